@@ -1,9 +1,9 @@
-"""Kim's CNN on MR: Catena's loop beside a hand-written script of the same model, batches and optimiser.
+"""Kim's CNN on MR: Catena's loop beside a hand-written script of the same model, batches and optimizer.
 
     CATENA_DATA=… python benchmarks/classify.py [--epochs 3] [--threads 1]
 
 Both train the same epochs in one process, turn by turn; the table gives the median seconds of an epoch, their ratio,
-and the share of a step that the loop itself takes: what is left without batch, forward, backward and optimiser.
+and the share of a step that the loop itself takes: what is left without batch, forward, backward and optimizer.
 Peak memory is that of two processes of their own, one for each side; the plain one imports nothing of Catena.
 """
 
@@ -73,8 +73,8 @@ def plain_epoch(
 def prepare(path: Path):
     from catena import config as configs
     from catena.randomness import Randomness
+    from catena.tasks.classify.config import ClassifyConfig
     from catena.tasks.classify.dataset import prepare as prepare_data
-    from catena.tasks.classify.settings import ClassifyConfig
 
     values = {
         "data": {"train": [str(path)]},
@@ -128,7 +128,7 @@ def catena_epoch(task) -> tuple[float, float]:
 
     work = Timer()
     epoch_of, loss_of = task.epoch, task.loss
-    backward, step = torch.Tensor.backward, loop.Updater.step
+    backward, step = torch.Tensor.backward, loop.GradientUpdater.step
 
     def timed_epoch(number: int):
         plan = epoch_of(number)
@@ -136,14 +136,14 @@ def catena_epoch(task) -> tuple[float, float]:
         return plan
 
     task.epoch, task.loss = work.around(timed_epoch), work.around(loss_of)
-    torch.Tensor.backward, loop.Updater.step = work.around(backward), work.around(step)
+    torch.Tensor.backward, loop.GradientUpdater.step = work.around(backward), work.around(step)
     try:
         start = time.perf_counter()
         loop.train(task, task.config.training, None, Randomness(SEED), SilentReporter())
         return time.perf_counter() - start, work.seconds
     finally:
         task.epoch, task.loss = epoch_of, loss_of
-        torch.Tensor.backward, loop.Updater.step = backward, step
+        torch.Tensor.backward, loop.GradientUpdater.step = backward, step
 
 
 def plain_parts(config, data):

@@ -19,8 +19,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.settings import WordTokens
-from catena.data.tokenise import build_tokeniser
+from catena.data.config import WordTokenizerConfig
+from catena.data.tokenize import build_tokenizer
 
 TRAINED_ON = 925
 DIALOGUES = "dailydialog_plusplus/dev.jsonl"
@@ -29,7 +29,7 @@ TEST = "dailydialog_plusplus/test-first500.jsonl"
 
 def lines_of(data: Path) -> Iterator[str]:
     """Lines of lower-case words with blanks between."""
-    tokens = build_tokeniser(WordTokens(lowercase=True)).tokens
+    tokens = build_tokenizer(WordTokenizerConfig(lowercase=True)).tokens
     for line in (data / "wikitext2_word/wiki.train.tokens").open(encoding="utf-8"):
         if line.strip():
             yield line.strip().lower().replace(" @-@ ", "-")
@@ -53,11 +53,11 @@ def table(data: Path, runs: list[str]) -> Iterator[str]:
     from catena.metrics.intervals import bootstrap_score_interval
     from catena.metrics.significance import paired_bootstrap
     from catena.randomness import Randomness
-    from catena.tasks.converse.questions import measures_of
-    from catena.tasks.converse.settings import EvaluationSettings
+    from catena.tasks.converse.config import ConverseEvaluationConfig
+    from catena.tasks.converse.questions import build_metrics
     from catena.tasks.load import load
 
-    measures, found = measures_of(EvaluationSettings()), {}
+    measures, found = build_metrics(ConverseEvaluationConfig()), {}
     for run in runs:
         model = load(run, "cpu")
         groups, _ = model.questions(data / TEST)

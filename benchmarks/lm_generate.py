@@ -20,12 +20,12 @@ from collections.abc import Callable
 import torch
 
 from catena.data.vocabulary import Vocabulary
-from catena.decoding.greedy import greedy
-from catena.encoders.settings import TransformerSettings
+from catena.encoders.config import TransformerConfig
 from catena.lm.base import SPECIALS
 from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_build import build_neural
-from catena.lm.neural_settings import TransformerModel
+from catena.lm.neural_config import TransformerLMConfig
+from catena.search.greedy_search import greedy
 
 END = 3
 WORDS, D, LAYERS, HEADS, LONGEST = 1000, 256, 4, 4, 1024
@@ -34,11 +34,11 @@ WORDS, D, LAYERS, HEADS, LONGEST = 1000, 256, 4, 4, 1024
 def ours() -> NeuralLanguageModel:
     """Catena's model, of GPT-2's make."""
     vocabulary = Vocabulary([f"w{i}" for i in range(WORDS - 4)], specials=SPECIALS)
-    encoder = TransformerSettings(
-        d=D, n_heads=HEADS, n_layers=LAYERS, d_feed=4 * D, positions="learned", max_length=LONGEST, causal=True,
+    encoder = TransformerConfig(
+        d=D, n_heads=HEADS, n_layers=LAYERS, d_ff=4 * D, positions="learned", max_length=LONGEST, causal=True,
         activation="gelu", dropout=0.0,
     )  # fmt: skip
-    settings = TransformerModel(embedding={"d": D}, encoder=encoder, output={"kind": "softmax", "bias": False})
+    settings = TransformerLMConfig(embedding={"d": D}, encoder=encoder, output={"kind": "softmax", "bias": False})
     return build_neural(settings, vocabulary, [1] * WORDS).eval()
 
 

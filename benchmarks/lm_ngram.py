@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 
 from catena.lm.ngram.model import NgramModel
-from catena.lm.ngram.space import resident
+from catena.lm.ngram.space import resident_bytes
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -208,7 +208,7 @@ def main() -> None:
         if not options.no_limits:
             limits(text, max(options.orders))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"this process: {resident() / 1e6:.0f} MB now, {peak / 1e6:.0f} MB at its largest")
+    print(f"this process: {resident_bytes() / 1e6:.0f} MB now, {peak / 1e6:.0f} MB at its largest")
 
 
 if __name__ == "__main__":

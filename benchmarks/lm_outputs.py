@@ -25,15 +25,15 @@ from torch.nn import functional
 
 from catena.outputs.base import OutputLayer
 from catena.outputs.build import build_output
-from catena.outputs.settings import (
-    AdaptiveSettings,
-    HierarchicalSettings,
-    NCESettings,
-    NegativeSettings,
-    OutputSettings,
-    PartitionedSettings,
-    SampledSettings,
-    SoftmaxSettings,
+from catena.outputs.config import (
+    AdaptiveSoftmaxConfig,
+    HierarchicalConfig,
+    NCEConfig,
+    NegativeSamplingConfig,
+    OutputConfig,
+    PartitionedSoftmaxConfig,
+    SampledSoftmaxConfig,
+    SoftmaxConfig,
 )
 
 Run = Callable[[], Tensor]
@@ -107,7 +107,7 @@ def exact(rounds: int, n: int = 2048, v: int = 50_000, d: int = 256) -> None:
     """The full softmax beside Linear + cross_entropy, and beside torch's own chunked form where there is one."""
     torch.manual_seed(0)
     hidden, targets = torch.randn(n, d, requires_grad=True), zipf_targets(v, n)
-    layer = build_output(SoftmaxSettings(), d, zipf_counts(v))
+    layer = build_output(SoftmaxConfig(), d, zipf_counts(v))
     weight, bias = layer.scores.weight, layer.scores.bias
     inputs = [hidden, weight, bias]
     losses: dict[str, tuple[Run, list[Tensor]]] = {
@@ -137,18 +137,18 @@ def exact(rounds: int, n: int = 2048, v: int = 50_000, d: int = 256) -> None:
 
 # --- every layer --------------------------------------------------------------------------------------------
 
-LAYERS: dict[str, OutputSettings] = {
-    "softmax": SoftmaxSettings(),
-    "adaptive": AdaptiveSettings(),
-    "hierarchical, huffman": HierarchicalSettings(),
-    "hierarchical, balanced": HierarchicalSettings(tree="balanced"),
-    "hierarchical, classes": HierarchicalSettings(tree="classes"),
-    "nce, k=500 shared": NCESettings(k=500),
-    "nce, k=25 for each row": NCESettings(k=25, shared=False),
-    "negative, k=500 shared": NegativeSettings(k=500),
-    "sampled, k=500": SampledSettings(k=500),
-    "sampled, k=500 with replacement": SampledSettings(k=500, replacement=True),
-    "partitioned, 1000 words": PartitionedSettings(size=1000),
+LAYERS: dict[str, OutputConfig] = {
+    "softmax": SoftmaxConfig(),
+    "adaptive": AdaptiveSoftmaxConfig(),
+    "hierarchical, huffman": HierarchicalConfig(),
+    "hierarchical, balanced": HierarchicalConfig(tree="balanced"),
+    "hierarchical, classes": HierarchicalConfig(tree="classes"),
+    "nce, k=500 shared": NCEConfig(k=500),
+    "nce, k=25 for each row": NCEConfig(k=25, shared=False),
+    "negative, k=500 shared": NegativeSamplingConfig(k=500),
+    "sampled, k=500": SampledSoftmaxConfig(k=500),
+    "sampled, k=500 with replacement": SampledSoftmaxConfig(k=500, replacement=True),
+    "partitioned, 1000 words": PartitionedSoftmaxConfig(size=1000),
 }
 
 
@@ -228,14 +228,14 @@ def lstm(rounds: int, v: int = 10_000, d: int = 256, t: int = 35, b: int = 20) -
     }
 
     def stepper(model: Model) -> Run:
-        optimiser = torch.optim.SGD(model.parameters(), 0.1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
 
         def run() -> Tensor:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = model.step(ids[:-1], ids[1:].flatten())
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 0.25)
-            optimiser.step()
+            optimizer.step()
             return loss.detach()
 
         return run
@@ -256,7 +256,7 @@ def bias(rounds: int, n: int = 64, v: int = 2000, d: int = 32, draws: int = 300)
     """How far the mean gradient of sampled losses is from that of the full softmax, and how far one draw is.
 
     The model is near a text: biases are the log of Zipf's law, scores vary about them with a deviation of one, and
-    the model is normalised. Targets are drawn from it at another temperature, so that there is a gradient at all.
+    the model is normalized. Targets are drawn from it at another temperature, so that there is a gradient at all.
     """
     torch.manual_seed(0)
     hidden = torch.randn(n, d)
@@ -268,13 +268,13 @@ def bias(rounds: int, n: int = 64, v: int = 2000, d: int = 32, draws: int = 300)
     print(f"  {'':34}{'bias':>8}{'one draw':>10}")
     for k in (10, 100, 1000, v):
         for name, settings in (
-            (f"nce, k={k}", NCESettings(k=k)),
-            (f"nce, k={k}, uniform", NCESettings(k=k, noise="uniform")),
-            (f"sampled, k={k}", SampledSettings(k=k)),
-            (f"sampled, k={k}, unigram", SampledSettings(k=k, noise="unigram")),
-            (f"sampled, k={k}, with replacement", SampledSettings(k=k, replacement=True)),
-            (f"sampled, k={k}, and hits kept", SampledSettings(k=k, replacement=True, remove_hits=False)),
-            (f"partitioned, {k} words", PartitionedSettings(size=k)),
+            (f"nce, k={k}", NCEConfig(k=k)),
+            (f"nce, k={k}, uniform", NCEConfig(k=k, noise="uniform")),
+            (f"sampled, k={k}", SampledSoftmaxConfig(k=k)),
+            (f"sampled, k={k}, unigram", SampledSoftmaxConfig(k=k, noise="unigram")),
+            (f"sampled, k={k}, with replacement", SampledSoftmaxConfig(k=k, replacement=True)),
+            (f"sampled, k={k}, and hits kept", SampledSoftmaxConfig(k=k, replacement=True, remove_hits=False)),
+            (f"partitioned, {k} words", PartitionedSoftmaxConfig(size=k)),
         ):
             torch.manual_seed(1)
             gap, spread = compare(settings, logits, targets, full, draws)
@@ -287,7 +287,7 @@ def softmax_gradient(logits: Tensor, targets: Tensor) -> Tensor:
     return p / len(targets)
 
 
-def compare(settings: OutputSettings, logits: Tensor, targets: Tensor, full: Tensor, draws: int) -> tuple[float, float]:
+def compare(settings: OutputConfig, logits: Tensor, targets: Tensor, full: Tensor, draws: int) -> tuple[float, float]:
     """The distance of the mean gradient from the full one, freed of the noise that is left in the mean, and that of
     one draw, both as shares of the full gradient. Scores are log-probabilities, as if each vector had them by heart."""
     v = logits.shape[1]

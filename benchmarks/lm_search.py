@@ -19,20 +19,20 @@ from typing import Any
 import torch
 
 from catena.data.vocabulary import Vocabulary
-from catena.decoding.beam import beam
-from catena.decoding.constrained import Constrained
-from catena.decoding.diverse import diverse_beam
-from catena.decoding.filters import min_p, nucleus, temperature, top_k, typical
-from catena.decoding.greedy import greedy
-from catena.decoding.machine import MachineAcceptor
-from catena.decoding.phrases import without_phrases
-from catena.decoding.sample import sample
-from catena.decoding.stepper import Stepper
-from catena.decoding.stochastic import stochastic_beam
-from catena.decoding.table import TableStepper
 from catena.lm.base import SPECIALS
 from catena.lm.neural_build import build_neural
-from catena.lm.neural_settings import LstmModel, TransformerModel
+from catena.lm.neural_config import LSTMLMConfig, TransformerLMConfig
+from catena.search.automaton_acceptor import AutomatonAcceptor
+from catena.search.beam_search import beam
+from catena.search.constrained import Constrained
+from catena.search.diverse import diverse_beam
+from catena.search.filters import min_p, temperature, top_k, top_p, typical
+from catena.search.greedy_search import greedy
+from catena.search.phrases import without_phrases
+from catena.search.sampling import sample
+from catena.search.stepper import Stepper
+from catena.search.stochastic import stochastic_beam
+from catena.search.table import TableStepper
 
 WANTED = {"beam 8": 3.0}
 """At most so many times greedy search, at batch 1."""
@@ -45,12 +45,12 @@ def vocabulary(v: int) -> Vocabulary:
 
 def lstm() -> Stepper[Any]:
     """Two layers of 256 units, 10,000 words."""
-    return build_neural(LstmModel(), vocabulary(10_000), [1] * 10_000).eval()
+    return build_neural(LSTMLMConfig(), vocabulary(10_000), [1] * 10_000).eval()
 
 
 def transformer() -> Stepper[Any]:
     """The default Transformer decoder, 10,000 words."""
-    return build_neural(TransformerModel(), vocabulary(10_000), [1] * 10_000).eval()
+    return build_neural(TransformerLMConfig(), vocabulary(10_000), [1] * 10_000).eval()
 
 
 def table() -> Stepper[Any]:
@@ -65,7 +65,7 @@ def searches(stepper: Stepper[Any], steps: int) -> dict[str, Callable[[], object
     """Every search with its usual options, for one prompt."""
     least, state = steps - 1, stepper.start(1)
     draw = torch.Generator().manual_seed(1)
-    shorter = Constrained(stepper, MachineAcceptor(without_phrases([[7, 8], [9]], stepper.v), stepper.v))
+    shorter = Constrained(stepper, AutomatonAcceptor(without_phrases([[7, 8], [9]], stepper.v), stepper.v))
     found: dict[str, Callable[[], object]] = {"greedy": partial(greedy, stepper, state, steps, least)}
     for width in (1, 4, 8, 16):
         found[f"beam {width}"] = partial(beam, stepper, state, width, steps, least)
@@ -76,7 +76,7 @@ def searches(stepper: Stepper[Any], steps: int) -> dict[str, Callable[[], object
         "sample": [],
         "temperature": [partial(temperature, t=0.8)],
         "top-k 50": [partial(top_k, k=50)],
-        "nucleus 0.9": [partial(nucleus, p=0.9)],
+        "nucleus 0.9": [partial(top_p, p=0.9)],
         "typical 0.9": [partial(typical, p=0.9)],
         "min-p 0.05": [partial(min_p, p=0.05)],
     }.items():

@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from catena.data.vocabulary import Vocabulary
-from catena.encoders.settings import RecurrentSettings
+from catena.encoders.config import RecurrentConfig
 from catena.lm.base import SPECIALS
 from catena.lm.neural_build import build_neural
-from catena.lm.neural_settings import LstmModel
+from catena.lm.neural_config import LSTMLMConfig
 
 V, D, LAYERS, B, T = 10_000, 256, 2, 20, 35
 STEPS = 4
@@ -57,18 +57,18 @@ def by_hand(batches: torch.Tensor) -> Callable[[], None]:
 
 
 def ours(batches: torch.Tensor, output: str) -> Callable[[], None]:
-    """The same steps with Catena's model, optimiser and clipping."""
-    from catena.training.optimise import Updater
-    from catena.training.settings import TrainingSettings
+    """The same steps with Catena's model, optimizer and clipping."""
+    from catena.training.config import TrainingConfig
+    from catena.training.optimize import GradientUpdater
 
     vocabulary = Vocabulary([f"w{i}" for i in range(V - 4)], specials=SPECIALS)
-    encoder = RecurrentSettings(cell="lstm", d=D, n_layers=LAYERS, bidirectional=False)
-    settings = LstmModel(
+    encoder = RecurrentConfig(cell="lstm", d=D, n_layers=LAYERS, bidirectional=False)
+    settings = LSTMLMConfig(
         embedding={"d": D}, encoder=encoder, output={"kind": output}, tied=False, dropout_input=0.0, dropout_output=0.0
     )
     counts = [max(1, int(1e6 / (i + 1))) for i in range(V)]
     model = build_neural(settings, vocabulary, counts).train()
-    updater = Updater(TrainingSettings(optimizer="sgd", clip_norm=1.0), model, torch.device("cpu"))
+    updater = GradientUpdater(TrainingConfig(optimizer="sgd", clip_norm=1.0), model, torch.device("cpu"))
     state = [model.fresh(B)]
 
     def run() -> None:

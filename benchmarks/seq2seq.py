@@ -4,7 +4,7 @@
     python benchmarks/seq2seq.py search --run RUN --source test.en      a trained Transformer with the post norm
 
 Needs ``transformers`` and ``ctranslate2`` (see requirements-peers.txt) for ``search``. Rounds are interleaved; ratios
-are of neighbouring measurements, and their median is told. With one thread the time is that of the process, which other
+are of neighboring measurements, and their median is told. With one thread the time is that of the process, which other
 programs on the machine disturb little.
 
 train    target tokens a second of a step with gradients and Adam: beside ``nn.Transformer`` with an embedding, and
@@ -34,27 +34,27 @@ import torch
 from seq2seq_marian import marian_of
 from torch import Tensor, nn
 
-from catena.decoding.beam import beam
-from catena.decoding.greedy import greedy
-from catena.decoding.hypothesis import Found
-from catena.decoding.stepper import Wrapping
+from catena.search.beam_search import beam
+from catena.search.greedy_search import greedy
+from catena.search.hypothesis import Hypotheses
+from catena.search.stepper import WrapperStepper
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.sides import Sides
-from catena.seq2seq.transformer import Transformer, build_transformer
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 V, PAD, BEGIN, END = 8000, 0, 2, 3
 D, HEADS, LAYERS, FEED = 256, 4, 4, 1024
 OWN = 8
 """Tokens at the end that hypotheses of a beam do not share, about."""
-SIDES = Sides(V, [1] * V, BEGIN, END, (PAD, BEGIN), shared=True)
+SIDES = VocabularyInfo(V, [1] * V, BEGIN, END, (PAD, BEGIN), shared=True)
 
 
-def settings_of(norm: str = "post", dropout: float = 0.0) -> TransformerSettings:
-    return TransformerSettings(
-        norm=norm, d=D, n_heads=HEADS, n_encoder_layers=LAYERS, n_decoder_layers=LAYERS, d_feed=FEED, dropout=dropout,
+def settings_of(norm: str = "post", dropout: float = 0.0) -> TransformerSeq2SeqConfig:
+    return TransformerSeq2SeqConfig(
+        norm=norm, d=D, n_heads=HEADS, n_encoder_layers=LAYERS, n_decoder_layers=LAYERS, d_ff=FEED, dropout=dropout,
         output={"kind": "softmax"},
     )  # fmt: skip
 
@@ -114,13 +114,13 @@ class PlainLSTM(nn.Module):
 
 
 def trained(model: Any, batch: tuple[Source, Tensor, Tensor]) -> Callable[[], None]:
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
     model.train()
 
     def step() -> None:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         model.loss(*batch).backward()
-        optimiser.step()
+        optimizer.step()
 
     return step
 
@@ -130,12 +130,16 @@ def train(flags: argparse.Namespace) -> None:
     targets = written.ids.scatter(1, written.lengths[:, None] - 1, END)
     batch = (source, targets, written.lengths)
     tokens = int(written.lengths.sum())
-    recurrent = RecurrentSettings(
+    recurrent = RecurrentSeq2SeqConfig(
         d=D, d_embedding=D, bidirectional="none", attention="none", dropout=0.0, input_feeding=False
     )
     pairs: list[tuple[str, EncoderDecoder, nn.Module]] = [
         ("nn.Transformer", build_transformer(settings_of("pre", 0.1), SIDES), PlainTransformer()),
-        ("nn.LSTM", build_encoder_decoder(recurrent, Sides(V, [1] * V, BEGIN, END, (PAD, BEGIN))), PlainLSTM()),
+        (
+            "nn.LSTM",
+            build_encoder_decoder(recurrent, VocabularyInfo(V, [1] * V, BEGIN, END, (PAD, BEGIN))),
+            PlainLSTM(),
+        ),
     ]
     for name, ours, theirs in pairs:
         a, z = compared(trained(ours, batch), trained(theirs, batch), flags)
@@ -149,7 +153,7 @@ def train(flags: argparse.Namespace) -> None:
 # --- search -----------------------------------------------------------------------------------------------------------
 
 
-def random_model() -> tuple[Transformer, TransformerSettings]:
+def random_model() -> tuple[TransformerSeq2Seq, TransformerSeq2SeqConfig]:
     """A model that never ends by itself, and has a clear best next token."""
     torch.manual_seed(0)
     settings = settings_of()
@@ -161,7 +165,7 @@ def random_model() -> tuple[Transformer, TransformerSettings]:
     return model, settings
 
 
-class Ending(Wrapping[tuple[Any, int, Tensor]]):
+class Ending(WrapperStepper[tuple[Any, int, Tensor]]):
     """A stepper whose rows end after so many tokens."""
 
     def __init__(self, stepper: Any, sizes: Tensor) -> None:
@@ -196,7 +200,7 @@ def ended(log_probs: Tensor, due: Tensor, end: int) -> Tensor:
     return log_probs
 
 
-def translate(model: Transformer, source: Source, width: int, steps: int, ends: bool = False) -> Found:
+def translate(model: TransformerSeq2Seq, source: Source, width: int, steps: int, ends: bool = False) -> Hypotheses:
     with torch.inference_mode():
         stepper = model.stepper(source)
         if ends:
@@ -224,7 +228,7 @@ def search(flags: argparse.Namespace) -> None:
 
 
 def one_search(
-    model: Transformer, peer: Any, engines: dict[str, Any], given: list[Source], width: int, steps: int,
+    model: TransformerSeq2Seq, peer: Any, engines: dict[str, Any], given: list[Source], width: int, steps: int,
     tokens: list[str], ends: bool, flags: argparse.Namespace,
 ) -> None:  # fmt: skip
     def ours() -> list[tuple[int, ...]]:
@@ -270,14 +274,16 @@ def one_search(
     )
 
 
-def from_run(flags: argparse.Namespace) -> tuple[Transformer, TransformerSettings, dict[int, list[Source]], list[str]]:
+def from_run(
+    flags: argparse.Namespace,
+) -> tuple[TransformerSeq2Seq, TransformerSeq2SeqConfig, dict[int, list[Source]], list[str]]:
     """A trained run and the first sentences of a file in batches, as they come."""
     from catena.tasks.translate.predictor import load_predictor
 
     predictor = load_predictor(flags.run, torch.device("cpu"))
     model, encoding = predictor.members[0].model, predictor.encoding
     lines = flags.source.read_text(encoding="utf-8").splitlines()[: flags.sentences]
-    rows = [encoding.code(encoding.source.tokeniser.tokens(line)).ids for line in lines]
+    rows = [encoding.code(encoding.source.tokenizer.tokens(line)).ids for line in lines]
     given: dict[int, list[Source]] = {}
     for b in flags.batches:
         given[b] = []
@@ -289,15 +295,15 @@ def from_run(flags: argparse.Namespace) -> tuple[Transformer, TransformerSetting
     return model, predictor.config.model, given, vocabulary.tokens(range(len(vocabulary)))
 
 
-def ctranslate2_of(model: Transformer, tokens: list[str], threads: int) -> dict[str, Any]:
+def ctranslate2_of(model: TransformerSeq2Seq, tokens: list[str], threads: int) -> dict[str, Any]:
     import ctranslate2
 
-    from catena.export.ctranslate2 import Tokens, to_ctranslate2
+    from catena.export.ctranslate2 import SpecialTokenNames, to_ctranslate2
 
     engines = {}
     for name, quantization in (("single precision", None), ("8 bits", "int8")):
         folder = Path(tempfile.mkdtemp()) / "model"
-        to_ctranslate2(model, Tokens(tokens, tokens, tokens[1]), folder, quantization)
+        to_ctranslate2(model, SpecialTokenNames(tokens, tokens, tokens[1]), folder, quantization)
         engines[name] = ctranslate2.Translator(str(folder), "cpu", inter_threads=1, intra_threads=threads)
     return engines
 

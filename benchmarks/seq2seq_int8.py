@@ -30,8 +30,8 @@ import torch
 
 import catena
 from catena.kernels.int8_weight import Int8Weight
-from catena.seq2seq.transformer import Transformer
-from catena.tasks.application import Asking
+from catena.seq2seq.transformer import TransformerSeq2Seq
+from catena.tasks.application import PredictOptions
 from catena.tasks.translate.predictor import TranslatePredictor
 from catena.tasks.translate.search import ROOM
 
@@ -44,8 +44,8 @@ def main() -> None:
     translators: dict[str, Callable[[list[str]], list[str]]] = {}
     models = {name: catena.load(flags.run, "cpu", kind) for name, kind in (("float32", None), ("int8", "int8"))}
     for name, model in models.items():
-        translators[f"Catena {name}"] = model.searching(Asking(beam_size=flags.beam_size)).texts
-    if isinstance(models["float32"].networks[0], Transformer):
+        translators[f"Catena {name}"] = model.searching(PredictOptions(beam_size=flags.beam_size)).texts
+    if isinstance(models["float32"].networks[0], TransformerSeq2Seq):
         for name, kind in (("float32", None), ("int8", "int8")):
             translators[f"CTranslate2 {name}"] = there(models["float32"], kind, flags)
     found = {name: translate(sources) for name, translate in translators.items()}  # and all is compiled
@@ -98,7 +98,7 @@ def there(model: TranslatePredictor, kind: str | None, flags: argparse.Namespace
         str(folder), "cpu", compute_type=kind or "float32", inter_threads=1, intra_threads=flags.threads
     )
     encoding, penalty = model.encoding, getattr(model.config.search, "alpha", 0.0)
-    cut = encoding.source.tokeniser.tokens
+    cut = encoding.source.tokenizer.tokens
 
     def translate(texts: list[str]) -> list[str]:
         found = engine.translate_batch(

@@ -10,21 +10,21 @@ from typing import Any
 
 import torch
 
-from catena.seq2seq.transformer import Transformer
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.transformer import TransformerSeq2Seq
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 PAD = 0
 LONGEST = 512
 
 
-def marian_of(model: Transformer, settings: TransformerSettings) -> Any:
+def marian_of(model: TransformerSeq2Seq, settings: TransformerSeq2SeqConfig) -> Any:
     """The peer's model with the weights of ours; both tables and the output must be one."""
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
         vocab_size=model.v, d_model=settings.d, encoder_layers=settings.n_encoder_layers,
         decoder_layers=settings.n_decoder_layers, encoder_attention_heads=settings.n_heads,
-        decoder_attention_heads=settings.n_heads, encoder_ffn_dim=settings.d_feed, decoder_ffn_dim=settings.d_feed,
+        decoder_attention_heads=settings.n_heads, encoder_ffn_dim=settings.d_ff, decoder_ffn_dim=settings.d_ff,
         activation_function={"relu": "relu", "gelu": "gelu", "swish": "silu"}[settings.activation],
         max_position_embeddings=LONGEST, scale_embedding=True, share_encoder_decoder_embeddings=True, dropout=0.0,
         attention_dropout=0.0, activation_dropout=0.0, pad_token_id=PAD, eos_token_id=model.end,
@@ -36,7 +36,7 @@ def marian_of(model: Transformer, settings: TransformerSettings) -> Any:
 
 
 @torch.no_grad()
-def copy_weights(model: Transformer, peer: Any) -> None:
+def copy_weights(model: TransformerSeq2Seq, peer: Any) -> None:
     """Put the weights of our model into the peer's."""
     body, waves = peer.model, model.decoder.positions
     body.shared.weight.copy_(model.target_embedding.weight)

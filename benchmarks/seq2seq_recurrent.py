@@ -24,8 +24,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.sides import VocabularyInfo
 
 ORDERS: dict[str, dict[str, Any]] = {
     "LSTM, bilinear, luong, no input feeding": {"attention": "bilinear", "input_feeding": False},
@@ -117,8 +117,8 @@ def seconds(step: Callable[[], Tensor], parameters: list[nn.Parameter]) -> float
 
 def measure(name: str, options: dict[str, Any], v: int, d: int, batch: int, rounds: int) -> str:
     torch.manual_seed(1)
-    sides = Sides(n_source=v, counts=[0, *[1] * (v - 1)], begin=2, end=3, forbidden=(0, 2))
-    settings = RecurrentSettings(d=d, d_embedding=d, tied=False, dropout=0.0, **options)
+    sides = VocabularyInfo(n_source=v, counts=[0, *[1] * (v - 1)], begin=2, end=3, forbidden=(0, 2))
+    settings = RecurrentSeq2SeqConfig(d=d, d_embedding=d, tied=False, dropout=0.0, **options)
     model = build_encoder_decoder(settings, sides)
     script = Script(model, options)
     generator = torch.Generator().manual_seed(2)

@@ -131,13 +131,13 @@ def edit_lattice() -> Case:
 @case
 def one_to_one_sum() -> Case:
     """log Z and its gradient, B32 S64 T64."""
-    from catena.structure.alignment_one_to_one import OneToOne
+    from catena.structure.alignment_one_to_one import OneToOneAlignment
 
     torch.manual_seed(0)
     inputs = [torch.randn(shape, requires_grad=True) for shape in ((32, 64, 64), (32, 64), (32, 64))]
     runs = {
-        "catena": with_gradient(lambda: OneToOne(*inputs).log_partition(), *inputs),
-        "catena reference": with_gradient(in_reference(lambda: OneToOne(*inputs).log_partition()), *inputs),
+        "catena": with_gradient(lambda: OneToOneAlignment(*inputs).log_partition(), *inputs),
+        "catena reference": with_gradient(in_reference(lambda: OneToOneAlignment(*inputs).log_partition()), *inputs),
     }
     return Case("log Z and gradient of one-to-one alignments, B32 S64 T64", runs)
 
@@ -146,13 +146,13 @@ def one_to_one_sum() -> Case:
 def one_to_one_best() -> Case:
     """The best partners and their score, B32 S64 T64; beside it the best alignment of the same size."""
     from catena.structure.alignment import Alignment
-    from catena.structure.alignment_one_to_one import OneToOne
+    from catena.structure.alignment_one_to_one import OneToOneAlignment
 
     torch.manual_seed(0)
     inputs = [torch.randn(shape) for shape in ((32, 64, 64), (32, 64), (32, 64))]
     scores, source, target = inputs
     runs: dict[str, Run] = {
-        "catena": lambda: OneToOne(*inputs).max(),
+        "catena": lambda: OneToOneAlignment(*inputs).max(),
         "catena, Alignment": lambda: Alignment(scores, target[:, None], source[:, :, None]).max(),
     }
     return Case("best one-to-one alignment, B32 S64 T64", runs)
@@ -214,7 +214,7 @@ def ctc_sum_speech() -> Case:
 
 @case
 def ctc_best() -> Case:
-    """The best labelling (forced alignment), B32 T128 V32 S32."""
+    """The best labeling (forced alignment), B32 T128 V32 S32."""
     from catena.structure.ctc import CTC
 
     emissions, targets = ctc_inputs(32, 128, 32, 32)
@@ -222,7 +222,7 @@ def ctc_best() -> Case:
         "catena": lambda: CTC(emissions.detach(), targets).max(),
         "torch loop": with_gradient(lambda: ctc_loop(emissions, targets, best=True), emissions),
     }
-    return Case("best labelling of CTC and its score, B32 T128 V32 S32", runs)
+    return Case("best labeling of CTC and its score, B32 T128 V32 S32", runs)
 
 
 # --- growth ---------------------------------------------------------------------------------------------------

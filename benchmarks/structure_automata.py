@@ -21,19 +21,19 @@ from torch import Tensor
 import structure
 from catena.structure.automaton.build import edit_model, from_string, from_strings
 from catena.structure.automaton.compose import compose
-from catena.structure.automaton.determinise import determinise
+from catena.structure.automaton.determinize import determinize
 from catena.structure.automaton.distance import total
-from catena.structure.automaton.minimise import minimise
+from catena.structure.automaton.minimize import minimize
 from catena.structure.automaton.openfst import write_openfst
-from catena.structure.automaton.rational import closure, union, with_one_beginning
+from catena.structure.automaton.rational import closure, single_start_state, union
 from catena.structure.automaton.search import best_paths
-from catena.structure.automaton.value import Automaton
-from catena.structure.semirings import Log, Max
+from catena.structure.automaton.wfsa import Automaton
+from catena.structure.semirings import LogSemiring, MaxSemiring
 from structure import Case, Run, case, in_reference, installed, with_gradient
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 X, Y = "catenacatenacatenacatenacatena", "concatenationconcatenationconc"
-LOG, MAX = Log(), Max()
+LOG, MAX = LogSemiring(), MaxSemiring()
 
 
 def machines(semiring: Any = LOG) -> tuple[Automaton, Automaton, Automaton]:
@@ -203,12 +203,12 @@ def dictionary(semiring: Any) -> Automaton:
 def smallest(machine: Automaton) -> tuple[Run, Run | None]:
     """Epsilons removed, deterministic, minimal: the number of states that remain, by Catena and by pynini."""
     if not installed("pynini"):
-        return lambda: torch.tensor(minimise(determinise(machine)).n_states), None
+        return lambda: torch.tensor(minimize(determinize(machine)).n_states), None
     import pynini
 
     fst = theirs(machine)
     return (
-        lambda: torch.tensor(minimise(determinise(machine)).n_states),
+        lambda: torch.tensor(minimize(determinize(machine)).n_states),
         lambda: torch.tensor(pynini.determinize(fst.copy().rmepsilon()).minimize().num_states()),
     )
 
@@ -218,22 +218,22 @@ def lexicon_smallest() -> Case:
     """A prefix tree of words with weights, made minimal."""
     ours, other = smallest(dictionary(MAX))
     runs = {"catena": ours, "pynini": other} if other else {"catena": ours}
-    return Case("20 000 weighted words as a tree: remove epsilons, determinise, minimise", runs, agree=0)
+    return Case("20 000 weighted words as a tree: remove epsilons, determinize, minimize", runs, agree=0)
 
 
 @case
 def lexicon_union() -> Case:
     """Words that share nothing yet: one chain of states for each."""
     chains = union(*(from_string(word, semiring=MAX, dtype=torch.float32) for word in words(5_000)))
-    ours, other = smallest(with_one_beginning(chains))
+    ours, other = smallest(single_start_state(chains))
     runs = {"catena": ours, "pynini": other} if other else {"catena": ours}
-    return Case("5 000 words side by side: remove epsilons, determinise, minimise", runs, agree=0)
+    return Case("5 000 words side by side: remove epsilons, determinize, minimize", runs, agree=0)
 
 
 @case
 def lexicon_composition() -> Case:
-    """All words of the dictionary that are near to one: a misspelt word through the edit model and the dictionary."""
-    lexicon = minimise(determinise(dictionary(MAX)))
+    """All words of the dictionary that are near to one: a misspelled word through the edit model and the dictionary."""
+    lexicon = minimize(determinize(dictionary(MAX)))
     x, model = from_string("contenation", semiring=MAX, dtype=torch.float32), edit_model(
         LETTERS, -4.0, -4.0, -4.0, semiring=MAX, dtype=torch.float32
     )  # fmt: skip
@@ -243,14 +243,14 @@ def lexicon_composition() -> Case:
 
         a, b, c = theirs(x).arcsort("olabel"), theirs(model).arcsort("ilabel"), theirs(lexicon).arcsort("ilabel")
         runs["pynini"] = lambda: their_total(pynini.compose(pynini.compose(a, b), c))
-    return Case("a misspelt word through the edit model and 20 000 words: compose twice, the best score", runs)
+    return Case("a misspelled word through the edit model and 20 000 words: compose twice, the best score", runs)
 
 
 @case
 def lexicon_lookup() -> Case:
     """A text of 2 000 words through the closure of the dictionary: every way to cut it."""
     text = "".join(random.Random(3).choices(words(20_000), k=2_000))
-    lexicon = minimise(determinise(closure(dictionary(MAX))))
+    lexicon = minimize(determinize(closure(dictionary(MAX))))
     x = from_string(text, semiring=MAX, dtype=torch.float32)
     runs: dict[str, Run] = {"catena": lambda: total(compose(x, lexicon))}
     if installed("pynini"):
@@ -289,7 +289,7 @@ def closure_growth(m: int) -> Run:
 
 def minimal_growth(n: int) -> Run:
     machine = from_strings(words(n), semiring=MAX, dtype=torch.float32)
-    return lambda: torch.tensor(minimise(determinise(machine)).n_states)
+    return lambda: torch.tensor(minimize(determinize(machine)).n_states)
 
 
 structure.GROWTH["edit lattice, sum and gradient over its length (says arcs¹)"] = (

@@ -3,7 +3,7 @@
     CATENA_DATA=… python benchmarks/tag_parse.py features [--threads 1] [--rounds 3] [--sentences 3000]
 
 The features are those of CRFsuite's own example for chunking, 19 of each word. python-crfsuite trains for some
-iterations of L-BFGS; Catena trains until its penalised likelihood is as good. That both speak of the same function is
+iterations of L-BFGS; Catena trains until its penalized likelihood is as good. That both speak of the same function is
 checked at python-crfsuite's weights. Reading, filling in templates and numbering features are timed apart.
 """
 
@@ -24,9 +24,9 @@ from catena.data.readers.columns import read
 from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.likelihood import Likelihood
 from catena.tasks.tag.features.model import FeatureModel
-from catena.tasks.tag.features.templates import Template, columns_of, parse_templates
-from catena.tasks.tag.features.weights import layout_of
-from catena.tasks.words.sentences import Sentence, sentence_of
+from catena.tasks.tag.features.templates import Template, parse_templates, template_columns
+from catena.tasks.tag.features.weights import build_layout
+from catena.tasks.words.sentences import Sentence, to_sentence
 from catena.training.quasi_newton import QuasiNewton
 from structure import installed
 
@@ -45,8 +45,8 @@ class Corpus:
 
     def __init__(self, path: Path, templates: list[Template], most: int | None) -> None:
         examples = list(read(path))[:most]
-        self.templates, self.columns = templates, columns_of(templates)
-        self.sentences = [sentence_of(one, self.columns) for one in examples]
+        self.templates, self.columns = templates, template_columns(templates)
+        self.sentences = [to_sentence(one, self.columns) for one in examples]
         self.tags = [one.column(-1) for one in examples]
         self.words = sum(map(len, self.sentences))
 
@@ -70,7 +70,7 @@ class Ours:
         ids = {name: i for i, name in enumerate(self.names)}
         self.tags = np.array([ids[tag] for tags in corpus.tags for tag in tags], np.int32)
         self.dictionary, self.data = FeatureDictionary.count(corpus.sentences, corpus.templates)
-        self.layout = layout_of(
+        self.layout = build_layout(
             self.data, self.tags, len(self.dictionary), len(self.names), all_tags=False, transitions="seen", edges=False
         )
 

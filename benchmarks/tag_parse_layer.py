@@ -17,7 +17,7 @@ from tag_parse import line, verdict
 from torch import Tensor, nn
 
 from catena.encoders.build import build_encoder
-from catena.encoders.settings import RecurrentSettings
+from catena.encoders.config import RecurrentConfig
 from catena.structure.chain import LinearChain
 from structure import installed, timed
 
@@ -68,7 +68,7 @@ class Network(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(WORDS, D, padding_idx=0, sparse=False)
-        self.encoder = build_encoder(RecurrentSettings(d=UNITS), D)
+        self.encoder = build_encoder(RecurrentConfig(d=UNITS), D)
         self.output = nn.Linear(self.encoder.d_out, K)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -82,8 +82,8 @@ def steps(ids: Tensor, tags: Tensor, lengths: Tensor) -> dict[str, Callable[[], 
         torch.manual_seed(1)
         network = Network()
         # The vectors of words are left alone: Adam over all of them would hide what is measured.
-        learnt = [p for name, p in network.named_parameters() if not name.startswith("words")]
-        optimizer = torch.optim.Adam([*learnt, *more], 1e-3)
+        learned = [p for name, p in network.named_parameters() if not name.startswith("words")]
+        optimizer = torch.optim.Adam([*learned, *more], 1e-3)
 
         def run() -> Tensor:
             optimizer.zero_grad()

@@ -20,12 +20,12 @@ from tag_parse_features import Corpus, Ours
 from catena import config as configs
 from catena.metrics.spans import F1, PRECISION, RECALL, spans_of_tags
 from catena.recipes.table import recipe_path
+from catena.tasks.tag.config import TagConfig
+from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.features.learners import BatchLearner
 from catena.tasks.tag.features.likelihood import Likelihood
 from catena.tasks.tag.features.model import FeatureModel
-from catena.tasks.tag.features.settings import FeatureTagger
 from catena.tasks.tag.features.templates import parse_templates
-from catena.tasks.tag.settings import TagConfig
 from structure import installed
 
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
         return
     config = configs.load(TagConfig, recipe_path("wnut17-features"))
     settings = config.model
-    assert isinstance(settings, FeatureTagger)
+    assert isinstance(settings, FeatureTaggerConfig)
     templates, place = parse_templates(settings.templates), Path(folder) / "wnut17_ner"
     train, *others = (Corpus(place / f"wnut17-{part}.conll", templates, None) for part in ("train", "dev", "test"))
     steps = config.training.max_epochs or 100
@@ -52,7 +52,7 @@ def _told(name: str, part: str, corpus: Corpus, found: list[list[str]]) -> None:
     line(f"{name}, {part}", {what: f"{100 * float(measure(*spans)):.2f}" for what, measure in measures.items()})
 
 
-def _ours(train: Corpus, others: list[Corpus], settings: FeatureTagger, steps: int) -> None:
+def _ours(train: Corpus, others: list[Corpus], settings: FeatureTaggerConfig, steps: int) -> None:
     ours = Ours(train)
     learner = BatchLearner(Likelihood(ours.data, ours.tags, ours.layout, l2=settings.l2), settings)
     done = _steps(learner, steps)
@@ -72,7 +72,7 @@ def _steps(learner: BatchLearner, steps: int) -> int:
     return done
 
 
-def _theirs(train: Corpus, others: list[Corpus], settings: FeatureTagger, steps: int) -> None:
+def _theirs(train: Corpus, others: list[Corpus], settings: FeatureTaggerConfig, steps: int) -> None:
     import pycrfsuite
 
     peer = pycrfsuite.Trainer(verbose=False)

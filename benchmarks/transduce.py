@@ -31,17 +31,17 @@ from catena.metrics.edits import SYMBOL_ERROR, WORD_ERROR
 from catena.metrics.intervals import wilson_interval
 from catena.metrics.significance import paired_bootstrap
 from catena.recipes.table import recipe_path
-from catena.tasks.transduce.dataset import Dataset, Word, place_of, prepare
-from catena.tasks.transduce.settings import TransduceConfig
-from catena.transduction.base import Transducer
+from catena.tasks.transduce.config import TransduceConfig
+from catena.tasks.transduce.dataset import StringPair, TransduceDataset, hash_fraction, prepare
+from catena.transduction.base import StringTransducer
 from catena.transduction.baseline import Baseline
+from catena.transduction.config import BaselineConfig, JointConfig
 from catena.transduction.joint import JointModel
-from catena.transduction.settings import BaselineSettings, JointSettings
 
 Answers = list[tuple[str, ...]]
 
 
-def line(name: str, words: Sequence[Word], answers: Answers, train: float | None, each: float) -> None:
+def line(name: str, words: Sequence[StringPair], answers: Answers, train: float | None, each: float) -> None:
     references = [word.targets for word in words]
     wrong = WORD_ERROR(references, answers)
     interval = wilson_interval(round(wrong * len(words)), len(words))
@@ -54,7 +54,7 @@ def line(name: str, words: Sequence[Word], answers: Answers, train: float | None
     )
 
 
-def ours(model: Transducer, words: Sequence[Word]) -> tuple[Answers, float]:
+def ours(model: StringTransducer, words: Sequence[StringPair]) -> tuple[Answers, float]:
     model.search_all([words[0].source])  # compiled once, and not counted
     begun = time.process_time()
     found = model.search_all([word.source for word in words])
@@ -62,8 +62,8 @@ def ours(model: Transducer, words: Sequence[Word]) -> tuple[Answers, float]:
     return [listed[0].tokens if listed else () for listed in found], seconds / len(words)
 
 
-def trained(data: Dataset, settings: JointSettings | BaselineSettings) -> tuple[Transducer, float]:
-    kind = JointModel if isinstance(settings, JointSettings) else Baseline
+def trained(data: TransduceDataset, settings: JointConfig | BaselineConfig) -> tuple[StringTransducer, float]:
+    kind = JointModel if isinstance(settings, JointConfig) else Baseline
     kind.train(data.pairs()[:300], settings)  # type: ignore[arg-type]  # compiled once, and not counted
     begun = time.process_time()
     model = kind.train(data.pairs(), settings)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def child_seconds() -> float:
 
 
 def phonetisaurus(
-    data: Dataset, package: Path, folder: Path, ready: Path | None
+    data: TransduceDataset, package: Path, folder: Path, ready: Path | None
 ) -> tuple[Answers, float | None, float]:
     """Its answers, the seconds that training took (None if it was ready), and those of each word."""
     machine = platform.machine()
@@ -98,7 +98,7 @@ def phonetisaurus(
     (folder / "words").write_text("".join("".join(word.source) + "\n" for word in data.test), encoding="utf-8")
     begun = child_seconds()
     # The program that phonetisaurus-apply starts, with the options it gives it.
-    command = ["phonetisaurus-g2pfst", f"--model={model.resolve()}", "--wordlist=words", "--nbest=1", "--beam=10000"]
+    command = ["phonetisaurus-g2pfst", f"--model={model.resolve()}", "--wordlist=words", "--n-best=1", "--beam=10000"]
     out = subprocess.run(command, cwd=folder, env=programs, check=True, capture_output=True, text=True).stdout
     each = (child_seconds() - begun) / len(data.test)
     rows = [row.split("\t") for row in out.splitlines()]
@@ -117,14 +117,14 @@ def main() -> None:
     path = Path(os.environ["CATENA_DATA"]) / "cmudict" / "cmudict.dict"
     settings = config.data.model_copy(update={"train": (str(path),)})
     data = prepare(config.model_copy(update={"data": settings}))
-    data.train = [word for word in data.train if place_of((*word.source, "\n")) < flags.share]
+    data.train = [word for word in data.train if hash_fraction((*word.source, "\n")) < flags.share]
     for row in data.lines:
         print(row)
     print(f"\n{'':<28} {'word':>8} {'95 % interval':>16} {'phoneme':>8} {'training':>9} {'a word':>8}")
     print(f"{'':<28} {'error %':>8} {'':>16} {'error %':>8} {'s':>9} {'ms':>8}")
-    model, seconds = trained(data, BaselineSettings())
+    model, seconds = trained(data, BaselineConfig())
     line("baseline, frequent", data.test, *_timed(model, data, seconds))
-    assert isinstance(config.model, JointSettings)
+    assert isinstance(config.model, JointConfig)
     model, seconds = trained(data, config.model)
     answers, each = ours(model, data.test)
     line("catena, joint", data.test, answers, seconds, each)
@@ -142,7 +142,7 @@ def main() -> None:
         )
 
 
-def _timed(model: Transducer, data: Dataset, seconds: float) -> tuple[Answers, float, float]:
+def _timed(model: StringTransducer, data: TransduceDataset, seconds: float) -> tuple[Answers, float, float]:
     answers, each = ours(model, data.test)
     return answers, seconds, each
 

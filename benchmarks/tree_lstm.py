@@ -5,7 +5,8 @@
 A step is forward, backward and Adagrad over a batch of binary trees with a class at every node: those of a bracket file
 such as the Stanford trees, or random ones of like size. The recursion has one product for all gates of a node, and
 looks words up and scores nodes for the whole batch at once: what is done node by node is the tree itself. It is timed
-with word vectors that are given, and with a table of 10,000 that is learnt too, whose update costs both sides the same.
+with word vectors that are given, and with a table of 10,000 that is learned too, whose update costs both sides the
+same.
 Both start from the same weights, and their losses must agree before anything is timed. Rounds are interleaved; seconds
 are medians, ratios medians of the ratios of each round.
 """
@@ -24,9 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.data.readers.brackets import read
-from catena.encoders.tree_batch import Forest
+from catena.encoders.tree_batch import TreeBatchBuilder
 from catena.encoders.tree_lstm import NaryTreeLSTM
-from catena.tasks.classify.trees.shape import Fit, shape_of
+from catena.tasks.classify.trees.shape import TreeLimits, build_shape
 
 V, K = 10_000, 5
 
@@ -65,7 +66,7 @@ class Trees:
     """Trees as both sides take them: parents, words and classes of their nodes."""
 
     def __init__(self, parents: list[list[int]], rng: np.random.Generator) -> None:
-        self.forest = Forest.of(parents)
+        self.forest = TreeBatchBuilder.of(parents)
         n = len(self.forest.parents)
         self.words = torch.from_numpy(rng.integers(0, V, n))
         self.labels = torch.from_numpy(rng.integers(0, K, n))
@@ -149,7 +150,7 @@ def main() -> None:
     flags = parser.parse_args()
     rng = np.random.default_rng(0)
     if flags.trees:
-        parents = [shape_of(tree, Fit(2, chains=False)).parents for tree in read(flags.trees)][:1000]
+        parents = [build_shape(tree, TreeLimits(2, chains=False)).parents for tree in read(flags.trees)][:1000]
     else:
         parents = [random_parents(rng) for _ in range(1000)]
     trees = Trees(parents, rng)
@@ -158,15 +159,15 @@ def main() -> None:
     print(f"batches of {flags.batch} trees, {nodes / len(batches):.0f} nodes on average, d = {flags.d}")
     for threads in flags.threads:
         torch.set_num_threads(threads)
-        for learnt in (False, True):
+        for learned in (False, True):
             torch.manual_seed(0)
             model = ByHand(flags.d_in, flags.d)
-            model.embedding.requires_grad_(learnt)
+            model.embedding.requires_grad_(learned)
             ours = by_level(model, trees, batches)
             theirs = by_hand(model, trees, batches)
             found, wanted = ours(), theirs()
             assert abs(found - wanted) < 1e-3, f"the losses differ: {found} by level, {wanted} by node"
-            what = f"{threads} thread{'s' if threads > 1 else ''}, word vectors {'learnt' if learnt else 'given'}"
+            what = f"{threads} thread{'s' if threads > 1 else ''}, word vectors {'learned' if learned else 'given'}"
             print(f"{what}: {compared(theirs, ours, flags.rounds, len(batches))}")
 
 

@@ -42,26 +42,26 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
 
 def catena(kind: str, shared: bool = False) -> Way:
     def run(text: Path, epochs: int, threads: int, seed: int) -> tuple[float, float, object]:
-        from catena.vectors import settings as s
+        from catena.vectors import config as s
         from catena.vectors.corpus import corpus_of_files
         from catena.vectors.model import new_model
-        from catena.vectors.table import Vectors
+        from catena.vectors.table import WordVectors
         from catena.vectors.train import Trainer
 
-        model_class = s.SkipGramModel if kind == "skipgram" else s.CbowModel
-        settings = s.VectorSettings(
+        model_class = s.SkipGramConfig if kind == "skipgram" else s.CBOWConfig
+        settings = s.VectorConfig(
             seed=seed,
             threads=threads,
-            words=s.WordSettings(min_count=SETTINGS["min_count"]),
+            words=s.WordConfig(min_count=SETTINGS["min_count"]),
             model=model_class(d=SETTINGS["d"], window=SETTINGS["window"]),
-            loss=s.NegativeLoss(noise=SETTINGS["noise"], shared=shared),
-            training=s.VectorTraining(epochs=epochs, learning_rate=RATES[kind], subsample=SETTINGS["subsample"]),
+            loss=s.NegativeLossConfig(noise=SETTINGS["noise"], shared=shared),
+            training=s.VectorTrainingConfig(epochs=epochs, learning_rate=RATES[kind], subsample=SETTINGS["subsample"]),
         )
         corpus = corpus_of_files([text], settings.words, settings.phrases)
         model = new_model(settings, corpus.words, corpus.lines)
         trainer = Trainer(model, corpus)
         clock, processor = timed(lambda: [None for _ in trainer.run()])
-        return clock, processor, Vectors.of_model(model)
+        return clock, processor, WordVectors.of_model(model)
 
     return run
 
@@ -89,9 +89,9 @@ def gensim(kind: str, as_said: bool = False) -> Way:
                 corpus_file=str(text), total_examples=lines, total_words=model.corpus_total_words, epochs=epochs
             )
         )  # fmt: skip
-        from catena.vectors.table import Vectors
+        from catena.vectors.table import WordVectors
 
-        return clock, processor, Vectors.of(model.wv.index_to_key, model.wv.vectors)
+        return clock, processor, WordVectors.of(model.wv.index_to_key, model.wv.vectors)
 
     return run
 
@@ -128,10 +128,10 @@ def fasttext(kind: str) -> Way:
                 continue
         else:
             return math.nan, math.nan, None
-        from catena.vectors.table import Vectors
+        from catena.vectors.table import WordVectors
 
         model = held[0]
-        return clock, processor, Vectors.of(model.words, model.get_input_matrix()[: len(model.words)])
+        return clock, processor, WordVectors.of(model.words, model.get_input_matrix()[: len(model.words)])
 
     return run
 

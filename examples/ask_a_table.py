@@ -52,7 +52,7 @@ QUESTIONS = [
     "which islands are larger than Arvo",
     "which island has the most people",
     "what is the capital of the largest island in the south",
-    "what is the colour of Arvo",
+    "what is the color of Arvo",
 ]
 
 Rows = list[dict[str, str]]

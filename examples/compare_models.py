@@ -7,7 +7,7 @@ import numpy as np
 from catena import TextClassifier
 from catena.data.samples.corpus import load_sample
 from catena.metrics.classification import ACCURACY
-from catena.metrics.significance import approximate_randomisation
+from catena.metrics.significance import approximate_randomization
 
 train, test = load_sample("train"), load_sample("test")
 texts, labels = [e.text for e in train], [e.labels[0] for e in train]
@@ -17,7 +17,7 @@ words = TextClassifier("loglinear", max_epochs=8, settings={"model.features.ngra
 parts = TextClassifier("loglinear", max_epochs=8, settings={"model.features.characters": 5}).fit(texts, labels)
 one, two = ([str(label) for label in model.predict([e.text for e in test])] for model in (parts, words))
 
-found = approximate_randomisation(
+found = approximate_randomization(
     ACCURACY.statistics(right, one),
     ACCURACY.statistics(right, two),
     ACCURACY.score,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from catena.data.doctor import inspect
+from catena.data.inspection import inspect
 
 TRAIN = """\
 weather\twill it rain today

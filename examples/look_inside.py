@@ -1,4 +1,4 @@
-"""What has a linear model learnt? Its features, each with a weight for each class, answer at a glance."""
+"""What has a linear model learned? Its features, each with a weight for each class, answer at a glance."""
 
 from __future__ import annotations
 

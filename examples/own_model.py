@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from catena.randomness import Randomness
+from catena.training.config import TrainingConfig
 from catena.training.loop import train
 from catena.training.report import LinesReporter
-from catena.training.settings import TrainingSettings
-from catena.training.task import EpochPlan, Evaluation, LossOutput, Task
+from catena.training.task import BatchLoss, EpochPlan, Evaluation, Task
 
 INPUTS = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 ANSWERS = torch.tensor([0, 1, 1, 0])
@@ -43,9 +43,9 @@ class ExclusiveOr(Task):
     def epoch(self, number: int) -> EpochPlan:
         return AllAtOnce()
 
-    def loss(self, batch: tuple[Tensor, Tensor]) -> LossOutput:
+    def loss(self, batch: tuple[Tensor, Tensor]) -> BatchLoss:
         inputs, answers = batch
-        return LossOutput(nn.functional.cross_entropy(self.network(inputs), answers), len(inputs), len(inputs))
+        return BatchLoss(nn.functional.cross_entropy(self.network(inputs), answers), len(inputs), len(inputs))
 
     def evaluate(self) -> Evaluation:
         guesses = self.network(INPUTS).argmax(1)
@@ -60,6 +60,6 @@ class ExclusiveOr(Task):
 
 
 randomness = Randomness(0)
-settings = TrainingSettings(learning_rate=0.05, max_epochs=100, eval_every=25, patience=0)
+settings = TrainingConfig(learning_rate=0.05, max_epochs=100, eval_every=25, patience=0)
 outcome = train(ExclusiveOr(randomness), settings, None, randomness, LinesReporter(print))
 print(f"accuracy {outcome.score:.0%}")

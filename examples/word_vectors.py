@@ -1,4 +1,4 @@
-"""Word vectors from a small text: write it, learn from it, ask for neighbours and analogies. Takes a few seconds.
+"""Word vectors from a small text: write it, learn from it, ask for neighbors and analogies. Takes a few seconds.
 
 python examples/word_vectors.py
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from catena.vectors.settings import SkipGramModel, VectorSettings, VectorTraining, WordSettings
-from catena.vectors.table import Vectors
+from catena.vectors.config import SkipGramConfig, VectorConfig, VectorTrainingConfig, WordConfig
+from catena.vectors.table import WordVectors
 from catena.vectors.train import train_vectors
 
 PLACES = ("paris france french", "rome italy italian", "madrid spain spanish", "berlin germany german")
@@ -31,7 +31,7 @@ THINGS = {
     "the {} grazed behind the barn and the farmer fed it hay": "cow sheep goat horse donkey",
     "a {} crept through the jungle and roared at the moon": "tiger lion leopard panther jaguar",
     "we met on {} and the shop was closed until noon": "monday tuesday wednesday thursday friday saturday sunday",
-    "somebody painted the wall {} and hung a curtain of the same colour": "red blue green yellow purple",
+    "somebody painted the wall {} and hung a curtain of the same color": "red blue green yellow purple",
     "peel a ripe {} and squeeze its juice into a glass": "orange lemon apple peach pear",
     "the bus left at {} o'clock and arrived an hour later": "one two three four five six seven",
     "the {} tuned up before the orchestra played a slow waltz": "violin cello flute oboe trumpet",
@@ -59,14 +59,14 @@ def write_stories(path: str | Path, lines: int = 6000) -> None:
 
 def main() -> None:
     write_stories("stories.txt")
-    settings = VectorSettings(
+    settings = VectorConfig(
         threads=1,
-        words=WordSettings(min_count=1),
-        model=SkipGramModel(d=30),
-        training=VectorTraining(epochs=10, learning_rate=0.05),
+        words=WordConfig(min_count=1),
+        model=SkipGramConfig(d=30),
+        training=VectorTrainingConfig(epochs=10, learning_rate=0.05),
     )
     trained = train_vectors(["stories.txt"], settings)
-    vectors = Vectors.of_model(trained.model)
+    vectors = WordVectors.of_model(trained.model)
     print(f"{len(vectors)} words; loss by epoch: {', '.join(f'{loss:.3f}' for loss in trained.losses)}")
     for word in ("monday", "tiger", "paris", "violin"):
         print(f"{word}: {', '.join(near for near, _ in vectors.most_similar(word, 4))}")

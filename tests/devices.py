@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
-from catena.decoding.stepper import Stepper
+from catena.search.stepper import Stepper
 from catena.structure.tensors import map_tensors
 
 T = TypeVar("T")

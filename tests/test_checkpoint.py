@@ -14,16 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from catena.checkpoint import folder as stored
 from catena.checkpoint import (
-    checkpoints_of,
     last_checkpoint,
+    list_checkpoints,
     open_checkpoint,
-    point,
     read_checkpoint,
     write_checkpoint,
+    write_pointer,
     write_text_atomically,
 )
-from catena.checkpoint import folder as stored
 from catena.checkpoint.files import digest
 from catena.errors import CheckpointError
 from catena.training.run import RunFolder, create_run
@@ -47,8 +47,8 @@ def make_run(path: Path, steps: tuple[int, ...] = (5, 10)) -> RunFolder:
     run = create_run(path, 'kind = "test"\n', seed=0)
     for step in steps:
         write(run.folder_of(step), float(step))
-        point(path, "last", run.folder_of(step))
-    point(path, "best", run.folder_of(steps[0]))
+        write_pointer(path, "last", run.folder_of(step))
+    write_pointer(path, "best", run.folder_of(steps[0]))
     return run
 
 
@@ -293,7 +293,7 @@ def test_a_run_that_was_copied_with_its_links_followed_still_loads(tmp_path: Pat
     shutil.copytree(run.path, tmp_path / "copy", symlinks=False)
     assert not (tmp_path / "copy" / "best").is_symlink()
     assert open_checkpoint(tmp_path / "copy").weights()["layer.weight"][0, 0] == 5.0
-    point(tmp_path / "copy", "best", tmp_path / "copy" / "checkpoints" / "step-000010")
+    write_pointer(tmp_path / "copy", "best", tmp_path / "copy" / "checkpoints" / "step-000010")
     assert open_checkpoint(tmp_path / "copy").weights()["layer.weight"][0, 0] == 10.0
 
 
@@ -319,7 +319,7 @@ def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(tmp_path:
     assert f"Falling back to the newest whole one, {run.folder_of(1_000_000)}" in notes[0]
     shutil.rmtree(run.folder_of(1_000_001))
     assert last_checkpoint(run.path).folder == run.folder_of(1_000_000)
-    for folder in checkpoints_of(run.path):
+    for folder in list_checkpoints(run.path):
         (folder / "state.json").unlink()
     with pytest.raises(CheckpointError, match=r"no checkpoint of the run can be used: .*state\.json is missing"):
         last_checkpoint(run.path)
@@ -336,7 +336,7 @@ def test_a_damaged_best_is_refused(tmp_path: Path) -> None:
         open_checkpoint(run.path)
 
 
-def test_a_path_that_does_not_exist_is_named_with_its_neighbours(
+def test_a_path_that_does_not_exist_is_named_with_its_neighbors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run(tmp_path / "mr-cnn")

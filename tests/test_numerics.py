@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from catena.numerics import NEVER, log1mexp, log_add_exp, log_sum_exp, masked_softmax, safe_log
+from catena.numerics import NEG_INF, log1mexp, log_add_exp, log_sum_exp, masked_softmax, safe_log
 
 getcontext().prec = 60
 
-SCORES = st.floats(-1e3, 1e3) | st.just(NEVER)
+SCORES = st.floats(-1e3, 1e3) | st.just(NEG_INF)
 ROWS = st.lists(SCORES, min_size=1, max_size=6)
 
 
 def exact_log_sum_exp(row: list[float]) -> float:
-    mass = sum((Decimal(x).exp() for x in row if x != NEVER), Decimal(0))
-    return float(mass.ln()) if mass else NEVER
+    mass = sum((Decimal(x).exp() for x in row if x != NEG_INF), Decimal(0))
+    return float(mass.ln()) if mass else NEG_INF
 
 
 def gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -51,13 +51,13 @@ def test_log_add_exp_equals_sixty_digits(a: float, b: float) -> None:
 
 @given(p=st.floats(0, 1e3))
 def test_safe_log_is_the_logarithm(p: float) -> None:
-    assert safe_log(double([p])).item() == pytest.approx(math.log(p) if p else NEVER, rel=1e-15)
+    assert safe_log(double([p])).item() == pytest.approx(math.log(p) if p else NEG_INF, rel=1e-15)
 
 
 @given(row=ROWS, data=st.data())
 def test_masked_softmax_equals_sixty_digits(row: list[float], data: st.DataObject) -> None:
     mask = data.draw(st.lists(st.booleans(), min_size=len(row), max_size=len(row)))
-    weights = [Decimal(x).exp() if real and x != NEVER else Decimal(0) for x, real in zip(row, mask, strict=True)]
+    weights = [Decimal(x).exp() if real and x != NEG_INF else Decimal(0) for x, real in zip(row, mask, strict=True)]
     expected = [float(w / sum(weights)) if w else 0.0 for w in weights]
     assert masked_softmax(double(row), torch.tensor(mask)).tolist() == pytest.approx(expected, abs=1e-13)
 
@@ -83,12 +83,12 @@ def _expm1(x: Decimal) -> Decimal:
 def test_log1mexp_would_lose_everything_if_it_were_written_out() -> None:
     x = double([-1e-20, -60.0])
     assert log1mexp(x).tolist() == pytest.approx([math.log(1e-20), -math.exp(-60)], rel=1e-12)
-    assert (1 - x.exp()).log().tolist() == [NEVER, 0.0]
+    assert (1 - x.exp()).log().tolist() == [NEG_INF, 0.0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_every_precision_keeps_its_type(dtype: torch.dtype) -> None:
-    x = torch.tensor([[-1.0, -2.0], [NEVER, NEVER]], dtype=dtype)
+    x = torch.tensor([[-1.0, -2.0], [NEG_INF, NEG_INF]], dtype=dtype)
     assert log_sum_exp(x, 1).dtype == dtype
     assert log_add_exp(x[0], x[1]).dtype == dtype
     assert safe_log(x.exp()).dtype == dtype
@@ -101,38 +101,38 @@ def test_every_precision_keeps_its_type(dtype: torch.dtype) -> None:
 
 def test_log_sum_exp_at_the_ends() -> None:
     inf = math.inf
-    rows = double([[NEVER, NEVER], [NEVER, 3.0], [inf, 1.0], [inf, NEVER], [1e308, 1e308]])
-    assert log_sum_exp(rows, 1).tolist() == [NEVER, 3.0, inf, inf, 1e308]
+    rows = double([[NEG_INF, NEG_INF], [NEG_INF, 3.0], [inf, 1.0], [inf, NEG_INF], [1e308, 1e308]])
+    assert log_sum_exp(rows, 1).tolist() == [NEG_INF, 3.0, inf, inf, 1e308]
     assert math.isnan(log_sum_exp(double([math.nan, 1.0]), 0).item())
 
 
 def test_nothing_sums_to_never() -> None:
-    assert log_sum_exp(torch.zeros(3, 0, 2), 1).tolist() == [[NEVER, NEVER]] * 3
+    assert log_sum_exp(torch.zeros(3, 0, 2), 1).tolist() == [[NEG_INF, NEG_INF]] * 3
     assert log_sum_exp(torch.zeros(0, 4), 1).shape == (0,)
     assert masked_softmax(torch.zeros(3, 0)).shape == (3, 0)
     assert gradient(lambda x: log_sum_exp(x, 0), torch.zeros(0, 2)).shape == (0, 2)
 
 
 def test_log_add_exp_broadcasts() -> None:
-    sums = log_add_exp(double([[0.0], [NEVER]]), double([0.0, NEVER, 1.0]))
+    sums = log_add_exp(double([[0.0], [NEG_INF]]), double([0.0, NEG_INF, 1.0]))
     assert sums.tolist() == [
         pytest.approx([math.log(2), 0.0, math.log(1 + math.e)]),
-        [0.0, NEVER, 1.0],
+        [0.0, NEG_INF, 1.0],
     ]
 
 
 def test_log1mexp_at_the_ends() -> None:
-    assert log1mexp(double([0.0, NEVER])).tolist() == [NEVER, 0.0]
+    assert log1mexp(double([0.0, NEG_INF])).tolist() == [NEG_INF, 0.0]
     assert math.isnan(log1mexp(double([0.1])).item())  # a probability above one
 
 
 def test_safe_log_at_the_ends() -> None:
-    assert safe_log(double([0.0, -0.0, 1.0, math.inf])).tolist() == [NEVER, NEVER, 0.0, math.inf]
+    assert safe_log(double([0.0, -0.0, 1.0, math.inf])).tolist() == [NEG_INF, NEG_INF, 0.0, math.inf]
     assert math.isnan(safe_log(double([-1.0])).item())
 
 
 def test_masked_places_weigh_nothing_whatever_they_hold() -> None:
-    scores = double([[1.0, math.nan, math.inf], [2.0, 3.0, 4.0], [NEVER, NEVER, 0.0]])
+    scores = double([[1.0, math.nan, math.inf], [2.0, 3.0, 4.0], [NEG_INF, NEG_INF, 0.0]])
     mask = torch.tensor([[True, False, False], [False, False, False], [True, True, False]])
     assert masked_softmax(scores, mask).tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     grads = gradient(lambda x: masked_softmax(x, mask)[..., 0], scores)
@@ -181,12 +181,12 @@ def test_first_and_second_derivatives(function: Callable[[Tensor], Tensor], valu
 @pytest.mark.parametrize(
     ("function", "values"),
     [
-        (lambda x: log_sum_exp(x, 0), [NEVER, NEVER, NEVER]),
-        (lambda x: log_add_exp(x[:1], x[1:]), [NEVER, NEVER]),
+        (lambda x: log_sum_exp(x, 0), [NEG_INF, NEG_INF, NEG_INF]),
+        (lambda x: log_add_exp(x[:1], x[1:]), [NEG_INF, NEG_INF]),
         (safe_log, [0.0, 0.0]),
-        (lambda x: masked_softmax(x, dim=0), [NEVER, NEVER]),
+        (lambda x: masked_softmax(x, dim=0), [NEG_INF, NEG_INF]),
         (lambda x: masked_softmax(x, torch.tensor([False, False])), [1.0, 2.0]),
-        (log1mexp, [NEVER, 0.0]),
+        (log1mexp, [NEG_INF, 0.0]),
     ],
 )
 def test_where_nothing_is_possible_the_gradient_is_zero(
@@ -202,9 +202,9 @@ def gradient_graph(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def test_impossible_terms_beside_possible_ones_have_gradient_zero() -> None:
-    grads = gradient(lambda x: log_sum_exp(x, 1), double([[NEVER, 1.0], [NEVER, NEVER], [0.0, 0.0]]))
+    grads = gradient(lambda x: log_sum_exp(x, 1), double([[NEG_INF, 1.0], [NEG_INF, NEG_INF], [0.0, 0.0]]))
     assert grads.tolist() == [[0.0, 1.0], [0.0, 0.0], [0.5, 0.5]]
-    added = gradient(lambda x: log_add_exp(x[0], x[1]), double([[NEVER, 0.0], [2.0, NEVER]]))
+    added = gradient(lambda x: log_add_exp(x[0], x[1]), double([[NEG_INF, 0.0], [2.0, NEG_INF]]))
     assert added.tolist() == [[0.0, 1.0], [1.0, 0.0]]
     logs = gradient(safe_log, double([0.0, 0.5]))
     assert logs.tolist() == [0.0, 2.0]
@@ -213,7 +213,7 @@ def test_impossible_terms_beside_possible_ones_have_gradient_zero() -> None:
 def test_the_gradient_through_an_empty_cell_stays_zero_when_it_is_used() -> None:
     # A chart adds -inf cells to finite scores again and again; torch.logsumexp would give nan here.
     def chart(x: Tensor) -> Tensor:
-        empty = log_sum_exp(x[:2] + NEVER, 0)
+        empty = log_sum_exp(x[:2] + NEG_INF, 0)
         return log_add_exp(empty[None], x[2:]).exp()
 
     assert gradient(chart, double([1.0, 2.0, 0.5])).tolist() == pytest.approx([0.0, 0.0, math.exp(0.5)])

@@ -9,27 +9,27 @@ import pytest
 import torch
 
 from catena.errors import ShapeError
-from catena.shapes import checked_lengths, mask_from_lengths, read_axes
+from catena.shapes import checked_lengths, mask_from_lengths, match_shape
 
 
 def test_every_letter_has_a_size() -> None:
-    assert read_axes("emissions", (2, 5, 9), "b t k") == {"b": 2, "t": 5, "k": 9}
-    assert read_axes("emissions", (2, 5, 9), "b t k", k=9, d=4) == {"b": 2, "t": 5, "k": 9}
-    assert read_axes("transitions", (4, 4), "k k") == {"k": 4}
-    assert read_axes("total", (), "") == {}
-    assert read_axes("ids", torch.zeros(2, 3).shape, "b t") == {"b": 2, "t": 3}
+    assert match_shape("emissions", (2, 5, 9), "b t k") == {"b": 2, "t": 5, "k": 9}
+    assert match_shape("emissions", (2, 5, 9), "b t k", k=9, d=4) == {"b": 2, "t": 5, "k": 9}
+    assert match_shape("transitions", (4, 4), "k k") == {"k": 4}
+    assert match_shape("total", (), "") == {}
+    assert match_shape("ids", torch.zeros(2, 3).shape, "b t") == {"b": 2, "t": 3}
 
 
 def test_what_does_not_match() -> None:
     with pytest.raises(ShapeError, match=r"^emissions must have the 3 axes 'b t k', but its shape is \(2, 5\)$"):
-        read_axes("emissions", (2, 5), "b t k")
+        match_shape("emissions", (2, 5), "b t k")
     with pytest.raises(
         ShapeError,
         match=r"^emissions has size 9 on axis 'k' of 'b t k', where 8 is needed \(its shape is \(2, 5, 9\)\)$",
     ):
-        read_axes("emissions", (2, 5, 9), "b t k", k=8)
+        match_shape("emissions", (2, 5, 9), "b t k", k=8)
     with pytest.raises(ShapeError, match=r"^transitions has size 3 on axis 'k' of 'k k', where 4 is needed"):
-        read_axes("transitions", (4, 3), "k k")
+        match_shape("transitions", (4, 3), "k k")
 
 
 def test_masks_are_true_where_a_position_is_real() -> None:

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from catena.tasks.classify.estimator import TextClassifier
     from catena.tasks.load import load
     from catena.tasks.tag.estimator import Tagger
-    from catena.vectors.table import Vectors
+    from catena.vectors.table import WordVectors
 
 _HOME = {
     "load": "catena.tasks.load",
     "TextClassifier": "catena.tasks.classify.estimator",
     "Tagger": "catena.tasks.tag.estimator",
-    "Vectors": "catena.vectors.table",
+    "WordVectors": "catena.vectors.table",
 }
 
-__all__ = ["Tagger", "TextClassifier", "Vectors", "__version__", "load"]
+__all__ = ["Tagger", "TextClassifier", "WordVectors", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ class StepperError(CatenaError, ValueError):
 
 
 class ImpossibleError(CatenaError, ValueError):
-    """A constraint that no structure fulfils: nothing is left to distribute probability over."""
+    """A constraint that no structure fulfills: nothing is left to distribute probability over."""
 
 
 class DivergentSumError(CatenaError, ArithmeticError):

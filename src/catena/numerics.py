@@ -14,25 +14,25 @@ from torch import Tensor
 
 from catena.shapes import check_mask
 
-NEVER = -math.inf
+NEG_INF = -math.inf
 """The log of zero. Exact: an impossible thing scores NEVER, not a large negative number."""
 
 
 def log_sum_exp(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
     """log Σ exp(x) over one axis. All -inf, or no terms, gives -inf with gradient 0; +inf gives +inf."""
     if x.shape[dim] == 0:
-        return x.sum(dim) + NEVER
+        return x.sum(dim) + NEG_INF
     top = x.amax(dim, keepdim=True).detach()
     top = torch.where(top.isinf(), 0.0, top)
     mass = (x - top).exp().sum(dim)
     # Two `where`s keep both passes exact: the inner one keeps log away from 0, the outer one puts -inf back.
     empty = mass == 0
-    return torch.where(empty, NEVER, torch.where(empty, 1.0, mass).log() + top.squeeze(dim))
+    return torch.where(empty, NEG_INF, torch.where(empty, 1.0, mass).log() + top.squeeze(dim))
 
 
 def without_nan(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Scores with -inf for nan and +inf, gradient 0 there."""
-    return torch.where(x < math.inf, x, NEVER)
+    return torch.where(x < math.inf, x, NEG_INF)
 
 
 def log_add_exp(a: Float[Tensor, "..."], b: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -44,10 +44,10 @@ def log_add_exp(a: Float[Tensor, "..."], b: Float[Tensor, "..."]) -> Float[Tenso
 def safe_log(p: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """log p with log 0 = -inf and gradient 0 there."""
     zero = p == 0
-    return torch.where(zero, NEVER, torch.where(zero, 1.0, p).log())
+    return torch.where(zero, NEG_INF, torch.where(zero, 1.0, p).log())
 
 
-def between(
+def lerp(
     start: Float[Tensor, "..."], end: Float[Tensor, "..."], share: Float[Tensor, "..."] | float
 ) -> Float[Tensor, "..."]:
     """start + share (end - start), in the finest precision of the three: ``torch.lerp`` refuses to mix them, and under
@@ -65,7 +65,7 @@ def masked_softmax(
     """Softmax over the places where ``mask`` is True; if none is, or all score -inf, every weight is 0."""
     if mask is not None:
         check_mask(mask, "a place counts")
-        scores = scores.masked_fill(~mask, NEVER)
+        scores = scores.masked_fill(~mask, NEG_INF)
     if scores.shape[dim] == 0:
         return scores
     top = scores.amax(dim, keepdim=True).detach()

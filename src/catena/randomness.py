@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def place_of(text: str) -> float:
+def hash_fraction(text: str) -> float:
     """A number from 0 to below 1 that depends on a text alone, whatever the seed: which part of the data it is in."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") / 2**64

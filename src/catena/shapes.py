@@ -27,7 +27,7 @@ from torch import Tensor
 from catena.errors import ShapeError
 
 
-def read_axes(name: str, shape: tuple[int, ...], axes: str, **known: int) -> dict[str, int]:
+def match_shape(name: str, shape: tuple[int, ...], axes: str, **known: int) -> dict[str, int]:
     """Match a shape with an axis string such as ``"b t d"`` and return the size of every letter.
 
     ``known`` sizes must agree. Raises :class:`ShapeError` that names the tensor, the axes and both shapes.
@@ -75,12 +75,12 @@ def last_real(mask: Bool[Tensor, "b t"]) -> int:
 # --- whether what is given can be used --------------------------------------------------------------------------------
 
 
-def can_look_at(x: Shaped[Tensor, "..."]) -> bool:
+def can_read_values(x: Shaped[Tensor, "..."]) -> bool:
     """Whether a check may read the numbers of a tensor: not of another device, in torch.compile or in torch.func."""
-    return x.device.type == "cpu" and can_branch()
+    return x.device.type == "cpu" and can_use_control_flow()
 
 
-def can_branch() -> bool:
+def can_use_control_flow() -> bool:
     """Whether what is done next may depend on numbers of a tensor: not in torch.compile or in torch.func."""
     if torch.compiler.is_compiling():
         return False
@@ -99,7 +99,7 @@ def check_mask(mask: Shaped[Tensor, "..."] | None, says: str = "a position is re
         raise ShapeError(f"mask must be bool, True where {says}, but its dtype is {mask.dtype}: call .bool() first")
 
 
-def whole_numbers(name: str, ids: Shaped[Tensor, "..."]) -> Int[Tensor, "..."]:
+def as_int64(name: str, ids: Shaped[Tensor, "..."]) -> Int[Tensor, "..."]:
     """Ids or counts as int64, of whatever integer type they are; raises for what is no tensor of whole numbers."""
     check_tensor(name, ids)
     if ids.is_floating_point() or ids.is_complex() or ids.dtype is torch.bool:
@@ -117,9 +117,9 @@ def checked_lengths(
     """
     if lengths is None:
         return None
-    lengths = whole_numbers(name, lengths)
-    if not can_look_at(lengths):
-        if lengths.is_cuda and can_branch():
+    lengths = as_int64(name, lengths)
+    if not can_read_values(lengths):
+        if lengths.is_cuda and can_use_control_flow():
             in_range = ((lengths >= least) & (lengths <= most)).all()
             torch._assert_async(in_range, f"{name} must be from {least} to {most}")
         return lengths.clamp(least, most)

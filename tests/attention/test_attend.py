@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from catena.attention.attend import attend
+from catena.attention.base import attend
 from catena.attention.scores import SCORES, build_score
 from tests.oracle import attention as oracle
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from catena.attention.cross import CrossAttention, Keys, build_cross
+from catena.attention.cross import CrossAttention, PreparedKeys, build_cross
 from catena.attention.scores import SCORES, build_score
 from catena.attention.shared import SharedKeys
 from catena.errors import ConfigError, ShapeError
@@ -119,7 +119,7 @@ def test_rows_look_at_their_own_sources(sources: list[int], n_heads: int) -> Non
 
 
 def test_sources_are_not_copied_while_most_of_them_have_rows() -> None:
-    keys = Keys((numbers(4, 5, 2),), (numbers(4, 5, 2),), torch.ones(4, 5, dtype=torch.bool))
+    keys = PreparedKeys((numbers(4, 5, 2),), (numbers(4, 5, 2),), torch.ones(4, 5, dtype=torch.bool))
     beam = SharedKeys.of(keys, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]))
     assert beam.keys is keys
     assert beam.places is None

@@ -7,12 +7,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from catena.attention import fused
-from catena.attention.fused import TRUSTED, fused_attention
+from catena.attention.fused import EXACT_BACKENDS, fused_attention
 
 
 def test_cudnn_is_not_trusted_and_all_others_are() -> None:
     others = {backend for name, backend in SDPBackend.__members__.items() if name not in ("ERROR", "OVERRIDEABLE")}
-    assert set(TRUSTED) == others - {SDPBackend.CUDNN_ATTENTION}
+    assert set(EXACT_BACKENDS) == others - {SDPBackend.CUDNN_ATTENTION}
 
 
 def test_a_choice_of_the_caller_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.attention.focus import Focus
-from catena.attention.hard import Sampled, StraightThrough
+from catena.attention.hard import SampledHardAttention, StraightThroughAttention
+from catena.attention.weighting import AttentionWeighting
 
 MASK = torch.tensor([[True, True, True, True], [True, True, True, False]])
 
@@ -17,8 +17,10 @@ def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return scores, MASK, torch.zeros(2, 2, 1), torch.zeros(2, 2, dtype=torch.int64)
 
 
-@pytest.mark.parametrize("focus", [StraightThrough(), Sampled().eval()], ids=["straight-through", "sampled"])
-def test_only_the_best_real_key_is_looked_at(focus: Focus) -> None:
+@pytest.mark.parametrize(
+    "focus", [StraightThroughAttention(), SampledHardAttention().eval()], ids=["straight-through", "sampled"]
+)
+def test_only_the_best_real_key_is_looked_at(focus: AttentionWeighting) -> None:
     scores, mask, query, places = inputs()
     with torch.no_grad():
         scores[1, :, :, 3] = 9.0  # padding is the best of all
@@ -31,8 +33,10 @@ def test_only_the_best_real_key_is_looked_at(focus: Focus) -> None:
                 assert weights[b, h, t].tolist() == [float(j == best) for j in range(4)]
 
 
-@pytest.mark.parametrize("focus", [StraightThrough(), Sampled().eval(), Sampled().train()])
-def test_nothing_is_looked_at_where_no_key_is_real(focus: Focus) -> None:
+@pytest.mark.parametrize(
+    "focus", [StraightThroughAttention(), SampledHardAttention().eval(), SampledHardAttention().train()]
+)
+def test_nothing_is_looked_at_where_no_key_is_real(focus: AttentionWeighting) -> None:
     scores, mask, query, places = inputs()
     weights, log_prob = focus(scores, mask & torch.tensor([[True], [False]]), query, places)
     assert weights.sum(dim=-1).tolist() == [[[1.0, 1.0]] * 3, [[0.0, 0.0]] * 3]
@@ -48,7 +52,7 @@ def test_nothing_is_looked_at_where_no_key_is_real(focus: Focus) -> None:
 
 def test_the_gradient_goes_straight_through_to_the_softmax() -> None:
     scores, mask, query, places = inputs()
-    weights, _ = StraightThrough()(scores, mask, query, places)
+    weights, _ = StraightThroughAttention()(scores, mask, query, places)
     found = torch.autograd.grad((weights**2 * torch.arange(1, 5)).sum(), scores)[0]
     of_weights = 2 * weights.detach() * torch.arange(1, 5)  # at the one-hot weights
     for b in range(2):
@@ -63,7 +67,7 @@ def test_the_gradient_goes_straight_through_to_the_softmax() -> None:
 
 
 def test_keys_are_drawn_by_their_probabilities() -> None:
-    focus = Sampled().train()
+    focus = SampledHardAttention().train()
     scores = torch.tensor([0.0, 1.0, -1.0, 5.0], dtype=torch.float64).expand(1, 1, 20_000, 4)
     mask = torch.tensor([[True, True, True, False]])
     weights, log_prob = focus(scores, mask, torch.zeros(1, 20_000, 1), torch.zeros(1, 20_000, dtype=torch.int64))
@@ -77,7 +81,7 @@ def test_keys_are_drawn_by_their_probabilities() -> None:
 def test_heads_draw_apart_and_their_log_probabilities_add_up() -> None:
     scores, mask, query, places = inputs()
     torch.manual_seed(2)
-    weights, log_prob = Sampled().train()(scores, mask, query, places)
+    weights, log_prob = SampledHardAttention().train()(scores, mask, query, places)
     assert log_prob is not None
     wanted = torch.zeros(2, 2, dtype=torch.float64)
     for b in range(2):

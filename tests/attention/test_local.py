@@ -33,8 +33,8 @@ def test_a_monotonic_window_moves_with_the_step_and_stays_at_the_end(window: int
     weights, _ = LocalMonotonic(window)(scores, mask, query, places)
     for b, length in enumerate(LENGTHS):
         for t in range(5):
-            centre = min(int(places[b, t]), length - 1)
-            near = [j for j in range(length) if abs(j - centre) <= window]
+            center = min(int(places[b, t]), length - 1)
+            near = [j for j in range(length) if abs(j - center) <= window]
             for h in range(2):
                 wanted = softmax_of(scores[b, h, t], near)
                 assert weights[b, h, t].tolist() == pytest.approx([wanted.get(j, 0.0) for j in range(6)], abs=1e-12)
@@ -49,17 +49,17 @@ def test_a_predicted_window_prefers_its_middle(window: int) -> None:
         for t in range(5):
             hidden = [math.tanh(float(row @ query[b, t])) for row in focus.hidden.weight.detach()]
             up = sum(float(v) * h for v, h in zip(focus.place.weight.detach()[0], hidden, strict=True))
-            centre = length / (1 + math.exp(-up))
-            near = [j for j in range(length) if abs(j - centre) <= window]
+            center = length / (1 + math.exp(-up))
+            near = [j for j in range(length) if abs(j - center) <= window]
             assert near
             for h in range(2):
                 soft = softmax_of(scores[b, h, t], near)
-                bell = {j: math.exp(-((j - centre) ** 2) / (2 * (window / 2) ** 2)) for j in near}
+                bell = {j: math.exp(-((j - center) ** 2) / (2 * (window / 2) ** 2)) for j in near}
                 wanted = [soft[j] * bell[j] if j in soft else 0.0 for j in range(6)]
                 assert weights[b, h, t].tolist() == pytest.approx(wanted, abs=1e-12)
 
 
-def test_the_predicted_place_is_learnt() -> None:
+def test_the_predicted_place_is_learned() -> None:
     scores, mask, query, places = inputs()
     focus = LocalPredictive(4, 2).double()
     weights, _ = focus(scores, mask, query, places)

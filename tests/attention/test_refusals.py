@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from catena.attention.cross import build_cross
-from catena.attention.masks import check_looks, padding_mask
+from catena.attention.masks import check_attention_mask, padding_mask
 from catena.errors import ShapeError
 
 ASKED = """
 import torch
-from catena.attention.attend import attend
+from catena.attention.base import attend
 from catena.attention.masks import padding_mask
 from catena.attention.multihead import MultiHeadAttention
 
@@ -56,10 +56,10 @@ def test_heads_refuse_what_does_not_fit() -> None:
 
 def test_a_mask_may_stand_for_all_of_an_axis() -> None:
     for shape in ((2, 5, 4), (1, 5, 4), (2, 1, 4), (1, 1, 1)):
-        check_looks(torch.ones(shape, dtype=torch.bool), 2, 5, 4)
+        check_attention_mask(torch.ones(shape, dtype=torch.bool), 2, 5, 4)
     for shape in ((2, 4, 4), (2, 5, 5), (3, 1, 1)):
         with pytest.raises(ShapeError, match="mask must have the axes"):
-            check_looks(torch.ones(shape, dtype=torch.bool), 2, 5, 4)
+            check_attention_mask(torch.ones(shape, dtype=torch.bool), 2, 5, 4)
 
 
 @pytest.mark.parametrize("n_heads", [1, 2])

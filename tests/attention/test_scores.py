@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from catena.attention import scores
-from catena.attention.scores import SCORES, Score, build_score
+from catena.attention.scores import SCORES, AttentionScore, build_score
 from catena.errors import ShapeError, UnknownNameError
 
 Array = np.ndarray
@@ -20,7 +20,7 @@ def matrix(layer: torch.nn.Linear) -> Array:
     return layer.weight.detach().numpy()
 
 
-def formula(name: str, score: Score) -> Callable[[Array, Array], float]:
+def formula(name: str, score: AttentionScore) -> Callable[[Array, Array], float]:
     if name == "dot":
         return lambda q, k: sum(q * k)
     if name == "scaled":

@@ -9,19 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.attention.attend import attend
+from catena.attention.base import attend
 from catena.attention.cross import build_cross
-from catena.attention.focus import Focus, Soft
-from catena.attention.hard import StraightThrough
+from catena.attention.hard import StraightThroughAttention
 from catena.attention.local import LocalMonotonic, LocalPredictive
 from catena.attention.multihead import MultiHeadAttention
 from catena.attention.scores import build_score
+from catena.attention.weighting import AttentionWeighting, SoftAttention
 
 D = 4
 MASK = torch.tensor([[True, True, False, True], [True, False, False, False]])
-FOCI: dict[str, Callable[[], Focus]] = {
-    "soft": Soft,
-    "straight through": StraightThrough,
+FOCI: dict[str, Callable[[], AttentionWeighting]] = {
+    "soft": SoftAttention,
+    "straight through": StraightThroughAttention,
     "monotonic": lambda: LocalMonotonic(1),
     "predictive": lambda: LocalPredictive(D, 2),
 }

@@ -338,7 +338,7 @@ FAMILIES = (
             f"embed-{model}",
             "text",
             ("embed", "train", "--model", model, "--threads", "1", "--min-count", "1"),
-            (("embed", "neighbours", "cat", "--vectors", "RUN"),),
+            (("embed", "neighbors", "cat", "--vectors", "RUN"),),
             resumable=False,
         )
         for model in ("skipgram", "cbow")

@@ -48,7 +48,7 @@ def test_a_run_is_talked_with_and_other_tasks_are_refused(catena: Catena, tmp_pa
     path.write_text("when do you open\tat nine\nwhere are you\tin the city\nwho\tme\n", encoding="utf-8")
     assert catena("train", "converse", path, "--dev", path, "--against", "both", "-o", tmp_path / "run").code == 0
     assert catena("chat", tmp_path / "run", stdin=b"where is it\n").out == "in the city\n"
-    said = catena("predict", tmp_path / "run", "--nbest", "2", "--scores", stdin=b"where\n")
+    said = catena("predict", tmp_path / "run", "--n-best", "2", "--scores", stdin=b"where\n")
     assert [line.split("\t")[1] for line in said.out.splitlines()] == ["in the city", "at nine"]
     said = catena("chat", language_model, stdin=b"hello\n")
     assert said.sentence.endswith("is a model of lm, and does not converse: train one with 'catena train converse'")

@@ -13,7 +13,7 @@ from tests.cli.conftest import TINY, Catena, matches
 
 @pytest.fixture(scope="module")
 def poor(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt hardly anything."""
+    """A run that has learned hardly anything."""
     from catena.cli.main import main
 
     folder = tmp_path_factory.mktemp("runs") / "poor"
@@ -28,7 +28,7 @@ def test_a_model_against_itself_and_against_a_poor_one(catena: Catena, files: Pa
     assert "a difference of +0.0000" in same.out
     assert "chance may explain it; the two do not differ on any example" in same.out
     assert "this test does not see the spread between seeds" in same.out.splitlines()[1]
-    for test in ("bootstrap", "randomisation"):
+    for test in ("bootstrap", "randomization"):
         words = ["compare", trained, poor, files / "train.tsv", "--samples", "200", "--test", test]
         found = json.loads(catena(*words, "--format", "json").out)
         scores = [
@@ -87,13 +87,13 @@ def test_models_of_two_tasks_are_not_compared(
     assert said.sentence.endswith("one of the task lm: only models of one task can be compared")
 
 
-def test_randomisation_is_the_default_and_exact_where_few_examples_differ(
+def test_randomization_is_the_default_and_exact_where_few_examples_differ(
     catena: Catena, files: Path, trained: Path, poor: Path, tmp_path: Path
 ) -> None:
     lines = (files / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)[:4]
     (tmp_path / "few.tsv").write_text("".join(lines), encoding="utf-8")
     found = json.loads(catena("compare", trained, poor, "few.tsv", "--format", "json").out)
-    assert "|test:exact-randomisation|differing:" in found["signature"]
+    assert "|test:exact-randomization|differing:" in found["signature"]
     assert found["signature"].startswith("accuracy|")
     assert found["p_value"] >= 2 / 2 ** found["differing"]
 

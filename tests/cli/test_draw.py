@@ -9,7 +9,7 @@ import pytest
 from catena import config as configs
 from catena.cli.draw import _of_texts
 from catena.tasks.point.application import PointApplication
-from catena.tasks.point.settings import PointConfig
+from catena.tasks.point.config import PointConfig
 from catena.training.report import SilentReporter
 from tests.cli.conftest import Catena, matches
 
@@ -19,10 +19,10 @@ from tests.cli.conftest import Catena, matches
     [
         (["RUN", "a", "-o", "x.pdf"], "a picture is saved as .svg or .png, not as x.pdf"),
         (["RUN", "a", "--file", "FILE"], "give texts or --file, not both"),
-        (["RUN", "a", "--nbest", "0"], "--nbest must be 1 or more, and is 0"),
+        (["RUN", "a", "--n-best", "0"], "--n-best must be 1 or more, and is 0"),
         (
-            ["RUN", "a", "--nbest", "2", "--samples", "2"],
-            "--nbest asks for the best answers and --samples for drawn ones: leave one of them out",
+            ["RUN", "a", "--n-best", "2", "--samples", "2"],
+            "--n-best asks for the best answers and --samples for drawn ones: leave one of them out",
         ),
         (
             ["RUN", "a", "--beam-size", "3", "--samples", "2"],

@@ -16,7 +16,7 @@ import pytest
 from catena.cli.main import main
 from catena.data.samples.corpus import sample_path
 from catena.training.run import RunFolder
-from catena.vectors.table import Vectors
+from catena.vectors.table import WordVectors
 from tests.vectors.test_train import TOPICS, two_topics
 
 SMALL = [
@@ -57,16 +57,16 @@ def test_a_run_holds_its_config_its_losses_and_vectors_that_need_nothing_else(tr
     assert [row["epoch"] for row in rows] == list(range(1, 9))
     assert rows[-1]["loss"] < rows[0]["loss"]
     assert 'task = "embed"' in (run / "config.toml").read_text(encoding="utf-8")
-    vectors = Vectors.load(run)
+    vectors = WordVectors.load(run)
     assert sorted(vectors.words) == sorted(word for words in TOPICS.values() for word in words)
-    assert (Vectors.load(run / "last").matrix == vectors.matrix).all()
+    assert (WordVectors.load(run / "last").matrix == vectors.matrix).all()
 
 
 def test_questions_are_answered(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--vectors", str(trained / "run")]
-    near = said(capsys, "neighbours", "ship", "-k", "4", *where)
+    near = said(capsys, "neighbors", "ship", "-k", "4", *where)
     assert {line.split()[1] for line in near.splitlines()} == set(TOPICS["sea"]) - {"ship"}
-    both = said(capsys, "neighbours", "ship", "oven", "-k", "1", *where).splitlines()
+    both = said(capsys, "neighbors", "ship", "oven", "-k", "1", *where).splitlines()
     assert (both[0], both[2]) == ("ship", "oven")
     assert -1 <= float(said(capsys, "similarity", "ship", "oven", *where)) < 0.9
     assert said(capsys, "odd-one-out", "ship", "wave", "oven", "sail", *where) == "oven\n"
@@ -99,7 +99,7 @@ def test_vectors_are_written_for_others(
     trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
 ) -> None:
     said(capsys, "convert", str(tmp_path / "v.bin"), "--kind", kind, "--vectors", str(trained / "run"))
-    assert Vectors.load(tmp_path / "v.bin").d == (24 if kind == "both" else 12)
+    assert WordVectors.load(tmp_path / "v.bin").d == (24 if kind == "both" else 12)
 
 
 def test_lines_have_vectors_that_can_be_asked_as_words_are(
@@ -111,7 +111,7 @@ def test_lines_have_vectors_that_can_be_asked_as_words_are(
     assert main(["embed", "train", str(trained / "text.txt"), "-o", run, *flags]) == 0
     out = said(capsys, "documents", str(tmp_path / "lines.txt"), "--vectors", run)
     assert out == f"{tmp_path / 'lines.txt'}: {len(lines):,} lines, 12 numbers each\n"
-    vectors = Vectors.load(tmp_path / "lines.txt")
+    vectors = WordVectors.load(tmp_path / "lines.txt")
     assert list(vectors.words) == [str(i + 1) for i in range(len(lines))]
     topics = [next(name for name, words in TOPICS.items() if line.split()[0] in words) for line in lines]
     near = [topics[int(other) - 1] for other, _ in vectors.most_similar("1", 20)]
@@ -119,7 +119,7 @@ def test_lines_have_vectors_that_can_be_asked_as_words_are(
 
     (tmp_path / "new.txt").write_text(f"{lines[0]}\n\n{lines[0]}\n", encoding="utf-8")
     said(capsys, "documents", str(tmp_path / "new.bin"), "--text", str(tmp_path / "new.txt"), "--vectors", run)
-    new = Vectors.load(tmp_path / "new.bin")
+    new = WordVectors.load(tmp_path / "new.bin")
     assert len(new) == 3
     assert new.similarity("1", "3") > new.similarity("1", "2")
 
@@ -137,7 +137,7 @@ def test_the_newest_run_is_asked_when_none_is_named(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "no vectors in runs/" in said(capsys, "neighbours", "ship", code=2)
+    assert "no vectors in runs/" in said(capsys, "neighbors", "ship", code=2)
     text = str(trained / "text.txt")
     assert main(["embed", "train", text, "--epochs", "1", "-q", *SMALL]) == 0
     assert (tmp_path / "runs" / "embed-skipgram-001" / "vectors.safetensors").is_file()
@@ -156,8 +156,8 @@ def test_going_on_with_new_text_keeps_old_words_and_adds_new_ones(trained: Path,
         str(tmp_path / "run"),
     ]
     assert main([*command, "-q"]) == 0
-    vectors = Vectors.load(tmp_path / "run")
-    assert list(vectors.words)[:10] == list(Vectors.load(trained / "run").words)
+    vectors = WordVectors.load(tmp_path / "run")
+    assert list(vectors.words)[:10] == list(WordVectors.load(trained / "run").words)
     assert "anchor" in vectors
 
 
@@ -175,9 +175,9 @@ def test_a_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path) ->
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (killed / "vectors.safetensors").exists()
-    assert Vectors.load(killed).d == 32  # the last checkpoint can be asked
+    assert WordVectors.load(killed).d == 32  # the last checkpoint can be asked
     assert main(["resume", str(killed), "-q"]) == 0
-    assert (Vectors.load(killed).matrix == Vectors.load(whole).matrix).all()
+    assert (WordVectors.load(killed).matrix == WordVectors.load(whole).matrix).all()
     losses = [
         [json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         for run in (whole, killed)
@@ -204,7 +204,7 @@ def test_a_resumed_run_reads_its_text_as_it_was_read_before(tmp_path: Path, monk
         with pytest.raises(Killed):
             main([*command, "-o", str(tmp_path / "killed")])
     assert main(["resume", str(tmp_path / "killed"), "-q"]) == 0
-    assert (Vectors.load(tmp_path / "killed").matrix == Vectors.load(tmp_path / "whole").matrix).all()
+    assert (WordVectors.load(tmp_path / "killed").matrix == WordVectors.load(tmp_path / "whole").matrix).all()
 
 
 def wait_for(true: object, seconds: float = 60.0) -> None:
@@ -232,13 +232,13 @@ def test_a_classifier_learns_on_top_of_our_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["neighbors", "ship"], "there is no 'catena embed neighbors': did you mean 'neighbours'"),
+        (["neighbors", "ship"], "there is no 'catena embed neighbors': did you mean 'neighbors'"),
         (["analogy", "a", "b"], "an analogy is of three words, and 2 are given"),
         (["similarity", "a"], "give two words, not 1"),
         (["odd-one-out", "a"], "give three words or more"),
-        (["neighbours"], "give a word or a file"),
+        (["neighbors"], "give a word or a file"),
         (["map", "map.gif"], r"a map is written as .svg, .png or .html"),
-        (["neighbours", "ship", "-k", "0"], "--k must be 1 or more"),
+        (["neighbors", "ship", "-k", "0"], "--k must be 1 or more"),
         (["train", "t.txt", "--time", "5m"], "embed is trained for a number of epochs, not for a time: give --epochs"),
         (["train", "t.txt", "--loss", "nonce"], "nonce"),
         (["train", "t.txt", "--windw", "3"], "did you mean --window"),
@@ -264,6 +264,6 @@ def test_help_lists_what_can_be_asked(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_word_without_a_vector_is_said(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = said(capsys, "neighbours", "shipp", "--vectors", str(trained / "run"), code=1)
+    words = said(capsys, "neighbors", "shipp", "--vectors", str(trained / "run"), code=1)
     assert "there is no vector for 'shipp': did you mean 'ship'?" in words
-    assert np.isfinite(Vectors.load(trained / "run").matrix).all()
+    assert np.isfinite(WordVectors.load(trained / "run").matrix).all()

@@ -10,7 +10,7 @@ import pytest
 from catena.cli.evaluate import check_search
 from catena.cli.usage import UsageError
 from catena.data.readers.tsv_label import read
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 from tests.cli.conftest import Catena, matches
 
 
@@ -31,13 +31,13 @@ def test_scores_are_those_of_the_predictions(catena: Catena, files: Path, traine
 
 def test_flags_of_the_search_that_a_model_has_no_use_for() -> None:
     class Writer:
-        asks = frozenset({"nbest", "scores", "max_length"})
+        asks = frozenset({"n_best", "scores", "max_length"})
         task_name = "a model of the task converse"
 
     sentence = "a model of the task converse is not evaluated with --beam-size, but --max-length: leave it out"
     with pytest.raises(UsageError, match=sentence):
-        check_search(Writer(), Asking(beam_size=2))  # type: ignore[arg-type]
-    check_search(Writer(), Asking(max_length=2))  # type: ignore[arg-type]
+        check_search(Writer(), PredictOptions(beam_size=2))  # type: ignore[arg-type]
+    check_search(Writer(), PredictOptions(max_length=2))  # type: ignore[arg-type]
 
 
 def test_any_part_of_a_run_can_be_scored(catena: Catena, files: Path, trained: Path) -> None:
@@ -49,8 +49,8 @@ def test_any_part_of_a_run_can_be_scored(catena: Catena, files: Path, trained: P
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty: there is nothing to recognise"),
-        (b"just words\n", "which has no labelled texts"),
+        (b"", "is empty: there is nothing to recognize"),
+        (b"just words\n", "which has no labeled texts"),
         ("weather\tcaf\xe9\nweather\tno\n".encode("latin-1") * 5, "x:1 is not UTF-8: byte 0xe9"),
     ],
 )

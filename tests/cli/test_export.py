@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from catena.cli.main import main
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 from catena.tasks.translate.predictor import load_predictor
 from tests.tasks.translate.toy import write_files
 
 TRANSFORMER = [
     "--model", "transformer", "--model.d", "16", "--n-heads", "2", "--n-encoder-layers", "1", "--n-decoder-layers", "1",
-    "--d-feed", "16",
+    "--d-ff", "16",
 ]  # fmt: skip
 RECURRENT = ["--model", "recurrent", "--cell", "gru", "--model.d", "16", "--d-embedding", "16"]
 
@@ -38,9 +38,9 @@ def test_a_transformer_translates_alike_in_ctranslate2(tmp_path: Path, capsys: p
     predictor = load_predictor(run, torch.device("cpu"))
     there = ctranslate2.Translator(str(tmp_path / "out"), "cpu", inter_threads=1, intra_threads=1)
     texts = ["The dog sees a man.", "A bird hears the cat today."]
-    given = [[*predictor.encoding.source.tokeniser.tokens(text), "</s>"] for text in texts]
+    given = [[*predictor.encoding.source.tokenizer.tokens(text), "</s>"] for text in texts]
     found = there.translate_batch(given, beam_size=1, max_decoding_length=6)
-    ours = predictor.predict(texts, Asking(beam_size=1))
+    ours = predictor.predict(texts, PredictOptions(beam_size=1))
     for theirs, one in zip(found, ours, strict=True):
         assert tuple(theirs.hypotheses[0]) == one.translations[0].tokens[:6]
     assert (tmp_path / "out" / "vocabulary.json").exists() or (tmp_path / "out" / "target-vocabulary.json").exists()

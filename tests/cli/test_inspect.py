@@ -39,7 +39,7 @@ def test_an_encoding_can_be_named(catena: Catena) -> None:
     assert catena("inspect", "x", "--encoding", "latin-1").code == 0
 
 
-def test_a_run_tells_where_it_comes_from_and_what_it_has_learnt(catena: Catena, files: Path, trained: Path) -> None:
+def test_a_run_tells_where_it_comes_from_and_what_it_has_learned(catena: Catena, files: Path, trained: Path) -> None:
     said = catena("inspect", trained, "--top", "2")
     assert said.code == 0
     lines = said.out.splitlines()

@@ -49,7 +49,7 @@ def test_help_of_the_config_follows_the_model_that_is_named(catena: Catena) -> N
     assert "--cell elman|leaky|lstm" in of_gru
     assert "--filters" not in of_gru
     assert "--learning-rate (default: 0.002)" in of_gru, "what suits this model"
-    assert "--lowercase (default: true)" in of_cnn, "as the task has it, not the tokeniser"
+    assert "--lowercase (default: true)" in of_cnn, "as the task has it, not the tokenizer"
 
 
 def test_help_and_init_import_no_torch() -> None:

@@ -89,7 +89,7 @@ def test_texts_are_found_in_every_format(catena: Catena, trained: Path, tmp_path
     expected = catena("predict", trained, stdin="\n".join(text for _, text in rows("dev", 8)).encode()).out
     pairs = rows("dev", 8)
     contents = {
-        "labelled.tsv": "".join(f"{label}\t{text}\n" for label, text in pairs),
+        "labeled.tsv": "".join(f"{label}\t{text}\n" for label, text in pairs),
         "swapped.tsv": "".join(f"{text}\t{label}\n" for label, text in pairs),
         "kim.txt": "".join(f"{label} {text}\n" for label, text in pairs),
         "fast.txt": "".join(f"__label__{label} {text}\n" for label, text in pairs),
@@ -100,7 +100,7 @@ def test_texts_are_found_in_every_format(catena: Catena, trained: Path, tmp_path
     for name, content in contents.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
         assert catena("predict", trained, tmp_path / name).out == expected, name
-    (tmp_path / "packed").write_bytes(gzip.compress(contents["labelled.tsv"].encode()))
+    (tmp_path / "packed").write_bytes(gzip.compress(contents["labeled.tsv"].encode()))
     assert catena("predict", trained, tmp_path / "packed").out == expected
 
 
@@ -172,7 +172,7 @@ def test_broken_encodings_are_named_and_cured(catena: Catena, trained: Path, tmp
         (["RUN", "FILE", "--length-penalty", "-1"], 2, "--length-penalty must be 0 or more, and is -1.0"),
         (["RUN", "FILE", "--length-penalty", "nan"], 2, "--length-penalty must be 0 or more, and is nan"),
         (["RUN", "FILE", "--num-beams", "x"], 2, "--beam-size must be a whole number, and is 'x'"),
-        (["RUN", "FILE", "--nbest", "0"], 2, "--nbest must be 1 or more, and is 0"),
+        (["RUN", "FILE", "--n-best", "0"], 2, "--n-best must be 1 or more, and is 0"),
         (["RUN", "FILE", "-o", "."], 2, ". is a folder: name a file in it, such as predictions.tsv"),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 
 import catena
 from catena.cli.main import main
-from catena.encoders.int8 import hold_in_int8
+from catena.encoders.int8 import quantize_int8_
 from catena.errors import ConfigError
 from catena.kernels.int8_weight import Int8Weight
 from catena.randomness import Randomness
@@ -21,7 +21,7 @@ from tests.tasks.translate.toy import sentences, write_files
 
 SMALL = ("--threads", "1", "--max-epochs", "1", "-q")
 WORDS = ("--tokenizer", "words", "--min-count", "1")
-NETWORK = ("--model.d", "16", "--n-heads", "2", "--n-encoder-layers", "1", "--n-decoder-layers", "1", "--d-feed", "16")
+NETWORK = ("--model.d", "16", "--n-heads", "2", "--n-encoder-layers", "1", "--n-decoder-layers", "1", "--d-ff", "16")
 
 
 def train(folder: Path, task: str, *words: object) -> Path:
@@ -128,7 +128,7 @@ def test_models_that_write_responses_are_held_so(tmp_path: Path) -> None:
     model = WritingPredictor(own, task.scribe)
     (network,) = model.networks
     before, _ = task.scribe.perplexities(task.data.dev)
-    hold_in_int8(network.eval())
+    quantize_int8_(network.eval())
     after, _ = task.scribe.perplexities(task.data.dev)
     assert after["perplexity"] == pytest.approx(before["perplexity"], rel=0.02)
     assert after["perplexity"] != before["perplexity"]

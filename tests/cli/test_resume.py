@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from catena.checkpoint import open_checkpoint, step_of
+from catena.checkpoint import open_checkpoint, parse_step
 from catena.tasks.classify.task import ClassifyTask
 from tests.cli.conftest import TINY, Catena, environment, matches
 
@@ -41,7 +41,7 @@ def killed_in_the_middle_of_an_epoch(command: list[str], run: Path) -> None:
 
 
 def last_step(run: Path) -> int:
-    return step_of(Path(os.readlink(run / "last"))) if (run / "last").is_symlink() else 0
+    return parse_step(Path(os.readlink(run / "last"))) if (run / "last").is_symlink() else 0
 
 
 def test_killed_and_resumed_a_run_ends_with_the_same_weights_and_measurements(
@@ -51,7 +51,7 @@ def test_killed_and_resumed_a_run_ends_with_the_same_weights_and_measurements(
     assert catena(*words, "-q", "-o", "whole").code == 0
     killed = tmp_path / "killed"
     killed_in_the_middle_of_an_epoch([sys.executable, "-m", "catena", *map(str, words), "-o", str(killed)], killed)
-    before = step_of(open_checkpoint(killed / "last").folder)
+    before = parse_step(open_checkpoint(killed / "last").folder)
     assert before % STEPS > 0
     said = catena("resume", killed)
     assert said.code == 0, said.err
@@ -159,7 +159,7 @@ def state_of(run: Path) -> dict[str, bytes]:
     [
         ("\nseed = 0\n", "\nseed = 7\n", "seed must be 0, got 7. "),
         ("learning_rate = 0.01", "learning_rate = 0.9", "training.learning_rate must be 0.01, got 0.9. "),
-        ("dev_share = 0.1", "dev_share = 0.3", "data.dev_share must be 0.1, got 0.3. "),
+        ("dev_fraction = 0.1", "dev_fraction = 0.3", "data.dev_fraction must be 0.1, got 0.3. "),
         ('values = "binary"', 'values = "counts"', 'model.features.values must be "binary", got "counts". '),
         ("clip_value = 0.0\n", "", "training.clip_value must be 0.0, got nothing. "),
     ],

@@ -17,12 +17,12 @@ from catena.checkpoint import open_checkpoint, read_meta
 from catena.cli.train import _with_choices
 from catena.config import load, parse
 from catena.errors import FormatError
-from catena.tasks.classify.settings import ClassifyConfig
+from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.table import task_of_file
 from catena.tasks.translate.auto import fit_to_time
-from catena.tasks.translate.settings import TranslateConfig
+from catena.tasks.translate.config import TranslateConfig
 from tests.cli.conftest import TINY, Catena, environment, matches, rows, write_rows
 
 
@@ -161,7 +161,7 @@ CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty: there is nothing to recognise"),
+        (b"", "is empty: there is nothing to recognize"),
         (
             b"weather\tis it raining\n",
             "a classifier needs at least two labels, and the training data has only the label 'weather'",

@@ -59,7 +59,7 @@ def test_the_usual_names_of_flags_will_do(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    for names in (("--nbest", "--scores", "--alignment"), ("--n-best", "--return-scores", "--return_attention")):
+    for names in (("--n-best", "--scores", "--alignment"), ("--n-best", "--return-scores", "--return_attention")):
         feed(monkeypatch, "The dog sees a man.\n")
         words = ["--beam-size", "3", "--length-penalty", "0.5", names[0], "2", *names[1:]]
         asked.append(says(capsys, "predict", folder / "run", *words))
@@ -109,7 +109,7 @@ def test_runs_are_scored_compared_and_joined(folder: Path, capsys: pytest.Captur
     assert {"bleu", "bleu_lowercase", "chrf", "ter", "perplexity"} <= report["scores"].keys()
     assert report["signatures"]["bleu"].startswith("BLEU|nrefs:1|")
     assert "bleu " in says(capsys, "evaluate", run, folder / "dev.tsv", "--ensemble", run)
-    assert "exact-randomisation" in says(capsys, "compare", run, run, *dev, "--metric", "chrf", "--samples", "50")
+    assert "exact-randomization" in says(capsys, "compare", run, run, *dev, "--metric", "chrf", "--samples", "50")
     feeble = says(capsys, "evaluate", run, folder / "dev.en", code=1)
     assert "is no file of pairs" in feeble
     lines = says(capsys, "predict", run, folder / "dev.en", "--ensemble", run, run).splitlines()
@@ -195,4 +195,4 @@ def test_what_answers_alone_leave_out_is_told(catena: Catena, folder: Path) -> N
     said = catena(*words, "--scores")
     assert said.code == 0
     assert "--format text has the answers alone, without what --scores asks for" in said.err
-    assert "answers alone" not in catena(*words, "--nbest", "2").err
+    assert "answers alone" not in catena(*words, "--n-best", "2").err

@@ -14,7 +14,7 @@ from catena.config import Config, override, parse, split_flags
 from catena.errors import ConfigError
 
 
-class Colour(Enum):
+class Color(Enum):
     RED = "red"
     BLUE = "blue"
 
@@ -37,7 +37,7 @@ class Plain(Config):
     shuffle: bool = True
     """Whether the order changes."""
     path: Path = Path("data/train.tsv")
-    colour: Colour = Colour.RED
+    color: Color = Color.RED
     pooling: Literal["max", "mean", "none"] = "max"
     """What becomes of the states."""
     depth: Literal[1, 2, 4] = 1
@@ -85,7 +85,7 @@ class Convolution(Config):
     dropout: float = Field(0.5, ge=0, lt=1)
 
 
-class Optimiser(Config):
+class Optimizer(Config):
     """How weights move."""
 
     rate: float = 0.001
@@ -93,9 +93,9 @@ class Optimiser(Config):
     steps: int | None = None
 
     @model_validator(mode="after")
-    def _momentum_needs_a_rate(self) -> Optimiser:
+    def _momentum_needs_a_rate(self) -> Optimizer:
         if self.momentum > 1:
-            raise ValueError(f"momentum is {self.momentum}, but must not exceed 1: lower optimiser.momentum")
+            raise ValueError(f"momentum is {self.momentum}, but must not exceed 1: lower optimizer.momentum")
         return self
 
 
@@ -110,7 +110,7 @@ class House(Config):
     """The one number that everything random depends on."""
     model: Annotated[Recurrent | Convolution, Field(discriminator="kind")] = Convolution(windows=(2, 3))
     """What makes vectors of words."""
-    optimiser: Optimiser = Optimiser(rate=0.1)
+    optimizer: Optimizer = Optimizer(rate=0.1)
     early: Early | None = Early()
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from catena.config import Config, Key, flag_table, override, parse, split_flags
+from catena.config import Config, ConfigKey, flag_table, override, parse, split_flags
 from catena.errors import ConfigError
 from tests.config.examples import (
-    Colour,
+    Color,
     Convolution,
     Early,
     Gru,
     House,
     Lstm,
-    Optimiser,
+    Optimizer,
     Plain,
     Recurrent,
     flagged,
@@ -27,14 +27,14 @@ def test_the_table_has_short_names_where_only_one_key_ends_so() -> None:
     table = flag_table(House)
     assert table["model"].dotted == "model.kind"  # --model cnn
     assert table["model.cell"].dotted == "model.cell.kind"
-    assert table["rate"].dotted == "optimiser.rate"
+    assert table["rate"].dotted == "optimizer.rate"
     assert table["patience"].dotted == "early.patience"
     assert "kind" not in table  # model.kind or model.cell.kind?
     assert "" not in table
 
     class Twice(Config):
         rate: float = 1.0
-        optimiser: Optimiser = Optimiser()
+        optimizer: Optimizer = Optimizer()
 
     assert flag_table(Twice)["rate"].dotted == "rate"
     assert flag_table(Lstm).keys() == {"kind", "d_hidden", "peepholes"}
@@ -52,15 +52,15 @@ def test_short_names_are_those_of_the_kinds_that_are_chosen() -> None:
 
 def test_the_highest_of_several_keys_has_the_short_name() -> None:
     class Deep(Config):
-        optimiser: Optimiser = Optimiser()
+        optimizer: Optimizer = Optimizer()
         inner: House = House()
 
-    assert flag_table(Deep)["rate"].dotted == "optimiser.rate"
+    assert flag_table(Deep)["rate"].dotted == "optimizer.rate"
     assert flag_table(Deep)["seed"].dotted == "inner.seed"
 
     class Twins(Config):
-        one: Optimiser = Optimiser()
-        two: Optimiser = Optimiser()
+        one: Optimizer = Optimizer()
+        two: Optimizer = Optimizer()
 
     assert "rate" not in flag_table(Twins)
 
@@ -104,7 +104,7 @@ def test_short_names_follow_the_kinds_that_other_flags_choose() -> None:
         ("-s name=a-b", "name", "a-b"),
         ("--path 2024-01-01", "path", Path("2024-01-01")),
         ("--path 7", "path", Path("7")),
-        ("--colour blue", "colour", Colour.BLUE),
+        ("--color blue", "color", Color.BLUE),
         ("--pooling none", "pooling", "none"),
         ("--depth 4", "depth", 4),
         ("--length 12", "length", 12),
@@ -190,7 +190,7 @@ def test_what_is_no_flag_of_the_config_is_left_over_in_order() -> None:
         "4",
     ]
     taken, rest = split_flags(House, argv)
-    assert [(key.dotted, text) for key, text in taken] == [("seed", "3"), ("optimiser.rate", "1")]
+    assert [(key.dotted, text) for key, text in taken] == [("seed", "3"), ("optimizer.rate", "1")]
     assert rest == [
         "train",
         "a.tsv",
@@ -233,8 +233,8 @@ def test_flags_that_cannot_be_read(line: str, sentence: str) -> None:
 
 
 def test_a_key_in_the_wrong_section_is_answered_with_the_right_one() -> None:
-    with pytest.raises(ConfigError, match=r"^optimiser.patience is not a known key: did you mean 'early.patience'"):
-        split_flags(House, ["-s", "optimiser.patience=3"])
+    with pytest.raises(ConfigError, match=r"^optimizer.patience is not a known key: did you mean 'early.patience'"):
+        split_flags(House, ["-s", "optimizer.patience=3"])
 
 
 def test_the_kind_needs_a_value_too() -> None:
@@ -256,22 +256,22 @@ def test_naming_the_same_kind_again_keeps_the_section() -> None:
 
 
 def test_overriding_copies() -> None:
-    data = {"optimiser": {"rate": 1.0}, "early": "none"}
+    data = {"optimizer": {"rate": 1.0}, "early": "none"}
     taken, _ = split_flags(House, ["--rate", "2", "--patience", "4"])
-    assert override(data, taken) == {"optimiser": {"rate": 2}, "early": {"patience": 4}}
-    assert data == {"optimiser": {"rate": 1.0}, "early": "none"}
+    assert override(data, taken) == {"optimizer": {"rate": 2}, "early": {"patience": 4}}
+    assert data == {"optimizer": {"rate": 1.0}, "early": "none"}
 
 
 def test_a_flag_inside_what_is_no_section_is_refused() -> None:
     taken, _ = split_flags(House, ["--rate", "2"])
     with pytest.raises(
         ConfigError,
-        match=r"optimiser is 3, and --optimiser\.rate needs it to be a section, written \[optimiser\]",
+        match=r"optimizer is 3, and --optimizer\.rate needs it to be a section, written \[optimizer\]",
     ):
-        override({"optimiser": 3}, taken)
+        override({"optimizer": 3}, taken)
 
 
 def test_a_key_can_be_made_by_hand() -> None:
-    key = Key(("a", "b"), Plain.model_fields["count"])
+    key = ConfigKey(("a", "b"), Plain.model_fields["count"])
     assert key.dotted == "a.b"
     assert (key.is_text, key.is_list, key.is_switch, key.is_optional) == (False, False, False, False)

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from catena.config import Config, load, override, parse, read_toml, split_flags
 from catena.errors import ConfigError
-from tests.config.examples import Convolution, Early, Gru, House, Lstm, Optimiser, Plain, Recurrent, message
+from tests.config.examples import Convolution, Early, Gru, House, Lstm, Optimizer, Plain, Recurrent, message
 
 
 def test_a_section_given_in_part_keeps_the_rest_of_its_default() -> None:
-    config = parse(House, {"optimiser": {"momentum": 0.5}, "model": {"dropout": 0.1}})
-    assert config.optimiser == Optimiser(rate=0.1, momentum=0.5)
+    config = parse(House, {"optimizer": {"momentum": 0.5}, "model": {"dropout": 0.1}})
+    assert config.optimizer == Optimizer(rate=0.1, momentum=0.5)
     assert config.model == Convolution(windows=(2, 3), dropout=0.1)
 
 
@@ -40,18 +40,18 @@ def test_a_default_made_by_a_factory_gives_its_kind_alone() -> None:
         model: Annotated[Recurrent | Convolution, Field(discriminator="kind")] = Field(
             default_factory=lambda: Convolution(windows=(9,))
         )
-        optimiser: Optimiser = Field(default_factory=lambda: Optimiser(rate=7.0))
+        optimizer: Optimizer = Field(default_factory=lambda: Optimizer(rate=7.0))
 
-    config = parse(Made, {"model": {"dropout": 0.1}, "optimiser": {"momentum": 0.5}})
+    config = parse(Made, {"model": {"dropout": 0.1}, "optimizer": {"momentum": 0.5}})
     assert config.model == Convolution(dropout=0.1)
-    assert config.optimiser == Optimiser(momentum=0.5)
-    assert parse(Made, {}).optimiser.rate == 7.0
+    assert config.optimizer == Optimizer(momentum=0.5)
+    assert parse(Made, {}).optimizer.rate == 7.0
 
 
 def test_parsing_leaves_the_given_values_alone() -> None:
-    data = {"optimiser": {"momentum": 0.5}, "early": "none"}
+    data = {"optimizer": {"momentum": 0.5}, "early": "none"}
     parse(House, data)
-    assert data == {"optimiser": {"momentum": 0.5}, "early": "none"}
+    assert data == {"optimizer": {"momentum": 0.5}, "early": "none"}
 
 
 def test_an_optional_section_can_be_turned_off() -> None:
@@ -70,7 +70,7 @@ dropout = 2
 windos = [3]
 cell = 3
 
-[optimiser]
+[optimizer]
 momentum = 7
 
 [optimizer]
@@ -83,9 +83,9 @@ rate = 3
         "  - model.dropout (line 7) is 2: must be less than 1",
         "  - model.windos (line 8) is not a known key: did you mean 'windows'?",
         "  - model.cell (line 9) is a key of 'recurrent', not of 'convolution': change model.kind or leave it out",
-        "  - momentum is 7.0, but must not exceed 1: lower optimiser.momentum (line 11)",
+        "  - momentum is 7.0, but must not exceed 1: lower optimizer.momentum (line 11)",
         "  - sed (line 3) is not a known key: did you mean 'seed'?",
-        "  - optimizer (line 14) is not a known key: did you mean 'optimiser'?",
+        "  - optimizer (line 14) is not a known key: did you mean 'optimizer'?",
     ]
 
 
@@ -119,9 +119,9 @@ def test_one_problem_is_counted_as_one() -> None:
             "model.cell.d_hidden is 0: must be greater than 0",
         ),
         ({"model": 3}, "model is 3: must be a section, written [model]"),
-        ({"optimiser": 3}, "optimiser is 3: must be a section, written [optimiser]"),
-        ({"optimiser": {"x": 1}}, "optimiser.x is not a known key: known are 'momentum', 'rate', 'steps'"),
-        ({"optimiser": {"patience": 1}}, "optimiser.patience is not a known key: did you mean 'early.patience'?"),
+        ({"optimizer": 3}, "optimizer is 3: must be a section, written [optimizer]"),
+        ({"optimizer": {"x": 1}}, "optimizer.x is not a known key: known are 'momentum', 'rate', 'steps'"),
+        ({"optimizer": {"patience": 1}}, "optimizer.patience is not a known key: did you mean 'early.patience'?"),
     ],
 )
 def test_problems_inside_sections(data: dict[str, Any], sentence: str) -> None:
@@ -169,7 +169,7 @@ def test_a_required_key_must_be_given_and_a_required_kind_listed() -> None:
 
 
 def test_what_a_flag_set_carries_no_line_of_the_file() -> None:
-    text = "seed = 3\n[optimiser]\nrate = 0.5\n"
+    text = "seed = 3\n[optimizer]\nrate = 0.5\n"
     taken, _ = split_flags(House, ["--seed", "x", "--model.dropout", "7"])
     said = message(House, override(tomllib.loads(text), taken), text)
     assert "seed is 'x'" in said
@@ -184,10 +184,10 @@ def test_lines_are_found_in_inline_tables_dotted_and_quoted_keys_and_odd_texts()
         ("count", "2"),
         ("pooling", "3"),
     ]
-    text = 'seed = 1\nmodel = {kind = "convolution", dropout = 4}\noptimiser.rate = "x"\n'
+    text = 'seed = 1\nmodel = {kind = "convolution", dropout = 4}\noptimizer.rate = "x"\n'
     assert re.findall(r"([\w.]+) \(line (\d)\)", message(House, tomllib.loads(text), text)) == [
         ("model.dropout", "2"),
-        ("optimiser.rate", "3"),
+        ("optimizer.rate", "3"),
     ]
 
 

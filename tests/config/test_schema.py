@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from catena.config import Config, flag_table, keys, kind_of, sections_of
+from catena.config import Config, flag_table, get_kind, get_sections, keys
 from catena.config.flags import what_it_takes
-from tests.config.examples import Convolution, Early, House, Optimiser, Plain, Recurrent, flagged
+from tests.config.examples import Convolution, Early, House, Optimizer, Plain, Recurrent, flagged
 
 
 def test_keys_open_sections_and_merge_kinds() -> None:
@@ -27,16 +27,16 @@ def test_keys_open_sections_and_merge_kinds() -> None:
         "model.cell.reset",
         "model.dropout",
         "model.windows",
-        "optimiser.rate",
-        "optimiser.momentum",
-        "optimiser.steps",
+        "optimizer.rate",
+        "optimizer.momentum",
+        "optimizer.steps",
         "early.patience",
     ]
     assert found["seed"].kinds == ()
     assert found["model.kind"].kinds == found["model.kind"].choices == ("recurrent", "convolution")
     assert found["model.windows"].kinds == ("convolution",)
     assert found["model.cell.reset"].kinds == ("gru",)
-    assert found["optimiser.rate"].kinds == ()
+    assert found["optimizer.rate"].kinds == ()
 
 
 def test_a_key_knows_what_it_takes_in_every_kind() -> None:
@@ -62,13 +62,13 @@ def test_a_key_knows_what_it_takes_in_every_kind() -> None:
 
 
 def test_sections_and_kinds_by_name() -> None:
-    assert sections_of(House) == {
+    assert get_sections(House) == {
         "model": (Recurrent, Convolution),
-        "optimiser": (Optimiser,),
+        "optimizer": (Optimizer,),
         "early": (Early,),
     }
-    assert kind_of(Recurrent) == "recurrent"
-    assert kind_of(Optimiser) == ""
+    assert get_kind(Recurrent) == "recurrent"
+    assert get_kind(Optimizer) == ""
 
 
 @pytest.mark.parametrize(

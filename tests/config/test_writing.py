@@ -12,13 +12,13 @@ from pydantic import Field, ValidationError
 
 from catena.config import Config, load, parse, to_toml
 from tests.config.examples import (
-    Colour,
+    Color,
     Convolution,
     Early,
     Gru,
     House,
     Lstm,
-    Optimiser,
+    Optimizer,
     Plain,
     Point,
     Recurrent,
@@ -36,7 +36,7 @@ PLAINS = st.builds(
     name=TEXTS,
     shuffle=st.booleans(),
     path=TEXTS.filter(lambda text: "\0" not in text).map(Path),
-    colour=st.sampled_from(Colour),
+    color=st.sampled_from(Color),
     pooling=st.sampled_from(["max", "mean", "none"]),
     depth=st.sampled_from([1, 2, 4]),
     limit=st.none() | st.integers(),
@@ -70,7 +70,7 @@ def test_every_sort_of_field_survives_the_file(config: Plain, tmp_path_factory: 
             st.builds(Convolution, dropout=st.floats(0, 0.9)),
             st.builds(Recurrent, cell=st.builds(Lstm, peepholes=st.booleans()) | st.builds(Gru)),
         ),
-        optimiser=st.builds(Optimiser, rate=FINITE, steps=st.none() | st.integers()),
+        optimizer=st.builds(Optimizer, rate=FINITE, steps=st.none() | st.integers()),
         early=st.none() | st.builds(Early, patience=st.integers()),
     )
 )

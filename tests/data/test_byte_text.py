@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.byte_text import byte_blocks
+from catena.data.byte_chunks import byte_blocks
 from catena.errors import FormatError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from catena.data.doctor import FileReport, Report, inspect
 from catena.data.findings import Finding
+from catena.data.inspection import FileReport, Report, inspect
 
 
 def examine(folder: Path, *contents: str | bytes, names: tuple[str, ...] = ("train", "dev", "test")) -> Report:
@@ -55,7 +55,7 @@ def test_a_healthy_file(tmp_path: Path) -> None:
         ("x.jsonl", '{"id": 1, "en": "He is here.", "de": "Er ist hier."}\n', "by their names 'en' and 'de'"),
     ],
 )
-def test_tables_of_pairs_are_no_labelled_texts_without_labels(name: str, text: str, why: str, tmp_path: Path) -> None:
+def test_tables_of_pairs_are_no_labeled_texts_without_labels(name: str, text: str, why: str, tmp_path: Path) -> None:
     (report,) = examine(tmp_path, text, names=(name,)).files
     assert (f"x.{report.format}", report.n_examples, report.findings) == (name, 1, ())
     assert report.why.endswith(why)
@@ -235,7 +235,7 @@ def test_a_bad_line_stops_the_reading_and_is_a_finding(tmp_path: Path) -> None:
 
 def test_a_table_without_labels_is_examined_all_the_same(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, "id,text\n1,hello there\n2,and you\n").files
-    assert (report.format, report.n_examples, kinds(report)) == ("csv", 2, {"unlabelled"})
+    assert (report.format, report.n_examples, kinds(report)) == ("csv", 2, {"unlabeled"})
 
 
 def test_labels_that_cannot_be_printed_do_no_harm(tmp_path: Path) -> None:

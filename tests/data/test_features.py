@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from catena.data.config import FeatureConfig
 from catena.data.features import (
     BEGIN,
     BETWEEN,
@@ -20,13 +21,12 @@ from catena.data.features import (
     build_features,
     load_features,
 )
-from catena.data.settings import FeatureSettings
 from catena.errors import CheckpointError
 from tests.oracle.text_features import character_ngrams, ngrams, value
 
 TOKEN_LISTS = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "ba", "é中"]), max_size=7), max_size=6)
 SETTINGS = st.builds(
-    FeatureSettings,
+    FeatureConfig,
     ngrams=st.integers(1, 3),
     characters=st.sampled_from([0, 1, 3]),
     characters_from=st.just(1),
@@ -35,7 +35,7 @@ SETTINGS = st.builds(
 )
 
 
-def counted(tokens: list[str], settings: FeatureSettings) -> Counter[str]:
+def counted(tokens: list[str], settings: FeatureConfig) -> Counter[str]:
     """The features of one text by the oracle, as the keys of the module."""
     keys = [BETWEEN.join(gram) for gram in ngrams(tokens, settings.ngrams)]
     if settings.characters:
@@ -53,7 +53,7 @@ def rows(features: Features) -> list[dict[int, float]]:
 
 @given(TOKEN_LISTS, TOKEN_LISTS, SETTINGS)
 def test_listed_features_equal_those_counted_one_by_one(
-    train: list[list[str]], test: list[list[str]], settings: FeatureSettings
+    train: list[list[str]], test: list[list[str]], settings: FeatureConfig
 ) -> None:
     space = build_features(settings, train)
     total: Counter[str] = Counter()
@@ -73,7 +73,7 @@ def test_listed_features_equal_those_counted_one_by_one(
 
 @given(TOKEN_LISTS, st.integers(1, 7))
 def test_hashed_features_add_up_in_their_buckets(lists: list[list[str]], buckets: int) -> None:
-    settings = FeatureSettings(ngrams=2, buckets=buckets, values="counts")
+    settings = FeatureConfig(ngrams=2, buckets=buckets, values="counts")
     features = build_features(settings, []).features(lists)
     for tokens, row in zip(lists, rows(features), strict=True):
         assert sum(row.values()) == len(ngrams(tokens, 2))
@@ -82,15 +82,15 @@ def test_hashed_features_add_up_in_their_buckets(lists: list[list[str]], buckets
 
 def test_the_hash_is_crc32_on_every_machine() -> None:
     # 0xCBF43926 is the published check value of CRC-32 for these nine characters.
-    space = build_features(FeatureSettings(ngrams=1, buckets=2**32), [])
+    space = build_features(FeatureConfig(ngrams=1, buckets=2**32), [])
     assert space.features([["123456789"]]).ids.tolist() == [0xCBF43926]
-    small = build_features(FeatureSettings(ngrams=1, buckets=1000), [])
+    small = build_features(FeatureConfig(ngrams=1, buckets=1000), [])
     assert small.features([["123456789"]]).ids.tolist() == [0xCBF43926 % 1000]
 
 
 @given(TOKEN_LISTS.filter(bool), st.data())
 def test_taken_rows_are_the_rows(lists: list[list[str]], data: st.DataObject) -> None:
-    features = build_features(FeatureSettings(values="counts"), lists).features(lists)
+    features = build_features(FeatureConfig(values="counts"), lists).features(lists)
     wanted = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=6))
     taken = features.take(np.array(wanted, np.int64))
     assert rows(taken) == [rows(features)[i] for i in wanted]
@@ -101,7 +101,7 @@ def test_taken_rows_are_the_rows(lists: list[list[str]], data: st.DataObject) ->
 
 def test_different_features_never_share_a_key() -> None:
     texts = [["a b"], ["a", "b"], ["<", "a"], ["<a"], ["a>"]]
-    settings = FeatureSettings(ngrams=2, characters=3, characters_from=2)
+    settings = FeatureConfig(ngrams=2, characters=3, characters_from=2)
     space = build_features(settings, texts)
     expected = set()
     for tokens in texts:
@@ -111,23 +111,23 @@ def test_different_features_never_share_a_key() -> None:
 
 
 def test_features_have_names_for_people() -> None:
-    settings = FeatureSettings(ngrams=2, characters=3, characters_from=3)
+    settings = FeatureConfig(ngrams=2, characters=3, characters_from=3)
     space = build_features(settings, [["not", "bad"]])
     names = {space.name(i) for i in range(len(space))}
     assert names == {"not", "bad", "not bad", "<no…", "…not…", "…ot>", "<ba…", "…bad…", "…ad>"}
-    assert build_features(FeatureSettings(buckets=9), []).name(4) == "bucket 4"
+    assert build_features(FeatureConfig(buckets=9), []).name(4) == "bucket 4"
 
 
 def test_a_text_without_features_is_an_empty_row() -> None:
-    space = build_features(FeatureSettings(ngrams=1), [["a"], ["b"]])
+    space = build_features(FeatureConfig(ngrams=1), [["a"], ["b"]])
     features = space.features([[], ["new"], ["b"]])
     assert features.offsets.tolist() == [0, 0, 0, 1]
-    assert len(build_features(FeatureSettings(), []).features([["a"], []])) == 2
+    assert len(build_features(FeatureConfig(), []).features([["a"], []])) == 2
     assert len(space.features([])) == 0
 
 
-@pytest.mark.parametrize("settings", [FeatureSettings(min_count=2), FeatureSettings(buckets=64)])
-def test_loaded_features_equal_the_saved_ones(settings: FeatureSettings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [FeatureConfig(min_count=2), FeatureConfig(buckets=64)])
+def test_loaded_features_equal_the_saved_ones(settings: FeatureConfig, tmp_path: Path) -> None:
     texts = [["a", "b", "a"], ["b", "a", "c"]]
     space = build_features(settings, texts)
     space.save(tmp_path / "features")
@@ -168,4 +168,4 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
 )
 def test_settings_that_cannot_be_are_refused(options: dict[str, int], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
-        FeatureSettings.model_validate(options)
+        FeatureConfig.model_validate(options)

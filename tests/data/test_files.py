@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.byte_text import byte_blocks
-from catena.data.files import open_damaged_text, open_text, read_head, shorten, unpacked
+from catena.data.byte_chunks import byte_blocks
+from catena.data.files import decompress, open_damaged_text, open_text, read_head, shorten
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with
 
@@ -148,10 +148,10 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
 def test_unpacked_gives_the_file_itself_or_a_copy_that_goes(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"plain")
-    with unpacked(tmp_path / "x") as path:
+    with decompress(tmp_path / "x") as path:
         assert path == tmp_path / "x"
     (tmp_path / "x").write_bytes(gzip.compress(b"packed"))
-    with unpacked(tmp_path / "x") as path:
+    with decompress(tmp_path / "x") as path:
         assert path != tmp_path / "x"
         assert path.read_bytes() == b"packed"
     assert not path.exists()

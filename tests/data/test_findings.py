@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.findings import Finding, Lengths, Lines, TagTroubles
+from catena.data.findings import Finding, LengthSummary, Lines, TagTroubles
 
 
 def test_a_finding_prints_its_first_lines() -> None:
@@ -24,7 +24,7 @@ def test_a_finding_prints_its_first_lines() -> None:
 
 @given(st.lists(st.integers(0, 300), min_size=1))
 def test_lengths_are_those_of_the_statistics_module(lengths: list[int]) -> None:
-    counted = Lengths()
+    counted = LengthSummary()
     for length in lengths:
         counted.add(length)
     summary = counted.summary()
@@ -40,7 +40,7 @@ def test_lengths_are_those_of_the_statistics_module(lengths: list[int]) -> None:
 
 
 def test_no_lengths_no_summary() -> None:
-    assert Lengths().summary() == {}
+    assert LengthSummary().summary() == {}
 
 
 tag_lists = st.lists(st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"]), min_size=1, max_size=8)

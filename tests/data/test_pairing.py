@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.data.pairing import are_sentences, likely_break, names_columns, part_header, sides_of, sources_of_lines
+from catena.data.pairing import (
+    are_sentences,
+    find_pair_columns_by_name,
+    likely_break,
+    names_columns,
+    part_header,
+    sources_of_lines,
+)
 
 
 @pytest.mark.parametrize("extra", [1, 3])
@@ -102,7 +109,7 @@ def test_a_first_pair_is_kept(pair: str) -> None:
     ],
 )  # fmt: skip
 def test_names_tell_where_sources_and_targets_stand(names: str, sides: tuple[int, int] | None) -> None:
-    assert sides_of(names.split(" ")) == sides
+    assert find_pair_columns_by_name(names.split(" ")) == sides
 
 
 def test_nothing_has_no_header() -> None:

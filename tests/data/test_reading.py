@@ -6,26 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import Columns, LabelledText, ParallelText, Place, Text, Tree, text_of
-from catena.data.reading import Counts, Tally
+from catena.data.examples import Columns, LabeledText, ParallelText, SourceLocation, Text, Tree, get_text
+from catena.data.reading import ReadCounter, ReadCounts
 
 
 def test_the_sentence_reconciles() -> None:
-    counts = Counts(10_662, 10_650, {"longer than max_length=400": 1, "empty": 11})
+    counts = ReadCounts(10_662, 10_650, {"longer than max_length=400": 1, "empty": 11})
     assert counts.sentence() == (
         "read 10,662; used 10,650; dropped 12 (11 empty, 1 longer than max_length=400), listed in dropped.tsv"
     )
     assert counts.sentence(listed_in="") == (
         "read 10,662; used 10,650; dropped 12 (11 empty, 1 longer than max_length=400)"
     )
-    assert Counts(3, 3).sentence() == "read 3; used 3; dropped 0"
+    assert ReadCounts(3, 3).sentence() == "read 3; used 3; dropped 0"
     assert counts.to_dict()["dropped"]["empty"] == 11
 
 
 @given(st.lists(st.text("ab ", max_size=4)))
 def test_kept_and_dropped_are_all_that_was_read(texts: list[str]) -> None:
-    tally = Tally()
-    examples = [Text(text, Place("x", i)) for i, text in enumerate(texts, start=1)]
+    tally = ReadCounter()
+    examples = [Text(text, SourceLocation("x", i)) for i, text in enumerate(texts, start=1)]
     filled = tally.keep(tally.seen(examples), lambda e: None if e.text.strip() else "empty")
     kept = list(tally.keep(filled, lambda e: "too long" if len(e.text) > 3 else None))
     counts = tally.counts(used=len(kept))
@@ -37,19 +37,19 @@ def test_kept_and_dropped_are_all_that_was_read(texts: list[str]) -> None:
 
 
 def test_a_lost_example_is_an_error() -> None:
-    tally = Tally()
+    tally = ReadCounter()
     tally.saw(3)
-    tally.drop("empty", Place("x", 1), "")
+    tally.drop("empty", SourceLocation("x", 1), "")
     with pytest.raises(RuntimeError, match="3 examples were read and 1 dropped, so 2 must be used, but there are 1"):
         tally.counts(used=1)
 
 
 def test_what_was_dropped_is_written_one_to_a_line(tmp_path: Path) -> None:
-    tally = Tally()
+    tally = ReadCounter()
     tally.saw(3)
-    tally.drop("empty", Place("train.tsv", 7), "")
-    tally.drop("longer than 5", Place("dev.tsv", 12), "a\ttab \\ and\nmore\udce9")
-    tally.drop("longer than 5", Place("dev.tsv", 13), "x" * 5000)
+    tally.drop("empty", SourceLocation("train.tsv", 7), "")
+    tally.drop("longer than 5", SourceLocation("dev.tsv", 12), "a\ttab \\ and\nmore\udce9")
+    tally.drop("longer than 5", SourceLocation("dev.tsv", 13), "x" * 5000)
     path = tmp_path / "dropped.tsv"
     path.write_text("an older one")
     tally.write(path)
@@ -71,15 +71,15 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        Tally().write(path)
+        ReadCounter().write(path)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["dropped.tsv"]
 
 
 def test_every_example_has_a_text() -> None:
-    place = Place("x", 1)
+    place = SourceLocation("x", 1)
     leaves = (Tree("DT", (), "the", place), Tree("NN", (), "cat", place))
-    assert text_of(LabelledText("a b", ("y",), place)) == "a b"
-    assert text_of(ParallelText("a b", "c", place)) == "a b"
-    assert text_of(Columns((("a", "X"), ("b", "Y")), place)) == "a b"
-    assert text_of(Tree("NP", leaves, None, place)) == "the cat"
+    assert get_text(LabeledText("a b", ("y",), place)) == "a b"
+    assert get_text(ParallelText("a b", "c", place)) == "a b"
+    assert get_text(Columns((("a", "X"), ("b", "Y")), place)) == "a b"
+    assert get_text(Tree("NP", leaves, None, place)) == "the cat"

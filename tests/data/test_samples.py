@@ -9,16 +9,16 @@ from itertools import combinations
 
 import pytest
 
-from catena.data.examples import Columns, LabelledText
+from catena.data.detect import detect_format
+from catena.data.examples import Columns, LabeledText
 from catena.data.readers.conllu import read as read_conllu
-from catena.data.recognise import recognise
 from catena.data.samples.corpus import SPLITS, load_sample, load_tagged_sample, sample_names, sample_path
 from catena.errors import UnknownNameError
 from tests.oracle.dependency import is_projective, is_tree
 
-LABELLED = {split: load_sample(split) for split in SPLITS}
+LABELED = {split: load_sample(split) for split in SPLITS}
 TAGGED = {split: load_tagged_sample(split) for split in SPLITS}
-TEXTS = [(split, example.text) for split in SPLITS for example in LABELLED[split]]
+TEXTS = [(split, example.text) for split in SPLITS for example in LABELED[split]]
 
 
 def folded(text: str) -> list[str]:
@@ -26,7 +26,7 @@ def folded(text: str) -> list[str]:
 
 
 def intents(split: str) -> Counter[str]:
-    return Counter(label for example in LABELLED[split] for label in example.labels)
+    return Counter(label for example in LABELED[split] for label in example.labels)
 
 
 def tags_of(split: str) -> list[tuple[str, ...]]:
@@ -54,24 +54,24 @@ def table_of_readme(title: str) -> dict[str, list[int]]:
 
 def test_every_sentence_has_one_intent_and_a_text() -> None:
     for split in SPLITS:
-        for example in LABELLED[split]:
-            assert isinstance(example, LabelledText)
+        for example in LABELED[split]:
+            assert isinstance(example, LabeledText)
             assert len(example.labels) == 1, example
             assert example.text == " ".join(example.text.split()) != "", example
 
 
-def test_the_tagged_sentences_are_the_labelled_ones_in_the_same_order() -> None:
+def test_the_tagged_sentences_are_the_labeled_ones_in_the_same_order() -> None:
     for split in SPLITS:
-        for tagged, labelled in zip(TAGGED[split], LABELLED[split], strict=True):
+        for tagged, labeled in zip(TAGGED[split], LABELED[split], strict=True):
             assert isinstance(tagged, Columns)
-            assert tagged.comments == (f"# intent = {labelled.labels[0]}", f"# text = {labelled.text}"), tagged.place
+            assert tagged.comments == (f"# intent = {labeled.labels[0]}", f"# text = {labeled.text}"), tagged.place
 
 
 def test_the_tokens_are_the_text_without_its_blanks() -> None:
     for split in SPLITS:
-        for tagged, labelled in zip(TAGGED[split], LABELLED[split], strict=True):
+        for tagged, labeled in zip(TAGGED[split], LABELED[split], strict=True):
             tokens = tagged.column(0)
-            assert "".join(tokens) == labelled.text.replace(" ", ""), tagged.place
+            assert "".join(tokens) == labeled.text.replace(" ", ""), tagged.place
             assert not any(" " in token for token in tokens), tagged.place
 
 
@@ -82,10 +82,10 @@ def test_no_word_carries_its_punctuation() -> None:
                 assert not re.fullmatch(r"\w.*[,;:?!.']|[,;:?!.'].*\w", token), (sentence.place, token)
 
 
-def test_the_formats_are_recognised() -> None:
+def test_the_formats_are_recognized() -> None:
     for split in SPLITS:
-        assert recognise(sample_path(f"assistant/{split}.tsv")).format == "tsv-label"
-        assert recognise(sample_path(f"assistant/{split}.conll")).format == "columns"
+        assert detect_format(sample_path(f"assistant/{split}.tsv")).format == "tsv-label"
+        assert detect_format(sample_path(f"assistant/{split}.conll")).format == "columns"
 
 
 def test_the_names_of_the_files() -> None:
@@ -110,7 +110,7 @@ def test_an_unknown_split_is_answered_with_those_there_are(load) -> None:
 
 
 def test_sizes() -> None:
-    train, dev, test = (len(LABELLED[split]) for split in SPLITS)
+    train, dev, test = (len(LABELED[split]) for split in SPLITS)
     assert train + dev + test >= 1000
     assert 0.63 <= train / (train + dev + test) <= 0.70
     assert 140 <= dev <= 170
@@ -122,7 +122,7 @@ def test_every_intent_is_in_every_split_in_the_same_share() -> None:
     assert 14 <= len(total) <= 18
     assert all(30 <= count <= 110 for count in total.values()), total
     for split in SPLITS:
-        share = len(LABELLED[split]) / len(TEXTS)
+        share = len(LABELED[split]) / len(TEXTS)
         for intent, count in total.items():
             assert abs(intents(split)[intent] - share * count) <= 1.5, (split, intent)
 
@@ -209,7 +209,7 @@ def test_a_bag_of_words_learns_it_but_not_all_of_it() -> None:
     from sklearn.pipeline import make_pipeline
 
     model = make_pipeline(CountVectorizer(), LogisticRegression(max_iter=1000))
-    train, test = LABELLED["train"], LABELLED["test"]
+    train, test = LABELED["train"], LABELED["test"]
     model.fit([e.text for e in train], [e.labels[0] for e in train])
     accuracy = model.score([e.text for e in test], [e.labels[0] for e in test])
     assert 0.70 <= accuracy <= 0.95

@@ -17,12 +17,12 @@ from catena.data.schemes import (
     Dialect,
     SchemeError,
     Span,
-    converted,
-    dialect_of,
+    convert_tags,
+    detect_dialect,
     follows,
     marks_spans,
-    spans_of,
-    tags_of,
+    spans_to_tags,
+    tags_to_spans,
 )
 from catena.errors import DataError
 
@@ -45,26 +45,26 @@ def sentences(draw: st.DrawFn) -> tuple[list[Span], int]:
 @given(sentences())
 def test_spans_come_back_from_their_tags(dialect: Dialect, sentence: tuple[list[Span], int]) -> None:
     spans, n = sentence
-    tags = tags_of(spans, n, dialect)
+    tags = spans_to_tags(spans, n, dialect)
     assert len(tags) == n
-    assert spans_of(tags, dialect.scheme) == spans
+    assert tags_to_spans(tags, dialect.scheme) == spans
 
 
 @given(sentences(), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
 def test_conversion_there_and_back_gives_the_same_tags(
     sentence: tuple[list[Span], int], old: Dialect, new: Dialect
 ) -> None:
-    tags = tags_of(*sentence, old)
-    assert converted(converted(tags, old.scheme, new), new.scheme, old) == tags
+    tags = spans_to_tags(*sentence, old)
+    assert convert_tags(convert_tags(tags, old.scheme, new), new.scheme, old) == tags
 
 
 def test_the_schemes_by_example() -> None:
     spans = [Span(0, 2, "A"), Span(2, 3, "A"), Span(3, 4, "B"), Span(5, 8, "A")]
-    assert tags_of(spans, 9, IOB1) == ["I-A", "I-A", "B-A", "I-B", "O", "I-A", "I-A", "I-A", "O"]
-    assert tags_of(spans, 9, IOB2) == ["B-A", "I-A", "B-A", "B-B", "O", "B-A", "I-A", "I-A", "O"]
-    assert tags_of(spans, 9, BILOU) == ["B-A", "L-A", "U-A", "U-B", "O", "B-A", "I-A", "L-A", "O"]
-    assert tags_of(spans, 9, BIOES) == ["B-A", "E-A", "S-A", "S-B", "O", "B-A", "I-A", "E-A", "O"]
-    assert tags_of([Span(0, 1, ""), Span(1, 4, "")], 4, BMES) == ["S", "B", "M", "E"]
+    assert spans_to_tags(spans, 9, IOB1) == ["I-A", "I-A", "B-A", "I-B", "O", "I-A", "I-A", "I-A", "O"]
+    assert spans_to_tags(spans, 9, IOB2) == ["B-A", "I-A", "B-A", "B-B", "O", "B-A", "I-A", "I-A", "O"]
+    assert spans_to_tags(spans, 9, BILOU) == ["B-A", "L-A", "U-A", "U-B", "O", "B-A", "I-A", "L-A", "O"]
+    assert spans_to_tags(spans, 9, BIOES) == ["B-A", "E-A", "S-A", "S-B", "O", "B-A", "I-A", "E-A", "O"]
+    assert spans_to_tags([Span(0, 1, ""), Span(1, 4, "")], 4, BMES) == ["S", "B", "M", "E"]
 
 
 @pytest.mark.parametrize(
@@ -85,20 +85,20 @@ def test_the_schemes_by_example() -> None:
 )
 def test_tags_that_a_scheme_does_not_allow_are_named(scheme: str, tags: str, word: int, words: str) -> None:
     with pytest.raises(SchemeError) as caught:
-        spans_of(tags.split(), scheme)  # type: ignore[arg-type]
+        tags_to_spans(tags.split(), scheme)  # type: ignore[arg-type]
     assert caught.value.word == word
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(("scheme", "letters"), [("iob1", "BI"), ("iob2", "BI"), ("bilou", "BILU")])
-def test_neighbours_that_may_follow_are_those_of_allowed_sentences(scheme: str, letters: str) -> None:
+def test_neighbors_that_may_follow_are_those_of_allowed_sentences(scheme: str, letters: str) -> None:
     tags = ["O", *(f"{letter}-{kind}" for letter in letters for kind in "AB")]
     for n in (1, 2, 3):
         for sentence in itertools.product(tags, repeat=n):
             around = [None, *sentence, None]
             expected = all(follows(a, b, scheme) for a, b in itertools.pairwise(around))  # type: ignore[arg-type]
             try:
-                spans_of(sentence, scheme)  # type: ignore[arg-type]
+                tags_to_spans(sentence, scheme)  # type: ignore[arg-type]
             except SchemeError:
                 assert not expected
             else:
@@ -107,9 +107,9 @@ def test_neighbours_that_may_follow_are_those_of_allowed_sentences(scheme: str, 
 
 def test_spans_that_overlap_or_leave_the_sentence_are_refused() -> None:
     with pytest.raises(DataError, match="the span 1 to 3 of 'A' overlaps another or leaves the 4 words"):
-        tags_of([Span(0, 2, "A"), Span(1, 3, "A")], 4, IOB2)
+        spans_to_tags([Span(0, 2, "A"), Span(1, 3, "A")], 4, IOB2)
     with pytest.raises(DataError, match="leaves the 2 words"):
-        tags_of([Span(1, 3, "A")], 2, IOB2)
+        spans_to_tags([Span(1, 3, "A")], 2, IOB2)
 
 
 def test_what_tags_mark_is_seen_by_their_letters() -> None:
@@ -125,7 +125,7 @@ def test_what_tags_mark_is_seen_by_their_letters() -> None:
 
 
 def test_dialects_are_those_of_the_files() -> None:
-    assert dialect_of(["B-A", "I-A", "E-A", "S-A"], "bilou") == BIOES
-    assert dialect_of(["B", "M", "E", "S"], "bilou") == BMES
-    assert dialect_of(["B-A", "I-A", "L-A"], "bilou") == BILOU
-    assert dialect_of(["B-A"], "iob2") == IOB2
+    assert detect_dialect(["B-A", "I-A", "E-A", "S-A"], "bilou") == BIOES
+    assert detect_dialect(["B", "M", "E", "S"], "bilou") == BMES
+    assert detect_dialect(["B-A", "I-A", "L-A"], "bilou") == BILOU
+    assert detect_dialect(["B-A"], "iob2") == IOB2

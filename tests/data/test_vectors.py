@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.readers.vectors import read_vectors, vectors_for
+from catena.data.readers.vectors import read_vectors, read_vectors_of
 from catena.errors import FormatError
 
 Entries = list[tuple[str, list[float]]]
@@ -201,10 +201,10 @@ def test_any_bytes_are_read_or_refused_in_one_sentence(
 
 def test_a_vocabulary_gets_a_row_for_each_symbol(tmp_path: Path) -> None:
     path = written(tmp_path, as_glove([("the", [1.0, 2.0]), ("Cat", [3.0, 4.0]), ("cat", [5.0, 6.0])]))
-    matrix, known = vectors_for(path, ["<pad>", "<unk>", "THE", "Cat", "CAT", "dog"], d=2)
+    matrix, known = read_vectors_of(path, ["<pad>", "<unk>", "THE", "Cat", "CAT", "dog"], d=2)
     assert known.tolist() == [False, False, True, True, True, False]
     assert matrix.tolist() == [[0, 0], [0, 0], [1, 2], [3, 4], [5, 6], [0, 0]]
     assert matrix.dtype == np.float32
-    none, nothing_known = vectors_for(path, [])
+    none, nothing_known = read_vectors_of(path, [])
     assert none.shape == (0, 2)
     assert nothing_known.shape == (0,)

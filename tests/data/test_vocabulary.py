@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.settings import ByteTokens, VocabularySettings
-from catena.data.tokenise import build_tokeniser
+from catena.data.config import ByteTokenizerConfig, VocabularyConfig
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import PAD, UNK, Labels, Vocabulary
 from catena.errors import CheckpointError, DataError
 
@@ -32,7 +32,7 @@ def test_the_most_frequent_come_first_and_ties_go_by_spelling() -> None:
 def test_kept_symbols_are_those_of_the_definition(
     token_lists: list[list[str]], min_count: int, max_size: int | None
 ) -> None:
-    settings = VocabularySettings(min_count=min_count, max_size=max_size)
+    settings = VocabularyConfig(min_count=min_count, max_size=max_size)
     vocabulary = Vocabulary.count((iter(tokens) for tokens in token_lists), settings)
     flat = [token for tokens in token_lists for token in tokens if token not in ("<pad>", "<unk>")]
     candidates = [token for token in set(flat) if flat.count(token) >= min_count]
@@ -70,17 +70,17 @@ def test_names_of_specials_in_a_text_are_counted_and_reported() -> None:
     assert Vocabulary.count([["a"]]).notes() == []
 
 
-def test_symbols_of_a_closed_tokeniser_are_kept_in_any_case() -> None:
-    tokeniser = build_tokeniser(ByteTokens())
-    settings = VocabularySettings(min_count=5, max_size=3)
-    vocabulary = Vocabulary.count([tokeniser.tokens("abc")], settings, symbols=tokeniser.symbols)
+def test_symbols_of_a_closed_tokenizer_are_kept_in_any_case() -> None:
+    tokenizer = build_tokenizer(ByteTokenizerConfig())
+    settings = VocabularyConfig(min_count=5, max_size=3)
+    vocabulary = Vocabulary.count([tokenizer.tokens("abc")], settings, symbols=tokenizer.symbols)
     assert len(vocabulary) == 258
-    assert UNK not in vocabulary.ids(tokeniser.tokens("中文 \x00 é"))
+    assert UNK not in vocabulary.ids(tokenizer.tokens("中文 \x00 é"))
 
 
 def test_the_largest_size_holds_for_what_is_added_to_given_symbols() -> None:
     counts = {"a": 5, "b": 4, "c": 3, "z": 0}
-    vocabulary = Vocabulary.from_counts(counts, VocabularySettings(max_size=2), symbols=["z"])
+    vocabulary = Vocabulary.from_counts(counts, VocabularyConfig(max_size=2), symbols=["z"])
     assert vocabulary.symbols == ["<pad>", "<unk>", "a", "z"]
     assert vocabulary.counts == [0, 7, 5, 0]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.draw.arcs import Arc, draw_arcs, levels, ports
+from catena.draw.arcs import DrawnArc, draw_arcs, levels, ports
 from catena.errors import DataError, ShapeError
 from tests.draw.reading import Mark, Read, assert_apart, read
 
@@ -21,11 +21,11 @@ def all_heads(draw: st.DrawFn) -> list[int]:
     return [draw(st.integers(0, n).filter(lambda head, i=i: head != i + 1)) for i in range(n)]
 
 
-def arcs_of(heads: list[int]) -> list[Arc]:
-    return [Arc(head - 1, word) for word, head in enumerate(heads)]
+def arcs_of(heads: list[int]) -> list[DrawnArc]:
+    return [DrawnArc(head - 1, word) for word, head in enumerate(heads)]
 
 
-def within(a: Arc, b: Arc) -> bool:
+def within(a: DrawnArc, b: DrawnArc) -> bool:
     return b.left <= a.left and a.right <= b.right
 
 
@@ -128,8 +128,8 @@ def test_a_second_tree_is_drawn_below_and_what_differs_is_marked():
     assert sum(line.box.y1 < middle for line in lines) == sum(line.box.y0 > middle for line in lines) == len(WORDS)
     assert [line for line in lines if "s-bad" in line.classes] == [lines[5]]
     labels = ["amod", "nsubj", "root", "amod", "OBJ", *LABELS[5:]]
-    relabelled = brackets(read(draw_arcs(WORDS, HEADS, labels, other_heads=HEADS, other_labels=LABELS)))
-    assert [i for i, line in enumerate(relabelled) if "s-bad" in line.classes] == [4]
+    relabeled = brackets(read(draw_arcs(WORDS, HEADS, labels, other_heads=HEADS, other_labels=LABELS)))
+    assert [i for i, line in enumerate(relabeled) if "s-bad" in line.classes] == [4]
 
 
 def test_tags_stand_under_the_words():

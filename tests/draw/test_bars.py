@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.draw.bars import bins_of, draw_bars, draw_histogram
+from catena.draw.bars import draw_bars, draw_histogram, histogram_bins
 from catena.errors import DataError, ShapeError
 from tests.draw.reading import read
 
@@ -43,7 +43,7 @@ numbers = st.one_of(st.integers(-50, 50).map(float), st.floats(-1e6, 1e6))
 @given(st.lists(numbers, min_size=1, max_size=60), st.one_of(st.none(), st.integers(1, 30)))
 def test_every_number_is_in_one_bin_of_equal_width(values, bins):
     found = np.array(values)
-    edges, counts = bins_of(found, bins)
+    edges, counts = histogram_bins(found, bins)
     assert counts.sum() == len(values)
     assert len(edges) == len(counts) + 1 <= 80
     steps = np.diff(edges)
@@ -56,14 +56,14 @@ def test_every_number_is_in_one_bin_of_equal_width(values, bins):
 
 
 def test_whole_numbers_are_not_split():
-    edges, counts = bins_of(np.array([1.0, 2.0, 2.0, 3.0, 9.0]), 60)
+    edges, counts = histogram_bins(np.array([1.0, 2.0, 2.0, 3.0, 9.0]), 60)
     assert list(edges) == list(range(1, 11))
     assert list(counts) == [1, 2, 1, 0, 0, 0, 0, 0, 1]
 
 
 def test_the_width_of_bins_follows_the_spread():
     values = np.arange(1000) / 1000  # IQR 0.5, n^(1/3) = 10: a width of 0.1
-    edges, _ = bins_of(values)
+    edges, _ = histogram_bins(values)
     assert edges[1] - edges[0] == pytest.approx(0.1)
 
 

@@ -63,7 +63,7 @@ def test_what_is_not_finite_leaves_a_gap():
     assert len([mark for mark in found.marks if mark.kind == "circle"]) == 5
 
 
-def test_series_have_colours_dashes_and_a_legend():
+def test_series_have_colors_dashes_and_a_legend():
     found = read(draw_curves({"train": [(0, 1), (1, 2)], "dev": [(0, 2), (1, 3)]}))
     lines = [mark for mark in found.marks if mark.kind == "path"]
     assert [line.classes for line in lines] == [("s-c0",), ("s-c1",)]

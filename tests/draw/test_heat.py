@@ -1,11 +1,11 @@
-"""Heat maps: shades by size, signs by colour, numbers all alike."""
+"""Heat maps: shades by size, signs by color, numbers all alike."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from catena.draw.heat import draw_heat, texts_of
+from catena.draw.heat import draw_heat, format_values
 from catena.errors import DataError, ShapeError
 from tests.draw.reading import read
 
@@ -24,7 +24,7 @@ def test_shades_are_shares_of_the_largest():
     assert [s for _, s in strengths(TABLE, shades="columns")] == pytest.approx([1.0, 1.0, 0.5, 1.0, 1.0], abs=0.01)
 
 
-def test_signs_have_colours_and_infinities_a_place():
+def test_signs_have_colors_and_infinities_a_place():
     found = strengths([[1.0, -2.0, -np.inf], [np.inf, 0.5, 0.0]])
     assert found == [("f-heat", 0.5), ("f-cold", 1.0), ("f-heat", 1.0), ("f-heat", 0.25)]
 
@@ -39,12 +39,12 @@ def test_cells_stand_where_their_row_and_column_meet():
 
 
 def test_numbers_of_a_table_have_as_many_decimals():
-    assert texts_of(np.array([[0.5, 0.25], [0.0, 1.0]])) == [[".50", ".25"], ["0", "1"]]
-    assert texts_of(np.array([[3.0, 12.0]])) == [["3", "12"]]
-    assert texts_of(np.array([[-1.5, 12.25, -np.inf]])) == [["−1.50", "12.25", "·"]]
-    assert texts_of(np.array([[150.5, 2.0]])) == [["150.5", "2.0"]]
-    assert texts_of(np.array([[0.0001, 0.00025]])) == [["1e−4", "2.5e−4"]]
-    assert texts_of(np.array([[-np.inf, np.inf]])) == [["·", "∞"]]
+    assert format_values(np.array([[0.5, 0.25], [0.0, 1.0]])) == [[".50", ".25"], ["0", "1"]]
+    assert format_values(np.array([[3.0, 12.0]])) == [["3", "12"]]
+    assert format_values(np.array([[-1.5, 12.25, -np.inf]])) == [["−1.50", "12.25", "·"]]
+    assert format_values(np.array([[150.5, 2.0]])) == [["150.5", "2.0"]]
+    assert format_values(np.array([[0.0001, 0.00025]])) == [["1e−4", "2.5e−4"]]
+    assert format_values(np.array([[-np.inf, np.inf]])) == [["·", "∞"]]
 
 
 def test_large_tables_have_tooltips_in_place_of_numbers():

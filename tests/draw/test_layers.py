@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.draw.layers import Piece, Size, crossings, layered, longest_paths, rising, turned_edges
+from catena.draw.graph_layout import (
+    DrawingSize,
+    EdgePiece,
+    crossings,
+    layout_graph,
+    longest_paths,
+    rising,
+    turned_edges,
+)
 
 
 @st.composite
@@ -71,9 +79,9 @@ def test_rising_numbers_are_the_nearest(pairs):
 
 
 def test_crossings_are_counted():
-    def pieces(ends: list[list[int]]) -> list[Piece]:
-        size = Size(1.0, 1.0, 1.0, 1.0)
-        return [Piece(size, 0, right=right) for right in ends] + [Piece(size, 1) for _ in range(3)]
+    def pieces(ends: list[list[int]]) -> list[EdgePiece]:
+        size = DrawingSize(1.0, 1.0, 1.0, 1.0)
+        return [EdgePiece(size, 0, right=right) for right in ends] + [EdgePiece(size, 1) for _ in range(3)]
 
     assert crossings(pieces([[3], [4], [5]]), [[0, 1, 2], [3, 4, 5]]) == 0
     assert crossings(pieces([[5], [4], [3]]), [[0, 1, 2], [3, 4, 5]]) == 3
@@ -85,9 +93,9 @@ def test_crossings_are_counted():
 @given(graphs())
 def test_nothing_that_stands_in_a_column_overlaps(graph):
     n, edges = graph
-    sizes = [Size(10.0 + i, 10.0, 12.0 + 5 * (i % 3), 12.0) for i in range(n)]
-    labels = [Size(15.0, 15.0, 8.0 * (1 + i % 2), 8.0) for i in range(len(edges))]
-    layout = layered(sizes, edges, labels, (20.0, 6.0))
+    sizes = [DrawingSize(10.0 + i, 10.0, 12.0 + 5 * (i % 3), 12.0) for i in range(n)]
+    labels = [DrawingSize(15.0, 15.0, 8.0 * (1 + i % 2), 8.0) for i in range(len(edges))]
+    layout = layout_graph(sizes, edges, labels, (20.0, 6.0))
     taken: dict[int, list[tuple[float, float]]] = {}
     for size, column, y in zip(sizes, layout.columns, layout.heights, strict=True):
         taken.setdefault(column, []).append((y - size.above, y + size.below))
@@ -109,8 +117,11 @@ def test_nothing_that_stands_in_a_column_overlaps(graph):
 
 
 def test_a_chain_is_a_straight_line():
-    layout = layered(
-        [Size(5.0, 5.0, 5.0, 5.0)] * 4, [(0, 1), (1, 2), (2, 3)], [Size(5.0, 5.0, 5.0, 5.0)] * 3, (9.0, 9.0)
+    layout = layout_graph(
+        [DrawingSize(5.0, 5.0, 5.0, 5.0)] * 4,
+        [(0, 1), (1, 2), (2, 3)],
+        [DrawingSize(5.0, 5.0, 5.0, 5.0)] * 3,
+        (9.0, 9.0),
     )
     assert layout.columns == (0, 2, 4, 6)
     assert set(layout.heights) == {0.0}
@@ -118,10 +129,10 @@ def test_a_chain_is_a_straight_line():
 
 def test_the_order_in_columns_avoids_crossings():
     # 0 leads to 3 and 1 to 2, so as they are numbered the two edges would cross.
-    size = Size(5.0, 5.0, 5.0, 5.0)
-    layout = layered([size] * 4, [(0, 3), (1, 2)], [size] * 2, (9.0, 9.0))
+    size = DrawingSize(5.0, 5.0, 5.0, 5.0)
+    layout = layout_graph([size] * 4, [(0, 3), (1, 2)], [size] * 2, (9.0, 9.0))
     assert (layout.heights[0] < layout.heights[1]) == (layout.heights[3] < layout.heights[2])
 
 
 def test_the_empty_graph_has_an_empty_layout():
-    assert layered([], [], [], (1.0, 1.0)).xs == ()
+    assert layout_graph([], [], [], (1.0, 1.0)).xs == ()

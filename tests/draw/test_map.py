@@ -51,7 +51,7 @@ def test_distances_have_one_scale_and_y_points_upwards():
     assert a[1] - c[1] == pytest.approx(100.0)
 
 
-def test_groups_have_colours_and_a_legend():
+def test_groups_have_colors_and_a_legend():
     found = read(draw_map([(0, 0), (1, 1), (2, 0)], ["a", "b", "c"], groups=["one", "two", "one"]))
     dots = [mark.classes[0] for mark in found.marks if mark.kind == "circle"]
     assert dots == ["f-c0", "f-c1", "f-c0", "f-c0", "f-c1"], "three points and two samples"

@@ -182,6 +182,6 @@ def test_dragging_arrows_and_two_fingers_move_the_map() -> None:
 
 
 @needs_node
-def test_a_new_size_and_new_colours_redraw() -> None:
+def test_a_new_size_and_new_colors_redraw() -> None:
     seen = played(["one", "two"], ("window", "resize", {}), ("media", "change", {}))["seen"]
     assert seen[0]["labels"] == seen[1]["labels"] == seen[2]["labels"]

@@ -1,4 +1,4 @@
-"""Colours that can be read, in light and in dark. Contrast by the formula of WCAG 2.2."""
+"""Colors that can be read, in light and in dark. Contrast by the formula of WCAG 2.2."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from catena.draw.palette import N_CATEGORIES, PALETTE, category, in_the_dark, on
 MODES = [0, 1]
 
 
-def rgb(colour: str) -> tuple[float, ...]:
-    return tuple(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+def rgb(color: str) -> tuple[float, ...]:
+    return tuple(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
 
 
-def luminance(colour: tuple[float, ...]) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+def luminance(color: tuple[float, ...]) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -23,8 +23,8 @@ def contrast(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def blend(colour: tuple[float, ...], paper: tuple[float, ...], opacity: float) -> tuple[float, ...]:
-    return tuple(opacity * c + (1 - opacity) * p for c, p in zip(colour, paper, strict=True))
+def blend(color: tuple[float, ...], paper: tuple[float, ...], opacity: float) -> tuple[float, ...]:
+    return tuple(opacity * c + (1 - opacity) * p for c, p in zip(color, paper, strict=True))
 
 
 @pytest.mark.parametrize("mode", MODES)

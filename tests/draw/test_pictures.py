@@ -57,15 +57,15 @@ def test_it_says_in_words_what_it_shows(kind):
 
 
 @kinds
-def test_every_class_has_a_colour_for_light_and_for_dark(kind):
+def test_every_class_has_a_color_for_light_and_for_dark(kind):
     found = read(PICTURES[kind](PLAIN))
     light, dark = found.style.split(DARK_OPEN)
     assert dark.endswith(DARK_CLOSE)
     for name in {name for mark in found.marks for name in mark.classes}:
-        colour = PALETTE[name[2:]]
+        color = PALETTE[name[2:]]
         prop = {"f": "fill", "s": "stroke"}[name[0]]
-        assert f".catena .{name}{{{prop}:{colour.light}}}" in light
-        assert f".catena .{name}{{{prop}:{colour.dark}}}" in dark
+        assert f".catena .{name}{{{prop}:{color.light}}}" in light
+        assert f".catena .{name}{{{prop}:{color.dark}}}" in dark
 
 
 @kinds

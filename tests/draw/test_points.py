@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catena.draw.points import draw_way
+from catena.draw.points import draw_path
 from catena.draw.terminal.points import COLUMNS, ROWS, sketch_points
 from catena.errors import DataError
 from tests.draw.reading import read
@@ -14,7 +14,7 @@ SQUARE = [(0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 1.0)]
 
 
 def test_a_way_goes_from_point_to_point_and_a_round_trip_is_filled():
-    found = read(draw_way(np.array(SQUARE), [(0, 1, 2, 0), (3, 2)], title="two ways"))
+    found = read(draw_path(np.array(SQUARE), [(0, 1, 2, 0), (3, 2)], title="two ways"))
     at = {k: found.text(str(k)).box.middle for k in range(4)}
     ring, open_way = found.having("path", "s-accent")
     for way, line in (((0, 1, 2, 0), ring), ((3, 2), open_way)):
@@ -28,11 +28,11 @@ def test_a_way_goes_from_point_to_point_and_a_round_trip_is_filled():
 
 
 def test_single_points_and_empty_ways_are_drawn():
-    assert read(draw_way([(3.0, 3.0)], [(0,), ()])).text("0")
+    assert read(draw_path([(3.0, 3.0)], [(0,), ()])).text("0")
     with pytest.raises(DataError, match="over points 0 to 3"):
-        draw_way(SQUARE, [(0, 4)])
+        draw_path(SQUARE, [(0, 4)])
     with pytest.raises(DataError, match="nothing to draw"):
-        draw_way([], [])
+        draw_path([], [])
 
 
 def test_points_stand_on_the_terminal_where_they_lie():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.draw.scale import axis_for, fixed, log_ticks, nice_step, probability, short, ticks
+from catena.draw.scale import fit_axis, format_fixed, log_ticks, nice_step, probability, short, ticks
 from catena.errors import DataError
 
 sizes = st.floats(1e-9, 1e12)
@@ -55,7 +55,7 @@ def test_log_ticks_are_powers_of_ten_and_more_where_there_is_room():
 
 @given(st.lists(values, min_size=1), st.floats(-100, 100), st.floats(120, 500))
 def test_an_axis_holds_its_values_between_its_ends(found, start, end):
-    axis = axis_for(found, start, end)
+    axis = fit_axis(found, start, end)
     for value in (*found, *axis.marks):
         assert start - 1e-6 * (end - start) <= axis.at(value) <= end + 1e-6 * (end - start)
     assert axis.at(axis.low) == pytest.approx(start)
@@ -65,20 +65,20 @@ def test_an_axis_holds_its_values_between_its_ends(found, start, end):
 
 
 def test_axes_are_widened_to_ticks_or_tight_or_hold_zero():
-    assert (axis_for([0.13, 0.91], 0.0, 1.0).low, axis_for([0.13, 0.91], 0.0, 1.0).high) == (0.0, 1.0)
-    tight = axis_for([0.13, 0.91], 0.0, 1.0, tight=True)
+    assert (fit_axis([0.13, 0.91], 0.0, 1.0).low, fit_axis([0.13, 0.91], 0.0, 1.0).high) == (0.0, 1.0)
+    tight = fit_axis([0.13, 0.91], 0.0, 1.0, tight=True)
     assert (tight.low, tight.high) == (0.13, 0.91)
     assert tight.marks == (0.2, 0.4, 0.6, 0.8)
-    assert axis_for([5.0, 9.0], 0.0, 1.0, zero=True).low == 0.0
-    assert axis_for([-5.0, -9.0], 0.0, 1.0, zero=True).high == 0.0
-    assert axis_for([3.0, math.nan, math.inf], 0.0, 1.0).low < 3.0 < axis_for([3.0], 0.0, 1.0).high
-    assert axis_for([0.0], 0.0, 1.0, zero=True).low == 0.0
+    assert fit_axis([5.0, 9.0], 0.0, 1.0, zero=True).low == 0.0
+    assert fit_axis([-5.0, -9.0], 0.0, 1.0, zero=True).high == 0.0
+    assert fit_axis([3.0, math.nan, math.inf], 0.0, 1.0).low < 3.0 < fit_axis([3.0], 0.0, 1.0).high
+    assert fit_axis([0.0], 0.0, 1.0, zero=True).low == 0.0
 
 
 def test_equal_ratios_are_equally_far_apart_on_a_logarithmic_axis():
-    axis = axis_for([1.0, 100.0], 0.0, 10.0, logarithmic=True)
+    axis = fit_axis([1.0, 100.0], 0.0, 10.0, logarithmic=True)
     assert axis.at(10.0) - axis.at(1.0) == pytest.approx(axis.at(100.0) - axis.at(10.0))
-    assert axis_for([7.0], 0.0, 1.0, logarithmic=True).low < 7.0
+    assert fit_axis([7.0], 0.0, 1.0, logarithmic=True).low < 7.0
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_equal_ratios_are_equally_far_apart_on_a_logarithmic_axis():
 )
 def test_what_has_no_axis_is_refused(values, logarithmic, sentence):
     with pytest.raises(DataError, match=sentence):
-        axis_for(values, 0.0, 1.0, logarithmic=logarithmic)
+        fit_axis(values, 0.0, 1.0, logarithmic=logarithmic)
 
 
 def test_short_numbers():
@@ -114,4 +114,4 @@ def test_short_numbers_are_right_to_three_digits(value):
 
 def test_probabilities_and_fixed_decimals():
     assert [probability(p) for p in (0.0, 0.07, 0.5, 0.996, 1.0, -1e-9)] == ["0", ".07", ".50", "1", "1", "0"]
-    assert [fixed(v) for v in (1.0, -2.346, -0.001)] == ["1.00", "−2.35", "0.00"]
+    assert [format_fixed(v) for v in (1.0, -2.346, -0.001)] == ["1.00", "−2.35", "0.00"]

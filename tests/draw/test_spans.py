@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.draw.spans import Span, draw_spans, rows_of, spans_of_tags
+from catena.draw.spans import DrawnSpan, assign_rows, draw_spans, spans_of_tags
 from catena.errors import DataError
 from tests.draw.reading import assert_apart, read
 
@@ -42,8 +42,8 @@ def test_what_is_no_tag_is_refused(tag):
 
 @given(some_spans)
 def test_spans_that_share_words_have_rows_of_their_own_and_inner_ones_are_nearer(found):
-    spans = [Span(*span) for span in found]
-    rows = rows_of(spans)
+    spans = [DrawnSpan(*span) for span in found]
+    rows = assign_rows(spans)
     for i, a in enumerate(spans):
         for j, b in enumerate(spans[:i]):
             if a.start < b.end and b.start < a.end:
@@ -84,7 +84,7 @@ def test_a_span_goes_on_in_the_next_line():
     assert len(lines) == 2
 
 
-def test_labels_of_one_name_have_one_colour():
+def test_labels_of_one_name_have_one_color():
     found = read(draw_spans(WORDS, [(0, 1, "x"), (2, 3, "y"), (4, 5, "x")]))
     assert [bar.classes[0] for bar in bars(found)] == ["f-c0", "f-c1", "f-c0"]
     assert found.description == "x: book; y: flight; x: New"

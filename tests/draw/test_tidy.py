@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.draw.tidy import tidy
+from catena.draw.tree_layout import tree_layout
 
 Shape = tuple[list[float], list[list[int]], list[int]]
 
@@ -40,7 +40,7 @@ def in_order(children: list[list[int]], depths: list[int]) -> dict[int, list[int
 @given(trees(), st.sampled_from([0.0, 4.0, 20.0]))
 def test_nothing_overlaps_and_order_is_kept(tree, gap):
     widths, children, depths = tree
-    xs = tidy(widths, children, gap)
+    xs = tree_layout(widths, children, gap)
     for row in in_order(children, depths).values():
         for a, b in pairwise(row):
             assert xs[b] - xs[a] >= (widths[a] + widths[b]) / 2 + gap - 1e-9
@@ -49,7 +49,7 @@ def test_nothing_overlaps_and_order_is_kept(tree, gap):
 @given(trees())
 def test_a_node_stands_over_the_middle_of_its_children(tree):
     widths, children, _ = tree
-    xs = tidy(widths, children, 5.0)
+    xs = tree_layout(widths, children, 5.0)
     assert xs[0] == 0.0
     for node, below in enumerate(children):
         if below:
@@ -59,8 +59,8 @@ def test_a_node_stands_over_the_middle_of_its_children(tree):
 @given(trees())
 def test_a_mirrored_tree_gets_the_mirrored_drawing(tree):
     widths, children, _ = tree
-    xs = tidy(widths, children, 5.0)
-    mirrored = tidy(widths, [below[::-1] for below in children], 5.0)
+    xs = tree_layout(widths, children, 5.0)
+    mirrored = tree_layout(widths, [below[::-1] for below in children], 5.0)
     assert mirrored == pytest.approx([-x for x in xs])
 
 
@@ -73,17 +73,17 @@ def test_equal_subtrees_are_drawn_alike_wherever_they_stand(tree, other):
     joined = [starts]
     for start, (_, below, _) in zip(starts, (tree, other, tree), strict=True):
         joined += [[start + child for child in row] for row in below]
-    xs = tidy([3.0, *widths, *other[0], *widths], joined, 5.0)
+    xs = tree_layout([3.0, *widths, *other[0], *widths], joined, 5.0)
     first, last = xs[1 : 1 + n], xs[1 + n + m :]
     assert [x - first[0] for x in first] == pytest.approx([x - last[0] for x in last])
-    assert [x - xs[1] for x in first] == pytest.approx(tidy(widths, children, 5.0))
+    assert [x - xs[1] for x in first] == pytest.approx(tree_layout(widths, children, 5.0))
 
 
 @given(trees())
 def test_two_children_are_as_near_as_their_subtrees_allow(tree):
     """Where a node has two children, some level of the two subtrees is exactly the gap apart."""
     widths, children, depths = tree
-    xs = tidy(widths, children, 5.0)
+    xs = tree_layout(widths, children, 5.0)
     for below in children:
         if len(below) == 2:
             edges = []
@@ -100,26 +100,26 @@ def test_two_children_are_as_near_as_their_subtrees_allow(tree):
             assert min(-edges[1][d] - edges[0][d] for d in shared) == pytest.approx(5.0)
 
 
-def test_neighbours_without_children_stand_side_by_side():
-    assert tidy([4.0, 10.0, 20.0, 10.0], [[1, 2, 3], [], [], []], 2.0) == [0.0, -17.0, 0.0, 17.0]
+def test_neighbors_without_children_stand_side_by_side():
+    assert tree_layout([4.0, 10.0, 20.0, 10.0], [[1, 2, 3], [], [], []], 2.0) == [0.0, -17.0, 0.0, 17.0]
 
 
 def test_a_small_subtree_between_large_ones_stands_half_way():
     # Two wide grandchildren force the outer children apart; the middle one has room on both sides.
     widths = [1.0, 1.0, 1.0, 1.0, 100.0, 100.0]
-    xs = tidy(widths, [[1, 2, 3], [4], [], [5], [], []], 10.0)
+    xs = tree_layout(widths, [[1, 2, 3], [4], [], [5], [], []], 10.0)
     assert xs[3] - xs[1] == 110.0
     assert xs[2] == (xs[1] + xs[3]) / 2
 
 
-def test_subtrees_share_room_below_a_shallow_neighbour():
+def test_subtrees_share_room_below_a_shallow_neighbor():
     # The deep left subtree may reach under its shallow sibling: outlines count, not boxes.
     widths = [1.0, 1.0, 10.0, 100.0]
-    xs = tidy(widths, [[1, 2], [3], [], []], 2.0)
+    xs = tree_layout(widths, [[1, 2], [3], [], []], 2.0)
     assert xs[2] - xs[1] == 7.5
 
 
 def test_deep_trees_do_not_recurse():
     n = 3000
-    xs = tidy([1.0] * n, [[i + 1] for i in range(n - 1)] + [[]], 1.0)
+    xs = tree_layout([1.0] * n, [[i + 1] for i in range(n - 1)] + [[]], 1.0)
     assert xs == [0.0] * n

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catena.data.examples import Place, Tree
-from catena.draw.tree import ROW, bracketed, draw_tree, read_tree
+from catena.data.examples import SourceLocation, Tree
+from catena.draw.tree import ROW, draw_tree, read_tree, to_brackets
 from catena.errors import DataError
 from tests.draw.reading import read
 
@@ -14,7 +14,7 @@ WORDS = ["the", "dog", "saw", "me"]
 
 
 def as_tree(value: object) -> Tree:
-    place = Place("trees.mrg", 1)
+    place = SourceLocation("trees.mrg", 1)
     assert isinstance(value, tuple)
     label, *below = value
     if isinstance(below[0], str):
@@ -27,7 +27,7 @@ def test_both_kinds_of_tree_give_the_same_picture():
 
 
 def test_the_empty_outer_bracket_is_left_out():
-    outer = Tree("", (as_tree(SENTENCE),), None, Place("trees.mrg", 1))
+    outer = Tree("", (as_tree(SENTENCE),), None, SourceLocation("trees.mrg", 1))
     assert draw_tree(outer) == draw_tree(SENTENCE)
 
 
@@ -37,7 +37,7 @@ def test_nodes_come_before_their_children_and_know_their_spans():
     assert [nodes.labels[node] for node in nodes.words()] == WORDS
     spans = set(nodes.spans())
     assert {("S", 0, 3), ("NP", 0, 1), ("VP", 2, 3), ("NP", 3, 3), ("V", 2, 2)} <= spans
-    assert bracketed(nodes) == "(S (NP (DT the) (NN dog)) (VP (V saw) (NP (PRP me))))"
+    assert to_brackets(nodes) == "(S (NP (DT the) (NN dog)) (VP (V saw) (NP (PRP me))))"
 
 
 @pytest.mark.parametrize("level", [True, False])

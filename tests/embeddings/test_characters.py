@@ -12,7 +12,7 @@ from catena.embeddings.characters import (
     LstmOverCharacters,
     build_characters,
 )
-from catena.embeddings.settings import CharacterConvolution, CharacterLstm, NoCharacters
+from catena.embeddings.config import CharacterConvolutionConfig, CharacterLSTMConfig, NoCharacterConfig
 
 WORDS = torch.tensor([[2, 3, 4, 5], [6, 0, 0, 0], [0, 0, 0, 0], [3, 2, 0, 0]])
 
@@ -47,7 +47,7 @@ def test_a_word_without_a_character_is_zero_and_takes_no_gradient(number: int) -
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 7])
-def test_convolution_is_the_largest_of_the_windows_centred_on_a_character(window: int) -> None:
+def test_convolution_is_the_largest_of_the_windows_centered_on_a_character(window: int) -> None:
     embedding = ConvolutionOverCharacters(8, 5, (window,), 4).double()
     table, convolution = embedding.table.weight, embedding.convolutions[0]
     assert isinstance(convolution, nn.Conv1d)
@@ -75,9 +75,9 @@ def test_lstm_gives_the_last_state_from_each_end() -> None:
 
 
 def test_settings_become_readers() -> None:
-    assert build_characters(NoCharacters(), 9) is None
-    cnn = build_characters(CharacterConvolution(windows=(2, 3), filters=7), 9)
-    lstm = build_characters(CharacterLstm(d=4, d_hidden=5), 9)
+    assert build_characters(NoCharacterConfig(), 9) is None
+    cnn = build_characters(CharacterConvolutionConfig(windows=(2, 3), filters=7), 9)
+    lstm = build_characters(CharacterLSTMConfig(d=4, d_hidden=5), 9)
     assert isinstance(cnn, ConvolutionOverCharacters)
     assert cnn.d_out == 14
     assert isinstance(lstm, LstmOverCharacters)

@@ -9,7 +9,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from catena.embeddings.settings import EmbeddingSettings
+from catena.embeddings.config import EmbeddingConfig
 from catena.embeddings.table import EmbeddingTable, MultichannelTable, build_embedding
 from catena.errors import ConfigError, DataError, ShapeError
 
@@ -27,13 +27,13 @@ def vectors(n: int = 6, d: int = 4, known: tuple[int, ...] = (2, 3)) -> tuple[Te
     return matrix, mask
 
 
-@pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.AdamW, torch.optim.Adadelta])
-def test_the_row_of_padding_is_zero_and_stays_zero(optimiser: type[torch.optim.Optimizer]) -> None:
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW, torch.optim.Adadelta])
+def test_the_row_of_padding_is_zero_and_stays_zero(optimizer: type[torch.optim.Optimizer]) -> None:
     matrix, known = vectors(known=(0, 2, 3))
     for table in (EmbeddingTable(6, 4), EmbeddingTable.from_matrix(matrix, known)):
         assert torch.equal(table.weight[0], torch.zeros(4))
         before = table.weight.detach().clone()
-        steps = optimiser([table.weight], lr=0.5, weight_decay=0.1)
+        steps = optimizer([table.weight], lr=0.5, weight_decay=0.1)
         for _ in range(3):
             steps.zero_grad()
             (table(IDS) - 1).square().sum().backward()
@@ -101,7 +101,7 @@ def test_frozen_rows_are_kept() -> None:
     assert not table(IDS).requires_grad
 
 
-def test_two_channels_start_alike_and_one_is_learnt() -> None:
+def test_two_channels_start_alike_and_one_is_learned() -> None:
     matrix, known = vectors()
     table = MultichannelTable(matrix, known)
     static, tuned = table.channels(IDS)
@@ -139,11 +139,11 @@ def test_dropout_zeroes_features_or_whole_tokens_and_keeps_the_mean() -> None:
 @pytest.mark.parametrize("mode", ["random", "static", "tuned", "multichannel"])
 def test_the_settings_choose_the_table(mode: str) -> None:
     options = {"d": 4, "mode": mode, "dropout": 0.5, "token_dropout": 0.1}
-    settings = EmbeddingSettings.model_validate({**options, "vectors": None if mode == "random" else "file.vec"})
+    settings = EmbeddingConfig.model_validate({**options, "vectors": None if mode == "random" else "file.vec"})
     matrix, known = vectors()
     table = build_embedding(settings, 6, matrix=matrix, known=known, generator=generator())
-    learnt = [p.requires_grad for p in table.parameters()]
-    assert learnt == {"random": [True], "static": [False], "tuned": [True], "multichannel": [False, True]}[mode]
+    learned = [p.requires_grad for p in table.parameters()]
+    assert learned == {"random": [True], "static": [False], "tuned": [True], "multichannel": [False, True]}[mode]
     assert table.d_out == (8 if mode == "multichannel" else 4)
     assert (table.drop.features, table.drop.tokens) == (0.5, 0.1)
     same_row = torch.equal(next(table.parameters())[2], matrix[2])
@@ -153,7 +153,7 @@ def test_the_settings_choose_the_table(mode: str) -> None:
 
 
 def test_vectors_that_do_not_fit_are_refused() -> None:
-    settings = EmbeddingSettings(d=5, mode="tuned", vectors="file.vec")
+    settings = EmbeddingConfig(d=5, mode="tuned", vectors="file.vec")
     matrix, known = vectors()
     with pytest.raises(ShapeError, match=r"shape \(n, d\) = \(6, 5\), but it is \(6, 4\): set d"):
         build_embedding(settings, 6, matrix=matrix, known=known)
@@ -163,6 +163,6 @@ def test_vectors_that_do_not_fit_are_refused() -> None:
 
 def test_mode_and_vectors_must_agree() -> None:
     with pytest.raises(ValidationError, match=r"mode = 'static' needs a file of word vectors: set vectors"):
-        EmbeddingSettings(mode="static")
+        EmbeddingConfig(mode="static")
     with pytest.raises(ValidationError, match=r"mode = 'random' does not use vectors = 'x\.vec': set mode"):
-        EmbeddingSettings(vectors="x.vec")
+        EmbeddingConfig(vectors="x.vec")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from catena.encoders.activations import ACTIVATIONS, build_activation
-from catena.encoders.settings import ActivationName
+from catena.encoders.config import ActivationName
 from catena.errors import UnknownNameError
 
 FORMULAS: dict[str, Callable[[float], float]] = {

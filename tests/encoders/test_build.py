@@ -9,16 +9,16 @@ import torch
 
 from catena.encoders.build import ENCODERS, POOLINGS, build_encoder, build_pooling, build_recurrence
 from catena.encoders.cells import CoupledLSTM, Elman, GRUResetFirst, Leaky, PeepholeLSTM
-from catena.encoders.fused import FusedRecurrence
-from catena.encoders.settings import (
+from catena.encoders.config import (
     CellName,
-    EncoderSettings,
+    EncoderConfig,
+    PoolingConfig,
     PoolingName,
-    PoolingSettings,
-    RecurrentSettings,
+    RecurrentConfig,
 )
+from catena.encoders.fused import FusedRecurrence
 
-SECTIONS = get_args(get_args(EncoderSettings)[0])
+SECTIONS = get_args(get_args(EncoderConfig)[0])
 
 
 def test_there_is_a_builder_for_every_kind() -> None:
@@ -27,7 +27,7 @@ def test_there_is_a_builder_for_every_kind() -> None:
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
-def test_the_default_of_every_kind_is_built_and_runs(section: type[EncoderSettings]) -> None:
+def test_the_default_of_every_kind_is_built_and_runs(section: type[EncoderConfig]) -> None:
     encoder = build_encoder(section(), 12)
     y = encoder(torch.randn(2, 3, 12), torch.tensor([3, 1]))
     assert encoder.d_in == 12
@@ -36,7 +36,7 @@ def test_the_default_of_every_kind_is_built_and_runs(section: type[EncoderSettin
 
 @pytest.mark.parametrize("kind", get_args(PoolingName))
 def test_every_pooling_is_built_with_the_size_it_promises(kind: str) -> None:
-    pooling = build_pooling(PoolingSettings(kind=kind, k=3), 12)
+    pooling = build_pooling(PoolingConfig(kind=kind, k=3), 12)
     assert pooling(torch.randn(2, 5, 12), torch.tensor([5, 1])).shape == (2, pooling.d_out)
     assert pooling.d_out == {"first_last": 24, "k_max": 36}.get(kind, 12)
 
@@ -53,10 +53,10 @@ def test_standard_cells_are_fused_and_the_others_step() -> None:
     }
     assert set(classes) == set(get_args(CellName))
     for cell, expected in classes.items():
-        assert type(build_recurrence(RecurrentSettings(cell=cell), 3)) is expected
+        assert type(build_recurrence(RecurrentConfig(cell=cell), 3)) is expected
     for activation in ("identity", "sigmoid", "hard_tanh"):
-        assert type(build_recurrence(RecurrentSettings(cell="elman", activation=activation), 3)) is Elman
-    relu = build_recurrence(RecurrentSettings(cell="elman", activation="relu"), 3)
+        assert type(build_recurrence(RecurrentConfig(cell="elman", activation=activation), 3)) is Elman
+    relu = build_recurrence(RecurrentConfig(cell="elman", activation="relu"), 3)
     assert isinstance(relu, FusedRecurrence)
     assert relu.network.nonlinearity == "relu"
 
@@ -69,4 +69,4 @@ def test_widths_of_stacked_recurrent_encoders() -> None:
         ({"n_layers": 3, "connections": "skip"}, 30),
         ({"n_layers": 3, "connections": "skip", "bidirectional": False}, 15),
     ):
-        assert build_encoder(RecurrentSettings(d=5, **options), 4).d_out == d_out
+        assert build_encoder(RecurrentConfig(d=5, **options), 4).d_out == d_out

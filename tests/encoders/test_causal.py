@@ -9,28 +9,28 @@ import torch
 
 from catena.encoders.build import build_causal, build_encoder
 from catena.encoders.causal import CausalEncoder
-from catena.encoders.settings import (
-    ConvolutionSettings,
-    DilatedSettings,
-    EncoderSettings,
-    HighwaySettings,
-    RecurrentSettings,
-    TransformerSettings,
+from catena.encoders.config import (
+    ConvolutionConfig,
+    DilatedConfig,
+    EncoderConfig,
+    HighwayConfig,
+    RecurrentConfig,
+    TransformerConfig,
 )
 from catena.errors import ConfigError
 from tests.laws.causal_laws import SteppingLaws, read
 
 
-def recurrent(**options: object) -> RecurrentSettings:
-    return RecurrentSettings(**{"d": 6, "bidirectional": False, **options})
+def recurrent(**options: object) -> RecurrentConfig:
+    return RecurrentConfig(**{"d": 6, "bidirectional": False, **options})
 
 
-def transformer(**options: object) -> TransformerSettings:
-    small = {"d": 8, "n_heads": 4, "n_layers": 2, "d_feed": 12, "max_length": 10, "causal": True}
-    return TransformerSettings(**{**small, **options})
+def transformer(**options: object) -> TransformerConfig:
+    small = {"d": 8, "n_heads": 4, "n_layers": 2, "d_ff": 12, "max_length": 10, "causal": True}
+    return TransformerConfig(**{**small, **options})
 
 
-KINDS: dict[str, EncoderSettings] = {
+KINDS: dict[str, EncoderConfig] = {
     "elman": recurrent(cell="elman"),
     "sigmoid": recurrent(cell="elman", activation="sigmoid"),
     "leaky": recurrent(cell="leaky"),
@@ -39,10 +39,10 @@ KINDS: dict[str, EncoderSettings] = {
     "coupled": recurrent(cell="coupled_lstm", n_layers=2, connections="residual"),
     "gru": recurrent(cell="gru", n_layers=2, dropout=0.5, locked=True, weight_dropout=0.5),
     "gru-first": recurrent(cell="gru_reset_first"),
-    "convolution": ConvolutionSettings(windows=(2, 4), filters=4, n_layers=2, padding="causal", residual=True),
-    "layer-norm": ConvolutionSettings(windows=(3,), filters=6, padding="causal", norm="layer", activation="tanh"),
-    "dilated": DilatedSettings(d=8, n_layers=3, n_blocks=2),
-    "dilated-wide": DilatedSettings(d=6, window=3, n_layers=2),
+    "convolution": ConvolutionConfig(windows=(2, 4), filters=4, n_layers=2, padding="causal", residual=True),
+    "layer-norm": ConvolutionConfig(windows=(3,), filters=6, padding="causal", norm="layer", activation="tanh"),
+    "dilated": DilatedConfig(d=8, n_layers=3, n_blocks=2),
+    "dilated-wide": DilatedConfig(d=6, window=3, n_layers=2),
     "transformer": transformer(),
     "learned": transformer(positions="learned", norm="post"),
     "rotary": transformer(positions="rotary", activation="gelu"),
@@ -59,10 +59,10 @@ class TestStepping(SteppingLaws):
 
 @pytest.mark.parametrize(
     "settings",
-    [RecurrentSettings(d=4), ConvolutionSettings(windows=(3,), filters=2), transformer(causal=False)],
+    [RecurrentConfig(d=4), ConvolutionConfig(windows=(3,), filters=2), transformer(causal=False)],
     ids=lambda settings: settings.kind,
 )
-def test_an_encoder_that_looks_ahead_does_not_go_step_by_step(settings: EncoderSettings) -> None:
+def test_an_encoder_that_looks_ahead_does_not_go_step_by_step(settings: EncoderConfig) -> None:
     with pytest.raises(ConfigError, match="looks ahead, so it cannot read step by step: build it with"):
         build_causal(settings, 5)
     encoder = build_encoder(settings, 5)
@@ -75,11 +75,11 @@ def test_an_encoder_that_looks_ahead_does_not_go_step_by_step(settings: EncoderS
 
 def test_an_encoder_without_steps_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="highway does not: choose recurrent"):
-        build_causal(HighwaySettings(), 5)
+        build_causal(HighwayConfig(), 5)
 
 
 def test_a_window_of_one_position_looks_nowhere() -> None:
-    assert not build_causal(ConvolutionSettings(windows=(1,), filters=3), 5).looks_ahead
+    assert not build_causal(ConvolutionConfig(windows=(1,), filters=3), 5).looks_ahead
 
 
 @pytest.mark.parametrize("name", ["elman", "sigmoid", "lstm-skip", "peephole", "coupled", "gru"])
@@ -115,7 +115,7 @@ def test_locked_dropout_drops_the_same_units_at_every_step() -> None:
 
 
 def test_dilated_layers_see_as_far_as_they_say() -> None:
-    encoder = build_encoder(DilatedSettings(d=4, window=3, n_layers=3, n_blocks=2), 4).double()
+    encoder = build_encoder(DilatedConfig(d=4, window=3, n_layers=3, n_blocks=2), 4).double()
     assert encoder.field == 1 + 2 * 2 * (1 + 2 + 4)
     x = torch.randn(1, 40, 4, dtype=torch.float64, requires_grad=True)
     encoder.whole(x)[0, -1].sum().backward()

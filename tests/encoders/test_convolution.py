@@ -10,7 +10,7 @@ import torch
 
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_convolution, build_encoder
-from catena.encoders.settings import ConvolutionSettings
+from catena.encoders.config import ConvolutionConfig
 from tests.laws.encoder_laws import CausalEncoderLaws, EncoderLaws, sees_the_future
 from tests.oracle.convolution import convolve
 
@@ -27,26 +27,26 @@ class TestConvolution(EncoderLaws):
         ids=str,
     )
     def make(self, request: pytest.FixtureRequest) -> Callable[[], Encoder]:
-        settings = ConvolutionSettings(filters=8, **request.param)
+        settings = ConvolutionConfig(filters=8, **request.param)
         return lambda: build_encoder(settings, 5)
 
 
 class TestCausalConvolution(CausalEncoderLaws):
     @pytest.fixture(params=[1, 3])
     def make(self, request: pytest.FixtureRequest) -> Callable[[], Encoder]:
-        settings = ConvolutionSettings(windows=(2, 3), filters=12, padding="causal", n_layers=request.param)
+        settings = ConvolutionConfig(windows=(2, 3), filters=12, padding="causal", n_layers=request.param)
         return lambda: build_encoder(settings, 5)
 
 
-def test_a_centred_window_sees_the_future() -> None:
-    assert sees_the_future(build_encoder(ConvolutionSettings(windows=(13,), filters=4), 5).double())
+def test_a_centered_window_sees_the_future() -> None:
+    assert sees_the_future(build_encoder(ConvolutionConfig(windows=(13,), filters=4), 5).double())
 
 
 @pytest.mark.parametrize("padding", ["same", "causal"])
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 7])
 def test_each_window_equals_plain_loops(padding: str, window: int) -> None:
     encoder = build_convolution(
-        ConvolutionSettings(windows=(window,), filters=3, padding=padding, activation="identity"), 2
+        ConvolutionConfig(windows=(window,), filters=3, padding=padding, activation="identity"), 2
     ).double()
     convolution = encoder.layers[0].convolutions[0]
     kernel = convolution.weight.detach().numpy().transpose(2, 0, 1)  # w f d
@@ -61,7 +61,7 @@ def test_each_window_equals_plain_loops(padding: str, window: int) -> None:
 
 
 def test_windows_stand_side_by_side_and_layers_one_on_the_other() -> None:
-    encoder = build_convolution(ConvolutionSettings(windows=(1, 3), filters=4, n_layers=2, residual=True), 5)
+    encoder = build_convolution(ConvolutionConfig(windows=(1, 3), filters=4, n_layers=2, residual=True), 5)
     assert encoder.d_out == 8
     assert [c.in_channels for layer in encoder.layers for c in layer.convolutions] == [5, 5, 8, 8]
     with torch.no_grad():

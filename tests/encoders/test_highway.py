@@ -11,8 +11,8 @@ import torch
 from catena.encoders.activations import build_activation
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder
+from catena.encoders.config import HighwayConfig
 from catena.encoders.highway import HighwayLayer
-from catena.encoders.settings import HighwaySettings
 from tests.laws.encoder_laws import CausalEncoderLaws
 from tests.oracle.recurrent import sigmoid
 
@@ -20,7 +20,7 @@ from tests.oracle.recurrent import sigmoid
 class TestHighway(CausalEncoderLaws):
     @pytest.fixture(params=["coupled", "own"])
     def make(self, request: pytest.FixtureRequest) -> Callable[[], Encoder]:
-        return lambda: build_encoder(HighwaySettings(carry=request.param, activation="tanh"), 5)
+        return lambda: build_encoder(HighwayConfig(carry=request.param, activation="tanh"), 5)
 
 
 @pytest.mark.parametrize("carry", ["coupled", "own"])

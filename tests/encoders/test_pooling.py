@@ -12,8 +12,8 @@ from torch import Tensor
 
 from catena.attention.masks import attention_mask, padding_mask
 from catena.encoders.build import build_encoder, build_pooling
+from catena.encoders.config import PoolingConfig, RecurrentConfig
 from catena.encoders.pooling import AttentionPooling, EndsPooling, Pooling
-from catena.encoders.settings import PoolingSettings, RecurrentSettings
 from catena.encoders.text_convolution import TextConvolution
 from catena.errors import ShapeError
 from tests.oracle.attention import softmax
@@ -33,7 +33,7 @@ KINDS = [*WANTED, "attention"]
 
 
 def build(kind: str) -> Pooling:
-    return build_pooling(PoolingSettings(kind=kind, k=3, d_attention=5), 6).double()
+    return build_pooling(PoolingConfig(kind=kind, k=3, d_attention=5), 6).double()
 
 
 def batch(t: int = 7) -> Tensor:
@@ -92,7 +92,7 @@ def test_an_empty_sequence_gives_zeros_and_finite_gradients(kind: str) -> None:
 
 
 def test_ends_are_the_final_states_of_both_directions() -> None:
-    encoder = build_encoder(RecurrentSettings(cell="gru", d=4, n_layers=2, connections="skip"), 3).double()
+    encoder = build_encoder(RecurrentConfig(cell="gru", d=4, n_layers=2, connections="skip"), 3).double()
     x, lengths = torch.randn(2, 5, 3, dtype=torch.float64), torch.tensor([5, 3])
     ends = EndsPooling(encoder.d_out)(encoder(x, lengths), lengths)
     states = encoder(x, lengths)
@@ -111,7 +111,7 @@ def test_ends_of_an_odd_size_are_refused() -> None:
 
 
 def test_k_max_keeps_the_order_of_the_text() -> None:
-    pooling = build_pooling(PoolingSettings(kind="k_max", k=3), 1)
+    pooling = build_pooling(PoolingConfig(kind="k_max", k=3), 1)
     column = torch.tensor([[5.0, -1.0, 2.0, 9.0, 3.0]])[..., None]
     assert pooling(column, torch.tensor([5])).tolist() == [[5.0, 9.0, 3.0]]
     assert pooling(column, torch.tensor([2])).tolist() == [[5.0, -1.0, 0.0]]
@@ -119,7 +119,7 @@ def test_k_max_keeps_the_order_of_the_text() -> None:
 
 
 def test_of_equal_values_k_max_keeps_the_earliest_whatever_the_padding() -> None:
-    pooling = build_pooling(PoolingSettings(kind="k_max", k=3), 1)
+    pooling = build_pooling(PoolingConfig(kind="k_max", k=3), 1)
     for t in range(9, 60):
         column = torch.zeros(1, t, 1)
         column[0, [1, 7]] = torch.tensor([[2.0], [1.0]])

@@ -13,8 +13,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder, build_recurrent
+from catena.encoders.config import RecurrentConfig
 from catena.encoders.recurrent import Recurrent
-from catena.encoders.settings import RecurrentSettings
 from tests.laws.encoder_laws import CausalEncoderLaws, EncoderLaws, sees_the_future
 from tests.oracle import recurrent as oracle
 
@@ -40,14 +40,14 @@ def name(options: dict[str, object]) -> str:
 class TestOneDirection(CausalEncoderLaws):
     @pytest.fixture(params=CELLS, ids=name)
     def make(self, request: pytest.FixtureRequest) -> Callable[[], Encoder]:
-        settings = RecurrentSettings(d=24, bidirectional=False, **request.param)
+        settings = RecurrentConfig(d=24, bidirectional=False, **request.param)
         return lambda: build_encoder(settings, 5)
 
 
 class TestBothDirections(EncoderLaws):
     @pytest.fixture(params=[*CELLS[5:7], CELLS[-1]], ids=name)
     def make(self, request: pytest.FixtureRequest) -> Callable[[], Encoder]:
-        settings = RecurrentSettings(d=4, bidirectional=True, **request.param)
+        settings = RecurrentConfig(d=4, bidirectional=True, **request.param)
         return lambda: build_encoder(settings, 5)
 
 
@@ -62,19 +62,19 @@ class TestStacked(EncoderLaws):
         ids=name,
     )
     def make(self, request: pytest.FixtureRequest) -> Callable[[], Encoder]:
-        settings = RecurrentSettings(cell="gru", d=4, n_layers=3, **request.param)
+        settings = RecurrentConfig(cell="gru", d=4, n_layers=3, **request.param)
         return lambda: build_encoder(settings, 5)
 
 
 class TestStackedOneDirection(CausalEncoderLaws):
     @pytest.fixture
     def make(self) -> Callable[[], Encoder]:
-        settings = RecurrentSettings(d=4, n_layers=2, bidirectional=False, connections="residual")
+        settings = RecurrentConfig(d=4, n_layers=2, bidirectional=False, connections="residual")
         return lambda: build_encoder(settings, 4)
 
 
 def test_both_directions_see_the_future() -> None:
-    assert sees_the_future(build_encoder(RecurrentSettings(d=4), 5).double())
+    assert sees_the_future(build_encoder(RecurrentConfig(d=4), 5).double())
 
 
 def elman_weights(encoder: Recurrent) -> list[list[tuple[np.ndarray, ...]]]:
@@ -95,7 +95,7 @@ def run_both(x: np.ndarray, weights: list[tuple[np.ndarray, ...]]) -> tuple[np.n
 @pytest.mark.parametrize("connections", ["none", "residual", "skip"])
 def test_a_stack_in_both_directions_equals_the_oracle(connections: str) -> None:
     encoder = build_recurrent(
-        RecurrentSettings(cell="elman", activation="sigmoid", d=3, n_layers=3, connections=connections), 4
+        RecurrentConfig(cell="elman", activation="sigmoid", d=3, n_layers=3, connections=connections), 4
     ).double()
     lengths = torch.tensor([5, 2, 4])
     x = torch.randn(3, 5, 4, dtype=torch.float64)
@@ -140,7 +140,7 @@ def copy_into(stranger: nn.RNNBase, encoder: Recurrent) -> None:
 def test_fused_cells_equal_torchs_packed_networks_in_values_and_gradients(
     options: dict[str, object], stranger_class: Callable[..., nn.RNNBase]
 ) -> None:
-    encoder = build_recurrent(RecurrentSettings(d=6, n_layers=2, **options), 5)
+    encoder = build_recurrent(RecurrentConfig(d=6, n_layers=2, **options), 5)
     stranger = stranger_class(5, 6, num_layers=2, bidirectional=True, batch_first=True)
     copy_into(stranger, encoder)
     x, lengths = torch.randn(4, 9, 5), torch.tensor([9, 1, 4, 7])
@@ -168,9 +168,9 @@ def test_fused_cells_equal_torchs_packed_networks_in_values_and_gradients(
 
 def test_dropout_falls_between_layers_and_only_in_training() -> None:
     x, lengths = torch.randn(2, 3, 4), torch.tensor([3, 3])
-    one = build_encoder(RecurrentSettings(d=4, dropout=0.9), 4).train()
+    one = build_encoder(RecurrentConfig(d=4, dropout=0.9), 4).train()
     assert torch.equal(one(x, lengths), one(x, lengths))
-    two = build_encoder(RecurrentSettings(d=4, n_layers=2, dropout=0.9), 4).train()
+    two = build_encoder(RecurrentConfig(d=4, n_layers=2, dropout=0.9), 4).train()
     assert not torch.equal(two(x, lengths), two(x, lengths))
     two.eval()
     assert torch.equal(two(x, lengths), two(x, lengths))
@@ -178,7 +178,7 @@ def test_dropout_falls_between_layers_and_only_in_training() -> None:
 
 def test_residual_layers_add_their_undropped_input() -> None:
     encoder = build_recurrent(
-        RecurrentSettings(d=2, n_layers=2, connections="residual", dropout=0.999, bidirectional=False), 2
+        RecurrentConfig(d=2, n_layers=2, connections="residual", dropout=0.999, bidirectional=False), 2
     ).train()
     with torch.no_grad():
         for parameter in encoder.parameters():
@@ -193,7 +193,7 @@ def copied_state(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 @pytest.mark.parametrize("options", CELLS, ids=name)
 def test_a_recurrence_goes_on_from_its_state(options: dict[str, object]) -> None:
-    encoder = build_recurrent(RecurrentSettings(d=4, bidirectional=False, **options), 3).double()
+    encoder = build_recurrent(RecurrentConfig(d=4, bidirectional=False, **options), 3).double()
     recurrence = encoder.forwards[0]
     x = torch.randn(6, 2, 3, dtype=torch.float64)
     whole, end = recurrence(x)

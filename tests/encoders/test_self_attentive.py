@@ -12,14 +12,14 @@ import torch
 from catena.attention.scores import SCORES
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder, build_self_attentive_recurrent
-from catena.encoders.settings import RecurrentSettings, ScoreName, SelfAttentiveRecurrentSettings
+from catena.encoders.config import RecurrentConfig, ScoreName, SelfAttentiveRecurrentConfig
 from tests.laws.encoder_laws import CausalEncoderLaws, EncoderLaws, sees_the_future
 from tests.oracle import attention as oracle
 
 
-def settings(score: str = "dot", causal: bool = False, bidirectional: bool = False) -> SelfAttentiveRecurrentSettings:
-    recurrent = RecurrentSettings(cell="gru", d=4, bidirectional=bidirectional)
-    return SelfAttentiveRecurrentSettings(recurrent=recurrent, score=score, causal=causal)
+def settings(score: str = "dot", causal: bool = False, bidirectional: bool = False) -> SelfAttentiveRecurrentConfig:
+    recurrent = RecurrentConfig(cell="gru", d=4, bidirectional=bidirectional)
+    return SelfAttentiveRecurrentConfig(recurrent=recurrent, score=score, causal=causal)
 
 
 class TestWholeSequence(EncoderLaws):

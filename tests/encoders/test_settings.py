@@ -11,27 +11,27 @@ import pytest
 from pydantic import TypeAdapter
 
 from catena.config import Config, parse, to_toml
-from catena.encoders import settings
-from catena.encoders.settings import EncoderSettings, PoolingSettings, RecurrentSettings
+from catena.encoders import config
+from catena.encoders.config import EncoderConfig, PoolingConfig, RecurrentConfig
 from catena.errors import ConfigError
 
 
 class Holder(Config):
     """A config with an encoder in it."""
 
-    encoder: EncoderSettings = RecurrentSettings()
+    encoder: EncoderConfig = RecurrentConfig()
     """The encoder."""
-    pooling: PoolingSettings = PoolingSettings()
+    pooling: PoolingConfig = PoolingConfig()
     """The pooling."""
 
 
 def test_settings_import_no_torch() -> None:
-    code = "import sys, catena.encoders.settings; sys.exit('torch' in sys.modules)"
+    code = "import sys, catena.encoders.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_every_key_says_what_it_means() -> None:
-    classes = [c for c in vars(settings).values() if isinstance(c, type) and issubclass(c, Config)]
+    classes = [c for c in vars(config).values() if isinstance(c, type) and issubclass(c, Config)]
     assert len(classes) > 6
     for section in classes:
         for name, field in section.model_fields.items():
@@ -39,7 +39,7 @@ def test_every_key_says_what_it_means() -> None:
 
 
 def test_every_kind_of_encoder_is_read_from_a_config() -> None:
-    kinds = [get_args(c.model_fields["kind"].annotation)[0] for c in get_args(get_args(EncoderSettings)[0])]
+    kinds = [get_args(c.model_fields["kind"].annotation)[0] for c in get_args(get_args(EncoderConfig)[0])]
     for kind in kinds:
         assert parse(Holder, {"encoder": {"kind": kind}}).encoder.kind == kind
         assert kind in to_toml(parse(Holder, {"encoder": {"kind": kind}}))
@@ -87,6 +87,6 @@ def test_wrong_values_are_answered_with_a_sentence(values: dict[str, Any], sente
 
 
 def test_the_default_of_every_kind_is_valid() -> None:
-    adapter = TypeAdapter(EncoderSettings)
-    for section in get_args(get_args(EncoderSettings)[0]):
+    adapter = TypeAdapter(EncoderConfig)
+    for section in get_args(get_args(EncoderConfig)[0]):
         assert adapter.validate_python(section().model_dump()) == section()

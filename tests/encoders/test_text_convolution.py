@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from catena.encoders.activations import ACTIVATIONS, NEVER_FALLING
+from catena.encoders.activations import ACTIVATIONS, NONDECREASING
 from catena.encoders.build import build_text_convolution
-from catena.encoders.settings import TextConvolutionSettings
+from catena.encoders.config import TextConvolutionConfig
 from catena.encoders.text_convolution import TextConvolution, _LargestWindow, largest_window
 from catena.errors import ShapeError
 from tests.oracle.convolution import convolve, k_largest
@@ -20,7 +20,7 @@ LENGTHS = torch.tensor([4, 7, 1, 6])
 
 
 def build(d_in: int = 5, **options: object) -> TextConvolution:
-    return build_text_convolution(TextConvolutionSettings(**{"filters": 6, **options}), d_in).double()
+    return build_text_convolution(TextConvolutionConfig(**{"filters": 6, **options}), d_in).double()
 
 
 def batch(t: int = 7, d: int = 5) -> Tensor:
@@ -180,7 +180,7 @@ def test_activations_marked_as_never_falling_never_fall() -> None:
     x = torch.linspace(-6, 6, 2001, dtype=torch.float64)
     for name in ACTIVATIONS:
         y = ACTIVATIONS[name]().double()(x).detach()
-        if name in NEVER_FALLING:
+        if name in NONDECREASING:
             assert (y.diff() >= 0).all(), name
         elif name != "prelu":  # its slope is learned, and may turn
             assert (y.diff() < 0).any(), name

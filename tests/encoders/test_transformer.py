@@ -11,14 +11,14 @@ from torch import nn
 
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder, build_transformer
-from catena.encoders.settings import TransformerSettings
-from catena.encoders.transformer import Transformer
+from catena.encoders.config import TransformerConfig
+from catena.encoders.transformer import TransformerEncoder
 from catena.errors import ShapeError
 from tests.laws.encoder_laws import CausalEncoderLaws, EncoderLaws, sees_the_future
 
 
-def settings(**options: object) -> TransformerSettings:
-    return TransformerSettings(**{"d": 8, "n_heads": 2, "n_layers": 2, "d_feed": 12, "max_length": 10, **options})
+def settings(**options: object) -> TransformerConfig:
+    return TransformerConfig(**{"d": 8, "n_heads": 2, "n_layers": 2, "d_ff": 12, "max_length": 10, **options})
 
 
 class TestTransformer(EncoderLaws):
@@ -45,7 +45,7 @@ def test_without_causality_it_sees_the_future() -> None:
     assert sees_the_future(build_encoder(settings(), 5).double().eval())
 
 
-def stranger_of(encoder: Transformer, norm_first: bool) -> nn.TransformerEncoder:
+def stranger_of(encoder: TransformerEncoder, norm_first: bool) -> nn.TransformerEncoder:
     layer = nn.TransformerEncoderLayer(
         8, 2, 12, dropout=0.0, activation="relu", batch_first=True, norm_first=norm_first
     )
@@ -125,7 +125,7 @@ def test_dropout_works_in_training_alone() -> None:
 
 
 def test_depth_scaled_weights_shrink_with_the_root_of_the_layer() -> None:
-    encoder = build_transformer(settings(d=32, d_feed=64, n_layers=4, init="depth_scaled"), 32)
+    encoder = build_transformer(settings(d=32, d_ff=64, n_layers=4, init="depth_scaled"), 32)
     for number, layer in enumerate(encoder.layers, start=1):
         for weight, bound in (
             (layer.attention.query.weight, math.sqrt(6 / 64)),
@@ -144,7 +144,7 @@ def test_learned_positions_refuse_a_longer_sequence() -> None:
 
 
 def test_small_weights_are_drawn_small_and_smaller_where_a_part_ends() -> None:
-    encoder = build_transformer(settings(d=64, d_feed=256, n_layers=8, init="small"), 64)
+    encoder = build_transformer(settings(d=64, d_ff=256, n_layers=8, init="small"), 64)
     for layer in encoder.layers:
         for weight, deviation in (
             (layer.attention.query.weight, 0.02),

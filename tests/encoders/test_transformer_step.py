@@ -9,26 +9,26 @@ import torch
 from torch import Tensor, nn
 
 from catena.encoders.build import build_causal
-from catena.encoders.int8 import hold_in_int8
-from catena.encoders.settings import TransformerSettings
-from catena.encoders.transformer import Transformer
-from catena.encoders.transformer_step import COMPILED, CompiledPlan, FlatPlan, plan_of
+from catena.encoders.config import TransformerConfig
+from catena.encoders.int8 import quantize_int8_
+from catena.encoders.transformer import TransformerEncoder
+from catena.encoders.transformer_step import COMPILED, CompiledPlan, FlatPlan, build_plan
 
 CLOSE = {"rtol": 1e-4, "atol": 2e-5}
 
 
-def encoder(**options: object) -> Transformer:
-    small = {"d": 24, "n_heads": 4, "n_layers": 2, "d_feed": 44, "max_length": 40, "causal": True}
+def encoder(**options: object) -> TransformerEncoder:
+    small = {"d": 24, "n_heads": 4, "n_layers": 2, "d_ff": 44, "max_length": 40, "causal": True}
     torch.manual_seed(3)
-    built = build_causal(TransformerSettings(**{**small, **options}), 24)
-    assert isinstance(built, Transformer)
+    built = build_causal(TransformerConfig(**{**small, **options}), 24)
+    assert isinstance(built, TransformerEncoder)
     for p in built.parameters():  # biases and norms too
         p.data += 0.1 * torch.randn_like(p)
     return built.eval()
 
 
 @torch.no_grad()
-def steps(model: Transformer, x: Tensor) -> Tensor:
+def steps(model: TransformerEncoder, x: Tensor) -> Tensor:
     state, found = model.begin(len(x), x.device, x.dtype), []
     for i in range(x.shape[1]):
         y, state = model.continue_(x[:, i : i + 1], state)
@@ -110,7 +110,7 @@ def test_other_activations_and_other_numbers_are_left_to_torch(activation: str) 
     rough = encoder()
     for layer in rough.layers:
         layer.feed[1] = nn.GELU(approximate="tanh")
-    assert isinstance(plan_of(list(rough.layers), rough.leave), FlatPlan)
+    assert isinstance(build_plan(list(rough.layers), rough.leave), FlatPlan)
 
 
 @torch.no_grad()
@@ -143,20 +143,20 @@ def test_weights_that_changed_unseen_are_met_after_training() -> None:
     before = steps(model, x), model.continue_(x, state)[0]
     model.train()
     for p in model.parameters():
-        p.data *= 0.5  # as fused optimisers do, of which torch keeps no count
+        p.data *= 0.5  # as fused optimizers do, of which torch keeps no count
     whole = model.eval().whole(x)
     for found, old in zip((steps(model, x), model.continue_(x, state)[0]), before, strict=True):
         torch.testing.assert_close(found, whole, **CLOSE)
         assert not torch.allclose(found, old, atol=0.01)
 
 
-@pytest.mark.parametrize(("norm", "n_kv_heads", "d_feed"), [("pre", 2, 44), ("post", 4, 42)])
+@pytest.mark.parametrize(("norm", "n_kv_heads", "d_ff"), [("pre", 2, 44), ("post", 4, 42)])
 @torch.no_grad()
-def test_steps_of_8_bits_equal_one_pass_of_8_bits(norm: str, n_kv_heads: int, d_feed: int) -> None:
-    model = encoder(norm=norm, n_kv_heads=n_kv_heads, d_feed=d_feed, positions="rotary")
+def test_steps_of_8_bits_equal_one_pass_of_8_bits(norm: str, n_kv_heads: int, d_ff: int) -> None:
+    model = encoder(norm=norm, n_kv_heads=n_kv_heads, d_ff=d_ff, positions="rotary")
     x = torch.randn(3, 6, 24)
     floats = model.whole(x)
-    hold_in_int8(model)
+    quantize_int8_(model)
     plan = model._step_plan()
     assert isinstance(plan, CompiledPlan)
     assert plan.weights.rise.dtype.name == "int8"

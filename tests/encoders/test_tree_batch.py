@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.encoders.tree_batch import Forest, heights_of
+from catena.encoders.tree_batch import TreeBatchBuilder, node_heights
 from catena.errors import DataError
 
 CHAIN = [1, 2, -1]
@@ -30,7 +30,7 @@ def slow_height(parents: list[int], node: int) -> int:
 
 @given(st.lists(parent_lists(), min_size=1, max_size=4))
 def test_the_levels_of_a_batch_hold_every_node_once_and_each_child_under_its_parent(trees: list[list[int]]) -> None:
-    forest = Forest.of(trees)
+    forest = TreeBatchBuilder.of(trees)
     rows = np.arange(len(trees))[::-1].copy()
     batch = forest.batch(rows)
     assert sorted(batch.nodes.tolist()) == list(range(len(forest.parents)))
@@ -60,11 +60,11 @@ def test_the_levels_of_a_batch_hold_every_node_once_and_each_child_under_its_par
 
 
 def test_inputs_are_taken_by_leaves_unless_it_is_said_by_which_nodes() -> None:
-    forest = Forest.of([MIXED, ONE])
+    forest = TreeBatchBuilder.of([MIXED, ONE])
     batch = forest.batch(np.array([0, 1]))
     assert sorted(batch.inputs.tolist()) == [0, 1, 3, 5]
     assert not batch.inner_inputs
-    everywhere = Forest.of([MIXED], has_input=[[True, False, True, False, True]]).batch(np.array([0]))
+    everywhere = TreeBatchBuilder.of([MIXED], has_input=[[True, False, True, False, True]]).batch(np.array([0]))
     assert sorted(everywhere.inputs.tolist()) == [0, 2, 4]
     assert everywhere.inner_inputs
     assert everywhere.levels[0].takers is not None
@@ -73,19 +73,19 @@ def test_inputs_are_taken_by_leaves_unless_it_is_said_by_which_nodes() -> None:
 
 def test_fewest_and_most_children_are_those_of_nodes_that_have_some() -> None:
     for trees, few, many in (([STAR, CHAIN], 1, 3), ([MIXED], 2, 2), ([ONE], 0, 0)):
-        batch = Forest.of(trees).batch(np.arange(len(trees)))
+        batch = TreeBatchBuilder.of(trees).batch(np.arange(len(trees)))
         assert (batch.few, batch.many) == (few, many)
 
 
 def test_no_trees_make_an_empty_batch() -> None:
-    batch = Forest.of([ONE]).batch(np.zeros(0, np.int64))
+    batch = TreeBatchBuilder.of([ONE]).batch(np.zeros(0, np.int64))
     assert batch.n == 0
     assert batch.levels == ()
 
 
 def test_heights_of_a_deep_tree_need_no_stack() -> None:
     n = 5000
-    assert heights_of(np.array([*range(1, n), -1])).tolist() == list(range(n))
+    assert node_heights(np.array([*range(1, n), -1])).tolist() == list(range(n))
 
 
 @pytest.mark.parametrize(
@@ -100,4 +100,4 @@ def test_heights_of_a_deep_tree_need_no_stack() -> None:
 )
 def test_what_is_no_tree_is_refused(trees: list[list[int]], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        Forest.of(trees)
+        TreeBatchBuilder.of(trees)

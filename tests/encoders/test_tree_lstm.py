@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from catena.encoders.tree import TreeEncoder
-from catena.encoders.tree_batch import Forest
+from catena.encoders.tree_batch import TreeBatchBuilder
 from catena.encoders.tree_lstm import ChildSumTreeLSTM, NaryTreeLSTM
 from catena.errors import DataError
 from tests.laws.tree_laws import ANY, BINARY, CLOSE, TreeLaws, states_of
@@ -74,7 +74,7 @@ def test_it_equals_plain_recursion(form: str, everywhere: bool) -> None:
         trees = BINARY
     encoder = redrawn((ChildSumTreeLSTM(3, 4) if most is None else NaryTreeLSTM(3, 4, most)).double())
     flags = [[everywhere or i not in tree for i in range(len(tree))] for tree in trees]
-    forest = Forest.of(trees, has_input=flags)
+    forest = TreeBatchBuilder.of(trees, has_input=flags)
     x = torch.randn(len(forest.parents), 3, dtype=torch.float64)
     found = states_of(encoder, forest, x, range(len(trees))).detach().split(forest.sizes.tolist())
     weights = oracle_weights(encoder, most)  # type: ignore[arg-type]
@@ -97,12 +97,12 @@ def test_on_a_chain_it_is_torchs_lstm(form: str) -> None:
         encoder.weight_h[: 4 * d, :d] = torch.cat([lstm.weight_hh_l0.chunk(4)[i] for i in order])
     chain = [*range(1, t), -1]
     x = torch.randn(t, d_in, dtype=torch.float64)
-    found = states_of(encoder, Forest.of([chain], has_input=[[True] * t]), x, [0])
+    found = states_of(encoder, TreeBatchBuilder.of([chain], has_input=[[True] * t]), x, [0])
     torch.testing.assert_close(found, lstm(x[:, None])[0][:, 0], **CLOSE)
 
 
 def test_summed_children_have_no_order_and_ordered_ones_have() -> None:
-    forest = Forest.of([[2, 2, -1]])
+    forest = TreeBatchBuilder.of([[2, 2, -1]])
     x = torch.randn(3, 3, dtype=torch.float64)
     swapped = x[[1, 0, 2]]
     for encoder, equal in ((ChildSumTreeLSTM(3, 4), True), (NaryTreeLSTM(3, 4), False)):
@@ -111,14 +111,14 @@ def test_summed_children_have_no_order_and_ordered_ones_have() -> None:
 
 
 def test_more_children_than_there_are_weights_for_are_refused() -> None:
-    batch = Forest.of([[3, 3, 3, -1]]).batch(np.array([0]))
+    batch = TreeBatchBuilder.of([[3, 3, 3, -1]]).batch(np.array([0]))
     with pytest.raises(DataError, match="NaryTreeLSTM takes trees whose nodes have 1 to 2 children, and a node has 3"):
         NaryTreeLSTM(3, 4)(torch.zeros(3, 3), batch)
 
 
 def test_dropout_leaves_memories_alone_and_is_off_in_evaluation() -> None:
     encoder = ChildSumTreeLSTM(3, 50, dropout=0.5)
-    batch = Forest.of([[2, 2, -1]]).batch(np.array([0]))
+    batch = TreeBatchBuilder.of([[2, 2, -1]]).batch(np.array([0]))
     x = torch.randn(2, 3)
     encoder.train()
     dropped = encoder(x, batch)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from catena.encoders.tree import TreeEncoder
-from catena.encoders.tree_batch import Forest
+from catena.encoders.tree_batch import TreeBatchBuilder
 from catena.encoders.tree_recursive import MatrixVectorNetwork, RecursiveNetwork, TensorNetwork
 from catena.errors import DataError
 from tests.encoders.test_tree_lstm import in_postorder, redrawn
@@ -54,7 +54,7 @@ def nested(encoder: TreeEncoder, parents: list[int], node: int, x: np.ndarray) -
 )
 def test_it_equals_plain_recursion(encoder: TreeEncoder, run: Callable[..., list[np.ndarray]]) -> None:
     redrawn(encoder.double())
-    forest = Forest.of(BINARY)
+    forest = TreeBatchBuilder.of(BINARY)
     x = torch.randn(len(forest.parents), encoder.d_in, dtype=torch.float64)
     found = states_of(encoder, forest, x, range(len(BINARY))).detach().split(forest.sizes.tolist())
     for tree, vectors, own in zip(BINARY, found, x.split(forest.sizes.tolist()), strict=True):
@@ -73,14 +73,14 @@ def test_the_matrices_of_words_begin_near_the_identity() -> None:
 
 @pytest.mark.parametrize("trees", [[[3, 3, 3, -1]], [[1, -1]]], ids=["three", "one"])
 def test_they_take_two_children_and_no_other_number(trees: list[list[int]]) -> None:
-    batch = Forest.of(trees).batch(np.array([0]))
+    batch = TreeBatchBuilder.of(trees).batch(np.array([0]))
     n = max(trees[0].count(p) for p in trees[0] if p >= 0)
     with pytest.raises(DataError, match=f"RecursiveNetwork takes .* have 2 children, and a node has {n}"):
         RecursiveNetwork(D, nn.Tanh())(torch.zeros(len(batch.inputs), D), batch)
 
 
 def test_inputs_above_the_leaves_are_refused() -> None:
-    batch = Forest.of([[2, 2, -1]], has_input=[[True] * 3]).batch(np.array([0]))
+    batch = TreeBatchBuilder.of([[2, 2, -1]], has_input=[[True] * 3]).batch(np.array([0]))
     with pytest.raises(DataError, match="takes inputs at the leaves of trees alone"):
         TensorNetwork(D, nn.Tanh())(torch.zeros(3, D), batch)
 

@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 import torch
 
-from catena.decoding.beam import beam
-from catena.decoding.greedy import greedy
 from catena.errors import ConfigError
-from catena.export.ctranslate2 import Tokens, check, to_ctranslate2
+from catena.export.ctranslate2 import SpecialTokenNames, check, to_ctranslate2
+from catena.search.beam_search import beam
+from catena.search.greedy_search import greedy
 from catena.seq2seq.base import Source
-from catena.seq2seq.sides import Sides
-from catena.seq2seq.transformer import Transformer, build_transformer
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 needed = pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs ctranslate2")
 V = 20
-TOKENS = Tokens(*[["<pad>", "<unk>", "<s>", "</s>", *(f"w{i}" for i in range(V - 4))]] * 2)
-SMALL = {"d": 16, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 24}
+TOKENS = SpecialTokenNames(*[["<pad>", "<unk>", "<s>", "</s>", *(f"w{i}" for i in range(V - 4))]] * 2)
+SMALL = {"d": 16, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_ff": 24}
 
 
-def made(**more: Any) -> Transformer:
+def made(**more: Any) -> TransformerSeq2Seq:
     torch.manual_seed(2)
-    sides = Sides(V, [0, 1, 0, *[3] * (V - 3)], 2, 3, (0, 2), shared=True)
-    model = build_transformer(TransformerSettings(**{**SMALL, **more}), sides).eval()
+    sides = VocabularyInfo(V, [0, 1, 0, *[3] * (V - 3)], 2, 3, (0, 2), shared=True)
+    model = build_transformer(TransformerSeq2SeqConfig(**{**SMALL, **more}), sides).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))

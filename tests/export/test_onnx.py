@@ -18,30 +18,32 @@ from catena.export.onnx import to_onnx
 from catena.export.steps import step_module
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.convolutional_settings import ConvolutionalSettings
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from tests.laws.seq2seq_laws import SIDES
 
 needed = pytest.mark.skipif(find_spec("onnxruntime") is None or find_spec("onnx") is None, reason="needs onnxruntime")
-SMALL = {"d": 8, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 12}
+SMALL = {"d": 8, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_ff": 12}
 PLAIN = {"d": 8, "d_embedding": 6, "cell": "gru", "attention": "none"}
 KINDS = {
-    "transformer": TransformerSettings(**SMALL),
-    "rotary": TransformerSettings(**SMALL, positions="rotary", norm="post"),
-    "learned": TransformerSettings(**SMALL, positions="learned", max_length=20),
-    "lstm": RecurrentSettings(cell="lstm", d=8, d_embedding=6),
-    "gru": RecurrentSettings(cell="gru", d=8, d_embedding=6, order="bahdanau"),
-    "elman, reversed": RecurrentSettings(
+    "transformer": TransformerSeq2SeqConfig(**SMALL),
+    "rotary": TransformerSeq2SeqConfig(**SMALL, positions="rotary", norm="post"),
+    "learned": TransformerSeq2SeqConfig(**SMALL, positions="learned", max_length=20),
+    "lstm": RecurrentSeq2SeqConfig(cell="lstm", d=8, d_embedding=6),
+    "gru": RecurrentSeq2SeqConfig(cell="gru", d=8, d_embedding=6, order="bahdanau"),
+    "elman, reversed": RecurrentSeq2SeqConfig(
         cell="elman", d=8, d_embedding=6, reverse=True, attention_kind="local_predictive", window=2
     ),
-    "gnmt": RecurrentSettings(
+    "gnmt": RecurrentSeq2SeqConfig(
         d=8, d_embedding=6, order="gnmt", n_layers=3, residual=True, bidirectional="first", n_heads=2
     ),
-    "latent": RecurrentSettings(encoder="additive", d=8, d_embedding=6, attention_kind="marginal", input_feeding=False),
-    "adaptive": RecurrentSettings(**PLAIN, output={"kind": "adaptive", "cutoffs": (3,)}),
-    "classes": RecurrentSettings(**PLAIN, output={"kind": "hierarchical", "tree": "classes"}),
-    "tree": RecurrentSettings(**PLAIN, tied=False, output={"kind": "hierarchical", "tree": "huffman"}),
+    "latent": RecurrentSeq2SeqConfig(
+        encoder="additive", d=8, d_embedding=6, attention_kind="marginal", input_feeding=False
+    ),
+    "adaptive": RecurrentSeq2SeqConfig(**PLAIN, output={"kind": "adaptive", "cutoffs": (3,)}),
+    "classes": RecurrentSeq2SeqConfig(**PLAIN, output={"kind": "hierarchical", "tree": "classes"}),
+    "tree": RecurrentSeq2SeqConfig(**PLAIN, tied=False, output={"kind": "hierarchical", "tree": "huffman"}),
 }
 
 
@@ -110,10 +112,10 @@ def test_steps_in_another_runtime_are_the_steps_here(kind: str, tmp_path: Path) 
 
 def test_what_has_no_graph_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Convolutional cannot be written as ONNX"):
-        step_module(made(ConvolutionalSettings(d=8, d_embedding=6)))
+        step_module(made(ConvolutionalSeq2SeqConfig(d=8, d_embedding=6)))
     with pytest.raises(ConfigError, match="an encoder of CoupledLSTM reads a source in a loop"):
-        step_module(made(RecurrentSettings(cell="coupled_lstm", d=8, d_embedding=6)))
-    step_module(made(RecurrentSettings(cell="coupled_lstm", encoder="additive", d=8, d_embedding=6)))
+        step_module(made(RecurrentSeq2SeqConfig(cell="coupled_lstm", d=8, d_embedding=6)))
+    step_module(made(RecurrentSeq2SeqConfig(cell="coupled_lstm", encoder="additive", d=8, d_embedding=6)))
 
 
 @needed

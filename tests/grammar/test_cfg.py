@@ -23,12 +23,12 @@ def test_symbols_are_told_apart_and_kept_in_order() -> None:
     assert Grammar.of([Rule(N("S"), (N("X"), "x"))]).undefined == (N("X"),)
 
 
-def test_normalised_weights_are_relative_weights() -> None:
+def test_normalized_weights_are_relative_weights() -> None:
     grammar = parse_grammar(ROOMY)
     assert grammar.is_weighted
-    assert not grammar.is_normalised()
-    assert [rule.weight for rule in grammar.normalised().rules] == [0.25, 0.75, 1.0, 0.5, 0.5]
-    assert grammar.normalised().is_normalised()
+    assert not grammar.is_normalized()
+    assert [rule.weight for rule in grammar.normalized().rules] == [0.25, 0.75, 1.0, 0.5, 0.5]
+    assert grammar.normalized().is_normalized()
     assert not grammar.unweighted().is_weighted
 
 
@@ -36,7 +36,7 @@ def test_rules_of_weight_0_are_in_no_unweighted_grammar() -> None:
     grammar = parse_grammar("S -> 'a' [0] | 'b' [2]")
     assert [str(rule) for rule in grammar.unweighted().rules] == ["S -> 'b'"]
     with pytest.raises(DataError, match="the rules of 'S' all have weight 0"):
-        parse_grammar("S -> 'a' [0]").normalised()
+        parse_grammar("S -> 'a' [0]").normalized()
 
 
 def test_trimming_leaves_what_a_finite_parse_can_use() -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from catena.errors import DivergentSumError
 from catena.grammar.binary import binary
 from catena.grammar.cfg import Nonterminal
-from catena.grammar.closure import BEST, SUM, Step, chains_of, connected_parts, lehmann
-from catena.grammar.empty import close, empty_weights
+from catena.grammar.closure import BEST, SUM, UnitStep, close_chains, connected_parts, lehmann
+from catena.grammar.epsilon_removal import close, empty_weights
 from catena.grammar.files import parse_grammar
-from catena.grammar.parse import Parser
+from catena.grammar.parse import CFGParser
 
 SYMBOLS = tuple(Nonterminal(c) for c in "ABCDEFG")
 
@@ -27,13 +27,13 @@ def empties(text: str) -> dict[str, float]:
 
 
 @st.composite
-def steps(draw: st.DrawFn, least: float = 0.01, most: float = 0.12) -> list[Step]:
+def steps(draw: st.DrawFn, least: float = 0.01, most: float = 0.12) -> list[UnitStep]:
     pairs = st.tuples(st.integers(0, 6), st.integers(0, 6))
     weights = st.floats(least, most)
-    return [Step(a, b, math.log(draw(weights))) for a, b in draw(st.lists(pairs, max_size=20))]
+    return [UnitStep(a, b, math.log(draw(weights))) for a, b in draw(st.lists(pairs, max_size=20))]
 
 
-def matrix(found: list[Step]) -> np.ndarray:
+def matrix(found: list[UnitStep]) -> np.ndarray:
     table = np.zeros((7, 7))
     for a, b, x in found:
         table[a, b] += math.exp(x)
@@ -41,17 +41,17 @@ def matrix(found: list[Step]) -> np.ndarray:
 
 
 @given(steps())
-def test_chains_are_the_inverse_of_a_matrix(found: list[Step]) -> None:
+def test_chains_are_the_inverse_of_a_matrix(found: list[UnitStep]) -> None:
     table = matrix(found)
     wanted = np.linalg.inv(np.eye(7) - table) - np.eye(7)
-    chains = chains_of(SYMBOLS, found, SUM)
+    chains = close_chains(SYMBOLS, found, SUM)
     got = np.zeros((7, 7))
     got[chains.left, chains.below] = np.exp(chains.log_weight)
     np.testing.assert_allclose(got, wanted, atol=1e-12)
 
 
 @given(steps(most=1.0))
-def test_best_chains_are_the_best_of_all_walks(found: list[Step]) -> None:
+def test_best_chains_are_the_best_of_all_walks(found: list[UnitStep]) -> None:
     best = np.zeros((7, 7))
     for a, b, x in found:
         best[a, b] = max(best[a, b], math.exp(x))
@@ -59,15 +59,15 @@ def test_best_chains_are_the_best_of_all_walks(found: list[Step]) -> None:
     for _ in range(7):
         power = (power[:, :, None] * best[None]).max(axis=1)
         walks = np.maximum(walks, power)
-    chains = chains_of(SYMBOLS, found, BEST)
+    chains = close_chains(SYMBOLS, found, BEST)
     got = np.zeros((7, 7))
     got[chains.left, chains.below] = np.exp(chains.log_weight)
     np.testing.assert_allclose(got, walks, rtol=1e-12)
 
 
 def test_extreme_weights_neither_vanish_nor_overflow() -> None:
-    chain = [Step(0, 1, -800.0), Step(1, 2, -900.0), Step(0, 3, 700.0), Step(3, 4, 500.0)]
-    chains = chains_of(SYMBOLS, chain, SUM)
+    chain = [UnitStep(0, 1, -800.0), UnitStep(1, 2, -900.0), UnitStep(0, 3, 700.0), UnitStep(3, 4, 500.0)]
+    chains = close_chains(SYMBOLS, chain, SUM)
     got = dict(
         zip(zip(chains.left.tolist(), chains.below.tolist(), strict=True), chains.log_weight.tolist(), strict=True)
     )
@@ -149,11 +149,11 @@ def test_circles_that_no_sentence_can_use_do_no_harm() -> None:
     grammar = parse_grammar(text)
     close(binary(grammar), BEST)
     # E is empty with probability 1, so S = 1 + S / 10 at "a".
-    assert Parser(grammar).log_total("a") == pytest.approx(-math.log(0.9), abs=1e-12)
+    assert CFGParser(grammar).log_total("a") == pytest.approx(-math.log(0.9), abs=1e-12)
 
 
 @pytest.mark.parametrize("weight", [0.038, 0.063, 0.088, 0.5, 0.713])
 def test_double_roots_that_rounding_moves_out_of_reach_are_still_found(weight: float) -> None:
     """x = a x² + 1 / 4a has one solution, 1 / 2a, and none at all where 1 / 4a is rounded upwards."""
     grammar = parse_grammar(f"S -> S S [{weight!r}] | '' [{1 / (4 * weight)!r}]")
-    assert Parser(grammar).log_total("") == pytest.approx(-math.log(2 * weight), abs=1e-6)
+    assert CFGParser(grammar).log_total("") == pytest.approx(-math.log(2 * weight), abs=1e-6)

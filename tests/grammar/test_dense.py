@@ -12,7 +12,7 @@ from catena.errors import DataError, LimitError
 from catena.grammar.dense import DenseGrammar
 from catena.grammar.files import parse_grammar
 from catena.grammar.normal_form import to_normal_form
-from catena.grammar.parse import Parser
+from catena.grammar.parse import CFGParser
 from tests.grammar.grammars import built, rule_lists, strings
 from tests.oracle.grammars import OracleRule
 
@@ -29,7 +29,7 @@ V -> 'saw' [1.0]
 
 def test_totals_and_best_parses_of_a_batch() -> None:
     normal = to_normal_form(parse_grammar(GRAMMAR))
-    dense, parser = DenseGrammar(normal.grammar), Parser(normal.grammar)
+    dense, parser = DenseGrammar(normal.grammar), CFGParser(normal.grammar)
     sentences = ["I saw a man with a telescope", "I slept", "I saw a man with a man with a telescope"]
     structure = dense.structure(sentences)
     assert structure.log_partition().tolist() == pytest.approx([parser.log_total(s) for s in sentences], abs=1e-10)
@@ -45,7 +45,7 @@ def test_totals_and_best_parses_of_a_batch() -> None:
 @given(rule_lists())
 def test_totals_of_any_grammar(rules: list[OracleRule]) -> None:
     grammar = built(rules)
-    parser = Parser(grammar)
+    parser = CFGParser(grammar)
     known = (
         [words for words in strings(3) if words and set(words) <= grammar.trimmed().terminals]
         if grammar.useful_rules

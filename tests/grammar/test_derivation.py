@@ -9,7 +9,7 @@ import pytest
 from catena.data.readers import brackets
 from catena.errors import DataError
 from catena.grammar.cfg import Rule
-from catena.grammar.derivation import Derivation, derivation_of
+from catena.grammar.derivation import Derivation, build_derivation
 from tests.grammar.grammars import N
 
 DET = Derivation(Rule(N("Det"), ("the",), 0.5), ("the",))
@@ -28,20 +28,20 @@ def test_words_rules_and_weight() -> None:
 
 
 def test_the_rules_of_the_leftmost_derivation_give_the_tree_back() -> None:
-    again = derivation_of(iter(WHOLE.rules()))
+    again = build_derivation(iter(WHOLE.rules()))
     assert again.words() == ("the", "UNK", "!")
     assert again.rules() == WHOLE.rules()
     assert again != WHOLE
-    assert again == derivation_of(iter(again.rules()))
-    assert len({again, derivation_of(iter(again.rules())), WHOLE}) == 2
+    assert again == build_derivation(iter(again.rules()))
+    assert len({again, build_derivation(iter(again.rules())), WHOLE}) == 2
 
 
 def test_rules_that_make_no_tree_are_refused() -> None:
     rules = WHOLE.rules()
     with pytest.raises(DataError, match="a rule for 'Tail' must follow"):
-        derivation_of(iter(rules[:-1]))
+        build_derivation(iter(rules[:-1]))
     with pytest.raises(DataError, match="Noun -> 'UNK' cannot come next: Det is to be rewritten"):
-        derivation_of(iter((rules[0], rules[1], rules[3])))
+        build_derivation(iter((rules[0], rules[1], rules[3])))
     with pytest.raises(DataError, match="must be those of its rule S -> NP Tail"):
         Derivation(rules[0], (NOTHING, PHRASE))
 
@@ -53,9 +53,9 @@ def test_as_a_tree_of_a_treebank() -> None:
 
 def test_trees_deeper_than_the_stack() -> None:
     right, end = Rule(N("S"), ("a", N("S")), 0.5), Rule(N("S"), (), 0.5)
-    deep = derivation_of(iter([right] * 3_000 + [end]))
+    deep = build_derivation(iter([right] * 3_000 + [end]))
     assert len(deep.words()) == 3_000
-    assert deep == derivation_of(iter(deep.rules()))
+    assert deep == build_derivation(iter(deep.rules()))
     assert deep.log_weight == pytest.approx(3_001 * math.log(0.5))
     assert len(str(deep)) > 3_000
     assert len(deep.tree().words()) == 3_001

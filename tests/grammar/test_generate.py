@@ -11,7 +11,7 @@ from catena.errors import DataError, LimitError
 from catena.grammar.cfg import Grammar, Rule
 from catena.grammar.files import parse_grammar
 from catena.grammar.generate import Generator
-from catena.grammar.parse import Parser
+from catena.grammar.parse import CFGParser
 from tests.grammar.grammars import N
 
 GRAMMAR = parse_grammar("S -> A S [2] | B [6]\nA -> 'a' [3] | 'x' [1]\nB -> 'b' [1] | '' [1] | 'b' 'b' [2]")
@@ -24,7 +24,7 @@ def chi_square_bound(cells: int) -> float:
 
 
 def test_strings_come_up_as_often_as_they_are_probable() -> None:
-    parser, n = Parser(GRAMMAR.normalised()), 4000
+    parser, n = CFGParser(GRAMMAR.normalized()), 4000
     counts = Counter(parse.words() for parse in Generator(GRAMMAR, seed=7).draws(n))
     expected = {words: n * math.exp(parser.log_total(words)) for words in counts}
     common = {words: mean for words, mean in expected.items() if mean >= 8}

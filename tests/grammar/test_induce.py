@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 from catena.data.readers import brackets
 from catena.errors import DataError, ImpossibleError
 from catena.grammar.files import format_grammar, parse_grammar
-from catena.grammar.induce import Induced, Induction, induce, plain_label
+from catena.grammar.induction import InducedGrammar, Induction, induce, plain_label
 from catena.grammar.words import word_classes
 
 TREES = """
@@ -27,13 +27,13 @@ def trees(tmp_path: Path) -> list[Tree]:
     return list(brackets.read(tmp_path / "trees.mrg"))
 
 
-def weights(induced: Induced) -> dict[str, float]:
+def weights(induced: InducedGrammar) -> dict[str, float]:
     return {str(rule): rule.weight for rule in induced.grammar.rules}
 
 
 def test_relative_frequencies(trees: list[Tree]) -> None:
     found = induce(trees)
-    assert found.grammar.is_normalised()
+    assert found.grammar.is_normalized()
     assert (found.trees, found.empty) == (3, 0)
     rules = weights(found)
     assert rules["S -> NP VP ."] == 0.5
@@ -143,7 +143,7 @@ def test_classes_from_fine_to_coarse(word: str, classes: tuple[str, ...]) -> Non
 
 
 def test_labels_of_any_characters_are_not_confused() -> None:
-    place = Place("t", 1)
+    place = SourceLocation("t", 1)
     word = Tree("N", (), "x", place)
     chain = Tree("A", (Tree("B", (word, word), None, place),), None, place)
     real = Tree("A+B", (word,), None, place)
@@ -154,7 +154,7 @@ def test_labels_of_any_characters_are_not_confused() -> None:
 
 
 def test_trees_without_words_are_counted_and_left_out(trees: list[Tree]) -> None:
-    place = Place("t.mrg", 7)
+    place = SourceLocation("t.mrg", 7)
     trace = Tree("S", (Tree("-NONE-", (), "*", place),), None, place)
     found = induce([*trees, trace])
     assert (found.trees, found.empty) == (3, 1)
@@ -170,7 +170,7 @@ def test_trees_without_words_are_counted_and_left_out(trees: list[Tree]) -> None
 
 
 def test_trees_deeper_than_the_stack() -> None:
-    place = Place("t", 1)
+    place = SourceLocation("t", 1)
     tree = Tree("N", (), "x", place)
     for _ in range(2000):
         tree = Tree("A", (tree, Tree("N", (), "x", place)), None, place)
@@ -185,7 +185,7 @@ def test_a_real_treebank(real_data: Path) -> None:
         if len(trees) == 500:
             break
     found = induce(trees, Induction(rare=1))
-    assert found.grammar.is_normalised()
+    assert found.grammar.is_normalized()
     assert found.trees == 500
     tops = Counter(tree.children[0].label.split("-")[0] for tree in trees)
     assert weights(found)["ROOT -> S"] == pytest.approx(tops["S"] / 500)

@@ -13,7 +13,7 @@ from catena.grammar.binary import binary
 from catena.grammar.cfg import Grammar
 from catena.grammar.files import format_grammar, parse_grammar
 from catena.grammar.normal_form import is_normal_form, to_normal_form
-from catena.grammar.parse import Parser
+from catena.grammar.parse import CFGParser
 from tests.grammar.grammars import N, built, plain, rule_lists, strings
 from tests.oracle.grammars import OracleRule, weight_up_to
 
@@ -49,9 +49,9 @@ def test_best_chains_keep_the_best_parse_and_it_is_mapped_back(rules: list[Oracl
     grammar = built(rules)
     assume(usable(grammar))
     normal = to_normal_form(grammar, split=split, chains="best")
-    parser, original = Parser(normal.grammar), Parser(grammar)
+    parser, original = CFGParser(normal.grammar), CFGParser(grammar)
     for words in strings(3):
-        if original.recognise(words):
+        if original.recognize(words):
             parse = parser.parse(words)
             restored = normal.restore(parse)
             assert restored.words() == words
@@ -59,7 +59,7 @@ def test_best_chains_keep_the_best_parse_and_it_is_mapped_back(rules: list[Oracl
             assert restored.log_weight == pytest.approx(parse.log_weight, abs=1e-9)
             assert restored.log_weight == pytest.approx(original.parse(words).log_weight, abs=1e-9)
         else:
-            assert not parser.recognise(words)
+            assert not parser.recognize(words)
 
 
 @settings(max_examples=25)
@@ -69,7 +69,7 @@ def test_every_parse_of_the_normal_form_is_a_parse_of_the_grammar(rules: list[Or
     assume(usable(grammar))
     normal = to_normal_form(grammar)
     for words in strings(2):
-        for parse in Parser(normal.grammar).parses(words):
+        for parse in CFGParser(normal.grammar).parses(words):
             restored = normal.restore(parse)
             assert restored.words() == words
             assert restored.rule.left == grammar.start
@@ -80,7 +80,7 @@ def test_every_parse_of_the_normal_form_is_a_parse_of_the_grammar(rules: list[Or
 def test_restored_parses_go_through_chains_and_empty_phrases() -> None:
     grammar = parse_grammar(CIRCLES)
     normal = to_normal_form(grammar)
-    parse = Parser(normal.grammar).parse("x")
+    parse = CFGParser(normal.grammar).parse("x")
     assert str(parse) == "(S' x)" if normal.grammar.start == N("S'") else "(S x)"
     assert str(normal.restore(parse)) == "(S (A) (B (A)) x (A))"
 
@@ -95,8 +95,8 @@ def test_the_empty_string_gets_a_start_of_its_own_where_the_start_is_used() -> N
     normal = to_normal_form(parse_grammar("S -> 'a' S 'b' [0.5] | '' [0.5]"))
     assert normal.grammar.start == N("S'")
     assert is_normal_form(normal.grammar)
-    assert math.exp(Parser(normal.grammar).log_total("")) == pytest.approx(0.5)
-    assert str(normal.restore(Parser(normal.grammar).parse("a b"))) == "(S a (S) b)"
+    assert math.exp(CFGParser(normal.grammar).log_total("")) == pytest.approx(0.5)
+    assert str(normal.restore(CFGParser(normal.grammar).parse("a b"))) == "(S a (S) b)"
     simple = to_normal_form(parse_grammar("S -> 'a' [0.5] | '' [0.5]"))
     assert simple.grammar.start == N("S")
     assert [str(rule) for rule in simple.grammar.rules] == ["S -> 'a'", "S -> ε"]
@@ -111,7 +111,7 @@ def test_long_rules_are_split_from_either_side_and_share_their_ends() -> None:
     clash = parse_grammar("S -> A B C\nA -> 'a'\nB -> <B~C>\nC -> 'c'\n<B~C> -> 'b'")
     assert "B~C'" in {s.name for s in binary(clash).symbols}
     normal = to_normal_form(clash)
-    assert str(normal.restore(Parser(normal.grammar).parse("a b c"))) == "(S (A a) (B (B~C b)) (C c))"
+    assert str(normal.restore(CFGParser(normal.grammar).parse("a b c"))) == "(S (A a) (B (B~C b)) (C c))"
 
 
 def test_a_normal_form_can_be_written_and_read() -> None:
@@ -123,7 +123,7 @@ def test_a_normal_form_of_unweighted_rules_counts_parses() -> None:
     grammar = parse_grammar("S -> A | B | 'a' S\nA -> 'a'\nB -> 'a' | A")
     normal = to_normal_form(grammar)
     for words in (("a",), ("a", "a")):
-        assert math.exp(Parser(normal.grammar).log_total(words)) == pytest.approx(Parser(grammar).count(words))
+        assert math.exp(CFGParser(normal.grammar).log_total(words)) == pytest.approx(CFGParser(grammar).count(words))
 
 
 def test_what_has_no_normal_form_is_said() -> None:
@@ -136,6 +136,6 @@ def test_what_has_no_normal_form_is_said() -> None:
         to_normal_form(parse_grammar("S -> 'a'"), split="middle")
     with pytest.raises(DataError, match=r"chains must be .* but is 'max'"):
         to_normal_form(parse_grammar("S -> 'a'"), chains="max")
-    other = Parser(parse_grammar("S -> X Y\nX -> 'a'\nY -> 'b'")).parse("a b")
+    other = CFGParser(parse_grammar("S -> X Y\nX -> 'a'\nY -> 'b'")).parse("a b")
     with pytest.raises(DataError, match="the parse cannot be mapped back: X -> 'a' is no rule of this normal form"):
         to_normal_form(parse_grammar("S -> 'a'")).restore(other)

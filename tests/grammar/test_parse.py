@@ -14,7 +14,7 @@ from catena.errors import DataError, DivergentSumError, ImpossibleError
 from catena.grammar.cfg import Grammar
 from catena.grammar.derivation import Derivation
 from catena.grammar.files import parse_grammar, read_grammar
-from catena.grammar.parse import Parser
+from catena.grammar.parse import CFGParser
 from tests.grammar.grammars import TOY, built, rule_lists, strings
 from tests.oracle.grammars import OracleRule, Tree, derivations, weight_up_to
 
@@ -33,26 +33,26 @@ def as_oracle(parse: Derivation, grammar: Grammar) -> Tree:
 @settings(max_examples=25)
 @given(rule_lists())
 def test_the_total_is_the_sum_over_all_derivations(rules: list[OracleRule]) -> None:
-    parser = Parser(built(rules))
+    parser = CFGParser(built(rules))
     for words in [*strings(2), ("a", "b", "a"), ("b", "b", "b")]:
         wanted = weight_up_to(rules, "S", words, depth=90)
         assert math.exp(parser.log_total(words)) == pytest.approx(wanted, abs=1e-10)
-        assert parser.recognise(words) == (wanted > 0)
+        assert parser.recognize(words) == (wanted > 0)
 
 
 def test_a_probabilistic_grammar_gives_probabilities() -> None:
-    parser = Parser(parse_grammar("S -> 'a' S 'b' [0.4] | 'c' [0.6]"))
+    parser = CFGParser(parse_grammar("S -> 'a' S 'b' [0.4] | 'c' [0.6]"))
     for n in range(8):
         assert math.exp(parser.log_total(["a"] * n + ["c"] + ["b"] * n)) == pytest.approx(0.6 * 0.4**n, rel=1e-12)
-    best, second = Parser(parse_grammar(TOY)).k_best(SENTENCE, 5)
-    parser = Parser(parse_grammar(TOY))
+    best, second = CFGParser(parse_grammar(TOY)).k_best(SENTENCE, 5)
+    parser = CFGParser(parse_grammar(TOY))
     shares = [math.exp(parser.log_probability(parse)) for parse in (best, second)]
     assert sum(shares) == pytest.approx(1.0)
     assert shares[0] / shares[1] == pytest.approx(0.4 / 0.3)
 
 
 def test_long_sentences_do_not_underflow() -> None:
-    parser = Parser(parse_grammar("S -> S 'a' [1e-30] | 'a' [1e-30]"))
+    parser = CFGParser(parse_grammar("S -> S 'a' [1e-30] | 'a' [1e-30]"))
     assert parser.log_total(["a"] * 60) == pytest.approx(60 * math.log(1e-30), rel=1e-12)
     assert parser.parse(["a"] * 60).log_weight == pytest.approx(60 * math.log(1e-30), rel=1e-12)
 
@@ -64,7 +64,7 @@ def test_long_sentences_do_not_underflow() -> None:
 @given(rule_lists())
 def test_the_best_parses_are_the_best_of_all_derivations(rules: list[OracleRule]) -> None:
     grammar = built(rules)
-    parser = Parser(grammar)
+    parser = CFGParser(grammar)
     for words in strings(2):
         listed = sorted(derivations(rules, "S", words, depth=4), key=lambda item: -item[1])[:8]
         found = parser.k_best(words, 12)
@@ -86,7 +86,7 @@ def test_all_parses_are_listed_once_where_they_are_finitely_many(rules: list[Ora
     if not any(left == "S" for left, _, _ in rules):
         return
     grammar = built(rules)
-    parser = Parser(grammar)
+    parser = CFGParser(grammar)
     for words in strings(3):
         listed = derivations(rules, "S", words, depth=4)
         found = list(parser.parses(words))
@@ -98,14 +98,14 @@ def test_all_parses_are_listed_once_where_they_are_finitely_many(rules: list[Ora
 
 
 def test_the_readings_of_a_sentence() -> None:
-    verb_phrase, noun_phrase = map(str, Parser(parse_grammar(TOY)).parses(SENTENCE))
+    verb_phrase, noun_phrase = map(str, CFGParser(parse_grammar(TOY)).parses(SENTENCE))
     assert "(VP (VP (V saw) (NP (Det the) (N man))) (PP with" in verb_phrase
     assert "(NP (NP (Det the) (N man)) (PP with" in noun_phrase
 
 
 @pytest.mark.parametrize("weight", ["0.5", "1"])
 def test_circles_are_ranked_with_ever_more_rounds(weight: str) -> None:
-    parser = Parser(parse_grammar(f"S -> A [{weight}] | 'a' [0.5]\nA -> S [1] | '' [0.5]"))
+    parser = CFGParser(parse_grammar(f"S -> A [{weight}] | 'a' [0.5]\nA -> S [1] | '' [0.5]"))
     sizes = [len(parse.rules()) for parse in islice(parser.parses("a"), 6)]
     assert sizes == [1, 3, 5, 7, 9, 11]
     # Nothing is below S by A alone; rounds lead from S to S.
@@ -114,7 +114,7 @@ def test_circles_are_ranked_with_ever_more_rounds(weight: str) -> None:
 
 @pytest.mark.parametrize("around", ["S -> S [1]", "S -> T [1]\nT -> S [1]"])
 def test_of_equals_the_parse_that_is_in_no_circle_comes_first(around: str) -> None:
-    parser = Parser(parse_grammar(f"{around}\nS -> A A [1]\nA -> 'a' [1]"))
+    parser = CFGParser(parse_grammar(f"{around}\nS -> A A [1]\nA -> 'a' [1]"))
     first, second, third = parser.k_best("a a", 3)
     assert str(first) == "(S (A a) (A a))"
     assert str(second).count("(A a)") == str(third).count("(A a)") == 2
@@ -123,13 +123,13 @@ def test_of_equals_the_parse_that_is_in_no_circle_comes_first(around: str) -> No
 
 @pytest.mark.parametrize("rule", ["S -> A E", "S -> E A", "S -> E A E"])
 def test_either_part_may_be_empty(rule: str) -> None:
-    parser = Parser(parse_grammar(f"{rule}\nA -> 'a'\nE -> 'e' |"))
+    parser = CFGParser(parse_grammar(f"{rule}\nA -> 'a'\nE -> 'e' |"))
     assert parser.count("a") == 1
     assert parser.count("e a e") == (rule == "S -> E A E")
 
 
 def test_empty_phrases_inside_empty_phrases() -> None:
-    parser = Parser(parse_grammar("S -> S S [0.2] | E [0.3] | 'a' [0.5]\nE -> S E [0.1] | '' [0.9]"))
+    parser = CFGParser(parse_grammar("S -> S S [0.2] | E [0.3] | 'a' [0.5]\nE -> S E [0.1] | '' [0.9]"))
     parses = parser.k_best("a", 30)
     assert len(set(parses)) == 30
     assert all(parse.words() == ("a",) for parse in parses)
@@ -138,13 +138,13 @@ def test_empty_phrases_inside_empty_phrases() -> None:
 
 
 def test_weights_above_1_are_welcome_where_they_do_not_go_round() -> None:
-    parser = Parser(parse_grammar("S -> A [99] | B [1]\nA -> 'a' [3]\nB -> A [500] | 'a' [1]"))
+    parser = CFGParser(parse_grammar("S -> A [99] | B [1]\nA -> 'a' [3]\nB -> A [500] | 'a' [1]"))
     assert [str(parse) for parse in parser.parses("a")] == ["(S (B (A a)))", "(S (A a))", "(S (B a))"]
 
 
 def test_the_best_parse_of_a_long_sentence() -> None:
     words = ["a"] * 80
-    left = Parser(parse_grammar("S -> S 'a' [0.5] | 'a' [0.5]"))
+    left = CFGParser(parse_grammar("S -> S 'a' [0.5] | 'a' [0.5]"))
     assert len(left.parse(words).rules()) == 80
     assert left.count(words) == 1
 
@@ -153,7 +153,7 @@ def test_the_best_parse_of_a_long_sentence() -> None:
 
 
 def test_counts_are_exact_however_large() -> None:
-    parser = Parser(parse_grammar("S -> S S | 'a'"))
+    parser = CFGParser(parse_grammar("S -> S S | 'a'"))
     catalan = [math.comb(2 * n, n) // (n + 1) for n in range(45)]
     assert [parser.count(["a"] * n) for n in range(1, 8)] == catalan[:7]
     assert parser.count(["a"] * 45) == catalan[44]
@@ -163,16 +163,16 @@ def test_counts_are_exact_however_large() -> None:
 
 def test_infinitely_many_parses_are_said() -> None:
     for text in ("S -> S | 'a'", "S -> E S | 'a'\nE -> ''", "S -> E 'a'\nE -> E E | ''"):
-        parser = Parser(parse_grammar(text))
+        parser = CFGParser(parse_grammar(text))
         with pytest.raises(DivergentSumError, match=r"infinitely many parses: the rules lead from [SE] back to [SE]"):
             parser.count("a")
-        assert parser.recognise("a")
+        assert parser.recognize("a")
         assert parser.count("b") == 0
 
 
-def test_a_circle_that_gains_has_no_best_parse_but_is_recognised() -> None:
-    parser = Parser(parse_grammar("S -> S [2] | 'a' [1]"))
-    assert parser.recognise("a")
+def test_a_circle_that_gains_has_no_best_parse_but_is_recognized() -> None:
+    parser = CFGParser(parse_grammar("S -> S [2] | 'a' [1]"))
+    assert parser.recognize("a")
     with pytest.raises(DivergentSumError, match="there is no best parse"):
         parser.parse("a")
     with pytest.raises(DivergentSumError, match="no finite sum"):
@@ -183,7 +183,7 @@ def test_a_circle_that_gains_has_no_best_parse_but_is_recognised() -> None:
 
 
 def test_sentences_without_a_parse() -> None:
-    parser = Parser(parse_grammar(TOY))
+    parser = CFGParser(parse_grammar(TOY))
     assert parser.k_best("the the", 3) == []
     assert parser.log_total("the the") == -math.inf
     assert list(parser.parses("")) == []
@@ -197,38 +197,38 @@ def test_sentences_without_a_parse() -> None:
 
 def test_unknown_words_are_looked_up_by_their_class() -> None:
     grammar = parse_grammar("S -> N V\nN -> 'UNK' | 'dog'\nV -> 'barks'")
-    parser = Parser(grammar, unknown=lambda word: ("UNK:cap", "UNK") if word.istitle() else ())
+    parser = CFGParser(grammar, unknown=lambda word: ("UNK:cap", "UNK") if word.istitle() else ())
     parse = parser.parse("Aardvark barks")
     assert parse.words() == ("Aardvark", "barks")
     assert str(parse.rules()[1]) == "N -> 'UNK'"
-    assert not parser.recognise("aardvark barks")
+    assert not parser.recognize("aardvark barks")
 
 
 def test_rules_of_weight_0_are_in_no_parse() -> None:
-    parser = Parser(parse_grammar("S -> 'a' [0] | 'b' [1]"))
-    assert not parser.recognise("a")
+    parser = CFGParser(parse_grammar("S -> 'a' [0] | 'b' [1]"))
+    assert not parser.recognize("a")
     assert parser.log_total("a") == -math.inf
     assert parser.count("b") == 1
 
 
-def test_where_all_rules_have_weight_0_nothing_is_recognised() -> None:
-    parser = Parser(parse_grammar("S -> 'a' [0] | '' [0]"))
+def test_where_all_rules_have_weight_0_nothing_is_recognized() -> None:
+    parser = CFGParser(parse_grammar("S -> 'a' [0] | '' [0]"))
     for sentence in ("a", ""):
-        assert not parser.recognise(sentence)
+        assert not parser.recognize(sentence)
         assert parser.count(sentence) == 0
         assert parser.k_best(sentence, 2) == []
 
 
 def test_the_same_words_in_two_meanings_are_two_parses() -> None:
     grammar = parse_grammar("S -> 'bank' {sem: river} [0.3] | 'bank' {sem: money} [0.7]")
-    assert [str(form) for form in Parser(grammar).logical_forms("bank")] == ["money", "river"]
-    assert Parser(grammar).count("bank") == 2
-    assert Parser(grammar).log_total("bank") == pytest.approx(0.0, abs=1e-12)
+    assert [str(form) for form in CFGParser(grammar).logical_forms("bank")] == ["money", "river"]
+    assert CFGParser(grammar).count("bank") == 2
+    assert CFGParser(grammar).log_total("bank") == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_grammar_without_sentences() -> None:
-    parser = Parser(parse_grammar("S -> S 'a'"))
-    assert not parser.recognise("a")
+    parser = CFGParser(parse_grammar("S -> S 'a'"))
+    assert not parser.recognize("a")
     assert parser.log_total("a a") == -math.inf
 
 
@@ -236,7 +236,7 @@ def test_a_grammar_without_sentences() -> None:
 
 
 def test_every_number_of_parses_of_the_atis_sentences(real_data: Path) -> None:
-    parser = Parser(read_grammar(real_data / "grammars" / "atis.cfg"))
+    parser = CFGParser(read_grammar(real_data / "grammars" / "atis.cfg"))
     lines = (real_data / "grammars" / "atis_sentences.txt").read_text(encoding="utf-8").splitlines()
     pairs = [line.split(" : ") for line in lines if " : " in line and not line.startswith("#")]
     assert len(pairs) == 98
@@ -253,8 +253,8 @@ def test_every_number_of_parses_of_the_atis_sentences(real_data: Path) -> None:
 
 def test_a_weighted_grammar_of_several_files(real_data: Path) -> None:
     folder = real_data / "grammars" / "holygrail_pcfg"
-    grammar = read_grammar([folder / f"{name}.gr" for name in ("S1", "S2", "Vocab")]).normalised()
-    parser = Parser(grammar)
+    grammar = read_grammar([folder / f"{name}.gr" for name in ("S1", "S2", "Vocab")]).normalized()
+    parser = CFGParser(grammar)
     for sentence in (folder / "dev.sen").read_text().splitlines()[:12]:
         total, best = parser.log_total(sentence), parser.parse(sentence)
         assert best.words() == tuple(sentence.split())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.errors import DataError, ShapeError
-from catena.grammar.recall import expected_brackets, stacked
+from catena.grammar.max_recall_parse import expected_brackets, stack_labels
 
 
 def crossing(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -46,7 +46,7 @@ def test_outer_brackets_come_first_and_labels_by_expectation() -> None:
 def test_labels_of_one_span_are_stacked_as_they_mostly_stand() -> None:
     above = {(1, 2): 5.0, (2, 0): 3.0, (0, 2): 1.0}
     brackets = [(0, 3, 0), (0, 3, 1), (0, 3, 2), (0, 1, 2), (0, 1, 1)]
-    assert stacked(brackets, lambda p, q: above.get((p, q), 0.0)) == [
+    assert stack_labels(brackets, lambda p, q: above.get((p, q), 0.0)) == [
         (0, 3, 1),
         (0, 3, 2),
         (0, 3, 0),

@@ -7,9 +7,9 @@ from hypothesis import given
 
 from catena.errors import LimitError
 from catena.grammar.lambda_calculus import alpha_equal
-from catena.grammar.reduce import eta_reduced, normal_form, reductions
+from catena.grammar.reduce import eta_reduce, normal_form, reductions
 from catena.grammar.term_notation import parse_term
-from catena.grammar.terms import Application, Term, applied
+from catena.grammar.terms import Application, Term, apply_to
 from tests.grammar.lambda_terms import built, nameless, tuples
 from tests.oracle import terms as oracle
 
@@ -88,7 +88,7 @@ def test_arithmetic_of_numerals() -> None:
 
 def test_recursion_by_a_fixed_point() -> None:
     names = r"\zero times pred."
-    step = applied(parse_term(names + r"\r n.zero n (\f x.f x) (times n (r (pred n)))"), (IS_ZERO, TIMES, PREDECESSOR))
+    step = apply_to(parse_term(names + r"\r n.zero n (\f x.f x) (times n (r (pred n)))"), (IS_ZERO, TIMES, PREDECESSOR))
     assert number(normal_form(Application(Y, step)(church(3)))) == 6
 
 
@@ -138,7 +138,7 @@ def test_a_limit_that_is_just_enough() -> None:
     ],
 )
 def test_eta(text: str, wanted: str) -> None:
-    assert str(eta_reduced(parse_term(text))) == wanted
+    assert str(eta_reduce(parse_term(text))) == wanted
 
 
 def test_eta_after_beta() -> None:

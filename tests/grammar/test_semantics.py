@@ -8,8 +8,8 @@ from catena.errors import DataError, FormatError, LimitError
 from catena.grammar.cfg import Rule
 from catena.grammar.files import format_grammar, parse_grammar
 from catena.grammar.lambda_calculus import alpha_equal
-from catena.grammar.parse import Parser
-from catena.grammar.semantics import check_meaning, distinct, meaning_of
+from catena.grammar.parse import CFGParser
+from catena.grammar.semantics import check_meaning, distinct, rule_meaning
 from catena.grammar.term_notation import parse_term
 from tests.grammar.grammars import N
 
@@ -34,8 +34,8 @@ V -> 'chases'        {sem: chase}
 
 
 @pytest.fixture(scope="module")
-def parser() -> Parser:
-    return Parser(parse_grammar(FRAGMENT))
+def parser() -> CFGParser:
+    return CFGParser(parse_grammar(FRAGMENT))
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def parser() -> Parser:
         ("a dog and Rex barks", "(exists x.(dog(x) & bark(x))) & bark(rex)"),
     ],
 )
-def test_what_sentences_mean(parser: Parser, sentence: str, form: str) -> None:
+def test_what_sentences_mean(parser: CFGParser, sentence: str, form: str) -> None:
     assert alpha_equal(parser.parse(sentence).logical_form(), parse_term(form))
     assert len(parser.logical_forms(sentence)) == 1
 
 
-def test_quantifiers_have_two_scopes(parser: Parser) -> None:
+def test_quantifiers_have_two_scopes(parser: CFGParser) -> None:
     forms = parser.logical_forms("every dog chases a cat")
     narrow = parse_term("all x.(dog(x) -> exists y.(cat(y) & chase(x,y)))")
     wide = parse_term("exists y.(cat(y) & all x.(dog(x) -> chase(x,y)))")
@@ -66,28 +66,28 @@ def test_quantifiers_have_two_scopes(parser: Parser) -> None:
 def test_variables_of_different_phrases_are_not_confused() -> None:
     # Every noun phrase binds x: without renaming the inner one would capture the outer.
     text = FRAGMENT.replace("\\y.", "\\x.").replace("V.sem(x,y)", "V.sem(z,x)").replace("\\x.NP.sem", "\\z.NP.sem")
-    form = Parser(parse_grammar(text)).logical_forms("every dog chases a cat")
+    form = CFGParser(parse_grammar(text)).logical_forms("every dog chases a cat")
     assert any(alpha_equal(one, parse_term("all x.(dog(x) -> exists y.(cat(y) & chase(x,y)))")) for one in form)
 
 
 def test_a_rule_over_one_symbol_passes_its_meaning_on() -> None:
     grammar = parse_grammar("S -> NP\nNP -> 'Rex' {sem: rex}")
-    assert str(Parser(grammar).parse("Rex").logical_form()) == "rex"
-    assert str(meaning_of(Rule(N("S"), (N("NP"),)))) == r"\part_1.part_1"
+    assert str(CFGParser(grammar).parse("Rex").logical_form()) == "rex"
+    assert str(rule_meaning(Rule(N("S"), (N("NP"),)))) == r"\part_1.part_1"
 
 
 def test_names_that_are_no_words() -> None:
     grammar = parse_grammar(
         "S -> <PRP$> N' {sem: N'.sem(<PRP$>.sem)}\n<PRP$> -> 'his' {sem: he}\nN' -> 'dog' {sem: dog_of}"
     )
-    assert str(Parser(grammar).parse("his dog").logical_form()) == "dog_of(he)"
+    assert str(CFGParser(grammar).parse("his dog").logical_form()) == "dog_of(he)"
     assert parse_grammar(format_grammar(grammar)) == grammar
 
 
 def test_a_part_that_has_the_name_of_a_variable() -> None:
     rule = Rule(N("S"), (N("x"), N("y")), 1.0, r"\x.y.sem(x, x.sem)")
-    assert str(meaning_of(rule)) == r"\part_1 part_2 x.part_2(x,part_1)"
-    assert str(meaning_of(Rule(N("S"), ("a",), 1.0, r"\x.sem(x)"))) == r"\x.sem(x)"
+    assert str(rule_meaning(rule)) == r"\part_1 part_2 x.part_2(x,part_1)"
+    assert str(rule_meaning(Rule(N("S"), ("a",), 1.0, r"\x.sem(x)"))) == r"\x.sem(x)"
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_parses_without_a_logical_form_say_why() -> None:
     with pytest.raises(
         DataError, match="the rule VP -> 'barks' has no meaning, so that a parse with it has no logical form"
     ):
-        Parser(grammar).parse("Rex barks").logical_form()
+        CFGParser(grammar).parse("Rex barks").logical_form()
     endless = parse_grammar(r"S -> 'a' {sem: (\x.x x x)(\x.x x x)}")
     with pytest.raises(LimitError, match="no normal form was reached in 50 steps"):
-        Parser(endless).parse("a").logical_form(steps=50)
+        CFGParser(endless).parse("a").logical_form(steps=50)
 
 
 def test_distinct_forms() -> None:

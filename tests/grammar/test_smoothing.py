@@ -9,8 +9,8 @@ import pytest
 
 from catena.data.readers.brackets import read
 from catena.errors import DataError
-from catena.grammar.induce import Induction, induce
-from catena.grammar.smoothing import backed_off, contexts, with_likely_tags
+from catena.grammar.induction import Induction, induce
+from catena.grammar.smoothing import add_backoff, contexts, with_likely_tags
 
 
 def test_contexts_forget_the_levels_above_first_and_keep_the_last_sister() -> None:
@@ -26,7 +26,7 @@ def test_contexts_forget_the_levels_above_first_and_keep_the_last_sister() -> No
 def test_counts_are_mixed_with_those_of_the_coarser_context() -> None:
     below_s, below_vp = (("NP",), ("S",)), (("NP",), ("VP",))
     events = {below_s: Counter(a=3, b=1), below_vp: Counter(b=2, c=2)}
-    found = {(context, event): weight for context, event, weight in backed_off(events, 2.0)}
+    found = {(context, event): weight for context, event, weight in add_backoff(events, 2.0)}
     # coarse: a 3/8, b 3/8, c 2/8; fine, with 2 further occurrences: a (3 + 2 * 3/8) / 6, of a total of 4
     assert found[below_s, "a"] == pytest.approx(4 * (3 + 2 * 3 / 8) / 6)
     assert found[below_s, "c"] == pytest.approx(4 * (0 + 2 * 2 / 8) / 6)
@@ -36,7 +36,7 @@ def test_counts_are_mixed_with_those_of_the_coarser_context() -> None:
 
 def test_without_smoothing_counts_stay_what_they_are() -> None:
     events = {(("NP",), ("S",)): Counter(a=3, b=1), (("NP",), ("VP",)): Counter(c=2)}
-    assert sorted(backed_off(events, 0.0)) == [
+    assert sorted(add_backoff(events, 0.0)) == [
         ((("NP",), ("S",)), "a", 3.0),
         ((("NP",), ("S",)), "b", 1.0),
         ((("NP",), ("VP",)), "c", 2.0),
@@ -45,7 +45,7 @@ def test_without_smoothing_counts_stay_what_they_are() -> None:
 
 def test_unseen_events_below_a_limit_are_left_out() -> None:
     events = {(("NP",), ("S",)): Counter(a=10), (("NP",), ("VP",)): Counter(a=9, c=1)}
-    found = [event for context, event, _ in backed_off(events, 1.0, 0.01) if context[1] == ("S",)]
+    found = [event for context, event, _ in add_backoff(events, 1.0, 0.01) if context[1] == ("S",)]
     assert found == ["a"]  # c has (1 / 20) / 11 there
 
 
@@ -74,13 +74,13 @@ def test_a_smoothed_grammar_parses_what_the_plain_one_cannot(tmp_path) -> None: 
     path.write_text(TREES)
     new = ["a", "dog", "sees", "the", "old", "small", "dog"]
     plain = induce(read(path), Induction(vertical=2, horizontal=1))
-    assert not plain.parser().recognise(new)
+    assert not plain.parser().recognize(new)
     smoothed = induce(read(path), Induction(vertical=2, horizontal=1, smoothing=1.0, rare=1))
-    assert smoothed.grammar.is_normalised()
-    assert not smoothed.parser().recognise(new)  # no adjective ever follows another
-    assert smoothed.parser().recognise(["the", "small", "man", "barks"])
+    assert smoothed.grammar.is_normalized()
+    assert not smoothed.parser().recognize(new)  # no adjective ever follows another
+    assert smoothed.parser().recognize(["the", "small", "man", "barks"])
     # V barks NP: was seen below VP, and barking was not; 'barks' has the tags of its class
-    assert smoothed.parser().recognise(["the", "small", "man", "barks", "the", "dog"])
+    assert smoothed.parser().recognize(["the", "small", "man", "barks", "the", "dog"])
 
 
 def test_smoothing_is_a_number_of_occurrences() -> None:

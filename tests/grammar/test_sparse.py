@@ -15,12 +15,12 @@ from catena.grammar.binary import binary
 from catena.grammar.chart import Chart, fill
 from catena.grammar.closure import BEST, SUM, Algebra
 from catena.grammar.derivation import Derivation
-from catena.grammar.empty import Closed, close
+from catena.grammar.epsilon_removal import EpsilonClosure, close
 from catena.grammar.files import parse_grammar
 from catena.grammar.forest import Forest
-from catena.grammar.parse import Parser
-from catena.grammar.ranking import ranked
-from catena.grammar.sparse import Beam, best_parse, expected, fill_quickly, sampled_parse
+from catena.grammar.parse import CFGParser
+from catena.grammar.ranking import rank_parses
+from catena.grammar.sparse import Beam, best_parse, expectations, fill_quickly, sampled_parse
 from tests.grammar.grammars import TOY, built, rule_lists, strings
 from tests.oracle.grammars import OracleRule
 
@@ -33,7 +33,7 @@ C -> 'a' [0.6] | A A [0.4]
 """
 
 
-def matched(closed: Closed, words: list[str] | tuple[str, ...]) -> list[tuple]:
+def matched(closed: EpsilonClosure, words: list[str] | tuple[str, ...]) -> list[tuple]:
     return [closed.binary.words.get(word, ()) for word in words]
 
 
@@ -63,7 +63,7 @@ def test_long_sentences_do_not_underflow(algebra: Algebra) -> None:
 @settings(max_examples=25)
 @given(rules=rule_lists())
 def test_the_best_parse_is_the_best(rules: list[OracleRule]) -> None:
-    parser = Parser(built(rules))
+    parser = CFGParser(built(rules))
     for words in [*strings(2), ("a", "b", "a"), ("b", "b", "a", "b")]:
         chart = charts(rules, words, BEST)[1]
         best, wanted = best_parse(chart, words), parser.k_best(words, 1)
@@ -113,8 +113,8 @@ def listed(parses: list[Derivation]) -> tuple[Counter, Counter]:
     return spans, tags
 
 
-def check_expectations(closed: Closed, words: tuple[str, ...], parses: list[Derivation]) -> None:
-    found = expected(closed, matched(closed, words))
+def check_expectations(closed: EpsilonClosure, words: tuple[str, ...], parses: list[Derivation]) -> None:
+    found = expectations(closed, matched(closed, words))
     if not parses:
         assert found is None
         return
@@ -135,7 +135,7 @@ def check_expectations(closed: Closed, words: tuple[str, ...], parses: list[Deri
 def test_expectations_are_those_of_all_parses(rules: list[OracleRule]) -> None:
     grammar = built(rules)
     assume(all(right for _, right, _ in rules))
-    parser, closed = Parser(grammar), close(binary(grammar), SUM)
+    parser, closed = CFGParser(grammar), close(binary(grammar), SUM)
     for words in [("a",), ("a", "b"), ("b", "a", "b"), ("a", "a", "b", "a")]:
         try:
             n = parser.count(words)
@@ -147,7 +147,7 @@ def test_expectations_are_those_of_all_parses(rules: list[OracleRule]) -> None:
 
 def test_expectations_of_chains_of_unit_rules() -> None:
     grammar = parse_grammar(CHAINS)
-    closed, parser = close(binary(grammar), SUM), Parser(grammar)
+    closed, parser = close(binary(grammar), SUM), CFGParser(grammar)
     for n in (1, 2, 3):
         check_expectations(closed, ("a",) * n, list(parser.parses(("a",) * n)))
 
@@ -156,7 +156,7 @@ def test_samples_come_as_often_as_they_are_probable() -> None:
     closed = close(binary(parse_grammar(TOY)), SUM)
     chart, rng = fill_quickly(closed, matched(closed, SENTENCE)), np.random.default_rng(3)
     drawn = Counter(str(sampled_parse(chart, SENTENCE, rng)) for _ in range(400))
-    parser = Parser(parse_grammar(TOY))
+    parser = CFGParser(parse_grammar(TOY))
     wanted = {str(parse): math.exp(parser.log_probability(parse)) for parse in parser.parses(SENTENCE)}
     assert set(drawn) == set(wanted)
     statistic = sum((drawn[text] - 400 * p) ** 2 / (400 * p) for text, p in wanted.items())
@@ -169,8 +169,8 @@ def test_what_has_no_parse_has_no_answers() -> None:
         assert chart.total == -math.inf
         assert best_parse(chart, ["I", "I"]) is None
     closed = close(binary(parse_grammar(TOY)), SUM)
-    assert expected(closed, matched(closed, ["I", "I"])) is None
-    assert expected(closed, []) is None
+    assert expectations(closed, matched(closed, ["I", "I"])) is None
+    assert expectations(closed, []) is None
     assert sampled_parse(chart, ["I", "I"], np.random.default_rng(0)) is None
 
 
@@ -217,20 +217,20 @@ def test_a_chart_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_bars_leave_the_parses_that_have_the_brackets() -> None:
     grammar = parse_grammar(TOY)
     names = [symbol.name for symbol in binary(grammar).symbols]
-    wanted = {parse for parse in Parser(grammar).parses(SENTENCE) if "(NP (NP" in str(parse)}
+    wanted = {parse for parse in CFGParser(grammar).parses(SENTENCE) if "(NP (NP" in str(parse)}
     only_np = np.array([name == "NP" for name in names])
     nothing = np.zeros(len(names), bool)
     bars = {(2, 7): only_np, (1, 4): nothing}
     best, sums = close(binary(grammar), BEST), close(binary(grammar), SUM)
     chart = fill_quickly(best, matched(best, SENTENCE), bars=bars)
     assert {best_parse(chart, SENTENCE)} == wanted
-    assert {parse for (parse,) in ranked(Forest(chart, [(word,) for word in SENTENCE]))} == wanted
+    assert {parse for (parse,) in rank_parses(Forest(chart, [(word,) for word in SENTENCE]))} == wanted
     (parse,) = wanted
     total = fill_quickly(sums, matched(sums, SENTENCE), bars=bars)
     assert total.total == pytest.approx(parse.log_weight)
     drawn = {sampled_parse(total, SENTENCE, np.random.default_rng(seed)) for seed in range(10)}
     assert drawn == wanted
-    found = expected(sums, matched(sums, SENTENCE), bars=bars)
+    found = expectations(sums, matched(sums, SENTENCE), bars=bars)
     assert found is not None
     assert found.counts[2, 7, found.chart.column[names.index("NP")]] == pytest.approx(1.0)
 

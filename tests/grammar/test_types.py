@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from catena.errors import CatenaError, DataError, FormatError
 from catena.grammar.reduce import normal_form
 from catena.grammar.term_notation import parse_term
-from catena.grammar.types import E, T, Type, function, parse_type, type_of
+from catena.grammar.types import E, T, Type, function, infer_type, parse_type
 from tests.grammar.lambda_terms import built, tuples
 from tests.oracle import terms as oracle
 
@@ -42,15 +42,15 @@ def test_types_are_read_and_printed(text: str, wanted: Type) -> None:
     ],
 )
 def test_the_most_general_type(text: str, wanted: str) -> None:
-    assert str(type_of(parse_term(text)).type) == wanted
+    assert str(infer_type(parse_term(text)).type) == wanted
 
 
 def test_types_of_the_names_in_a_term() -> None:
-    found = type_of(parse_term("exists x.(dog(x) & chase(x,y))"))
+    found = infer_type(parse_term("exists x.(dog(x) & chase(x,y))"))
     assert {name: str(kind) for name, kind in found.names.items()} == {"chase": "<e,<a,t>>", "dog": "<e,t>", "y": "a"}
     known = {"chase": parse_type("<e,<e,t>>")}
-    assert str(type_of(parse_term(r"\x y.chase(y,x)"), known).type) == "<e,<e,t>>"
-    assert str(type_of(parse_term("chase(x,y)"), known).names["y"]) == "e"
+    assert str(infer_type(parse_term(r"\x y.chase(y,x)"), known).type) == "<e,<e,t>>"
+    assert str(infer_type(parse_term("chase(x,y)"), known).names["y"]) == "e"
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,17 @@ def test_types_of_the_names_in_a_term() -> None:
 def test_terms_without_a_type(text: str, words: str) -> None:
     known = {"rex": E, "dog": function(E, T), "bark": function(E, T)}
     with pytest.raises(DataError, match=words):
-        type_of(parse_term(text), known)
+        infer_type(parse_term(text), known)
 
 
 @given(tuples(15))
 def test_a_typed_term_has_a_normal_form_of_a_type_as_general(term: oracle.Term) -> None:
     here = built(term)
     try:
-        before = type_of(here)
+        before = infer_type(here)
     except CatenaError:
         return
-    after = type_of(normal_form(here))
+    after = infer_type(normal_form(here))
     assert instance(after.type, before.type, {})
 
 
@@ -103,4 +103,4 @@ def test_types_that_are_too_deep_are_refused() -> None:
     with pytest.raises(FormatError, match="is no type"):
         parse_type("<" * 500 + "e")
     with pytest.raises(DataError, match="nested more than 100 deep"):
-        type_of(parse_term("\\" + " ".join(f"x{n}" for n in range(200)) + ".y"))
+        infer_type(parse_term("\\" + " ".join(f"x{n}" for n in range(200)) + ".y"))

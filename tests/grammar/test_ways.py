@@ -14,10 +14,10 @@ from catena.grammar.binary import binary
 from catena.grammar.cfg import Grammar
 from catena.grammar.closure import SUM
 from catena.grammar.dense import DenseGrammar
-from catena.grammar.empty import close
+from catena.grammar.epsilon_removal import close
 from catena.grammar.files import format_grammar, parse_grammar
 from catena.grammar.normal_form import to_normal_form
-from catena.grammar.parse import Parser
+from catena.grammar.parse import CFGParser
 from catena.grammar.sparse import fill_quickly
 from tests.grammar.grammars import built
 from tests.oracle.grammars import OracleRule, derivations, weight_up_to
@@ -59,7 +59,7 @@ def quickly(grammar: Grammar, words: tuple[str, ...]) -> float:
 @given(grammars())
 def test_charts_of_both_makes_give_the_sum_over_all_derivations(rules: list[OracleRule]) -> None:
     grammar = built(rules)
-    parser = Parser(grammar)
+    parser = CFGParser(grammar)
     for words in STRINGS:
         wanted = weight_up_to(rules, "S", words, depth=45)
         assert math.exp(parser.log_total(words)) == pytest.approx(wanted, rel=1e-9, abs=1e-14)
@@ -74,11 +74,11 @@ def test_the_normal_form_its_tensors_and_its_file_keep_every_sum(rules: list[Ora
         with pytest.raises(DataError, match="no string has a parse"):
             to_normal_form(grammar, split=split)
         return
-    parser, normal = Parser(grammar), to_normal_form(grammar, split=split).grammar
-    again = Parser(parse_grammar(format_grammar(normal)))
+    parser, normal = CFGParser(grammar), to_normal_form(grammar, split=split).grammar
+    again = CFGParser(parse_grammar(format_grammar(normal)))
     wanted = {words: parser.log_total(words) for words in STRINGS}
     for words, total in wanted.items():
-        assert Parser(normal).log_total(words) == pytest.approx(total, abs=1e-9)
+        assert CFGParser(normal).log_total(words) == pytest.approx(total, abs=1e-9)
         assert again.log_total(words) == pytest.approx(total, abs=1e-9)
     known = [words for words in STRINGS if words and set(words) <= normal.terminals]
     if known:
@@ -97,17 +97,17 @@ def test_a_file_of_any_style_keeps_every_sum_or_says_why_not(rules: list[OracleR
     again = parse_grammar(text, style=style, start="S")
     assert set(again.rules) == set(grammar.rules)
     for words in STRINGS:
-        assert Parser(again).log_total(words) == pytest.approx(Parser(grammar).log_total(words), abs=1e-12)
+        assert CFGParser(again).log_total(words) == pytest.approx(CFGParser(grammar).log_total(words), abs=1e-12)
 
 
 @settings(max_examples=15)
 @given(grammars())
 def test_no_derivation_is_better_than_the_best_parse(rules: list[OracleRule]) -> None:
-    parser = Parser(built(rules))
+    parser = CFGParser(built(rules))
     for words in STRINGS[:9]:
         listed = [weight for _, weight in derivations(rules, "S", words, depth=3)]
         found = parser.k_best(words, 1)
-        assert bool(found) == parser.recognise(words)
+        assert bool(found) == parser.recognize(words)
         assert bool(found) or parser.count(words) == 0
         if listed:
             assert found[0].log_weight >= math.log(max(listed)) - 1e-9

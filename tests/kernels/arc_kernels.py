@@ -48,13 +48,13 @@ def second_derivatives_agree(log_partition: LogPartition, plain_log_partition: L
     """The Hessian by a vmap of gradients is that of the plain program."""
     arcs = drawn(3, 3)
 
-    def slope(x: Tensor) -> Tensor:
+    def gradient(x: Tensor) -> Tensor:
         return torch.func.grad(lambda s: log_partition(s[None], torch.tensor([3]), True)[0])(x)
 
     def plain(x: Tensor) -> Tensor:
         return plain_log_partition(x[None], torch.tensor([3]), True)[0]
 
-    found = torch.vmap(torch.func.jacrev(slope))(arcs)
+    found = torch.vmap(torch.func.jacrev(gradient))(arcs)
     expected = torch.stack([torch.autograd.functional.hessian(plain, x) for x in arcs])
     assert torch.allclose(found, expected)
 

@@ -34,8 +34,8 @@ def test_operators_keep_the_rules_of_torch(shared: bool) -> None:
     shapes = ("test_schema", "test_faketensor")
     torch.library.opcheck(_one_way, (*wanted, *LENGTHS), test_utils=(*shapes, "test_autograd_registration"))
     torch.library.opcheck(_both_ways, (*wanted, *LENGTHS), test_utils=shapes)
-    slopes = torch.ones(3).double(), *wanted, *LENGTHS, *marginals
-    torch.library.opcheck(_slopes_op, slopes, test_utils=shapes)
+    gradients = torch.ones(3).double(), *wanted, *LENGTHS, *marginals
+    torch.library.opcheck(_slopes_op, gradients, test_utils=shapes)
     torch.library.opcheck(best, (*scores, *LENGTHS), test_utils=shapes)
     torch.library.opcheck(top, (*scores, *LENGTHS, 3), test_utils=shapes)
 

@@ -64,8 +64,8 @@ def test_all_trees_come_once_and_in_order(single_root: bool) -> None:
 def test_longer_sentences_agree_with_the_plain_search(single_root: bool) -> None:
     arcs, lengths = cases(12, 10, seed=3), torch.tensor([10, 9, 8, 10, 10, 9, 8, 7, 10, 10, 9, 10])
     ours, plain = best(arcs, lengths, single_root), nonprojective_search.best(arcs, lengths, single_root)
-    labelled = torch.stack((arcs, arcs - 0.7, arcs - 1.5), -1)
-    more, plain_more = (f(labelled[:4], lengths[:4], single_root, 9) for f in (top, nonprojective_search.top))
+    labeled = torch.stack((arcs, arcs - 0.7, arcs - 1.5), -1)
+    more, plain_more = (f(labeled[:4], lengths[:4], single_root, 9) for f in (top, nonprojective_search.top))
     for r in range(12):
         n = lengths[r]
         assert (ours[r] >= 0).sum() == (plain[r] >= 0).sum()
@@ -77,7 +77,7 @@ def test_longer_sentences_agree_with_the_plain_search(single_root: bool) -> None
         n = lengths[r]
         for i in range(9):
             scores = [
-                sum(labelled[r, h, m + 1, q].item() for m, (h, q) in enumerate(zip(hs, qs, strict=True)))
+                sum(labeled[r, h, m + 1, q].item() for m, (h, q) in enumerate(zip(hs, qs, strict=True)))
                 for hs, qs in ((x[0][r, i, :n].tolist(), x[1][r, i, :n].tolist()) for x in (more, plain_more))
             ]
             assert scores[0] == pytest.approx(scores[1], abs=1e-11)

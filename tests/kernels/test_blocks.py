@@ -5,28 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catena.kernels.blocks import BLOCK, look_together, pack
-from catena.kernels.compiled import compiled
+from catena.kernels.attention_cpu import round_up_to_vector
 from catena.kernels.decoder_step import rows_of_one_source
-from catena.kernels.looks import rounded_up
+from catena.kernels.jit import jit
+from catena.kernels.kv_blocks import BLOCK, attend_shared_blocks, pack
 
 LAYER = 1
 
 
-@compiled("2", "3", "3", "i2", "i1", "f5", "i2", "2")
+@jit("2", "3", "3", "i2", "i1", "f5", "i2", "2")
 def _look(queries, keys, values, entries, begins, blocks, ids, found):  # type: ignore[no-untyped-def]
-    n, wide = len(queries), rounded_up(entries.shape[1])
+    n, wide = len(queries), round_up_to_vector(entries.shape[1])
     scores, offsets = np.empty(keys.shape[1] * n * wide, np.float32), np.empty(n * wide, np.int64)
     masses = np.empty(n * keys.shape[1], np.float32)
-    look_together(queries, keys, values, entries, begins, blocks, LAYER, ids, scores, offsets, masses, found)
+    attend_shared_blocks(queries, keys, values, entries, begins, blocks, LAYER, ids, scores, offsets, masses, found)
 
 
-@compiled("3", "3", "i1", "3")
+@jit("3", "3", "i1", "3")
 def _pack(keys, values, entries, block):  # type: ignore[no-untyped-def]
     pack(keys, values, entries, block)
 
 
-@compiled("1", "i1", "i1", "i", "i", "i1")
+@jit("1", "i1", "i1", "i", "i", "i1")
 def _rows_of_one_source(_, first, sizes, row, high, found):  # type: ignore[no-untyped-def]
     found[0] = rows_of_one_source(first, sizes, row, high)
 

@@ -12,14 +12,14 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, hessian, jvp, vmap
 
 from catena.encoders.text_convolution import TextConvolution
-from catena.encoders.tree_batch import Forest
+from catena.encoders.tree_batch import TreeBatchBuilder
 from catena.encoders.tree_lstm import NaryTreeLSTM
 from catena.kernels.arc_sums import sum_labels
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss
 
 STEP = 1e-5
 TARGETS = torch.tensor([2, 0, 4, 4])
-BATCH = Forest.of([[2, 2, 4, 4, -1], [-1]]).batch(np.arange(2))
+BATCH = TreeBatchBuilder.of([[2, 2, 4, 4, -1], [-1]]).batch(np.arange(2))
 
 
 def softmax(which: Callable[..., Tensor]) -> Callable[..., Tensor]:

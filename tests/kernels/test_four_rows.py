@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.kernels.compiled import compiled
-from catena.kernels.four_rows import LONG, TOGETHER, four_times_matrix
+from catena.kernels.batched_matvec import LONG, TOGETHER, four_times_matrix
+from catena.kernels.jit import jit
 
 
-@compiled("2", "3", "i", "2")
+@jit("2", "3", "i", "2")
 def multiply(v: Any, matrices: Any, w: int, result: Any) -> None:
     four_times_matrix(v, matrices, w, result)
 

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from catena.encoders.int8 import hold_in_int8
+from catena.encoders.int8 import quantize_int8_
 from catena.kernels import int8_products
-from catena.kernels.int8_products import packed8, quantise, rounded
-from catena.kernels.int8_weight import LONGEST, Int8Matrix, Int8Weight, panels_of
-from catena.kernels.products import WIDE
+from catena.kernels.int8_products import packed8, quantize, quantize_rows
+from catena.kernels.int8_weight import LONGEST, Int8Matrix, Int8Weight, pack_panels
+from catena.kernels.panel_gemm import PANEL_COLUMNS
 
 
 def reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -59,14 +59,14 @@ def test_a_result_is_off_by_no_more_than_the_bound(n: int, d_in: int, d_out: int
 
 
 def test_the_largest_number_of_a_row_is_127_and_a_row_of_zeros_stays_so() -> None:
-    numbers, scales = rounded(np.array([[0.5, -2.0, 1.0], [0.0, 0.0, 0.0]]))
+    numbers, scales = quantize_rows(np.array([[0.5, -2.0, 1.0], [0.0, 0.0, 0.0]]))
     assert numbers.tolist() == [[32, -127, 64], [0, 0, 0]]
     assert scales.tolist() == pytest.approx([2 / 127, 0])
 
 
 def test_the_least_numbers_of_all_keep_their_sign() -> None:
     least = np.float32(1.4e-45)  # a scale is a whole number of these
-    numbers, scales = rounded(np.array([[190, -190, 0]], np.float32) * least)
+    numbers, scales = quantize_rows(np.array([[190, -190, 0]], np.float32) * least)
     assert numbers.tolist() == [[127, -127, 0]]
     assert scales.tolist() == [least]
 
@@ -75,7 +75,7 @@ def test_sums_of_the_longest_rows_fit_and_longer_ones_stay_floats() -> None:
     d = LONGEST
     assert Int8Matrix.of(torch.ones(1, d)).linear(-torch.ones(1, d)).item() == pytest.approx(-d)
     model = torch.nn.Sequential(torch.nn.Linear(d, 1), torch.nn.Linear(d + 1, 1))
-    hold_in_int8(model)
+    quantize_int8_(model)
     assert [isinstance(layer.weight, Int8Weight) for layer in model] == [True, False]
 
 
@@ -100,14 +100,14 @@ def has(feature: str) -> bool:
     ],
 )
 def test_every_processor_gives_the_same_numbers(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(int8_products, "way", lambda: how)
+    monkeypatch.setattr(int8_products, "simd_variant", lambda: how)
     multiply = numba.njit(int8_products._multiply, error_model="numpy")
-    x, weight, bias = drawn(15, 37, 2 * WIDE)
+    x, weight, bias = drawn(15, 37, 2 * PANEL_COLUMNS)
     x[0], weight[0] = 3.0, -5.0  # the largest numbers everywhere: 255 and -127 with the shift
-    panels = packed8(*rounded(weight))
+    panels = packed8(*quantize_rows(weight))
     q, scales = np.empty((15, 40), np.uint8), np.empty(15, np.float32)
-    quantise(x, q, scales)
-    y = np.empty((15, 2 * WIDE), np.float32)
+    quantize(x, q, scales)
+    y = np.empty((15, 2 * PANEL_COLUMNS), np.float32)
     multiply(y, q, panels, scales, bias, 0, 2)
     np.testing.assert_allclose(y, reference(x, weight, bias), rtol=1e-6, atol=1e-6)
 
@@ -187,11 +187,11 @@ def test_nothing_changes_it(weight: Int8Weight) -> None:
             change(weight)
     model = torch.nn.Linear(10, 7)
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    hold_in_int8(model)
+    quantize_int8_(model)
     with pytest.raises(RuntimeError, match="8 bits cannot be changed"):
         model.load_state_dict(state)
 
 
 def test_panels_are_of_bytes_for_eight_bits_alone(weight: Int8Weight) -> None:
-    made: Any = [panels_of(matrix) for matrix in (weight.t(), weight.floats().t(), weight.floats().t().contiguous())]
+    made: Any = [pack_panels(matrix) for matrix in (weight.t(), weight.floats().t(), weight.floats().t().contiguous())]
     assert [panels.dtype for panels in made] == [np.int8, np.float32, np.float32]

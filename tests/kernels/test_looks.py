@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catena.kernels.compiled import compiled
-from catena.kernels.looks import look, rounded_up
+from catena.kernels.attention_cpu import attend_rows, round_up_to_vector
+from catena.kernels.jit import jit
 
 
-@compiled("2", "1", "1", "i1", "i", "i", "i", "i", "2")
+@jit("2", "1", "1", "i1", "i", "i", "i", "i", "2")
 def _look(queries, keys, values, offsets, n_kv_heads, d_head, apart, size, found):  # type: ignore[no-untyped-def]
     heads = found.shape[1] // d_head, n_kv_heads, d_head, apart
-    room, places = np.empty(len(found) * rounded_up(size), np.float32), np.empty(rounded_up(size), np.int64)
+    room, places = (
+        np.empty(len(found) * round_up_to_vector(size), np.float32),
+        np.empty(round_up_to_vector(size), np.int64),
+    )
     places[:size] = offsets
-    look(queries, keys, values, places, size, heads, room, found)
+    attend_rows(queries, keys, values, places, size, heads, room, found)
 
 
 def looked(queries: np.ndarray, keys: np.ndarray, values: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from catena.kernels import memory
-from catena.kernels.memory import borrowed
+from catena.kernels import scratch
+from catena.kernels.scratch import scratch_array
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_spare", deque())
+    monkeypatch.setattr(scratch, "_spare", deque())
 
 
 def place(x: np.ndarray) -> int:
@@ -22,16 +22,16 @@ def place(x: np.ndarray) -> int:
 
 
 def test_what_is_let_go_is_used_again() -> None:
-    first = place(borrowed(100))
-    assert place(borrowed(60)) == first
-    assert len(borrowed(101)) == 101, "too large for what was kept"
+    first = place(scratch_array(100))
+    assert place(scratch_array(60)) == first
+    assert len(scratch_array(101)) == 101, "too large for what was kept"
 
 
 def test_nothing_is_lent_while_a_view_or_a_tensor_refers_to_it() -> None:
-    borrowed(100)  # is let go at once
-    row = torch.from_numpy(borrowed(100)[10:50].reshape(4, 10))[2:]
+    scratch_array(100)  # is let go at once
+    row = torch.from_numpy(scratch_array(100)[10:50].reshape(4, 10))[2:]
     row.fill_(7.0)
-    others = [borrowed(40) for _ in range(3)]
+    others = [scratch_array(40) for _ in range(3)]
     for other in others:
         other[:] = 0.0
     assert len({place(other) for other in others}) == 3
@@ -39,13 +39,13 @@ def test_nothing_is_lent_while_a_view_or_a_tensor_refers_to_it() -> None:
 
 
 def test_the_largest_is_lent_first_and_no_more_is_kept_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MOST", 4 * 150)
-    some = [borrowed(size) for size in (80, 60, 50, 200)]
+    monkeypatch.setattr(scratch, "MOST", 4 * 150)
+    some = [scratch_array(size) for size in (80, 60, 50, 200)]
     del some
-    kept = sorted(len(x) for x in memory._spare)
+    kept = sorted(len(x) for x in scratch._spare)
     assert sum(kept) <= 150
     assert 200 not in kept
-    assert len(borrowed(1)) == kept[-1]
+    assert len(scratch_array(1)) == kept[-1]
 
 
 class Raced(deque[np.ndarray]):
@@ -56,5 +56,5 @@ class Raced(deque[np.ndarray]):
 
 
 def test_another_thread_may_take_the_last_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_spare", Raced())
-    assert len(borrowed(10)) == 10
+    monkeypatch.setattr(scratch, "_spare", Raced())
+    assert len(scratch_array(10)) == 10

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catena.kernels.ngram_text import KINDS, entered, hashed, tokenised
+from catena.kernels.ngram_text import KINDS, hash_names, insert_keys, tokenize_lines
 
 BEGIN, END, UNKNOWN = 900, 901, 902
 BLANKS = " \t\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u202f\u205f\u3000"
@@ -25,10 +25,12 @@ def run(text: str, most: int = 800, begin: int = BEGIN, skip_blank: int = 1, kno
         names[: len(blob)] = np.frombuffer(blob, np.uint8)
         ends[: len(known)] = np.cumsum([len(word.encode()) for word in known])
         found = np.zeros(len(known), np.uint64)
-        hashed(names, ends[: len(known)].copy(), found)
-        entered(found, np.arange(len(known), dtype=np.int32), keys, values)
+        hash_names(names, ends[: len(known)].copy(), found)
+        insert_keys(found, np.arange(len(known), dtype=np.int32), keys, values)
     out, at = np.zeros(2 * len(data) + 4, np.int32), np.array([0, 0, 0, len(known)], np.int64)
-    tokenised(data, at, keys, values, names, ends, out, KINDS, most, 0 if most else UNKNOWN, begin, END, skip_blank)
+    tokenize_lines(
+        data, at, keys, values, names, ends, out, KINDS, most, 0 if most else UNKNOWN, begin, END, skip_blank
+    )
     written = {BEGIN: "<>", END: "</>", UNKNOWN: "<?>"}
     for t in range(at[3]):
         written[t] = bytes(names[ends[t - 1] if t else 0 : ends[t]]).decode()
@@ -63,7 +65,7 @@ def test_every_blank_ends_a_word_of_any_length(n: int) -> None:
 
 def hashes(words: list[bytes]) -> list[int]:
     names, found = np.frombuffer(b"".join(words), np.uint8), np.zeros(len(words), np.uint64)
-    hashed(names, np.cumsum([len(word) for word in words]), found)
+    hash_names(names, np.cumsum([len(word) for word in words]), found)
     return found.tolist()
 
 

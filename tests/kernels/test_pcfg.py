@@ -52,9 +52,9 @@ def value_and_slopes(function: Any, scores: list[Tensor | None], lengths: Tensor
 
 def agree(module: Any, scores: list[Tensor | None], lengths: Tensor, size: float = 1.0) -> None:
     expected, expected_slopes = value_and_slopes(module.plain_log_partition, scores, lengths)
-    found, slopes = value_and_slopes(module.log_partition, scores, lengths)
+    found, gradients = value_and_slopes(module.log_partition, scores, lengths)
     assert torch.allclose(expected, found, rtol=1e-13, atol=1e-11 * size)
-    for a, b in zip(expected_slopes, slopes, strict=True):
+    for a, b in zip(expected_slopes, gradients, strict=True):
         assert (a - b).abs().max() < 1e-11 * size
 
 

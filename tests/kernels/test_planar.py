@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.kernels.planar import hulls, tours, triangulations
+from catena.kernels.geometry import hulls, tours, triangulations
 
 Points = list[tuple[float, float]]
 

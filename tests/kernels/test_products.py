@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.kernels.few_rows import FEW, MOST, FewRows
+from catena.kernels.small_batch_linear import FEW, MOST, FewRows
 
 
 @settings(deadline=None, max_examples=60)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from catena.kernels.few_rows import FewRows
 from catena.kernels.int8_weight import Int8Matrix
+from catena.kernels.small_batch_linear import FewRows
 from catena.kernels.top import largest
 
 

@@ -66,10 +66,10 @@ def test_numbers_of_trees_are_exact() -> None:
 def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
     scores = drawn(3, 4, 1)
 
-    def slope(x: torch.Tensor) -> torch.Tensor:
+    def gradient(x: torch.Tensor) -> torch.Tensor:
         return torch.func.grad(lambda s: log_partition(s[None], torch.tensor([4]))[0])(x)
 
-    found = torch.vmap(torch.func.jacrev(slope))(scores)
+    found = torch.vmap(torch.func.jacrev(gradient))(scores)
     expected = torch.stack(
         [
             torch.autograd.functional.hessian(lambda s: plain_log_partition(s[None], torch.tensor([4]))[0], x)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.encoders.tree_batch import Forest, TreeBatch
+from catena.encoders.tree_batch import TreeBatch, TreeBatchBuilder
 from catena.encoders.tree_lstm import NaryTreeLSTM
 from catena.kernels.tree_lstm import climb_full
 
@@ -33,7 +33,7 @@ def test_values_and_gradients_are_those_of_the_plain_form(
     trees: list[list[int]], most: int, dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = NaryTreeLSTM(3, 4, most, dropout).double()
-    batch = Forest.of(trees).batch(np.arange(len(trees)))
+    batch = TreeBatchBuilder.of(trees).batch(np.arange(len(trees)))
     assert encoder._is_full(batch)
     x = torch.randn(len(batch.inputs), 3, dtype=torch.float64)
     weights = torch.randn(batch.n, 4, dtype=torch.float64)
@@ -50,7 +50,7 @@ def test_values_and_gradients_are_those_of_the_plain_form(
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
-    batch = Forest.of(BINARY).batch(np.arange(len(BINARY)))
+    batch = TreeBatchBuilder.of(BINARY).batch(np.arange(len(BINARY)))
     d, n = 2, 2
     shapes = [(len(batch.inputs), 3 * d), ((3 + n) * d, n * d), ((3 + n) * d,)]
     given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 from catena.kernels.vector_math import exp_less
 
 
-@compiled("1", "f", "1")
+@jit("1", "f", "1")
 def exponentials(x, shift, result):
     exp_less(x, shift, result)
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from catena.kernels.word2vec_draw import (
     ALWAYS,
     LINE_END,
+    expand_subwords,
     fill_alias,
     huffman_paths,
-    kept_words,
     ngram_parts,
     noise,
     pair_targets,
-    spelled_out,
+    subsample_words,
     windows,
     with_documents,
 )
@@ -36,7 +36,7 @@ def kept(
     """The words, the lines and the spans of pieces, each from where to where, and in which line it begins."""
     lows, highs, first_lines = np.array(pieces or [(0, len(ids), 0)]).T.copy()
     words, lines, spans = (np.zeros(len(ids), np.int32) for _ in range(3))
-    n = kept_words(np.array(ids, np.int32), lows, highs, first_lines, keep, SEED, words, lines, spans)
+    n = subsample_words(np.array(ids, np.int32), lows, highs, first_lines, keep, SEED, words, lines, spans)
     return words[:n], lines[:n], spans[:n]
 
 
@@ -86,7 +86,7 @@ def test_the_reach_of_a_dynamic_window_is_uniform() -> None:
     assert oracle.chi_square(seen[1:].tolist(), expected) < chi_square_limit(window - 1)
 
 
-def test_a_fixed_window_takes_all_neighbours_of_the_line_in_order() -> None:
+def test_a_fixed_window_takes_all_neighbors_of_the_line_in_order() -> None:
     assert drawn_windows([0, 1, 2, LINE_END, 3, 4, LINE_END, 5], 2, dynamic=False) == [
         [1, 2], [0, 2], [0, 1], [4], [3], [],
     ]  # fmt: skip
@@ -191,7 +191,7 @@ def test_bags_are_spelled_out_and_take_their_document() -> None:
     first, bag = np.array([0, 2, 2, 3]), np.array([1, 0, 1], np.int32)
     part_first, parts = np.array([0, 1, 4]), np.array([0, 1, 7, 8], np.int32)
     new_first, new_bag = np.zeros(4, np.int64), np.zeros(20, np.int32)
-    spelled_out(first, bag, 3, part_first, parts, new_first, new_bag)
+    expand_subwords(first, bag, 3, part_first, parts, new_first, new_bag)
     assert new_first.tolist() == [0, 4, 4, 7]
     assert new_bag[:7].tolist() == [1, 7, 8, 0, 1, 7, 8]
     with_documents(first, bag, np.array([5, 5, 6], np.int32), 3, 100, new_first, new_bag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from catena.tasks.application import Asking, Predictor
+from catena.tasks.application import PredictOptions, Predictor
 
 
 def blank_is_answered_by_nothing(
@@ -13,7 +13,7 @@ def blank_is_answered_by_nothing(
     """The law, for a model whose JSON lists its answers under one name, or only where there are ``several``, and scores
     each of them under another."""
     (item,) = model.items_of_lines(iter(["  "]))
-    for asking in (Asking(scores=True), Asking(nbest=2, scores=True))[several:]:
+    for asking in (PredictOptions(scores=True), PredictOptions(n_best=2, scores=True))[several:]:
         prediction = model.predict([item], asking)[0]
         assert str(prediction) == ""
         assert not model.remarks(prediction)

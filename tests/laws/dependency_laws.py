@@ -13,15 +13,15 @@ import torch
 
 from catena.errors import ImpossibleError, ShapeError
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
-from catena.structure.dependency import ArcConstraint, DependencyTree
+from catena.structure.base import StructuredDistribution
+from catena.structure.dependency import ArcConstraint, DependencyDistribution
 from tests.laws.structure_checks import first_row_is_empty
 from tests.laws.structure_laws import FEW_CASES, Case, Ids, Member, StructureLaws, as_ids
 from tests.oracle.dependency import all_trees
 from tests.oracle.moments import log_add
 
 
-def listed(tree: DependencyTree, row: int) -> list[Member]:
+def listed(tree: DependencyDistribution, row: int) -> list[Member]:
     """All trees of one row, by the oracle."""
     labels = tree.labels
     if labels is not None:
@@ -35,8 +35,8 @@ class DependencyLaws(StructureLaws):
 
     field_ranks: ClassVar = {"arcs": 2, "labels": 3, "lengths": 0, "mask": 1}
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
-        assert isinstance(structure, DependencyTree)
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
+        assert isinstance(structure, DependencyDistribution)
         return listed(structure, row)
 
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
@@ -44,15 +44,15 @@ class DependencyLaws(StructureLaws):
             return [(head, i + 1, label) for i, (head, label) in enumerate(ids) if head >= 0]
         return [(head, i + 1) for i, head in enumerate(ids) if head >= 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
-        assert isinstance(structure, DependencyTree)
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
+        assert isinstance(structure, DependencyDistribution)
         noise = 1e3 * torch.randn(structure.arcs.shape).double()
         arcs = torch.where(structure.readable(), structure.arcs, noise)
         return replace(structure, arcs=arcs)  # type: ignore[type-var]
 
 
 class ConstrainedLaws(DependencyLaws):
-    """All questions to labelled trees with one root and a constraint; the oracle lists all, and then looks who may be.
+    """All questions to labeled trees with one root and a constraint; the oracle lists all, and then looks who may be.
 
     A test names the ``kind``.
     """
@@ -62,7 +62,7 @@ class ConstrainedLaws(DependencyLaws):
     forbidden_arcs: ClassVar = {(2, 1), (0, 4), (3, 2)}
     forbidden_labels: ClassVar = {(1, 2, 0), (0, 1, 1), (4, 3, 0)}
 
-    def structure(self, case: Case) -> Structured:
+    def structure(self, case: Case) -> StructuredDistribution:
         arcs, labels = torch.ones(5, 5, dtype=torch.bool), torch.ones(5, 5, 2, dtype=torch.bool)
         for arc in self.forbidden_arcs:
             arcs[arc] = False
@@ -70,10 +70,10 @@ class ConstrainedLaws(DependencyLaws):
             labels[label] = False
         constraint = ArcConstraint(arcs) & ArcConstraint(labels=labels)
         scores, lengths = (case.draw(4, 5, 5), case.draw(5, 5, 2, salt=1)), torch.tensor([4, 1, 3, 2])
-        tree: Structured = self.kind(*scores, lengths, constraint=constraint, impossible="-inf")
+        tree: StructuredDistribution = self.kind(*scores, lengths, constraint=constraint, on_infeasible="-inf")
         return tree
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         return [(ids, score if self.may_be(ids) else -math.inf) for ids, score in super().members(structure, row)]
 
     def may_be(self, ids: Ids) -> bool:
@@ -133,7 +133,7 @@ class DependencyAnswers(ABC):
 
     def test_labels_are_summed_up_arc_by_arc(self) -> None:
         tree = self.tree(3, labels=Case(seed=5).draw(2, 4, 4, 3))
-        heads = tree.unlabelled()
+        heads = tree.unlabeled()
         assert heads.labels is None
         assert torch.allclose(heads.log_partition(), tree.log_partition())
         assert torch.allclose(heads.marginals(), tree.marginals().sum(-1))
@@ -142,7 +142,7 @@ class DependencyAnswers(ABC):
         expected = math.log(math.fsum(same)) - tree.log_partition()[0].item()
         assert heads.log_prob(torch.tensor([[0, 1, 1], [0, 1, 1]]))[0].item() == pytest.approx(expected, abs=1e-12)
 
-    def test_the_k_best_labelled_trees_with_one_root(self) -> None:
+    def test_the_k_best_labeled_trees_with_one_root(self) -> None:
         for seed in range(4):
             case = Case(seed=seed, ties=seed % 2 == 1)
             tree = self.kind(case.draw(1, 4, 4), case.draw(1, 4, 4, 3, salt=1))
@@ -216,7 +216,7 @@ class DependencyAnswers(ABC):
         circle = ArcConstraint.partial(torch.tensor([[-1, -1, -1, -1], [2, 1, -1, -1]]))
         with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 1\)"):
             self.tree(constraint=circle)
-        tree = self.tree(constraint=circle, impossible="-inf")
+        tree = self.tree(constraint=circle, on_infeasible="-inf")
         assert tree.log_partition()[1] == -math.inf
         assert tree.log_partition()[0] == self.tree().log_partition()[0]
         assert (tree.argmax()[1] == -1).all()

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from catena.tasks.application import Asking, Predictor
+from catena.tasks.application import PredictOptions, Predictor
 
 
 def the_network_answers(model: Predictor, items: Sequence[Any]) -> None:
     """The law. The model is left as it was."""
-    network, asking = model.network, Asking(scores="scores" in model.asks)
+    network, asking = model.network, PredictOptions(scores="scores" in model.asks)
     assert isinstance(network, nn.Module)
     assert not network.training
     before = repr(model.predict(items, asking))

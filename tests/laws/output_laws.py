@@ -17,7 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from catena.errors import DataError, ShapeError
-from catena.outputs.base import OutputLayer, spread
+from catena.outputs.base import OutputLayer, scatter_log_probs
 
 V, D, N = 11, 6, 7
 COUNTS = [0, 3, 40, 25, 13, 9, 6, 6, 2, 1, 1]
@@ -160,7 +160,7 @@ class OutputLaws:
         targets = torch.tensor([0, 1, 2, 0, 1, 2, 0])
         torch.testing.assert_close(narrow.log_prob(hidden, targets), found[torch.arange(N), targets], **CLOSE)
         torch.testing.assert_close(narrow.loss(hidden, targets), -found[torch.arange(N), targets].mean(), **CLOSE)
-        everywhere = spread(found, ids, V)
+        everywhere = scatter_log_probs(found, ids, V)
         assert torch.equal(everywhere[:, ids], found)
         assert (everywhere == -math.inf).sum() == N * (V - 3)
         for bad, words in (
@@ -334,12 +334,12 @@ class OutputLaws:
         hidden = torch.cat([context[c].expand(40, D) for c in range(2)])
         targets = torch.cat([torch.arange(v).repeat_interleave(repeats[c]) for c in range(2)])
         hidden, targets = hidden.repeat(4, 1), targets.repeat(4)
-        optimiser = torch.optim.Adam(layer.parameters(), 0.05)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.01, 120)
+        optimizer = torch.optim.Adam(layer.parameters(), 0.05)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, 120)
         for _ in range(120):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             layer.loss(hidden, targets).backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
         divergence = (truth * (truth.log() - layer.log_probs(context))).sum(1)
         assert divergence.max() < self.divergence, divergence

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 
 from catena.checkpoint import open_checkpoint
 from catena.randomness import Randomness
+from catena.training.config import TrainingConfig
 from catena.training.loop import resume, train
-from catena.training.report import Outcome, SilentReporter
+from catena.training.report import RunResult, SilentReporter
 from catena.training.run import RunFolder, create_run, open_run
-from catena.training.settings import TrainingSettings
-from catena.training.task import Batch, EpochPlan, Evaluation, LossOutput, Task
+from catena.training.task import Batch, BatchLoss, EpochPlan, Evaluation, Task
 
 SEED = 5
 
@@ -48,7 +48,7 @@ class Doomed(Task):
     def before_step(self, step: int) -> None:
         self.task.before_step(step)
 
-    def loss(self, batch: Batch) -> LossOutput:
+    def loss(self, batch: Batch) -> BatchLoss:
         self.asked += 1
         if self.asked == self.at:
             self.end()
@@ -86,7 +86,7 @@ class Doomed(Task):
 
 
 def killed_anywhere_ends_the_same(
-    make_task: Callable[[], Task], settings: TrainingSettings, folder: Path, kills: Sequence[int]
+    make_task: Callable[[], Task], settings: TrainingConfig, folder: Path, kills: Sequence[int]
 ) -> None:
     """Kill a run before the step of each of these batches, resume it each time, and compare the ends."""
     whole = fresh_run(folder / "whole")
@@ -116,7 +116,7 @@ def fresh_run(path: Path) -> RunFolder:
     return create_run(path, "", seed=SEED)
 
 
-def go_on(task: Task, settings: TrainingSettings, run: RunFolder) -> Outcome:
+def go_on(task: Task, settings: TrainingConfig, run: RunFolder) -> RunResult:
     """Resume a run as a new process would: the global generator stands anywhere."""
     torch.manual_seed(99)
     return resume(task, settings, open_run(run.path), Randomness(SEED), SilentReporter())

@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.decoding.stepper import Attentive, Stepper
 from catena.errors import ShapeError
+from catena.search.stepper import HasAttention, Stepper
 from catena.seq2seq.base import EncoderDecoder, Source
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.sides import VocabularyInfo
 from tests.laws.stepper_laws import StepperLaws, some_ids
 
-SIDES = Sides(n_source=9, counts=(0, 2, 0, 5, 4, 3, 2, 2), begin=2, end=3, forbidden=(0, 2))
-ONE_VOCABULARY = Sides(n_source=8, counts=SIDES.counts, begin=2, end=3, forbidden=(0, 2), shared=True)
+SIDES = VocabularyInfo(n_source=9, counts=(0, 2, 0, 5, 4, 3, 2, 2), begin=2, end=3, forbidden=(0, 2))
+ONE_VOCABULARY = VocabularyInfo(n_source=8, counts=SIDES.counts, begin=2, end=3, forbidden=(0, 2), shared=True)
 
 Maker = Callable[[], EncoderDecoder]
 
@@ -193,7 +193,7 @@ class EncoderDecoderLaws(StepperLaws):
         """Check the log-probabilities and the attention of a joined state of the first stepper."""
         separate = [x.log_probs(state) for x, state in zip(steppers, states, strict=True)]
         self.same(steppers[0].log_probs(joined), torch.cat(separate))
-        if not isinstance(steppers[0], Attentive):
+        if not isinstance(steppers[0], HasAttention):
             return
         row, weights, mask = 0, steppers[0].attention(joined), steppers[0].source_mask(joined)
         for stepper, state in zip(steppers, states, strict=True):
@@ -237,7 +237,7 @@ class EncoderDecoderLaws(StepperLaws):
         before = answers(model)
         model.train()
         for parameter in model.parameters():
-            parameter.data *= 0.5  # as fused optimisers do, of which torch keeps no count
+            parameter.data *= 0.5  # as fused optimizers do, of which torch keeps no count
         fresh.load_state_dict(model.state_dict())
         wanted = answers(fresh)
         assert not torch.allclose(wanted, before)
@@ -280,8 +280,8 @@ class EncoderDecoderLaws(StepperLaws):
         source = self.source(self.sources)
         targets, lengths = padded(self.targets)
         stepper = model.stepper(source)
-        assert isinstance(stepper, Attentive) == self.looks
-        if not isinstance(stepper, Attentive):
+        assert isinstance(stepper, HasAttention) == self.looks
+        if not isinstance(stepper, HasAttention):
             return
         whole = self.stepper_weights(model.attention(source, targets, lengths))
         state = stepper.start(self.rows)

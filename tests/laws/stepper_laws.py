@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.decoding.stepper import Stepper
 from catena.errors import ShapeError
+from catena.search.stepper import Stepper
 from tests.devices import TensorsOn, moved
 
 
@@ -38,7 +38,7 @@ class StepperLaws:
     atol: ClassVar[float] = 1e-9
     cpu_only: ClassVar[bool] = False
     """Whether the stepper lives on the CPU wherever the other models are."""
-    normalised: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True
     """Whether the probabilities of the next id sum to one; a constraint takes some away."""
 
     @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ class StepperLaws:
         assert not log_probs.isnan().any()
         total = log_probs.double().exp().sum(dim=1)
         assert (total < 1 + 1e-4).all()
-        if self.normalised:
+        if self.normalized:
             assert torch.allclose(total, torch.ones_like(total), atol=1e-4)
         k = min(3, stepper.v)
         likeliest, ids = stepper.likeliest(state, k)
@@ -123,7 +123,7 @@ class StepperLaws:
                 alone = stepper.advance(alone, ids[i : i + 1])
             self.same(stepper.log_probs(twice)[row : row + 1], stepper.log_probs(alone))
 
-    def test_neighbours_of_one_row_are_selected_and_joined_as_those_of_a_beam(self, stepper: Stepper[Any]) -> None:
+    def test_neighbors_of_one_row_are_selected_and_joined_as_those_of_a_beam(self, stepper: Stepper[Any]) -> None:
         state, _ = self.stepped(stepper, 2)
         more = some_ids(stepper, state, 2, seed=7)
         origins = torch.tensor([0, 0, 3, 3, 2, 2, 4, 4])

@@ -12,16 +12,16 @@ from torch import Tensor
 
 from catena.structure.backend import use_backend
 from catena.structure.semirings import (
-    Boolean,
-    Counting,
-    Entropy,
-    Expectation,
-    Expectation2,
-    KBest,
-    Log,
-    Product,
-    Real,
-    Tropical,
+    BooleanSemiring,
+    CountingSemiring,
+    EntropySemiring,
+    ExpectationSemiring,
+    KBestSemiring,
+    LogSemiring,
+    ProductSemiring,
+    RealSemiring,
+    SecondOrderExpectationSemiring,
+    TropicalSemiring,
 )
 
 
@@ -35,15 +35,17 @@ def agrees_in_every_semiring(structure: Any, value: Any, n_members: list[int]) -
     """
     with use_backend("reference"):
         log_z, mean = structure.log_partition(), structure.expectation(value)
-        assert torch.allclose(structure.total(Real()).log(), log_z)
-        assert torch.allclose(-structure.total(Tropical()), structure.max())
-        assert structure.total(Counting()).tolist() == n_members
-        assert structure.total(Boolean()).all()
-        assert torch.allclose(structure.total(Entropy()), torch.stack((log_z, structure.entropy())))
-        assert torch.allclose(structure.total(Expectation(), value), torch.stack((log_z, mean)))
+        assert torch.allclose(structure.total(RealSemiring()).log(), log_z)
+        assert torch.allclose(-structure.total(TropicalSemiring()), structure.max())
+        assert structure.total(CountingSemiring()).tolist() == n_members
+        assert structure.total(BooleanSemiring()).all()
+        assert torch.allclose(structure.total(EntropySemiring()), torch.stack((log_z, structure.entropy())))
+        assert torch.allclose(structure.total(ExpectationSemiring(), value), torch.stack((log_z, mean)))
         moments = [mean, structure.expectation(structure), structure.covariance(value, structure)]
-        assert torch.allclose(structure.total(Expectation2(), value, structure), torch.stack((log_z, *moments)))
-        both = structure.total(Product(Log(), KBest(3)))
+        assert torch.allclose(
+            structure.total(SecondOrderExpectationSemiring(), value, structure), torch.stack((log_z, *moments))
+        )
+        both = structure.total(ProductSemiring(LogSemiring(), KBestSemiring(3)))
         assert torch.allclose(both, torch.cat((log_z[None], structure.topk(3).scores)))
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from tests.conftest import devices
 from tests.devices import TensorsOn
 from tests.oracle import moments
@@ -91,11 +91,11 @@ class StructureLaws(ABC):
     # --- hooks ----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def structure(self, case: Case) -> Structured:
+    def structure(self, case: Case) -> StructuredDistribution:
         """A structure over one batch axis of four, with fixed lengths that hold 1 and the longest."""
 
     @abstractmethod
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         """All members of one row with their scores, by the oracle, impossible ones included;
 
         Ids as nested tuples.
@@ -106,7 +106,7 @@ class StructureLaws(ABC):
         """Where the parts of a member lie in the marginals of its row."""
 
     @abstractmethod
-    def spoiled(self, structure: Structured) -> Structured:
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
         """The same distributions, with other scores wherever nothing is real."""
 
     # --- helpers --------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class StructureLaws(ABC):
             return
         made = type(self).structure
 
-        def moved(laws: StructureLaws, case: Case) -> Structured:
+        def moved(laws: StructureLaws, case: Case) -> StructuredDistribution:
             with TensorsOn("cpu"):
                 return made(laws, case).to(request.param)
 
@@ -128,10 +128,12 @@ class StructureLaws(ABC):
         with TensorsOn(request.param):
             yield request.param
 
-    def rows(self, structure: Structured) -> range:
+    def rows(self, structure: StructuredDistribution) -> range:
         return range(structure.batch_shape[0])
 
-    def regrouped(self, structure: Structured, change: Callable[[Tensor], Tensor]) -> Structured:
+    def regrouped(
+        self, structure: StructuredDistribution, change: Callable[[Tensor], Tensor]
+    ) -> StructuredDistribution:
         """A structure with ``change`` applied to every tensor that has a batch axis."""
         changed = {}
         for name, rank in self.field_ranks.items():
@@ -140,14 +142,14 @@ class StructureLaws(ABC):
                 changed[name] = change(tensor)
         return replace(structure, **changed)  # type: ignore[type-var]
 
-    def value(self, structure: Structured, seed: int) -> Structured:
+    def value(self, structure: StructuredDistribution, seed: int) -> StructuredDistribution:
         """Finite values for the parts of a structure."""
         return self.structure(Case(seed=seed))
 
-    def scores(self, structure: Structured, row: int) -> list[float]:
+    def scores(self, structure: StructuredDistribution, row: int) -> list[float]:
         return [score for _, score in self.members(structure, row)]
 
-    def values(self, value: Structured, row: int) -> list[float]:
+    def values(self, value: StructuredDistribution, row: int) -> list[float]:
         return self.scores(value, row)
 
     def tolerance(self, *lists: list[float]) -> float:
@@ -371,7 +373,7 @@ class StructureLaws(ABC):
             assert (wide.marginals() - narrow.marginals()).abs().max() < 1e-6 * size
 
     @staticmethod
-    def queried(structure: Structured) -> list[Tensor]:
+    def queried(structure: StructuredDistribution) -> list[Tensor]:
         """Everything that a structure computes deterministically."""
         return [
             structure.log_partition(), structure.marginals(), structure.max(), structure.argmax(), *structure.topk(2),
@@ -392,7 +394,9 @@ class StructureLaws(ABC):
         for found, wanted in zip(self.queried(created), expected, strict=True):
             torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12, equal_nan=True)
 
-    def differentiated(self, case: Case, ask: Callable[[Structured], Tensor]) -> tuple[Any, tuple[Tensor, ...]]:
+    def differentiated(
+        self, case: Case, ask: Callable[[StructuredDistribution], Tensor]
+    ) -> tuple[Any, tuple[Tensor, ...]]:
         structure = self.structure(case)
         given = [i for i, x in enumerate(structure.score_tensors()) if x is not None]
         inputs = tuple(structure.score_tensors()[i].clone().requires_grad_() for i in given)  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from catena.encoders.tree import TreeEncoder
-from catena.encoders.tree_batch import Forest
+from catena.encoders.tree_batch import TreeBatchBuilder
 from catena.errors import ShapeError
 
 CLOSE = {"rtol": 0.0, "atol": 1e-10}
@@ -19,7 +19,7 @@ BINARY = [[2, 2, 4, 4, -1], [-1], [2, 2, 6, 5, 5, 6, -1], [4, 3, 3, 4, -1]]
 ANY = [*BINARY, [1, 2, -1], [3, 3, 3, -1], [1, 4, 4, 4, 6, 6, -1]]
 
 
-def states_of(encoder: TreeEncoder, forest: Forest, x: Tensor, rows: Sequence[int]) -> Tensor:
+def states_of(encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor, rows: Sequence[int]) -> Tensor:
     """The vectors of the nodes of some trees, tree after tree, node after node; ``x`` has a row for every node."""
     batch = forest.batch(np.array(rows, np.int64))
     found = encoder(x[torch.from_numpy(batch.inputs)], batch)
@@ -38,23 +38,25 @@ class TreeLaws:
         return make().double().eval()
 
     @pytest.fixture
-    def forest(self) -> Forest:
-        return Forest.of(self.trees)
+    def forest(self) -> TreeBatchBuilder:
+        return TreeBatchBuilder.of(self.trees)
 
     @pytest.fixture
-    def x(self, encoder: TreeEncoder, forest: Forest) -> Tensor:
+    def x(self, encoder: TreeEncoder, forest: TreeBatchBuilder) -> Tensor:
         return torch.randn(len(forest.parents), encoder.d_in, dtype=torch.float64)
 
-    def test_every_node_has_a_vector(self, encoder: TreeEncoder, forest: Forest, x: Tensor) -> None:
+    def test_every_node_has_a_vector(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
         found = states_of(encoder, forest, x, range(len(forest)))
         assert found.shape == (len(forest.parents), encoder.d_out)
         assert (found != 0).any(dim=1).all()
 
-    def test_batched_equals_one_by_one(self, encoder: TreeEncoder, forest: Forest, x: Tensor) -> None:
+    def test_batched_equals_one_by_one(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
         alone = torch.cat([states_of(encoder, forest, x, [i]) for i in range(len(forest))])
         torch.testing.assert_close(states_of(encoder, forest, x, range(len(forest))), alone, **CLOSE)
 
-    def test_the_order_of_trees_changes_nothing(self, encoder: TreeEncoder, forest: Forest, x: Tensor) -> None:
+    def test_the_order_of_trees_changes_nothing(
+        self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor
+    ) -> None:
         order = list(range(len(forest)))[::-1]
         order = [*order[1:], order[0]]
         parts = states_of(encoder, forest, x, order).split(forest.sizes[order].tolist())
@@ -62,12 +64,14 @@ class TreeLaws:
         for i, row in enumerate(order):
             torch.testing.assert_close(parts[i], expected[row], **CLOSE)
 
-    def test_a_tree_may_stand_in_a_batch_twice(self, encoder: TreeEncoder, forest: Forest, x: Tensor) -> None:
+    def test_a_tree_may_stand_in_a_batch_twice(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
         first, second = forest.batch(np.array([3, 0])), forest.batch(np.array([3, 0, 3]))
         roots = [encoder(x[torch.from_numpy(b.inputs)], b)[b.roots] for b in (first, second)]
         torch.testing.assert_close(roots[1], roots[0][[0, 1, 0]], **CLOSE)
 
-    def test_a_node_depends_on_what_is_below_it_alone(self, encoder: TreeEncoder, forest: Forest, x: Tensor) -> None:
+    def test_a_node_depends_on_what_is_below_it_alone(
+        self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor
+    ) -> None:
         before = states_of(encoder, forest, x, range(len(forest)))
         leaf = int(np.flatnonzero(forest.has_input)[0])
         changed = x.clone()
@@ -78,7 +82,9 @@ class TreeLaws:
             above.add(parent)
         assert set(torch.nonzero(moved).flatten().tolist()) == above
 
-    def test_gradients_are_those_of_finite_differences(self, encoder: TreeEncoder, forest: Forest, x: Tensor) -> None:
+    def test_gradients_are_those_of_finite_differences(
+        self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor
+    ) -> None:
         batch = forest.batch(np.arange(len(forest)))
         names, weights = zip(*encoder.named_parameters(), strict=True)
         given = x[torch.from_numpy(batch.inputs)].requires_grad_()
@@ -94,7 +100,7 @@ class TreeLaws:
         left = [parent for i in range(n) for parent in (2 * i + 2, 2 * i + 2)]
         right = [2 * n - i for i in range(n)] + [n + 1] + [n + 2 + i for i in range(n - 1)]
         parents = [*(left if shape == "left" else right), -1]
-        forest = Forest.of([parents, [-1]])
+        forest = TreeBatchBuilder.of([parents, [-1]])
         assert forest.heights.max() == n
         x = torch.randn(len(forest.parents), encoder.d_in, dtype=torch.float64)
         batch = forest.batch(np.arange(2))
@@ -105,7 +111,7 @@ class TreeLaws:
         assert given.grad is not None
         assert given.grad.isfinite().all()
 
-    def test_saving_and_loading_is_identity(self, make: Callable[[], TreeEncoder], forest: Forest) -> None:
+    def test_saving_and_loading_is_identity(self, make: Callable[[], TreeEncoder], forest: TreeBatchBuilder) -> None:
         torch.manual_seed(1)
         encoder, other = make().eval(), make().eval()
         x = torch.randn(len(forest.parents), encoder.d_in)
@@ -113,7 +119,7 @@ class TreeLaws:
         rows = range(len(forest))
         assert torch.equal(states_of(encoder, forest, x, rows), states_of(other, forest, x, rows))
 
-    def test_half_precision_is_near(self, encoder: TreeEncoder, forest: Forest, x: Tensor) -> None:
+    def test_half_precision_is_near(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
         rows = range(len(forest))
         exact = states_of(encoder, forest, x, rows)
         given = x.float().requires_grad_()
@@ -124,11 +130,11 @@ class TreeLaws:
         assert given.grad is not None
         assert given.grad.isfinite().all()
 
-    def test_an_empty_batch_gives_nothing(self, encoder: TreeEncoder, forest: Forest) -> None:
+    def test_an_empty_batch_gives_nothing(self, encoder: TreeEncoder, forest: TreeBatchBuilder) -> None:
         batch = forest.batch(np.zeros(0, np.int64))
         assert encoder(torch.zeros(0, encoder.d_in).double(), batch).shape == (0, encoder.d_out)
 
-    def test_inputs_of_another_size_or_number_are_refused(self, encoder: TreeEncoder, forest: Forest) -> None:
+    def test_inputs_of_another_size_or_number_are_refused(self, encoder: TreeEncoder, forest: TreeBatchBuilder) -> None:
         batch = forest.batch(np.array([0]))
         with pytest.raises(ShapeError, match=f"has size {encoder.d_in + 1} on axis 'd_in'"):
             encoder(torch.zeros(len(batch.inputs), encoder.d_in + 1).double(), batch)

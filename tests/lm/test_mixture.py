@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.errors import ConfigError, DataError, ShapeError
-from catena.lm.mixture import CacheModel, LinearMixture, fit_weights, mixed
+from catena.lm.mixture import CacheModel, LinearMixture, fit_weights, mix_log_probs
 from catena.lm.ngram.model import NgramModel
 from tests.laws.stepper_laws import StepperLaws
 
@@ -65,8 +65,8 @@ def test_a_weight_of_nothing_takes_a_model_out():
     state = a.start(1)
     assert torch.allclose(LinearMixture([a, b], [1.0, 0.0]).log_probs((state, b.start(1))), a.log_probs(state))
     impossible = torch.tensor([[-1.0], [-math.inf]])
-    assert mixed(impossible, [0.5, 0.5]).item() == pytest.approx(-1 - math.log(2))
-    assert mixed(impossible, [0.0, 1.0]).item() == -math.inf
+    assert mix_log_probs(impossible, [0.5, 0.5]).item() == pytest.approx(-1 - math.log(2))
+    assert mix_log_probs(impossible, [0.0, 1.0]).item() == -math.inf
 
 
 @given(st.lists(st.lists(st.floats(-5, 0), min_size=3, max_size=3), min_size=2, max_size=12), st.integers(0, 2))
@@ -76,15 +76,15 @@ def test_the_weights_are_the_best_there_are(columns, away):
     assert sum(fit.weights) == pytest.approx(1.0)
     rises = [after - before for before, after in zip(fit.log_likelihoods, fit.log_likelihoods[1:], strict=False)]
     assert all(rise > -1e-12 for rise in rises)
-    best = float(mixed(log_probs, fit.weights).mean())
+    best = float(mix_log_probs(log_probs, fit.weights).mean())
     for share in (0.01, 0.1, 0.5, 1.0):  # the function is concave: no step towards one model alone may gain
         moved = [(1 - share) * weight + share * (i == away) for i, weight in enumerate(fit.weights)]
-        assert float(mixed(log_probs, moved).mean()) <= best + 1e-5
+        assert float(mix_log_probs(log_probs, moved).mean()) <= best + 1e-5
 
 
 def test_weights_of_a_text_of_two_kinds():
     log_probs = torch.log(torch.tensor([[0.9, 0.9, 0.9, 0.1], [0.1, 0.1, 0.1, 0.9]], dtype=torch.float64))
-    # Maximise 3 log(0.1 + 0.8 x) + log(0.9 - 0.8 x): x = (3·0.9 - 0.1) / (0.8·4) = 0.8125.
+    # Maximize 3 log(0.1 + 0.8 x) + log(0.9 - 0.8 x): x = (3·0.9 - 0.1) / (0.8·4) = 0.8125.
     assert fit_weights(log_probs).weights[0] == pytest.approx(0.8125, abs=1e-4)
     assert fit_weights(log_probs, start=[0.0, 1.0]).weights == (0.0, 1.0)
 
@@ -142,4 +142,4 @@ def test_a_cache_helps_where_words_come_again():
     both = torch.stack((own, cache.text_log_probs(ids)))
     fit = fit_weights(both)
     assert fit.weights[1] > 0.2
-    assert mixed(both, fit.weights).mean() > own.mean()
+    assert mix_log_probs(both, fit.weights).mean() > own.mean()

@@ -11,23 +11,23 @@ from torch import nn
 
 from catena.config import parse
 from catena.data.vocabulary import PAD, Vocabulary
-from catena.embeddings.settings import EmbeddingSettings
-from catena.encoders.settings import ConvolutionSettings, DilatedSettings, RecurrentSettings, TransformerSettings
+from catena.embeddings.config import EmbeddingConfig
+from catena.encoders.config import ConvolutionConfig, DilatedConfig, RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError, ShapeError
 from catena.lm.base import SPECIALS
 from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_build import build_neural
-from catena.lm.neural_settings import (
-    ConvolutionModel,
-    FeedForwardModel,
-    FeedForwardSettings,
-    GruModel,
-    LstmModel,
-    NeuralModel,
-    RnnModel,
-    TransformerModel,
+from catena.lm.neural_config import (
+    AnyNeuralLMConfig,
+    ConvolutionLMConfig,
+    FeedForwardConfig,
+    FeedForwardLMConfig,
+    GRULMConfig,
+    LSTMLMConfig,
+    RNNLMConfig,
+    TransformerLMConfig,
 )
-from catena.outputs.settings import HierarchicalSettings
+from catena.outputs.config import HierarchicalConfig
 from tests.laws.stepper_laws import StepperLaws
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g"]
@@ -37,30 +37,30 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(WORDS, counts=[9, 8, 7, 6, 5, 4, 3], specials=SPECIALS, unknown_count=2)
 
 
-def recurrent(cell: str, **options: object) -> RecurrentSettings:
-    return RecurrentSettings(**{"cell": cell, "d": 6, "n_layers": 2, "bidirectional": False, **options})
+def recurrent(cell: str, **options: object) -> RecurrentConfig:
+    return RecurrentConfig(**{"cell": cell, "d": 6, "n_layers": 2, "bidirectional": False, **options})
 
 
-def transformer(**options: object) -> TransformerSettings:
-    small = {"d": 8, "n_heads": 4, "n_layers": 2, "d_feed": 12, "causal": True, "max_length": 16}
-    return TransformerSettings(**{**small, **options})
+def transformer(**options: object) -> TransformerConfig:
+    small = {"d": 8, "n_heads": 4, "n_layers": 2, "d_ff": 12, "causal": True, "max_length": 16}
+    return TransformerConfig(**{**small, **options})
 
 
 EMBEDDING = {"d": 6, "scale": 0.5}
-KINDS: dict[str, NeuralModel] = {
-    "rnn": RnnModel(embedding=EMBEDDING, encoder=recurrent("elman")),
-    "lstm": LstmModel(embedding=EMBEDDING, encoder=recurrent("lstm", connections="skip")),
-    "peephole": LstmModel(embedding=EMBEDDING, encoder=recurrent("peephole_lstm"), tied=False),
-    "coupled": LstmModel(embedding={"d": 5}, encoder=recurrent("coupled_lstm")),
-    "gru": GruModel(embedding=EMBEDDING, encoder=recurrent("gru", connections="residual")),
-    "feed-forward": FeedForwardModel(embedding=EMBEDDING, encoder=FeedForwardSettings(d=7, context=3), tied=False),
-    "dilated": ConvolutionModel(embedding=EMBEDDING, encoder=DilatedSettings(d=8, n_layers=3)),
-    "convolution": ConvolutionModel(
-        embedding=EMBEDDING, encoder=ConvolutionSettings(windows=(2, 3), filters=4, n_layers=2, padding="causal")
+KINDS: dict[str, AnyNeuralLMConfig] = {
+    "rnn": RNNLMConfig(embedding=EMBEDDING, encoder=recurrent("elman")),
+    "lstm": LSTMLMConfig(embedding=EMBEDDING, encoder=recurrent("lstm", connections="skip")),
+    "peephole": LSTMLMConfig(embedding=EMBEDDING, encoder=recurrent("peephole_lstm"), tied=False),
+    "coupled": LSTMLMConfig(embedding={"d": 5}, encoder=recurrent("coupled_lstm")),
+    "gru": GRULMConfig(embedding=EMBEDDING, encoder=recurrent("gru", connections="residual")),
+    "feed-forward": FeedForwardLMConfig(embedding=EMBEDDING, encoder=FeedForwardConfig(d=7, context=3), tied=False),
+    "dilated": ConvolutionLMConfig(embedding=EMBEDDING, encoder=DilatedConfig(d=8, n_layers=3)),
+    "convolution": ConvolutionLMConfig(
+        embedding=EMBEDDING, encoder=ConvolutionConfig(windows=(2, 3), filters=4, n_layers=2, padding="causal")
     ),
-    "transformer": TransformerModel(embedding={"d": 8, "scale": 0.5}, encoder=transformer(positions="rotary")),
-    "learned": TransformerModel(embedding=EMBEDDING, encoder=transformer(positions="learned", norm="post")),
-    "grouped": TransformerModel(embedding=EMBEDDING, encoder=transformer(n_kv_heads=2)),
+    "transformer": TransformerLMConfig(embedding={"d": 8, "scale": 0.5}, encoder=transformer(positions="rotary")),
+    "learned": TransformerLMConfig(embedding=EMBEDDING, encoder=transformer(positions="learned", norm="post")),
+    "grouped": TransformerLMConfig(embedding=EMBEDDING, encoder=transformer(n_kv_heads=2)),
 }
 
 
@@ -145,7 +145,7 @@ def test_tied_weights_are_one_parameter_with_a_map_between_where_sizes_differ() 
 
 
 def test_it_equals_torchs_lstm_and_softmax() -> None:
-    settings = LstmModel(embedding=EMBEDDING, encoder=recurrent("lstm"), tied=False, dropout_input=0.0)
+    settings = LSTMLMConfig(embedding=EMBEDDING, encoder=recurrent("lstm"), tied=False, dropout_input=0.0)
     words = vocabulary()
     model = build_neural(settings, words, words.counts, begin="<s>").eval()
     stranger, linear = nn.LSTM(6, 6, num_layers=2, batch_first=True), nn.Linear(6, len(words))
@@ -162,9 +162,9 @@ def test_it_equals_torchs_lstm_and_softmax() -> None:
         torch.testing.assert_close(model.token_log_probs(ids, torch.tensor([5])), wanted, atol=1e-5, rtol=1e-5)
 
 
-def test_one_batch_is_learnt_by_heart_and_told_again() -> None:
+def test_one_batch_is_learned_by_heart_and_told_again() -> None:
     words = vocabulary()
-    settings = GruModel(
+    settings = GRULMConfig(
         embedding={"d": 16, "scale": 0.5}, encoder=recurrent("gru", d=32), dropout_input=0.0, dropout_output=0.0
     )
     model = build_neural(settings, words, words.counts, begin="<s>")
@@ -186,7 +186,7 @@ def test_one_batch_is_learnt_by_heart_and_told_again() -> None:
 
 def test_dropped_words_are_dropped_everywhere_in_a_batch() -> None:
     words = vocabulary()
-    settings = LstmModel(embedding=EMBEDDING, encoder=recurrent("lstm"), dropout_input=0.0, dropout_words=0.5)
+    settings = LSTMLMConfig(embedding=EMBEDDING, encoder=recurrent("lstm"), dropout_input=0.0, dropout_words=0.5)
     model = build_neural(settings, words, words.counts).train()
     ids = torch.arange(4, 11).repeat(3, 2)
     with torch.no_grad():
@@ -202,20 +202,20 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     model = build("lstm")
     with pytest.raises(ShapeError, match="of size 5, and takes size 6: build it with d_in = 5"):
         NeuralLanguageModel(build("coupled").embedding, model.encoder, model.output, vocabulary(), begin=2, end=3)
-    both = LstmModel(embedding=EMBEDDING, encoder=recurrent("lstm", bidirectional=True))
+    both = LSTMLMConfig(embedding=EMBEDDING, encoder=recurrent("lstm", bidirectional=True))
     with pytest.raises(ConfigError, match="looks ahead"):
         build_neural(both, vocabulary(), vocabulary().counts)
     with pytest.raises(ValueError, match=r"tied = true trains the embedding .* keeps it as it is: set tied = false"):
-        LstmModel(embedding={"mode": "static", "vectors": "v.txt"}, tied=True)
+        LSTMLMConfig(embedding={"mode": "static", "vectors": "v.txt"}, tied=True)
 
 
 def test_weights_are_tied_where_they_can_be_unless_it_is_asked_for() -> None:
-    hierarchical = HierarchicalSettings()
-    assert LstmModel().tied
-    assert LstmModel(output=HierarchicalSettings(tree="classes")).tied
-    assert not LstmModel(output=hierarchical).tied
-    assert not LstmModel(output={"kind": "hierarchical", "tree": "balanced"}).tied
-    assert not LstmModel(embedding=EmbeddingSettings(d=4, mode="static", vectors="some.txt")).tied
+    hierarchical = HierarchicalConfig()
+    assert LSTMLMConfig().tied
+    assert LSTMLMConfig(output=HierarchicalConfig(tree="classes")).tied
+    assert not LSTMLMConfig(output=hierarchical).tied
+    assert not LSTMLMConfig(output={"kind": "hierarchical", "tree": "balanced"}).tied
+    assert not LSTMLMConfig(embedding=EmbeddingConfig(d=4, mode="static", vectors="some.txt")).tied
     with pytest.raises(ValueError, match=r"output\.tree = 'huffman' has weights for each decision, .*: leave tied out"):
-        LstmModel(output=hierarchical, tied=True)
-    assert not parse(GruModel, {"output": {"kind": "hierarchical"}}).tied
+        LSTMLMConfig(output=hierarchical, tied=True)
+    assert not parse(GRULMConfig, {"output": {"kind": "hierarchical"}}).tied

@@ -1,4 +1,4 @@
-"""The masked objective: what is hidden, how it is shown, and that guessing is learnt from both sides."""
+"""The masked objective: what is hidden, how it is shown, and that guessing is learned from both sides."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from catena.data.vocabulary import Vocabulary
-from catena.encoders.settings import RecurrentSettings
+from catena.encoders.config import RecurrentConfig
 from catena.lm.base import SPECIALS
 from catena.lm.neural_build import build_masked
+from catena.lm.neural_config import LSTMLMConfig
 from catena.lm.neural_masked import MASK_SYMBOL, MaskedLanguageModel
-from catena.lm.neural_settings import LstmModel
 
 
 def model(words: int = 12, d: int = 16) -> MaskedLanguageModel:
     vocabulary = Vocabulary([f"w{i}" for i in range(words)], specials=(*SPECIALS, MASK_SYMBOL))
-    settings = LstmModel(
+    settings = LSTMLMConfig(
         embedding={"d": d, "scale": 0.5},
-        encoder=RecurrentSettings(d=d, bidirectional=True),
+        encoder=RecurrentConfig(d=d, bidirectional=True),
         dropout_input=0.0,
         dropout_output=0.0,
     )

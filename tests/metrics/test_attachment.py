@@ -8,28 +8,28 @@ import numpy as np
 import pytest
 
 from catena.errors import DataError
-from catena.metrics.attachment import MEASURES, Attached, count_sentence, count_trees, nonprojective_words
+from catena.metrics.attachment import MEASURES, DependencyArc, count_sentence, count_trees, nonprojective_words
 from catena.metrics.intervals import bootstrap_score_interval
 from tests.oracle.dependency import descends
 
 # "The old dogs were fed at noon ." Function words: The, were, at. Content words: old, dogs, fed, noon.
 GOLD = [
-    Attached(3, "det", "DET", "Definite=Def|PronType=Art"),
-    Attached(3, "amod", "ADJ", "Degree=Pos"),
-    Attached(5, "nsubj:pass", "NOUN", "Number=Plur"),
-    Attached(5, "aux:pass", "AUX", "Mood=Ind|Tense=Past"),
-    Attached(0, "root", "VERB", "VerbForm=Part"),
-    Attached(7, "case", "ADP", "_"),
-    Attached(5, "obl", "NOUN", "Number=Sing"),
-    Attached(5, "punct", "PUNCT", "_"),
+    DependencyArc(3, "det", "DET", "Definite=Def|PronType=Art"),
+    DependencyArc(3, "amod", "ADJ", "Degree=Pos"),
+    DependencyArc(5, "nsubj:pass", "NOUN", "Number=Plur"),
+    DependencyArc(5, "aux:pass", "AUX", "Mood=Ind|Tense=Past"),
+    DependencyArc(0, "root", "VERB", "VerbForm=Part"),
+    DependencyArc(7, "case", "ADP", "_"),
+    DependencyArc(5, "obl", "NOUN", "Number=Sing"),
+    DependencyArc(5, "punct", "PUNCT", "_"),
 ]
 
 
-def changed(**words: Attached) -> list[Attached]:
+def changed(**words: DependencyArc) -> list[DependencyArc]:
     return [words.get(f"w{i}", word) for i, word in enumerate(GOLD, start=1)]
 
 
-def score(name: str, predicted: list[Attached], gold: list[Attached] = GOLD) -> float:
+def score(name: str, predicted: list[DependencyArc], gold: list[DependencyArc] = GOLD) -> float:
     return float(MEASURES[name]([gold], [predicted]))
 
 
@@ -80,7 +80,7 @@ def test_mlas_demands_the_function_words_below_a_word() -> None:
 
 def test_counts_of_sentences_are_added_before_the_division() -> None:
     wrong = changed(w3=GOLD[2]._replace(relation="obj"))
-    short = [Attached(0, "root", "INTJ"), Attached(1, "punct", "PUNCT")]
+    short = [DependencyArc(0, "root", "INTJ"), DependencyArc(1, "punct", "PUNCT")]
     assert MEASURES["las"]([GOLD, short], [wrong, short]) == pytest.approx((7 + 2) / (8 + 2))
     assert MEASURES["las"]([GOLD, short], [wrong, short]).signature == "las|conll2018|n=2"
     assert MEASURES["clas"]([GOLD, short], [wrong, short]) == pytest.approx(2 * (3 + 1) / (5 + 5))
@@ -89,11 +89,11 @@ def test_counts_of_sentences_are_added_before_the_division() -> None:
 def test_nonprojective_recall_counts_heads_of_crossing_arcs() -> None:
     # A hearing is scheduled on the issue today: "on … issue" depends on "hearing" across "is scheduled".
     heads, relations = [2, 4, 4, 0, 7, 7, 2, 4], ["det", "nsubj", "aux", "root", "case", "det", "nmod", "obl"]
-    gold = [Attached(h, r) for h, r in zip(heads, relations, strict=True)]
+    gold = [DependencyArc(h, r) for h, r in zip(heads, relations, strict=True)]
     assert nonprojective_words(heads) == [7]
     assert score("nonprojective_recall", gold, gold) == 1.0
-    assert score("nonprojective_recall", [*gold[:6], Attached(4, "nmod"), gold[7]], gold) == 0.0
-    assert score("nonprojective_recall", [*gold[:7], Attached(2, "obl")], gold) == 1.0
+    assert score("nonprojective_recall", [*gold[:6], DependencyArc(4, "nmod"), gold[7]], gold) == 0.0
+    assert score("nonprojective_recall", [*gold[:7], DependencyArc(2, "obl")], gold) == 1.0
     assert score("nonprojective_recall", GOLD) == 0.0  # nothing to find
 
 

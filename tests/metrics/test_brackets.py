@@ -11,7 +11,7 @@ from catena.errors import DataError
 from catena.metrics.brackets import (
     CUTOFF,
     SCORES,
-    UNLABELLED,
+    UNLABELED,
     Bracketing,
     BracketRules,
     bracket_f1,
@@ -144,7 +144,7 @@ def test_a_full_stop_that_was_tagged_as_a_word_is_no_word() -> None:
 def test_without_labels_ends_are_enough() -> None:
     gold, given = "(S (NP (NN a) (NN b)) (VP (VB c)))", "(X (Y (NN a) (NN b)) (Z (VB c)))"
     assert scores(gold, given)["f1"] == 0.0
-    assert scores(gold, given, UNLABELLED)["f1"] == 1.0
+    assert scores(gold, given, UNLABELED)["f1"] == 1.0
 
 
 def test_long_sentences_are_left_out_on_demand_and_punctuation_counts_as_length() -> None:

@@ -116,7 +116,7 @@ def test_the_bootstrap_is_the_percentiles_of_all_resamples() -> None:
     interval = bootstrap_interval(np.array(values), means, np.random.default_rng(3), resamples=40_000, level=0.8)
     below = every[: len(every) // 10][-1]
     assert interval.value == 2.0
-    assert interval.low == pytest.approx(below, abs=0.26)  # a neighbouring value of the few that there are
+    assert interval.low == pytest.approx(below, abs=0.26)  # a neighboring value of the few that there are
     assert interval.high == pytest.approx(every[-len(every) // 10], abs=0.26)
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, Score, as_pairs, mean_score, mean_statistics, signature
+from catena.metrics.measure import Metric, MetricValue, as_pairs, mean_score, mean_statistics, signature
 
 
 def test_a_score_is_a_number_with_a_signature() -> None:
-    score = Score(0.75, "accuracy|n=4")
+    score = MetricValue(0.75, "accuracy|n=4")
     assert score == 0.75
     assert score.signature == "accuracy|n=4"
     assert f"{score:.1%} {score}" == "75.0% 0.75"
@@ -30,7 +30,7 @@ def test_a_score_is_a_number_with_a_signature() -> None:
 
 @pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, lambda score: pickle.loads(pickle.dumps(score))])
 def test_a_copy_keeps_the_signature(twin: object) -> None:
-    again = twin(Score(0.75, "accuracy|n=4"))  # type: ignore[operator]
+    again = twin(MetricValue(0.75, "accuracy|n=4"))  # type: ignore[operator]
     assert (again, again.signature) == (0.75, "accuracy|n=4")
 
 
@@ -40,7 +40,7 @@ def test_signatures() -> None:
 
 
 def test_a_measure_scores_the_sum_of_its_statistics() -> None:
-    doubled = Measure(
+    doubled = Metric(
         "double|x:1",
         lambda gold, predicted: np.asarray([[a, b] for a, b in zip(gold, predicted, strict=True)]),
         sum_both,

@@ -10,7 +10,7 @@ from catena.metrics.points import (
     LENGTH_RATIO,
     POSITION_ERROR,
     TRIANGLES,
-    Pointed,
+    PointingResult,
     crosses_itself,
     exact,
     same_ring,
@@ -24,8 +24,8 @@ from catena.metrics.points import (
 SQUARE = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.5, 0.25)]
 
 
-def on(*positions: int) -> Pointed:
-    return Pointed(SQUARE, positions)
+def on(*positions: int) -> PointingResult:
+    return PointingResult(SQUARE, positions)
 
 
 def test_rings_are_the_same_wherever_they_begin_and_whichever_way_they_go() -> None:
@@ -34,12 +34,12 @@ def test_rings_are_the_same_wherever_they_begin_and_whichever_way_they_go() -> N
     assert not same_ring(on(0, 1, 2, 3), on(0, 2, 1, 3))
     assert not same_ring(on(0, 1, 2), on(0, 1, 2, 3))
     assert same_ring(on(), on())
-    twins = Pointed([(0.0, 0.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], (0, 2, 3))
+    twins = PointingResult([(0.0, 0.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], (0, 2, 3))
     assert same_ring(twins, twins._replace(positions=(1, 2, 3))), "equal points stand for each other"
 
 
 def test_orders_and_triangles() -> None:
-    equal = Pointed([(3.0,), (1.0,), (1.0,)], (1, 2, 0))
+    equal = PointingResult([(3.0,), (1.0,), (1.0,)], (1, 2, 0))
     other = equal._replace(positions=(2, 1, 0))
     assert same_values(equal, other)
     assert not same_sequence(equal, other)
@@ -55,12 +55,12 @@ def test_area_is_the_share_that_is_covered_and_a_crossing_covers_nothing() -> No
     assert AREA([hull], [on(3, 2, 1, 0, 3)]) == 1.0
     assert AREA([on(3, 2, 1, 0, 3)], [on(0, 1, 2, 0)]) == 0.5, "a hull that is told the other way round"
     assert AREA([hull], [on(0, 1, 3, 4, 2, 0)]) == 0.0, "it crosses itself, and goes more around one side"
-    line = Pointed([(0.0, 0.0), (1.0, 1.0)], (0, 1, 0))
+    line = PointingResult([(0.0, 0.0), (1.0, 1.0)], (0, 1, 0))
     assert AREA([line], [line]) == 1.0
     assert AREA([line], [line._replace(positions=(0, 0))]) == 0.0
 
 
-def test_crossings_are_between_sides_that_are_no_neighbours() -> None:
+def test_crossings_are_between_sides_that_are_no_neighbors() -> None:
     assert crosses_itself([SQUARE[k] for k in (0, 2, 1, 3)])
     assert crosses_itself([SQUARE[k] for k in (0, 1, 3, 2)])
     assert not crosses_itself([SQUARE[k] for k in (0, 4, 1, 2, 3)])
@@ -76,6 +76,6 @@ def test_triangles_edits_and_lengths() -> None:
     assert tour_length([SQUARE[k] for k in (0, 1, 2, 3)]) == 4.0
     assert tour_length([]) == 0.0
     assert LENGTH_RATIO([on(0, 1, 2, 3)], [on(0, 2, 1, 3)]) == pytest.approx((2 + 2 * 2**0.5) / 4)
-    assert LENGTH_RATIO([Pointed([(1.0, 1.0)], (0,))], [Pointed([(1.0, 1.0)], (0,))]) == 1.0
+    assert LENGTH_RATIO([PointingResult([(1.0, 1.0)], (0,))], [PointingResult([(1.0, 1.0)], (0,))]) == 1.0
     with pytest.raises(DataError, match="one prediction for each"):
         AREA([on(0)], [])

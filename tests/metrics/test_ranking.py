@@ -7,7 +7,7 @@ import pytest
 
 from catena.errors import DataError
 from catena.metrics.diversity import distinct
-from catena.metrics.ranking import RECIPROCAL_RANK, Standing, found_at, recall_measure, reciprocal_rank, standing
+from catena.metrics.ranking import RECIPROCAL_RANK, RankCounts, recall_at_k, recall_measure, reciprocal_rank, standing
 from tests.oracle.retrieval import expected_recall, expected_reciprocal_rank
 
 
@@ -17,12 +17,12 @@ def test_scores_with_ties_are_expected_over_all_orders() -> None:
         scores = generator.integers(0, 3, generator.integers(1, 6)).astype(float).tolist()
         where = standing(scores)
         for k in (1, 2, 5):
-            assert found_at(where, k) == pytest.approx(expected_recall(scores, k), abs=1e-12)
+            assert recall_at_k(where, k) == pytest.approx(expected_recall(scores, k), abs=1e-12)
         assert reciprocal_rank(where) == pytest.approx(expected_reciprocal_rank(scores), abs=1e-12)
 
 
 def test_measures_are_means_over_questions_and_not_over_groups() -> None:
-    groups = [[Standing(0, 0), Standing(1, 0), Standing(3, 0)], [Standing(0, 1)]]
+    groups = [[RankCounts(0, 0), RankCounts(1, 0), RankCounts(3, 0)], [RankCounts(0, 1)]]
     assert float(recall_measure(1)([1, 2], groups)) == pytest.approx((1 + 0 + 0 + 0.5) / 4)
     assert float(recall_measure(2)([1, 2], groups)) == pytest.approx((1 + 1 + 0 + 1) / 4)
     assert float(RECIPROCAL_RANK([1, 2], groups)) == pytest.approx((1 + 1 / 2 + 1 / 4 + 3 / 4) / 4)
@@ -38,7 +38,7 @@ def test_what_cannot_be_ranked_is_refused() -> None:
     with pytest.raises(DataError, match="no questions"):
         RECIPROCAL_RANK([], [])
     with pytest.raises(DataError, match="1 groups of questions and 2 of answers"):
-        RECIPROCAL_RANK([0], [[Standing(0, 0)], [Standing(0, 0)]])
+        RECIPROCAL_RANK([0], [[RankCounts(0, 0)], [RankCounts(0, 0)]])
 
 
 def test_distinct_counts_different_ngrams() -> None:

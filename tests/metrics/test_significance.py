@@ -14,10 +14,10 @@ from catena.errors import DataError
 from catena.metrics import significance
 from catena.metrics.classification import ACCURACY, f1_measure
 from catena.metrics.measure import mean_score, mean_statistics
-from catena.metrics.significance import Comparison, approximate_randomisation, mcnemar, paired_bootstrap
+from catena.metrics.significance import Comparison, approximate_randomization, mcnemar, paired_bootstrap
 from tests.oracle import metrics as oracle
 
-TESTS = [paired_bootstrap, approximate_randomisation]
+TESTS = [paired_bootstrap, approximate_randomization]
 
 
 def mean(rows: list[list[float]]) -> float:
@@ -63,17 +63,17 @@ def test_the_bootstrap_agrees_with_all_resamples(data: st.DataObject, n: int) ->
 
 @settings(max_examples=15)
 @given(data=st.data(), n=st.integers(1, 9))
-def test_randomisation_agrees_with_all_swaps(data: st.DataObject, n: int) -> None:
+def test_randomization_agrees_with_all_swaps(data: st.DataObject, n: int) -> None:
     numbers = st.lists(st.integers(-3, 3).map(lambda x: [x / 10]), min_size=n, max_size=n)
     first, second = data.draw(numbers), data.draw(numbers)
     every = list(oracle.swapped_differences(first, second, mean))
     observed = abs(mean(first) - mean(second))
     exact = sum(abs(d) >= observed - 1e-9 for d in every) / len(every)
     rows = [mean_statistics([row[0] for row in rows]) for rows in (first, second)]
-    found = approximate_randomisation(*rows, mean_score, np.random.default_rng(0), shuffles=50)
+    found = approximate_randomization(*rows, mean_score, np.random.default_rng(0), shuffles=50)
     assert found.p_value == pytest.approx(exact, rel=1e-12)
     differing = sum(a != b for a, b in zip(first, second, strict=True))
-    assert found.signature == f"score|test:exact-randomisation|differing:{differing}|n={n}"
+    assert found.signature == f"score|test:exact-randomization|differing:{differing}|n={n}"
     assert found.differing == differing
 
 
@@ -88,9 +88,9 @@ def test_drawn_swaps_agree_with_all_swaps(data: st.DataObject, n: int) -> None:
     rows = np.array(first), np.array(second)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(significance, "MAX_EXACT", -1)
-        found = approximate_randomisation(*rows, binary_f1_of_sums, np.random.default_rng(0), shuffles=4000)
+        found = approximate_randomization(*rows, binary_f1_of_sums, np.random.default_rng(0), shuffles=4000)
     assert found.p_value == pytest.approx(exact, abs=0.035)
-    assert found.signature == f"score|test:approximate-randomisation|shuffles:4000|n={n}"
+    assert found.signature == f"score|test:approximate-randomization|shuffles:4000|n={n}"
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (10, 3), (1000, 5), (1000, 7), (1000, 16), (1000, 17)])
@@ -98,7 +98,7 @@ def test_few_differing_examples_have_the_p_value_of_the_binomial(n: int, k: int)
     first, second = np.ones(n), np.ones(n)
     second[:k] = 0
     rows = mean_statistics(first), mean_statistics(second)
-    found = approximate_randomisation(*rows, mean_score, np.random.default_rng(0), shuffles=2000)
+    found = approximate_randomization(*rows, mean_score, np.random.default_rng(0), shuffles=2000)
     assert found.p_value == pytest.approx(2 / 2**k, rel=1e-12) if k <= 16 else found.p_value < 0.002
     assert found.p_value >= mcnemar(first > 0, second > 0).p_value - 1e-12
     assert found.differing == k
@@ -114,7 +114,7 @@ def test_differences_within_the_tolerance_are_none() -> None:
         assert (exact.p_value, exact.differing, exact.difference) == (1, 0, 0)
         assert exact.sentence().endswith("p = 1: chance may explain it; the two do not differ on any example")
     second[7, 0] += 0.1
-    assert approximate_randomisation(first, second, mean_score, rng, tolerance=1e-5, shuffles=50).differing == 1
+    assert approximate_randomization(first, second, mean_score, rng, tolerance=1e-5, shuffles=50).differing == 1
 
 
 @given(data=st.data(), n=st.integers(1, 40))
@@ -131,11 +131,11 @@ def test_mcnemar_equals_the_binomial(data: st.DataObject, n: int) -> None:
     assert -1 <= found.interval.low <= found.interval.high <= 1
 
 
-def test_the_exact_test_and_randomisation_agree_on_accuracies() -> None:
+def test_the_exact_test_and_randomization_agree_on_accuracies() -> None:
     first, second = sample(1, 200, 0.8, 0.72)
     exact = mcnemar(first.astype(bool), second.astype(bool)).p_value
     rows = mean_statistics(first), mean_statistics(second)
-    found = approximate_randomisation(*rows, mean_score, np.random.default_rng(0), shuffles=20_000)
+    found = approximate_randomization(*rows, mean_score, np.random.default_rng(0), shuffles=20_000)
     assert found.p_value == pytest.approx(exact, abs=0.015)
 
 
@@ -167,7 +167,7 @@ def test_different_systems_are_mostly_told_apart(test: object) -> None:
         rows = mean_statistics(first), mean_statistics(second)
         found = test(*rows, mean_score, np.random.default_rng(seed), **draws(test, 300))
         caught += found.p_value < 0.05
-        assert (found.p_value < 0.04) <= (0 not in found.interval or test is approximate_randomisation)
+        assert (found.p_value < 0.04) <= (0 not in found.interval or test is approximate_randomization)
     assert caught >= 27
 
 
@@ -215,7 +215,7 @@ def test_the_p_value_is_never_zero(test: object) -> None:
 def test_sums_in_another_order_do_not_hide_a_tie() -> None:
     # Every swap gives the same difference up to rounding, so all are as far apart as what was seen.
     first, second = mean_statistics([0.1, 0.2, 0.3]), mean_statistics([0.3, 0.1, 0.2])
-    found = approximate_randomisation(first, second, mean_score, np.random.default_rng(0), shuffles=100)
+    found = approximate_randomization(first, second, mean_score, np.random.default_rng(0), shuffles=100)
     assert found.p_value == 1
 
 
@@ -230,9 +230,9 @@ def test_metrics_of_a_whole_corpus_can_be_compared() -> None:
     assert (found.first, found.second) == (measure(gold, good), measure(gold, poor))
     assert found.p_value < 0.01
     assert found.signature == "f1|average:macro|labels:3|test:paired-bootstrap|resamples:500|n=400"
-    shuffled = approximate_randomisation(*rows, measure.score, rng, metric=measure.name, shuffles=500)
+    shuffled = approximate_randomization(*rows, measure.score, rng, metric=measure.name, shuffles=500)
     assert shuffled.p_value < 0.01
-    assert shuffled.signature == "f1|average:macro|labels:3|test:approximate-randomisation|shuffles:500|n=400"
+    assert shuffled.signature == "f1|average:macro|labels:3|test:approximate-randomization|shuffles:500|n=400"
     assert shuffled.interval.low > 0
 
 

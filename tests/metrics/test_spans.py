@@ -102,11 +102,11 @@ def test_fixtures_are_read_as_seqeval_reads_them(
 
 @pytest.mark.parametrize(("scheme", "letters"), [("iob1", "BI"), ("iob2", "BI"), ("bilou", "BIES")])
 def test_both_readings_equal_seqeval(scheme: str, letters: str) -> None:
-    labelling = pytest.importorskip("seqeval.scheme", reason="seqeval is not installed")
+    labeling = pytest.importorskip("seqeval.scheme", reason="seqeval is not installed")
     get_entities = pytest.importorskip("seqeval.metrics.sequence_labeling").get_entities
-    theirs = {"iob1": labelling.IOB1, "iob2": labelling.IOB2, "bilou": labelling.IOBES}[scheme]
+    theirs = {"iob1": labeling.IOB1, "iob2": labeling.IOB2, "bilou": labeling.IOBES}[scheme]
     for tags in random_sentences(letters, 2000, 5):
-        entities = labelling.Entities([tags], theirs).entities[0]
+        entities = labeling.Entities([tags], theirs).entities[0]
         assert strict_spans(tags, scheme) == {(e.start, e.end, e.tag) for e in entities}  # type: ignore[arg-type]
         assert conll_spans(tags) == {(a, b + 1, kind) for kind, a, b in get_entities(tags)}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.metrics.special import binomial_at_most, regularised_beta, student_quantile, student_tail
+from catena.metrics.special import binomial_at_most, regularized_beta, student_quantile, student_tail
 from tests.oracle import metrics as oracle
 
 # Upper 2.5 % and 0.5 % points, as printed in the tables of textbooks (Fisher & Yates).
@@ -51,7 +51,7 @@ def test_quantile_and_tail_undo_each_other(p: float, df: float) -> None:
 
 @given(a=st.floats(0.1, 50), b=st.floats(0.1, 50), x=st.floats(0, 1))
 def test_the_beta_function_is_symmetric(a: float, b: float, x: float) -> None:
-    assert regularised_beta(x, a, b) == pytest.approx(1 - regularised_beta(1 - x, b, a, x), abs=1e-10)
+    assert regularized_beta(x, a, b) == pytest.approx(1 - regularized_beta(1 - x, b, a, x), abs=1e-10)
 
 
 @given(n=st.integers(0, 60), data=st.data())
@@ -61,8 +61,8 @@ def test_binomials_equal_the_sum(n: int, data: st.DataObject) -> None:
 
 
 def test_ends() -> None:
-    assert regularised_beta(0, 2, 3) == 0
-    assert regularised_beta(1, 2, 3) == 1
+    assert regularized_beta(0, 2, 3) == 0
+    assert regularized_beta(1, 2, 3) == 1
     assert binomial_at_most(-1, 5) == 0
     assert binomial_at_most(5, 5) == binomial_at_most(0, 0) == 1
     assert student_quantile(0.5, 7) == 0

@@ -75,7 +75,7 @@ def collapsed(labels: Sequence[int], blank: int) -> list[int]:
 
 
 def all_ctc_paths(emissions: Table, target: Sequence[int], n: int, blank: int) -> list[tuple[Ids, float]]:
-    """Every labelling of the first ``n`` frames that collapses to the target, -1 behind them."""
+    """Every labeling of the first ``n`` frames that collapses to the target, -1 behind them."""
     v, width = len(emissions[0]), len(emissions)
     found = []
     for labels in itertools.product(range(v), repeat=n):

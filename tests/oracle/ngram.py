@@ -225,9 +225,9 @@ def good_turing_stars(n: Counter, kinds: float) -> Callable[[int], float]:
         high = rows[i + 1][0] if i + 1 < len(rows) else 2 * c - low
         points.append((math.log(c), math.log(number / (0.5 * (high - low)))))
     mean_x, mean_y = (sum(p[j] for p in points) / len(points) for j in (0, 1))
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
-    slope = min(slope, -1.0)
-    by_line = {c: c * (1 + 1 / c) ** (slope + 1) for c in range(1, rows[-1][0] + 1)}
+    gradient = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+    gradient = min(gradient, -1.0)
+    by_line = {c: c * (1 + 1 / c) ** (gradient + 1) for c in range(1, rows[-1][0] + 1)}
     stars, turing_holds = {}, True
     for c, line in by_line.items():
         turing_holds = turing_holds and n[c] > 0 and n[c + 1] > 0

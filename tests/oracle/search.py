@@ -91,7 +91,7 @@ def top_k(p: Sequence[float], k: int) -> list[float]:
     return kept(p, set(sorted(range(len(p)), key=lambda i: -p[i])[:k]))
 
 
-def nucleus(p: Sequence[float], mass: float) -> list[float]:
+def top_p(p: Sequence[float], mass: float) -> list[float]:
     return kept(p, in_order_until(p, sorted(range(len(p)), key=lambda i: -p[i]), mass))
 
 

@@ -1,4 +1,4 @@
-"""All labelled segmentations of a sequence with their scores, one by one. Imports nothing of catena."""
+"""All labeled segmentations of a sequence with their scores, one by one. Imports nothing of catena."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def all_segmentations(
     end: Sequence[float] | None,
     n: int,
 ) -> list[tuple[tuple[Segment, ...], float]]:
-    """Every labelled segmentation of the first ``n`` positions as (begin, end, label) triples, filled up with -1."""
+    """Every labeled segmentation of the first ``n`` positions as (begin, end, label) triples, filled up with -1."""
     longest, labels = len(scores[0]), len(scores[0][0])
     found = []
     for cuts in _cuts(n, longest):

@@ -120,16 +120,16 @@ def weigh(p: Parameters, q: Tensor, states: list[Tensor], t: int, options: dict[
     scores = [score(p, "looking.scores.0", options.get("attention", "additive"), q, k) for k in states]
     kind, window = options.get("attention_kind", "soft"), options.get("window", 10)
     if kind == "local_monotonic":
-        centre = min(t, len(states) - 1)
-        near = [j for j in range(len(states)) if abs(j - centre) <= window]
+        center = min(t, len(states) - 1)
+        near = [j for j in range(len(states)) if abs(j - center) <= window]
         inside = dict(zip(near, softmax([scores[j] for j in near]), strict=True))
         return [inside.get(j, torch.zeros(())) for j in range(len(states))]
     if kind == "local_predictive":
         hidden = torch.tanh(p["looking.focus.hidden.weight"] @ q)
-        centre = len(states) * sigmoid(p["looking.focus.place.weight"][0] @ hidden)
-        near = [j for j in range(len(states)) if abs(j - float(centre.detach())) <= window]
+        center = len(states) * sigmoid(p["looking.focus.place.weight"][0] @ hidden)
+        near = [j for j in range(len(states)) if abs(j - float(center.detach())) <= window]
         inside = dict(zip(near, softmax([scores[j] for j in near]), strict=True))
-        bell = [torch.exp(-((j - centre) ** 2) / (2 * (window / 2) ** 2)) for j in range(len(states))]
+        bell = [torch.exp(-((j - center) ** 2) / (2 * (window / 2) ** 2)) for j in range(len(states))]
         return [inside[j] * bell[j] if j in inside else torch.zeros(()) for j in range(len(states))]
     return softmax(scores)
 

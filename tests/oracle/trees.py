@@ -40,7 +40,7 @@ def summed(terms: Sequence[float]) -> float:
 
 
 def all_span_trees(scores: Sequence[Sequence[Sequence[float]]], n: int) -> list[Member]:
-    """Every bracketing of the first ``n`` words with every labelling of its spans."""
+    """Every bracketing of the first ``n`` words with every labeling of its spans."""
     words = len(scores)
     if n == 0:
         return [(padded([], words, 3), 0.0)]

@@ -11,24 +11,24 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from catena.errors import ConfigError, ShapeError
-from catena.outputs.adaptive import MOST_MASS, OVERHEAD, Adaptive, by_frequency, cheapest_cutoffs
+from catena.outputs.adaptive import MOST_MASS, OVERHEAD, AdaptiveSoftmax, by_frequency, cheapest_cutoffs
 from tests.laws.output_laws import CLOSE, COUNTS, D, N, OutputLaws, V, counts_for, scramble
 
 
 class TestAdaptive(OutputLaws):
-    def make(self, v: int, forbidden: Sequence[int] = ()) -> Adaptive:
-        return Adaptive(D, counts_for(v), cutoffs=[3, 6], shrink=2.0, forbidden=forbidden)
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> AdaptiveSoftmax:
+        return AdaptiveSoftmax(D, counts_for(v), cutoffs=[3, 6], shrink=2.0, forbidden=forbidden)
 
 
 class TestAdaptiveTied(OutputLaws):
-    def make(self, v: int, forbidden: Sequence[int] = ()) -> Adaptive:
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> AdaptiveSoftmax:
         tied = nn.Parameter(torch.randn(v, D))
-        return Adaptive(D, counts_for(v), cutoffs=[2], bias=False, tied=tied, forbidden=forbidden)
+        return AdaptiveSoftmax(D, counts_for(v), cutoffs=[2], bias=False, tied=tied, forbidden=forbidden)
 
 
 class TestAdaptiveWithoutClusters(OutputLaws):
-    def make(self, v: int, forbidden: Sequence[int] = ()) -> Adaptive:
-        return Adaptive(D, counts_for(v), cutoffs=[], forbidden=forbidden)
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> AdaptiveSoftmax:
+        return AdaptiveSoftmax(D, counts_for(v), cutoffs=[], forbidden=forbidden)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def hidden() -> Tensor:
 def test_it_is_what_torch_computes_for_words_in_the_order_of_frequency(hidden: Tensor) -> None:
     counts = list(range(40, 0, -2))
     theirs = nn.AdaptiveLogSoftmaxWithLoss(D, 20, [5, 11], div_value=2.0, head_bias=True).double()
-    ours = scramble(Adaptive(D, counts, [5, 11], shrink=2.0).double())
+    ours = scramble(AdaptiveSoftmax(D, counts, [5, 11], shrink=2.0).double())
     with torch.no_grad():
         theirs.head.weight.copy_(ours.head)
         theirs.head.bias.copy_(ours.head_bias)
@@ -56,16 +56,16 @@ def test_it_is_what_torch_computes_for_words_in_the_order_of_frequency(hidden: T
 
 def test_ids_may_come_in_any_order(hidden: Tensor) -> None:
     sorted_counts = sorted(COUNTS, reverse=True)
-    first = scramble(Adaptive(D, sorted_counts, [3, 6]).double())
+    first = scramble(AdaptiveSoftmax(D, sorted_counts, [3, 6]).double())
     order = np.argsort(-np.array(COUNTS), kind="stable")
-    second = Adaptive(D, COUNTS, [3, 6]).double()
+    second = AdaptiveSoftmax(D, COUNTS, [3, 6]).double()
     second.load_state_dict({k: v for k, v in first.state_dict().items() if k not in ("order", "rank")}, strict=False)
     torch.testing.assert_close(second.log_probs(hidden)[:, torch.from_numpy(order)], first.log_probs(hidden), **CLOSE)
 
 
 def test_tied_rows_are_those_of_the_embedding() -> None:
     tied = nn.Parameter(torch.randn(V, D, dtype=torch.float64))
-    layer = Adaptive(D, COUNTS, [4], tied=tied).double()
+    layer = AdaptiveSoftmax(D, COUNTS, [4], tied=tied).double()
     assert layer.tied is tied
     assert layer.head.shape == (1, D)
     hidden = torch.randn(1, D, dtype=torch.float64)
@@ -77,7 +77,7 @@ def test_tied_rows_are_those_of_the_embedding() -> None:
     layer.loss(hidden, torch.tensor([2])).backward()
     assert tied.grad is not None
     with pytest.raises(ShapeError, match="tied weights must have the shape"):
-        Adaptive(D, COUNTS, [4], tied=nn.Parameter(torch.zeros(V, D + 1)))
+        AdaptiveSoftmax(D, COUNTS, [4], tied=nn.Parameter(torch.zeros(V, D + 1)))
 
 
 def test_words_are_ranked_by_count_and_forbidden_ones_left_out() -> None:
@@ -122,16 +122,16 @@ def test_a_large_vocabulary_gets_clusters_and_a_small_one_none() -> None:
         assert sum(counts[cutoff:]) <= most * sum(counts)
     assert cost(counts, found, 256, 4.0) < 256 * 50_000 / 10
     assert cheapest_cutoffs([5, 4, 3], 8) == ()
-    assert Adaptive(D, counts[:100]).cutoffs == ()
+    assert AdaptiveSoftmax(D, counts[:100]).cutoffs == ()
 
 
 def test_cutoffs_beyond_the_last_word_are_left_out_and_wrong_ones_refused() -> None:
-    assert Adaptive(D, COUNTS, [4, 11, 5000]).cutoffs == (4,)
+    assert AdaptiveSoftmax(D, COUNTS, [4, 11, 5000]).cutoffs == (4,)
     for bad in ([5, 3], [0, 4], [3, 3]):
         with pytest.raises(ConfigError, match="cutoffs must grow and be above 0"):
-            Adaptive(D, COUNTS, bad)
+            AdaptiveSoftmax(D, COUNTS, bad)
 
 
 def test_a_forbidden_target_costs_everything(hidden: Tensor) -> None:
-    layer = Adaptive(D, COUNTS, [4], forbidden=(3,)).double()
+    layer = AdaptiveSoftmax(D, COUNTS, [4], forbidden=(3,)).double()
     assert layer.loss(hidden, torch.full((N,), 3)).item() == math.inf

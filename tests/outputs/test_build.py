@@ -7,24 +7,24 @@ import torch
 from torch import nn
 
 from catena.errors import ConfigError, ShapeError
-from catena.outputs.adaptive import Adaptive
+from catena.outputs.adaptive import AdaptiveSoftmax
 from catena.outputs.build import OUTPUTS, build_output
 from catena.outputs.classes import ClassSoftmax
+from catena.outputs.config import (
+    AdaptiveSoftmaxConfig,
+    HierarchicalConfig,
+    NCEConfig,
+    NegativeSamplingConfig,
+    OutputConfig,
+    PartitionedSoftmaxConfig,
+    SampledSoftmaxConfig,
+    SoftmaxConfig,
+)
 from catena.outputs.contrastive import NCE, NegativeSampling
 from catena.outputs.hierarchical import TreeSoftmax
-from catena.outputs.noise import Distinct, WithReplacement
-from catena.outputs.partitioned import Partitioned
+from catena.outputs.noise import DistinctSampler, ReplacementSampler
+from catena.outputs.partitioned import PartitionedSoftmax
 from catena.outputs.sampled import SampledSoftmax
-from catena.outputs.settings import (
-    AdaptiveSettings,
-    HierarchicalSettings,
-    NCESettings,
-    NegativeSettings,
-    OutputSettings,
-    PartitionedSettings,
-    SampledSettings,
-    SoftmaxSettings,
-)
 from catena.outputs.softmax import Softmax
 
 D = 5
@@ -33,7 +33,7 @@ COUNTS = [0, 30, 7, 7, 1, 100, 2]
 
 def test_softmax_has_what_its_settings_say() -> None:
     tied = nn.Parameter(torch.randn(4, 3))
-    layer = build_output(SoftmaxSettings(bias=False, temperature=2.0), 3, [5, 1, 0, 2], tied=tied, forbidden=[2])
+    layer = build_output(SoftmaxConfig(bias=False, temperature=2.0), 3, [5, 1, 0, 2], tied=tied, forbidden=[2])
     assert isinstance(layer, Softmax)
     assert (layer.d_in, layer.v, layer.temperature) == (3, 4, 2.0)
     assert layer.scores.weight is tied
@@ -43,29 +43,29 @@ def test_softmax_has_what_its_settings_say() -> None:
 
 def test_a_layer_needs_a_vocabulary() -> None:
     with pytest.raises(ConfigError, match="counts must have the frequency of each id, but it is empty"):
-        build_output(SoftmaxSettings(), 3, [])
+        build_output(SoftmaxConfig(), 3, [])
 
 
-KINDS: list[tuple[OutputSettings, type]] = [
-    (SoftmaxSettings(), Softmax),
-    (AdaptiveSettings(), Adaptive),
-    (AdaptiveSettings(cutoffs=(2, 4), shrink=2.0, bias=False), Adaptive),
-    (HierarchicalSettings(), TreeSoftmax),
-    (HierarchicalSettings(tree="balanced", bias=False), TreeSoftmax),
-    (HierarchicalSettings(tree="clustered"), TreeSoftmax),
-    (HierarchicalSettings(tree="classes"), ClassSoftmax),
-    (HierarchicalSettings(tree="classes", n_classes=2), ClassSoftmax),
-    (NCESettings(k=5), NCE),
-    (NCESettings(k=5, noise="uniform", shared=False, normaliser="learned", log_z=1.0), NCE),
-    (NegativeSettings(k=5, noise="log_uniform"), NegativeSampling),
-    (SampledSettings(k=4), SampledSoftmax),
-    (SampledSettings(k=4, noise="unigram", power=0.75, replacement=True, remove_hits=False), SampledSoftmax),
-    (PartitionedSettings(size=4), Partitioned),
+KINDS: list[tuple[OutputConfig, type]] = [
+    (SoftmaxConfig(), Softmax),
+    (AdaptiveSoftmaxConfig(), AdaptiveSoftmax),
+    (AdaptiveSoftmaxConfig(cutoffs=(2, 4), shrink=2.0, bias=False), AdaptiveSoftmax),
+    (HierarchicalConfig(), TreeSoftmax),
+    (HierarchicalConfig(tree="balanced", bias=False), TreeSoftmax),
+    (HierarchicalConfig(tree="clustered"), TreeSoftmax),
+    (HierarchicalConfig(tree="classes"), ClassSoftmax),
+    (HierarchicalConfig(tree="classes", n_classes=2), ClassSoftmax),
+    (NCEConfig(k=5), NCE),
+    (NCEConfig(k=5, noise="uniform", shared=False, normalizer="learned", log_z=1.0), NCE),
+    (NegativeSamplingConfig(k=5, noise="log_uniform"), NegativeSampling),
+    (SampledSoftmaxConfig(k=4), SampledSoftmax),
+    (SampledSoftmaxConfig(k=4, noise="unigram", power=0.75, replacement=True, remove_hits=False), SampledSoftmax),
+    (PartitionedSoftmaxConfig(size=4), PartitionedSoftmax),
 ]
 
 
 @pytest.mark.parametrize(("settings", "kind"), KINDS, ids=lambda x: getattr(x, "kind", ""))
-def test_any_layer_takes_the_place_of_another(settings: OutputSettings, kind: type) -> None:
+def test_any_layer_takes_the_place_of_another(settings: OutputConfig, kind: type) -> None:
     """One code trains and asks them all."""
     layer = build_output(settings, D, COUNTS, vectors=torch.randn(len(COUNTS), 4), forbidden=[0])
     assert isinstance(layer, kind)
@@ -82,7 +82,7 @@ def test_every_kind_of_settings_has_a_layer() -> None:
 
 
 def test_settings_reach_the_layer() -> None:
-    nce = build_output(NCESettings(k=7, noise="unigram", power=0.75, normaliser="learned", log_z=1.0), D, COUNTS)
+    nce = build_output(NCEConfig(k=7, noise="unigram", power=0.75, normalizer="learned", log_z=1.0), D, COUNTS)
     assert isinstance(nce, NCE)
     weights = [max(c, 1) ** 0.75 for c in COUNTS]
     wanted = [math.log(7 * w / sum(weights)) for w in weights]
@@ -91,18 +91,18 @@ def test_settings_reach_the_layer() -> None:
     assert nce.scores.bias is not None
     frequencies = [max(c, 1) / sum(max(c, 1) for c in COUNTS) for c in COUNTS]
     assert nce.scores.bias.tolist() == pytest.approx([math.log(f) + 1.0 for f in frequencies], abs=1e-5)
-    sampled = build_output(SampledSettings(k=3, replacement=True, remove_hits=False), D, COUNTS)
+    sampled = build_output(SampledSoftmaxConfig(k=3, replacement=True, remove_hits=False), D, COUNTS)
     assert isinstance(sampled, SampledSoftmax)
-    assert isinstance(sampled.sampler, WithReplacement)
+    assert isinstance(sampled.sampler, ReplacementSampler)
     assert not sampled.remove_hits
-    distinct = build_output(SampledSettings(k=3, replacement=True), D, COUNTS)
+    distinct = build_output(SampledSoftmaxConfig(k=3, replacement=True), D, COUNTS)
     assert isinstance(distinct, SampledSoftmax)
-    assert isinstance(distinct.sampler, Distinct)
-    adaptive = build_output(AdaptiveSettings(cutoffs=(3,)), D, COUNTS)
-    assert isinstance(adaptive, Adaptive)
+    assert isinstance(distinct.sampler, DistinctSampler)
+    adaptive = build_output(AdaptiveSoftmaxConfig(cutoffs=(3,)), D, COUNTS)
+    assert isinstance(adaptive, AdaptiveSoftmax)
     assert adaptive.cutoffs == (3,)
-    huffman = build_output(HierarchicalSettings(), D, COUNTS)
-    balanced = build_output(HierarchicalSettings(tree="balanced"), D, COUNTS)
+    huffman = build_output(HierarchicalConfig(), D, COUNTS)
+    balanced = build_output(HierarchicalConfig(tree="balanced"), D, COUNTS)
     assert isinstance(huffman, TreeSoftmax)
     assert isinstance(balanced, TreeSoftmax)
     assert huffman.expected_depth(COUNTS) < balanced.expected_depth(COUNTS)
@@ -110,11 +110,11 @@ def test_settings_reach_the_layer() -> None:
 
 def test_given_classes_are_taken() -> None:
     classes = [0, 0, 1, 1, 2, 2, 0]
-    layer = build_output(HierarchicalSettings(tree="classes"), D, COUNTS, classes=classes)
+    layer = build_output(HierarchicalConfig(tree="classes"), D, COUNTS, classes=classes)
     assert isinstance(layer, ClassSoftmax)
     assert layer.class_of.tolist() == classes
     with pytest.raises(ShapeError, match="classes must have one number for each of 7 words, but there are 2"):
-        build_output(HierarchicalSettings(tree="classes"), D, COUNTS, classes=[0, 1])
+        build_output(HierarchicalConfig(tree="classes"), D, COUNTS, classes=[0, 1])
 
 
 def test_layers_start_at_the_frequencies() -> None:
@@ -126,7 +126,7 @@ def test_layers_start_at_the_frequencies() -> None:
 
 
 @pytest.mark.parametrize("settings", [s for s, _ in KINDS if s.kind != "hierarchical"], ids=lambda s: s.kind)
-def test_weights_are_tied_wherever_rows_are_words(settings: OutputSettings) -> None:
+def test_weights_are_tied_wherever_rows_are_words(settings: OutputConfig) -> None:
     tied = nn.Parameter(torch.randn(len(COUNTS), D))
     layer = build_output(settings, D, COUNTS, tied=tied)
     assert any(parameter is tied for parameter in layer.parameters())
@@ -136,8 +136,8 @@ def test_weights_are_tied_wherever_rows_are_words(settings: OutputSettings) -> N
 
 def test_what_a_tree_cannot_be_made_of_is_refused() -> None:
     with pytest.raises(ConfigError, match="tree = 'huffman' has a row of weights for each decision"):
-        build_output(HierarchicalSettings(), D, COUNTS, tied=nn.Parameter(torch.randn(len(COUNTS), D)))
+        build_output(HierarchicalConfig(), D, COUNTS, tied=nn.Parameter(torch.randn(len(COUNTS), D)))
     with pytest.raises(ConfigError, match="tree = 'clustered' is made of word vectors, and none were given"):
-        build_output(HierarchicalSettings(tree="clustered"), D, COUNTS)
+        build_output(HierarchicalConfig(tree="clustered"), D, COUNTS)
     with pytest.raises(ShapeError, match="vectors must have a row for each of 7 words, but there are 3"):
-        build_output(HierarchicalSettings(tree="clustered"), D, COUNTS, vectors=torch.zeros(3, 2))
+        build_output(HierarchicalConfig(tree="clustered"), D, COUNTS, vectors=torch.zeros(3, 2))

@@ -112,7 +112,7 @@ def expected_loss(layer: NCE, hidden: Tensor, targets: Tensor, q: Tensor, monkey
     return torch.stack(losses) @ q
 
 
-def self_normalised(layer: NCE) -> Tensor:
+def self_normalized(layer: NCE) -> Tensor:
     """Give the layer scores that are log-probabilities for one vector, which is returned."""
     hidden = torch.randn(1, D, dtype=torch.float64)
     assert layer.scores.bias is not None
@@ -133,9 +133,9 @@ def test_the_gradient_tends_to_that_of_the_likelihood_as_k_grows(noise: str, mon
     for k in (1, 30, 300, 6000):
         torch.manual_seed(2)
         layer = scramble(NCE(D, weights, k).double())
-        hidden = self_normalised(layer)
+        hidden = self_normalized(layer)
         p = layer.log_probs(hidden).exp()[0]
-        assert layer.log_unnormalised(hidden, torch.tensor([3])).item() == pytest.approx(p[3].log().item(), abs=1e-6)
+        assert layer.log_unnormalized(hidden, torch.tensor([3])).item() == pytest.approx(p[3].log().item(), abs=1e-6)
         losses = [expected_loss(layer, hidden, torch.tensor([word]), q, monkeypatch) for word in range(V)]
         assert layer.scores.bias is not None
         nce = torch.autograd.grad(torch.stack(losses) @ truth, layer.scores.bias)[0]
@@ -151,7 +151,7 @@ def test_at_the_truth_the_expected_gradient_is_zero_for_any_k(monkeypatch: pytes
     weights = noise_weights("unigram", counts_for(V), 0.75)
     q = torch.from_numpy(weights / weights.sum())
     layer = scramble(NCE(D, weights, k=2).double())
-    hidden = self_normalised(layer)
+    hidden = self_normalized(layer)
     truth = layer.log_probs(hidden).exp()[0].detach()
     losses = [expected_loss(layer, hidden, torch.tensor([word]), q, monkeypatch) for word in range(V)]
     for gradient in torch.autograd.grad(torch.stack(losses) @ truth, list(layer.parameters())):
@@ -159,7 +159,7 @@ def test_at_the_truth_the_expected_gradient_is_zero_for_any_k(monkeypatch: pytes
 
 
 def test_negative_sampling_is_nce_with_its_scores_shifted_by_the_noise(hidden: Tensor) -> None:
-    """So that its probabilities are q exp(s), normalised."""
+    """So that its probabilities are q exp(s), normalized."""
     weights = noise_weights("unigram", counts_for(V), 0.75)
     negative = scramble(NegativeSampling(D, weights, k=6).double())
     nce = NCE(D, weights, k=6).double()
@@ -174,17 +174,17 @@ def test_negative_sampling_is_nce_with_its_scores_shifted_by_the_noise(hidden: T
     torch.testing.assert_close(nce.log_probs(hidden), negative.log_probs(hidden), **CLOSE)
 
 
-def test_a_fresh_layer_is_nearly_normalised() -> None:
+def test_a_fresh_layer_is_nearly_normalized() -> None:
     weights = noise_weights("unigram", counts_for(V))
     layer = NCE(D, weights, k=5, log_z=1.5)
     layer.start_at(weights)
     hidden = torch.zeros(1, D)
-    total = sum(layer.log_unnormalised(hidden, torch.tensor([w])).exp().item() for w in range(V))
+    total = sum(layer.log_unnormalized(hidden, torch.tensor([w])).exp().item() for w in range(V))
     assert total == pytest.approx(1.0, abs=1e-5)
-    assert not layer.normalised
+    assert not layer.normalized
 
 
-def test_the_normaliser_is_learned_only_if_asked() -> None:
+def test_the_normalizer_is_learned_only_if_asked() -> None:
     weights = noise_weights("uniform", [1] * V)
     fixed, learned = NCE(D, weights, 3, log_z=2.0), NCE(D, weights, 3, log_z=2.0, learn_log_z=True)
     assert [name for name, _ in fixed.named_parameters()] == ["scores.weight", "scores.bias"]

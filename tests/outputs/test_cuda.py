@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from catena.outputs.build import build_output
-from catena.outputs.settings import OutputSettings, SoftmaxSettings
+from catena.outputs.config import OutputConfig, SoftmaxConfig
 from tests.outputs.test_build import COUNTS, KINDS, D
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
-def run(settings: OutputSettings, device: str, dtype: torch.dtype, autocast: bool) -> tuple[torch.Tensor, ...]:
+def run(settings: OutputConfig, device: str, dtype: torch.dtype, autocast: bool) -> tuple[torch.Tensor, ...]:
     torch.manual_seed(0)
     layer = build_output(settings, D, COUNTS, vectors=torch.randn(len(COUNTS), 4), forbidden=[0])
     layer = layer.to(device=device, dtype=dtype)
@@ -39,7 +39,7 @@ def run(settings: OutputSettings, device: str, dtype: torch.dtype, autocast: boo
     ],
 )
 def test_every_layer_gives_on_a_gpu_what_it_gives_without(
-    settings: OutputSettings, _: type, dtype: torch.dtype, autocast: bool, tolerance: float
+    settings: OutputConfig, _: type, dtype: torch.dtype, autocast: bool, tolerance: float
 ) -> None:
     wanted = run(settings, "cpu", torch.float64 if dtype != torch.float32 else dtype, False)
     found = run(settings, "cuda", dtype, autocast)
@@ -49,7 +49,7 @@ def test_every_layer_gives_on_a_gpu_what_it_gives_without(
 
 def test_half_precision_sums_the_gradient_of_the_weights_in_single() -> None:
     n = 4096
-    layer = build_output(SoftmaxSettings(), 8, [1] * 16).cuda().bfloat16()
+    layer = build_output(SoftmaxConfig(), 8, [1] * 16).cuda().bfloat16()
     layer.loss(torch.ones(n, 8, device="cuda").bfloat16(), torch.zeros(n, dtype=torch.long, device="cuda")).backward()
     half = [p.grad.double() for p in layer.parameters() if p.grad is not None]
     layer.double().zero_grad()

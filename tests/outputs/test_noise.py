@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from catena.errors import ConfigError
 from catena.outputs.noise import (
     UNIT,
-    Distinct,
+    DistinctSampler,
+    ReplacementSampler,
     WithoutReplacement,
-    WithReplacement,
     alias_tables,
     inclusion_units,
     noise_weights,
@@ -64,7 +64,7 @@ def test_inclusion_probabilities_are_the_capped_shares_and_sum_to_k(weights: np.
 
 def test_draws_with_replacement_are_as_frequent_as_they_should_be() -> None:
     weights = noise_weights("unigram", COUNTS, forbidden=[2])
-    sampler = WithReplacement(weights, 20_000)
+    sampler = ReplacementSampler(weights, 20_000)
     seen = torch.bincount(sampler.draw(), minlength=6).double()
     expected = sampler.log_expected.double().exp()
     assert seen[2] == 0
@@ -95,7 +95,7 @@ def test_draws_without_replacement_have_no_twins_and_the_frequencies_they_promis
 
 def test_distinct_draws_have_no_twins_and_the_frequencies_they_promise() -> None:
     weights = noise_weights("unigram", COUNTS, forbidden=[2])
-    sampler = Distinct(weights, 4)
+    sampler = DistinctSampler(weights, 4)
     draws = 4000
     seen: Counter[int] = Counter()
     for _ in range(draws):
@@ -108,7 +108,7 @@ def test_distinct_draws_have_no_twins_and_the_frequencies_they_promise() -> None
             p = 1 - (1 - q) ** 4
             assert sampler.log_expected[word].exp().item() == pytest.approx(p, rel=1e-5)
             assert abs(seen[word] - draws * p) < 4.5 * math.sqrt(draws * p * (1 - p))
-    assert Distinct(np.array([0.0, 3.0]), 5).draw().tolist() == [1]
+    assert DistinctSampler(np.array([0.0, 3.0]), 5).draw().tolist() == [1]
 
 
 def test_order_is_drawn_anew_so_that_any_words_may_meet() -> None:
@@ -125,9 +125,9 @@ def test_all_words_are_drawn_when_there_are_no_more_than_k() -> None:
     assert sampler.log_expected.tolist() == [0.0, 0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("kind", [WithReplacement, WithoutReplacement, Distinct])
+@pytest.mark.parametrize("kind", [ReplacementSampler, WithoutReplacement, DistinctSampler])
 def test_half_precision_leaves_probabilities_alone(
-    kind: type[WithReplacement] | type[WithoutReplacement] | type[Distinct],
+    kind: type[ReplacementSampler] | type[WithoutReplacement] | type[DistinctSampler],
 ) -> None:
     sampler = kind(noise_weights("log_uniform", COUNTS), 3)
     before = sampler.log_expected.clone()

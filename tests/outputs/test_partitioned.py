@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from catena.errors import DataError
-from catena.outputs.partitioned import Partitioned, plan_partitions
+from catena.outputs.partitioned import PartitionedSoftmax, plan_partitions
 from tests.laws.output_laws import CLOSE, D, N, OutputLaws, V, gradients, scramble
 from tests.oracle.outputs import softmax_log_probs
 
 
 class TestPartitioned(OutputLaws):
     # Words outside a batch are never pushed down by it: here every word is in the batch.
-    def make(self, v: int, forbidden: Sequence[int] = ()) -> Partitioned:
-        return Partitioned(D, v, size=3, forbidden=forbidden)
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> PartitionedSoftmax:
+        return PartitionedSoftmax(D, v, size=3, forbidden=forbidden)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def hidden() -> Tensor:
 
 
 def test_over_all_words_it_is_the_full_softmax(hidden: Tensor) -> None:
-    layer, targets = scramble(Partitioned(D, V, size=V).double()), torch.randint(V, (N,))
+    layer, targets = scramble(PartitionedSoftmax(D, V, size=V).double()), torch.randint(V, (N,))
     for loss in (layer.loss(hidden, targets), loss_using(layer, torch.arange(V), hidden, targets)):
         full = -layer.log_prob(hidden, targets).mean()
         torch.testing.assert_close(loss, full, **CLOSE)
@@ -34,13 +34,13 @@ def test_over_all_words_it_is_the_full_softmax(hidden: Tensor) -> None:
             torch.testing.assert_close(ours, wanted, **CLOSE)
 
 
-def loss_using(layer: Partitioned, ids: Tensor, hidden: Tensor, targets: Tensor) -> Tensor:
+def loss_using(layer: PartitionedSoftmax, ids: Tensor, hidden: Tensor, targets: Tensor) -> Tensor:
     with layer.using(ids):
         return layer.loss(hidden, targets)
 
 
-def test_a_partition_in_use_is_what_is_normalised_over(hidden: Tensor) -> None:
-    layer = scramble(Partitioned(D, V, size=2).double())
+def test_a_partition_in_use_is_what_is_normalized_over(hidden: Tensor) -> None:
+    layer = scramble(PartitionedSoftmax(D, V, size=2).double())
     ids, targets = torch.tensor([9, 1, 4]), torch.tensor([1, 9, 4, 4, 1, 1, 9])
     assert layer.scores.bias is not None
     weight, bias = layer.scores.weight[ids].tolist(), layer.scores.bias[ids].tolist()
@@ -51,7 +51,7 @@ def test_a_partition_in_use_is_what_is_normalised_over(hidden: Tensor) -> None:
 
 
 def test_a_batch_by_itself_has_its_targets_and_fills_up_with_others() -> None:
-    layer = Partitioned(D, 50, size=10, forbidden=(7,))
+    layer = PartitionedSoftmax(D, 50, size=10, forbidden=(7,))
     targets = torch.tensor([3, 3, 20, 49])
     seen = set()
     for _ in range(200):
@@ -62,11 +62,11 @@ def test_a_batch_by_itself_has_its_targets_and_fills_up_with_others() -> None:
         seen |= set(candidates.tolist())
     assert seen == set(range(50)) - {7}
     assert layer._around(torch.arange(8, 30)).tolist() == list(range(8, 30))
-    assert len(Partitioned(D, 5, size=10, forbidden=(4,))._around(torch.tensor([0]))) == 4
+    assert len(PartitionedSoftmax(D, 5, size=10, forbidden=(4,))._around(torch.tensor([0]))) == 4
 
 
 def test_a_target_outside_the_partition_is_refused_and_the_partition_is_left_after_an_error(hidden: Tensor) -> None:
-    layer = Partitioned(D, V, size=3).double()
+    layer = PartitionedSoftmax(D, V, size=3).double()
     with pytest.raises(DataError, match="must be among the 3 candidates of the partition, but 8 is not"):
         loss_using(layer, torch.tensor([1, 2, 3]), hidden, torch.tensor([1, 2, 3, 8, 1, 1, 1]))
     assert layer.loss(hidden, torch.full((N,), 8)).isfinite()
@@ -89,7 +89,7 @@ def test_parts_cover_the_texts_in_order_and_are_as_long_as_they_may_be(texts: li
 
 def test_training_by_parts_reaches_all_words() -> None:
     texts = [[0, 1, 2], [2, 3], [4, 5, 6], [6, 6, 7], [8, 9, 10]]
-    layer = Partitioned(D, V, size=4)
+    layer = PartitionedSoftmax(D, V, size=4)
     for part in plan_partitions(texts, 4):
         for text in texts[part.first : part.last]:
             with layer.using(part.ids):
@@ -100,4 +100,4 @@ def test_training_by_parts_reaches_all_words() -> None:
 
 def test_weights_may_be_tied() -> None:
     tied = nn.Parameter(torch.randn(V, D))
-    assert Partitioned(D, V, 3, tied=tied).scores.weight is tied
+    assert PartitionedSoftmax(D, V, 3, tied=tied).scores.weight is tied

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from catena.outputs.noise import Distinct, Sampler, WithoutReplacement, WithReplacement, noise_weights
+from catena.outputs.noise import DistinctSampler, ReplacementSampler, Sampler, WithoutReplacement, noise_weights
 from catena.outputs.sampled import SampledSoftmax
 from tests.laws.output_laws import CLOSE, D, N, OutputLaws, V, counts_for, gradients, scramble
 from tests.oracle.outputs import sampled_loss, scores
@@ -28,7 +28,7 @@ class TestSampledSoftmaxWithReplacement(OutputLaws):
 
     def make(self, v: int, forbidden: Sequence[int] = ()) -> SampledSoftmax:
         noise = noise_weights("unigram", counts_for(v), 1.0, forbidden)
-        return SampledSoftmax(D, v, WithReplacement(noise, 8), remove_hits=False, bias=False, forbidden=forbidden)
+        return SampledSoftmax(D, v, ReplacementSampler(noise, 8), remove_hits=False, bias=False, forbidden=forbidden)
 
 
 class TestSampledSoftmaxOfDistinctDraws(OutputLaws):
@@ -36,7 +36,7 @@ class TestSampledSoftmaxOfDistinctDraws(OutputLaws):
 
     def make(self, v: int, forbidden: Sequence[int] = ()) -> SampledSoftmax:
         noise = noise_weights("unigram", counts_for(v), 1.0, forbidden)
-        return SampledSoftmax(D, v, Distinct(noise, 8), forbidden=forbidden)
+        return SampledSoftmax(D, v, DistinctSampler(noise, 8), forbidden=forbidden)
 
 
 class Fixed(Sampler):
@@ -68,9 +68,9 @@ def test_with_every_word_drawn_it_is_the_full_softmax(noise: str, hidden: Tensor
 
 
 @pytest.mark.parametrize("remove_hits", [False, True])
-@pytest.mark.parametrize("kind", [WithReplacement, WithoutReplacement])
+@pytest.mark.parametrize("kind", [ReplacementSampler, WithoutReplacement])
 def test_the_loss_is_the_formula_for_the_words_drawn(
-    remove_hits: bool, kind: type[WithReplacement] | type[WithoutReplacement], hidden: Tensor
+    remove_hits: bool, kind: type[ReplacementSampler] | type[WithoutReplacement], hidden: Tensor
 ) -> None:
     sampler = kind(noise_weights("unigram", counts_for(V)), 4)
     ids, targets = torch.tensor([2, 5, 9, 3]), torch.tensor([2, 2, 5, 0, 1, 9, 10])
@@ -90,9 +90,9 @@ def test_at_the_truth_the_expected_gradient_is_zero_with_hits_kept_and_small_wit
     hidden = torch.randn(1, D, dtype=torch.float64)
     bias = {}
     for name, like, remove_hits in (
-        ("kept", WithReplacement(weights, k), False),
-        ("removed", WithReplacement(weights, k), True),
-        ("distinct", Distinct(weights, k), True),
+        ("kept", ReplacementSampler(weights, k), False),
+        ("removed", ReplacementSampler(weights, k), True),
+        ("distinct", DistinctSampler(weights, k), True),
     ):
         torch.manual_seed(4)
         layer = scramble(SampledSoftmax(D, v, Fixed(torch.zeros(k, dtype=torch.long), like), remove_hits).double())
@@ -110,12 +110,12 @@ def test_at_the_truth_the_expected_gradient_is_zero_with_hits_kept_and_small_wit
     assert bias["removed"] > 3 * bias["distinct"]
 
 
-def test_the_normaliser_is_estimated_without_bias() -> None:
-    """The mean over draws of the sum of exp(s) / Q is the normaliser: the correction and the draws fit together."""
+def test_the_normalizer_is_estimated_without_bias() -> None:
+    """The mean over draws of the sum of exp(s) / Q is the normalizer: the correction and the draws fit together."""
     torch.manual_seed(0)
     every = torch.randn(V, dtype=torch.float64)
     for sampler in (
-        WithReplacement(noise_weights("unigram", counts_for(V)), 4),
+        ReplacementSampler(noise_weights("unigram", counts_for(V)), 4),
         WithoutReplacement(noise_weights("log_uniform", counts_for(V)), 4),
     ):
         weight = (every - sampler.log_expected).exp()
@@ -133,4 +133,4 @@ def test_hits_are_left_out_only_of_their_own_rows(hidden: Tensor) -> None:
 
 def test_weights_may_be_tied() -> None:
     tied = nn.Parameter(torch.randn(V, D))
-    assert SampledSoftmax(D, V, WithReplacement(np.ones(V), 2), tied=tied).scores.weight is tied
+    assert SampledSoftmax(D, V, ReplacementSampler(np.ones(V), 2), tied=tied).scores.weight is tied

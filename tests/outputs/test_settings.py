@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from catena.outputs.settings import AdaptiveSettings, OutputSettings, SoftmaxSettings
+from catena.outputs.config import AdaptiveSoftmaxConfig, OutputConfig, SoftmaxConfig
 
-ANY: TypeAdapter[Any] = TypeAdapter(OutputSettings)
+ANY: TypeAdapter[Any] = TypeAdapter(OutputConfig)
 
 
 def test_the_kind_alone_chooses_the_layer() -> None:
     kinds = ["softmax", "adaptive", "hierarchical", "nce", "negative", "sampled", "partitioned"]
     assert [ANY.validate_python({"kind": kind}).kind for kind in kinds] == kinds
-    assert ANY.validate_python({"kind": "softmax"}) == SoftmaxSettings()
+    assert ANY.validate_python({"kind": "softmax"}) == SoftmaxConfig()
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_settings_that_do_not_fit_are_refused(values: dict[str, object], message
 
 
 def test_growing_cutoffs_are_taken() -> None:
-    assert AdaptiveSettings(cutoffs=(100, 500)).cutoffs == (100, 500)
+    assert AdaptiveSoftmaxConfig(cutoffs=(100, 500)).cutoffs == (100, 500)
 
 
 def test_settings_cost_no_torch() -> None:
-    code = "import sys, catena.outputs.settings; sys.exit('torch' in sys.modules)"
+    code = "import sys, catena.outputs.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

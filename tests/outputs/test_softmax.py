@@ -183,7 +183,7 @@ def test_few_rows_without_gradients_are_the_same_and_see_new_weights() -> None:
 
 
 class TestSmoothedSoftmax(OutputLaws):
-    divergence = 0.05  # what is learnt is smoother than the data
+    divergence = 0.05  # what is learned is smoother than the data
 
     def make(self, v: int, forbidden: Sequence[int] = ()) -> Softmax:
         return Softmax(D, v, temperature=0.7, forbidden=forbidden, smoothing=0.2)

@@ -58,9 +58,9 @@ def test_children_come_after_their_parents(counts: list[int], vectors: list[list
 
 def test_clusters_that_lie_apart_are_parted_first() -> None:
     rng = np.random.default_rng(0)
-    centres = np.array([[10.0, 0], [-10.0, 1], [-10.0, -1]])
+    centers = np.array([[10.0, 0], [-10.0, 1], [-10.0, -1]])
     names = np.array([0, 1, 2, 0, 0, 1, 2, 2, 1, 0, 0, 1, 2])
-    x = centres[names] + rng.normal(size=(len(names), 2)) * 0.05
+    x = centers[names] + rng.normal(size=(len(names), 2)) * 0.05
     children = clustered_tree(x)
     paths = tree_paths(children)
     first = paths.left[paths.starts[:-1]]

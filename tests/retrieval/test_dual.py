@@ -8,11 +8,11 @@ import torch
 from pydantic import ValidationError
 
 from catena.embeddings.table import EmbeddingTable
-from catena.encoders.settings import ConvolutionSettings, RecurrentSettings
+from catena.encoders.config import ConvolutionConfig, RecurrentConfig
 from catena.errors import DataError
+from catena.retrieval.config import DualEncoderConfig, DualPoolingConfig, NoEncoderConfig
 from catena.retrieval.dual import DualEncoder, binary_loss, softmax_loss
 from catena.retrieval.mixing import fit_weights
-from catena.retrieval.settings import DualPooling, DualSettings, NoEncoder
 from tests.oracle import retrieval as oracle
 
 SIZES = 7, 4
@@ -20,16 +20,16 @@ IDS = torch.tensor([[2, 3, 4, 0], [5, 6, 0, 0], [3, 3, 3, 3]])
 LENGTHS = torch.tensor([3, 2, 4])
 
 
-def built(settings: DualSettings) -> DualEncoder:
+def built(settings: DualEncoderConfig) -> DualEncoder:
     rarity = torch.linspace(0.5, 2, SIZES[0])
     return DualEncoder(settings, EmbeddingTable(*SIZES), rarity).double().eval()
 
 
 def test_the_idf_pooling_is_a_weighed_mean() -> None:
-    model = built(DualSettings(match="dot", pooling=DualPooling(kind="idf")))
+    model = built(DualEncoderConfig(match="dot", pooling=DualPoolingConfig(kind="idf")))
     table, weights = model.embedding.weight, torch.linspace(0.5, 2, SIZES[0]).double()
     assert torch.equal(model.response.pooling.weight, weights)
-    weights[3] = model.response.pooling.weight.data[3] = -0.7  # learnt weights may fall below 0
+    weights[3] = model.response.pooling.weight.data[3] = -0.7  # learned weights may fall below 0
     for row, n, found in zip(IDS, LENGTHS, model.keys(IDS, LENGTHS), strict=True):
         own = [int(i) for i in row[:n]]
         total = sum(abs(float(weights[i])) for i in own)
@@ -39,7 +39,7 @@ def test_the_idf_pooling_is_a_weighed_mean() -> None:
 
 def test_the_three_matches_are_their_formulas() -> None:
     for match, projection in (("bilinear", None), ("dot", None), ("cosine", None), ("cosine", 3)):
-        model = built(DualSettings(match=match, projection=projection, temperature=0.5))
+        model = built(DualEncoderConfig(match=match, projection=projection, temperature=0.5))
         if model.matrix is not None:
             torch.nn.init.normal_(model.matrix)
         if model.maps is not None:
@@ -59,10 +59,12 @@ def test_the_three_matches_are_their_formulas() -> None:
                 assert found[i, j].item() == pytest.approx(expected.item(), abs=1e-7)
 
 
-@pytest.mark.parametrize("encoder", [NoEncoder(), RecurrentSettings(d=3), ConvolutionSettings(windows=(2,), filters=3)])
+@pytest.mark.parametrize(
+    "encoder", [NoEncoderConfig(), RecurrentConfig(d=3), ConvolutionConfig(windows=(2,), filters=3)]
+)
 @pytest.mark.parametrize("pooling", ["idf", "mean", "max", "attention"])
-def test_padding_changes_nothing(encoder: NoEncoder, pooling: str) -> None:
-    model = built(DualSettings(encoder=encoder, pooling=DualPooling(kind=pooling), shared=False))
+def test_padding_changes_nothing(encoder: NoEncoderConfig, pooling: str) -> None:
+    model = built(DualEncoderConfig(encoder=encoder, pooling=DualPoolingConfig(kind=pooling), shared=False))
     together = model.queries(IDS, LENGTHS), model.keys(IDS, LENGTHS)
     for i, n in enumerate(LENGTHS.tolist()):
         alone = IDS[i : i + 1, :n], LENGTHS[i : i + 1]
@@ -71,8 +73,8 @@ def test_padding_changes_nothing(encoder: NoEncoder, pooling: str) -> None:
 
 
 def test_sides_are_shared_or_not() -> None:
-    encoder = RecurrentSettings(d=3)
-    one, two = built(DualSettings(encoder=encoder)), built(DualSettings(encoder=encoder, shared=False))
+    encoder = RecurrentConfig(d=3)
+    one, two = built(DualEncoderConfig(encoder=encoder)), built(DualEncoderConfig(encoder=encoder, shared=False))
     assert one.context is one.response
     assert two.context is not two.response
 
@@ -98,9 +100,9 @@ def test_one_context_alone_has_nothing_to_lose() -> None:
 
 def test_settings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValidationError, match="projection = 3 is for match = 'dot' or 'cosine'"):
-        DualSettings(projection=3)
+        DualEncoderConfig(projection=3)
     with pytest.raises(ValidationError, match=r"needs an encoder that reads both ways, and encoder\.kind is 'none'"):
-        DualSettings(pooling=DualPooling(kind="ends"))
+        DualEncoderConfig(pooling=DualPoolingConfig(kind="ends"))
 
 
 # --- mixtures ---------------------------------------------------------------------------------------------------------

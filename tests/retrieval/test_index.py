@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from catena.errors import CheckpointError, DataError
-from catena.retrieval.cluster import _assigned, _first_centres, _means, k_means, medoids
+from catena.retrieval.cluster import _assigned, _first_centers, _means, k_means, medoids
 from catena.retrieval.index import MixedPart, TermPart, VectorPart, search
 
 
@@ -71,35 +71,35 @@ def test_an_index_never_runs_what_it_reads(tmp_path: Path) -> None:
 def test_k_means_finds_groups_that_lie_apart(generator: np.random.Generator) -> None:
     middles = np.array([[0, 0], [10, 0], [0, 10]], np.float64)
     vectors = np.concatenate([middle + generator.normal(size=(20, 2)) for middle in middles])
-    centres, nearest = k_means(vectors, 3, generator)
+    centers, nearest = k_means(vectors, 3, generator)
     for low in (0, 20, 40):
         group = set(nearest[low : low + 20].tolist())
         assert len(group) == 1
-        assert centres[group.pop()] == pytest.approx(vectors[low : low + 20].mean(0))
-    chosen = medoids(vectors, centres, nearest)
+        assert centers[group.pop()] == pytest.approx(vectors[low : low + 20].mean(0))
+    chosen = medoids(vectors, centers, nearest)
     for row in chosen:
         mates = np.flatnonzero(nearest == nearest[row])
-        apart = [float(((vectors[i] - centres[nearest[row]]) ** 2).sum()) for i in mates]
+        apart = [float(((vectors[i] - centers[nearest[row]]) ** 2).sum()) for i in mates]
         assert mates[int(np.argmin(apart))] == row
 
 
-def test_first_centres_are_drawn_in_proportion_to_their_squared_distance(generator: np.random.Generator) -> None:
+def test_first_centers_are_drawn_in_proportion_to_their_squared_distance(generator: np.random.Generator) -> None:
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
-    drawn = Counter(tuple(map(tuple, _first_centres(points, 2, generator).tolist())) for _ in range(6000))
+    drawn = Counter(tuple(map(tuple, _first_centers(points, 2, generator).tolist())) for _ in range(6000))
     for a in points:
         total = sum(float(((a - b) ** 2).sum()) for b in points)
         for b in points:
             share = float(((a - b) ** 2).sum()) / total / 3
             assert drawn[tuple(a.tolist()), tuple(b.tolist())] / 6000 == pytest.approx(share, abs=0.02)
     for _ in range(50):
-        assert sorted(_first_centres(points, 3, generator).tolist()) == sorted(points.tolist())
+        assert sorted(_first_centers(points, 3, generator).tolist()) == sorted(points.tolist())
 
 
 def test_a_cluster_that_is_lost_takes_the_farthest_vector(generator: np.random.Generator) -> None:
     vectors = generator.normal(size=(6, 2))
-    centres = np.array([[0.0, 0.0], [0.5, 0.0], [99.0, 99.0]])
-    nearest, distances = _assigned(vectors, centres)
-    apart = ((vectors[:, None] - centres) ** 2).sum(2)
+    centers = np.array([[0.0, 0.0], [0.5, 0.0], [99.0, 99.0]])
+    nearest, distances = _assigned(vectors, centers)
+    apart = ((vectors[:, None] - centers) ** 2).sum(2)
     assert nearest.tolist() == apart.argmin(1).tolist()
     assert distances == pytest.approx(apart.min(1))
     moved = _means(vectors, nearest, distances, 3)
@@ -109,9 +109,9 @@ def test_a_cluster_that_is_lost_takes_the_farthest_vector(generator: np.random.G
 
 def test_k_means_at_its_ends(generator: np.random.Generator) -> None:
     same = np.ones((4, 2))
-    centres, nearest = k_means(same, 3, generator)
-    assert centres.tolist() == [[1, 1]] * 3
-    assert len(medoids(same, centres, nearest)) >= 1
+    centers, nearest = k_means(same, 3, generator)
+    assert centers.tolist() == [[1, 1]] * 3
+    assert len(medoids(same, centers, nearest)) >= 1
     vectors = generator.normal(size=(5, 2))
     assert sorted(medoids(vectors, *k_means(vectors, 5, generator))) == [0, 1, 2, 3, 4]
     with pytest.raises(DataError, match="from 1 to 5 clusters, and 6"):

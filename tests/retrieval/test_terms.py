@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from catena.errors import CheckpointError, DataError
+from catena.retrieval.config import BM25Config, TfidfConfig
 from catena.retrieval.index import TermPart, search
-from catena.retrieval.settings import Bm25Settings, TfidfSettings
 from catena.retrieval.terms import learn_terms, load_terms, product
 from tests.oracle.retrieval import bm25
 
@@ -20,7 +20,7 @@ TEXTS = [text.split() for text in ("a d d", "b b x", "x y", "", "你好 ß ß", 
 
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.0, 0.5), (2.0, 0.0), (0.9, 1.0)])
 def test_bm25_is_its_formula(k1: float, b: float) -> None:
-    matcher = learn_terms(Bm25Settings(k1=k1, b=b), CORPUS)
+    matcher = learn_terms(BM25Config(k1=k1, b=b), CORPUS)
     for query in TEXTS:
         for document in [*CORPUS, *TEXTS]:
             expected = bm25(query, document, CORPUS, k1, b)
@@ -33,21 +33,21 @@ def test_tfidf_is_that_of_scikit_learn(sublinear: bool) -> None:
     theirs = text.TfidfVectorizer(analyzer=str.split, sublinear_tf=sublinear)
     known = [*CORPUS, *TEXTS]  # scikit-learn leaves words out that it has not seen
     rows = theirs.fit_transform([" ".join(one) for one in known]).toarray()
-    matcher = learn_terms(TfidfSettings(sublinear=sublinear), known)
+    matcher = learn_terms(TfidfConfig(sublinear=sublinear), known)
     for i, query in enumerate(known):
         for j, document in enumerate(known):
             assert matcher.score(query, document) == pytest.approx(float(rows[i] @ rows[j]), abs=1e-12)
 
 
 def test_a_word_that_no_document_has_counts_as_the_rarest() -> None:
-    matcher = learn_terms(TfidfSettings(), CORPUS)
+    matcher = learn_terms(TfidfConfig(), CORPUS)
     assert matcher.score(["new"], ["new"]) == pytest.approx(1.0)
     weights = matcher.query(["new", "i"])
     assert weights["new"] / weights["i"] == pytest.approx((1 + math.log(7)) / (1 + math.log(7 / 2)))
 
 
-@pytest.mark.parametrize("settings", [TfidfSettings(), Bm25Settings()])
-def test_what_is_saved_scores_the_same(settings: TfidfSettings | Bm25Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [TfidfConfig(), BM25Config()])
+def test_what_is_saved_scores_the_same(settings: TfidfConfig | BM25Config, tmp_path: Path) -> None:
     matcher = learn_terms(settings, CORPUS)
     matcher.save(tmp_path)
     again = load_terms(settings, tmp_path)
@@ -59,10 +59,10 @@ def test_what_is_saved_scores_the_same(settings: TfidfSettings | Bm25Settings, t
         learn_terms(settings, [])
 
 
-@pytest.mark.parametrize("settings", [TfidfSettings(), Bm25Settings()])
+@pytest.mark.parametrize("settings", [TfidfConfig(), BM25Config()])
 @pytest.mark.parametrize("block", [1, 3, 100])
 def test_the_index_finds_what_a_look_at_all_finds(
-    settings: TfidfSettings | Bm25Settings, block: int, tmp_path: Path
+    settings: TfidfConfig | BM25Config, block: int, tmp_path: Path
 ) -> None:
     matcher = learn_terms(settings, CORPUS)
     documents = [*CORPUS, [], ["a"], *CORPUS]  # equal ones, and an empty one

@@ -7,11 +7,11 @@ import torch
 
 from catena.errors import ShapeError
 from catena.seq2seq.base import Source
-from catena.seq2seq.pointer import Things
+from catena.seq2seq.pointer import PointerInputs
 
 
 @pytest.mark.parametrize("wrong", [-1, 0, 4])
-@pytest.mark.parametrize(("kind", "name"), [(Source, "a source"), (Things, "things")])
+@pytest.mark.parametrize(("kind", "name"), [(Source, "a source"), (PointerInputs, "things")])
 def test_there_is_a_place_to_look_at_and_none_beyond(kind: type, name: str, wrong: int) -> None:
     ids = torch.tensor([[4, 5, 6], [4, 0, 0]])
     kind(ids, torch.tensor([3, 1]))

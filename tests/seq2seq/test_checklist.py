@@ -9,29 +9,27 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.decoding.beam import beam
-from catena.decoding.greedy import greedy
 from catena.errors import ConfigError
+from catena.search.beam_search import beam
+from catena.search.greedy_search import greedy
 from catena.seq2seq.base import Source
 from catena.seq2seq.checklist import ChecklistModel
-from catena.seq2seq.checklist_settings import ChecklistSettings
+from catena.seq2seq.checklist_config import ChecklistConfig
 from catena.seq2seq.checklist_state import LM, NEW, USED, Agenda
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.sides import VocabularyInfo
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, EncoderDecoderLaws
 from tests.oracle.checklist import checklist_log_probs
 
 PAD, UNK, BEGIN, END, SEPARATOR = range(5)
 V = 12
-SIDES = Sides(V, [0, 1, 0, 3, 0, *range(1, V - 4)], BEGIN, END, (PAD, BEGIN, SEPARATOR))
+SIDES = VocabularyInfo(V, [0, 1, 0, 3, 0, *range(1, V - 4)], BEGIN, END, (PAD, BEGIN, SEPARATOR))
 
 NAMES = [-1, -1, -1, 3, -1, *range(5, V)]
 
 
 def model(**options: object) -> ChecklistModel:
     torch.manual_seed(3)
-    settings = ChecklistSettings.model_validate(
-        {"d_embedding": 3, "d": 4, "scale": 1.0, "mixture": "vectors", **options}
-    )
+    settings = ChecklistConfig.model_validate({"d_embedding": 3, "d": 4, "scale": 1.0, "mixture": "vectors", **options})
     return ChecklistModel(settings, SIDES, SEPARATOR, NAMES).double().eval()
 
 
@@ -165,7 +163,7 @@ class TestMentions:
         assert first.nonzero().tolist() == [[0, 1, 0]]
 
     def test_two_words_may_name_one_thing(self) -> None:
-        net = ChecklistModel(ChecklistSettings(d=4), SIDES, SEPARATOR, [*NAMES[:-1], NAMES[7]])
+        net = ChecklistModel(ChecklistConfig(d=4), SIDES, SEPARATOR, [*NAMES[:-1], NAMES[7]])
         first, again = net.mentions(source_of(([5], [[7], [8]])), torch.tensor([[11, 8, 7, END]]))
         assert first.nonzero().tolist() == [[0, 0, 0], [0, 1, 1]]
         assert again.nonzero().tolist() == [[0, 2, 0]]
@@ -232,7 +230,7 @@ class TestReader:
 
     def test_an_odd_number_of_units_is_refused(self) -> None:
         with pytest.raises(ValueError, match=r"d = 5 is odd.*choose d = 6"):
-            ChecklistSettings(d=5, reader="attention")
+            ChecklistConfig(d=5, reader="attention")
 
     def test_gradients_reach_the_reader(self) -> None:
         net = model(reader="attention")
@@ -255,7 +253,7 @@ class TestLaws(EncoderDecoderLaws):
             torch.manual_seed(3)
             options = {"d_embedding": 3, "d": 4, "scale": 1.0, "supervision": 0.0, "completion": 0.0}
             options |= {"reader": self.reader, "mixture": self.mixture}
-            return ChecklistModel(ChecklistSettings.model_validate(options), ONE_VOCABULARY, 7).double().eval()
+            return ChecklistModel(ChecklistConfig.model_validate(options), ONE_VOCABULARY, 7).double().eval()
 
         return make
 
@@ -296,7 +294,7 @@ class TestSearch:
 
 def test_two_vocabularies_are_refused() -> None:
     with pytest.raises(ConfigError, match="one vocabulary, but their sizes are 7 and 12"):
-        ChecklistModel(ChecklistSettings(), Sides(7, SIDES.counts, BEGIN, END), SEPARATOR)
+        ChecklistModel(ChecklistConfig(), VocabularyInfo(7, SIDES.counts, BEGIN, END), SEPARATOR)
 
 
 @pytest.mark.parametrize("reader", ["none", "attention"])
@@ -309,13 +307,13 @@ def test_it_learns_to_tick_off_a_list_in_order(reader: str) -> None:
     lengths = torch.full((64,), 4)
     options = {"d": 24, "d_embedding": 16, "scale": 0.5, "reader": reader}
     dropout = {"dropout_input": 0.0, "dropout_source": 0.0, "dropout_output": 0.0}
-    settings = ChecklistSettings.model_validate(options | dropout)
+    settings = ChecklistConfig.model_validate(options | dropout)
     net = ChecklistModel(settings, SIDES, SEPARATOR, NAMES)
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
     for _ in range(120):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         net.loss(source, targets, lengths).backward()
-        optimiser.step()
+        optimizer.step()
     net.eval()
     new = source_of(*(([UNK], [[6], [9], [8]]), ([UNK], [[11], [5], [7]])))
     stepper = net.stepper(new)

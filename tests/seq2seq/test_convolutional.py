@@ -11,16 +11,16 @@ import torch
 
 from catena.errors import ShapeError
 from catena.seq2seq.base import Source
-from catena.seq2seq.convolutional import Convolutional, build_convolutional
-from catena.seq2seq.convolutional_settings import ConvolutionalSettings
+from catena.seq2seq.convolutional import ConvolutionalSeq2Seq, build_convolutional
+from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
 
 SMALL = {"d_embedding": 6, "d": 8, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 12, "dropout": 0.0}
 
 
-def made(sides: Any = SIDES, **more: Any) -> Convolutional:
+def made(sides: Any = SIDES, **more: Any) -> ConvolutionalSeq2Seq:
     torch.manual_seed(1)
-    settings = ConvolutionalSettings(**{**SMALL, "output": {"kind": "softmax"}, **more})
+    settings = ConvolutionalSeq2SeqConfig(**{**SMALL, "output": {"kind": "softmax"}, **more})
     model = build_convolutional(settings, sides).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # biases away from 0

@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.decoding.beam import beam
-from catena.decoding.greedy import greedy
-from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError, DataError
+from catena.search.beam_search import beam
+from catena.search.greedy_search import greedy
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.copy import CopyNet
-from catena.seq2seq.copy_settings import CopySettings
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.copy_config import CopyNetConfig
+from catena.seq2seq.sides import VocabularyInfo
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker, padded
 
 NEW = {6: 8, 7: 9}
@@ -33,8 +33,8 @@ def source_of(rows: list[list[int]], width: int = 0, fill: int = 0) -> Source:
 
 def network(seed: int = 4, **options: Any) -> CopyNet:
     torch.manual_seed(seed)
-    small = {"d": 5, "d_embedding": 3, "encoder": RecurrentSettings(d=2), **options}
-    model = build_encoder_decoder(CopySettings(**small), SIDES)
+    small = {"d": 5, "d_embedding": 3, "encoder": RecurrentConfig(d=2), **options}
+    model = build_encoder_decoder(CopyNetConfig(**small), SIDES)
     assert isinstance(model, CopyNet)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -58,7 +58,7 @@ class TestCopyNet(CopyLaws):
 class TestCopyNetWithATransformerAndAGru(CopyLaws):
     @pytest.fixture
     def make_model(self) -> Maker:
-        encoder = TransformerSettings(d=4, n_heads=2, n_layers=1, d_feed=4, dropout=0.0)
+        encoder = TransformerConfig(d=4, n_heads=2, n_layers=1, d_ff=4, dropout=0.0)
         return lambda: network(encoder=encoder, cell="gru", attention="bilinear", selective=False)
 
 
@@ -194,7 +194,7 @@ def test_a_copied_word_comes_from_its_places() -> None:
 def test_sources_must_say_what_may_be_copied() -> None:
     with pytest.raises(DataError, match=r"must be told which target id .*Source\.copies"):
         network().stepper(Source(*padded([[4, 5]])))
-    model = build_encoder_decoder(CopySettings(d=5, d_embedding=3, encoder=RecurrentSettings(d=2)), ONE_VOCABULARY)
+    model = build_encoder_decoder(CopyNetConfig(d=5, d_embedding=3, encoder=RecurrentConfig(d=2)), ONE_VOCABULARY)
     ids, lengths = padded([[4, 5, 4], [7]])
     targets, of_targets = padded([[4, 3], [6, 3]])
     model.eval()
@@ -214,7 +214,7 @@ def test_what_never_comes_is_not_copied_either() -> None:
 def test_copied_are_real_words_that_may_come_whatever_stands_behind_them() -> None:
     torch.manual_seed(2)
     sides = replace(SIDES, forbidden=(2, 7))  # the last word of the vocabulary never comes, and the first one does
-    settings = CopySettings(d=5, d_embedding=3, encoder=RecurrentSettings(d=2))
+    settings = CopyNetConfig(d=5, d_embedding=3, encoder=RecurrentConfig(d=2))
     model = build_encoder_decoder(settings, sides).double().eval()
     assert isinstance(model, CopyNet)
     ids, lengths = padded([[4, 0, 7, 5, 6], [4], [2, 0]])
@@ -233,7 +233,7 @@ def test_copied_are_real_words_that_may_come_whatever_stands_behind_them() -> No
 
 # --- learning ---------------------------------------------------------------------------------------------------------
 
-PLAIN = Sides(n_source=8, counts=(0, 1, 0, 9, 9, 9, 9, 9), begin=2, end=3, forbidden=(0, 2))
+PLAIN = VocabularyInfo(n_source=8, counts=(0, 1, 0, 9, 9, 9, 9, 9), begin=2, end=3, forbidden=(0, 2))
 
 
 def greetings(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor, list[list[int]]]:
@@ -252,7 +252,7 @@ def greetings(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tenso
 
 def test_unknown_names_are_copied_from_their_places() -> None:
     torch.manual_seed(0)
-    settings = CopySettings(d=24, d_embedding=12, encoder=RecurrentSettings(d=12), dropout=0.0)
+    settings = CopyNetConfig(d=24, d_embedding=12, encoder=RecurrentConfig(d=12), dropout=0.0)
     model = build_encoder_decoder(settings, PLAIN)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     generator = torch.Generator().manual_seed(1)

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from catena.decoding.greedy import greedy
+from catena.search.greedy_search import greedy
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.convolutional_settings import ConvolutionalSettings
-from catena.seq2seq.sides import Sides
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
+from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 V, LONGEST = 12, 5
-SIDES = Sides(V, [0, 1, 0, *[5] * (V - 3)], 2, 3, (0, 1, 2), shared=True)
+SIDES = VocabularyInfo(V, [0, 1, 0, *[5] * (V - 3)], 2, 3, (0, 1, 2), shared=True)
 PLAIN: dict[str, Any] = {"dropout": 0.0, "output": {"kind": "softmax"}}
 LAYERS = {"n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
 
@@ -32,22 +32,24 @@ def copies(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor]:
 @pytest.mark.parametrize(
     "settings",
     [
-        TransformerSettings(d=32, d_feed=64, **LAYERS, **PLAIN),
-        ConvolutionalSettings(d=48, d_embedding=48, n_encoder_layers=1, n_decoder_layers=2, max_length=16, **PLAIN),
+        TransformerSeq2SeqConfig(d=32, d_ff=64, **LAYERS, **PLAIN),
+        ConvolutionalSeq2SeqConfig(
+            d=48, d_embedding=48, n_encoder_layers=1, n_decoder_layers=2, max_length=16, **PLAIN
+        ),
     ],
     ids=lambda settings: settings.kind,
 )
-def test_copying_is_learnt_to_the_last_symbol(settings: Any) -> None:
+def test_copying_is_learned_to_the_last_symbol(settings: Any) -> None:
     torch.manual_seed(0)
     model, generator = build_encoder_decoder(settings, SIDES), torch.Generator().manual_seed(1)
-    optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     steps = 200
     for step in range(steps):
-        optimiser.param_groups[0]["lr"] = 0.008 * min(1.0, step / 40) * (1 - step / steps)
-        optimiser.zero_grad()
+        optimizer.param_groups[0]["lr"] = 0.008 * min(1.0, step / 40) * (1 - step / steps)
+        optimizer.zero_grad()
         model.loss(*copies(64, generator)).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
     source, targets, lengths = copies(100, generator)
     stepper = model.eval().stepper(source)
     found = greedy(stepper, stepper.start(100), LONGEST + 2)

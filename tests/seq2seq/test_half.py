@@ -8,26 +8,26 @@ import torch
 from catena.errors import ShapeError
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.convolutional_settings import ConvolutionalSettings
-from catena.seq2seq.copy_settings import CopySettings
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.settings import EncoderDecoderSettings
-from catena.seq2seq.sides import Sides
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.config import EncoderDecoderConfig
+from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
+from catena.seq2seq.copy_config import CopyNetConfig
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
-KINDS: dict[str, EncoderDecoderSettings] = {
-    "transformer": TransformerSettings(d=8, d_feed=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1),
-    "recurrent": RecurrentSettings(d=8, d_embedding=8),
-    "latent": RecurrentSettings(d=8, d_embedding=8, attention_kind="marginal", input_feeding=False),
-    "convolutional": ConvolutionalSettings(d=8),
-    "copy": CopySettings(d=8, d_embedding=8),
+KINDS: dict[str, EncoderDecoderConfig] = {
+    "transformer": TransformerSeq2SeqConfig(d=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1),
+    "recurrent": RecurrentSeq2SeqConfig(d=8, d_embedding=8),
+    "latent": RecurrentSeq2SeqConfig(d=8, d_embedding=8, attention_kind="marginal", input_feeding=False),
+    "convolutional": ConvolutionalSeq2SeqConfig(d=8),
+    "copy": CopyNetConfig(d=8, d_embedding=8),
 }
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_scores_in_half_precision_are_near(name: str) -> None:
     torch.manual_seed(1)
-    sides = Sides(n_source=8, counts=[0, 1, 0, 9, 9, 9], begin=2, end=3, forbidden=(0, 2))
+    sides = VocabularyInfo(n_source=8, counts=[0, 1, 0, 9, 9, 9], begin=2, end=3, forbidden=(0, 2))
     model = build_encoder_decoder(KINDS[name], sides).eval()
     ids, lengths = torch.tensor([[4, 1, 5, 1], [4, 5, 0, 0]]), torch.tensor([4, 2])
     source = Source(ids, lengths, torch.where(ids == 1, 6, ids), 1) if name == "copy" else Source(ids, lengths)

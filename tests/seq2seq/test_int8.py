@@ -9,31 +9,31 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from catena.encoders.int8 import hold_in_int8
+from catena.encoders.int8 import quantize_int8_
 from catena.errors import ConfigError
 from catena.kernels.int8_weight import Int8Weight
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.convolutional_settings import ConvolutionalSettings
-from catena.seq2seq.copy_settings import CopySettings
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.sides import Sides
-from catena.seq2seq.transformer import Transformer
-from catena.seq2seq.transformer_compiled import CompiledStepper, plan_of
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
+from catena.seq2seq.copy_config import CopyNetConfig
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.transformer import TransformerSeq2Seq
+from catena.seq2seq.transformer_compiled import CompiledStepper, get_plan
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 V = 50
-SIDES = Sides(V, [1] * V, 2, 3, (0, 2), shared=True)
-SMALL = {"d": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 42}
+SIDES = VocabularyInfo(V, [1] * V, 2, 3, (0, 2), shared=True)
+SMALL = {"d": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_ff": 42}
 KINDS = {
-    "transformer": TransformerSettings(**SMALL),
-    "post": TransformerSettings(**SMALL, norm="post", share="embeddings", positions="rotary"),
-    "lstm": RecurrentSettings(cell="lstm", d=20, d_embedding=12, input_feeding=True),
-    "unfed": RecurrentSettings(cell="lstm", d=20, d_embedding=12, input_feeding=False),
-    "gru": RecurrentSettings(cell="gru", d=20, d_embedding=12, order="bahdanau"),
-    "plain": RecurrentSettings(cell="gru", d=20, d_embedding=12, attention="none"),
-    "convolutional": ConvolutionalSettings(d=16, d_embedding=12),
-    "copy": CopySettings(d=20, d_embedding=12),
+    "transformer": TransformerSeq2SeqConfig(**SMALL),
+    "post": TransformerSeq2SeqConfig(**SMALL, norm="post", share="embeddings", positions="rotary"),
+    "lstm": RecurrentSeq2SeqConfig(cell="lstm", d=20, d_embedding=12, input_feeding=True),
+    "unfed": RecurrentSeq2SeqConfig(cell="lstm", d=20, d_embedding=12, input_feeding=False),
+    "gru": RecurrentSeq2SeqConfig(cell="gru", d=20, d_embedding=12, order="bahdanau"),
+    "plain": RecurrentSeq2SeqConfig(cell="gru", d=20, d_embedding=12, attention="none"),
+    "convolutional": ConvolutionalSeq2SeqConfig(d=16, d_embedding=12),
+    "copy": CopyNetConfig(d=20, d_embedding=12),
 }
 IDS = torch.tensor([[4, 5, 6, 7, 3], [9, 3, 0, 0, 0]])
 SOURCE = Source(IDS, torch.tensor([5, 2]), IDS)
@@ -52,7 +52,7 @@ def made(kind: str) -> EncoderDecoder:
 
 def in_int8(kind: str) -> EncoderDecoder:
     model = made(kind)
-    hold_in_int8(model)
+    quantize_int8_(model)
     return model
 
 
@@ -73,7 +73,7 @@ class RoundedLinear(nn.Module):
         return nn.functional.linear(rounded(x), self.weight, self.bias)
 
 
-def rounded_by_hand(model: Transformer) -> Transformer:
+def rounded_by_hand(model: TransformerSeq2Seq) -> TransformerSeq2Seq:
     """A Transformer whose every map is one of those."""
     model = copy.deepcopy(model)
     for module in list(model.modules()):
@@ -93,7 +93,7 @@ def test_a_transformer_equals_rounding_by_hand(kind: str) -> None:
     wanted = nn.functional.linear(rounded(hidden), by_hand.output.scores.weight, by_hand.output.final_bias)
     wanted = wanted.log_softmax(dim=-1).gather(2, TARGETS[:, :, None])[:, :, 0].detach()
     plain = model.token_log_probs(SOURCE, TARGETS, LENGTHS)
-    hold_in_int8(model)
+    quantize_int8_(model)
     with torch.no_grad():
         found = model.token_log_probs(SOURCE, TARGETS, LENGTHS)
     real = torch.arange(4) < LENGTHS[:, None]
@@ -129,12 +129,12 @@ def test_the_compiled_step_is_of_bytes() -> None:
     model = in_int8("transformer")
     stepper = model.stepper(SOURCE)
     assert isinstance(stepper, CompiledStepper)
-    assert plan_of(stepper.decoder).weights.rise.dtype.name == "int8"
+    assert get_plan(stepper.decoder).weights.rise.dtype.name == "int8"
 
 
 def test_a_table_that_is_shared_stays_one_and_the_rest_is_left() -> None:
     model = in_int8("transformer")
-    assert isinstance(model, Transformer)
+    assert isinstance(model, TransformerSeq2Seq)
     tables: list[Any] = [model.source_embedding, model.target_embedding, model.output.scores]
     assert len({id(table.weight) for table in tables}) == 1
     for name, parameter in model.named_parameters():
@@ -142,18 +142,20 @@ def test_a_table_that_is_shared_stays_one_and_the_rest_is_left() -> None:
 
 
 def test_a_quarter_of_the_memory() -> None:
-    model = build_encoder_decoder(TransformerSettings(d=128, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), SIDES)
+    model = build_encoder_decoder(
+        TransformerSeq2SeqConfig(d=128, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), SIDES
+    )
     floats = sum(4 * parameter.numel() for parameter in model.parameters())
-    hold_in_int8(model)
+    quantize_int8_(model)
     held = {id(p): p.matrix.panels.nbytes if isinstance(p, Int8Weight) else 4 * p.numel() for p in model.parameters()}
     assert 0.25 < sum(held.values()) / floats < 0.28
 
 
 def test_a_model_without_matrices_is_refused() -> None:
     with pytest.raises(ConfigError, match="LayerNorm has no matrix that can be held in 8 bits"):
-        hold_in_int8(nn.LayerNorm(3))
+        quantize_int8_(nn.LayerNorm(3))
 
 
 def test_a_model_elsewhere_is_refused() -> None:
     with pytest.raises(ConfigError, match="for a CPU, and the model is on meta"):
-        hold_in_int8(nn.Linear(3, 3, device="meta"))
+        quantize_int8_(nn.Linear(3, 3, device="meta"))

@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 import torch
 
-from catena.decoding.beam import beam
-from catena.decoding.greedy import greedy
+from catena.search.beam_search import beam
+from catena.search.greedy_search import greedy
 from catena.seq2seq.base import Source
-from catena.seq2seq.transformer import Transformer, build_transformer
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from tests.laws.seq2seq_laws import ONE_VOCABULARY as SIDES
 
 pytestmark = pytest.mark.skipif(find_spec("transformers") is None, reason="needs transformers")
-SETTINGS = TransformerSettings(
-    norm="post", d=16, n_heads=2, n_encoder_layers=2, n_decoder_layers=2, d_feed=24, dropout=0.0, activation="gelu",
+SETTINGS = TransformerSeq2SeqConfig(
+    norm="post", d=16, n_heads=2, n_encoder_layers=2, n_decoder_layers=2, d_ff=24, dropout=0.0, activation="gelu",
     output={"kind": "softmax"},
 )  # fmt: skip
 IDS = torch.tensor([[4, 5, 6, 7, 3], [5, 3, 0, 0, 0], [7, 6, 3, 0, 0]])
 LENGTHS = torch.tensor([5, 2, 3])
 
 
-def pair() -> tuple[Transformer, Any]:
+def pair() -> tuple[TransformerSeq2Seq, Any]:
     path = Path(__file__).parents[2] / "benchmarks" / "seq2seq_marian.py"
     spec = importlib.util.spec_from_file_location("seq2seq_marian", path)
     assert spec is not None

@@ -12,32 +12,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from catena.decoding.beam import beam
-from catena.decoding.greedy import greedy
-from catena.encoders.settings import EncoderSettings, RecurrentSettings, TransformerSettings
+from catena.encoders.config import EncoderConfig, RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError, ShapeError
-from catena.seq2seq.pointer import PointerNetwork, PointReader, Things, build_pointer
-from catena.seq2seq.pointer_settings import PointerSettings
+from catena.search.beam_search import beam
+from catena.search.greedy_search import greedy
+from catena.seq2seq.pointer import PointerInputs, PointerNetwork, PointReader, build_pointer
+from catena.seq2seq.pointer_config import PointerNetworkConfig
 from catena.seq2seq.pointing import RULES, most_steps
 from tests.laws.stepper_laws import StepperLaws, some_ids
 from tests.seq2seq.test_pointing import possible
 
-SET = TransformerSettings(d=8, n_heads=2, n_layers=1, d_feed=8, positions="none", dropout=0.0)
-ENCODERS: dict[str, EncoderSettings] = {"set": SET, "recurrent": RecurrentSettings(d=4)}
+SET = TransformerConfig(d=8, n_heads=2, n_layers=1, d_ff=8, positions="none", dropout=0.0)
+ENCODERS: dict[str, EncoderConfig] = {"set": SET, "recurrent": RecurrentConfig(d=4)}
 
 
 def network(rule: str = "order", encoder: str = "set", seed: int = 3, **values: Any) -> PointerNetwork:
     torch.manual_seed(seed)
-    made = {"d": 8, "encoder": ENCODERS[encoder], "decoder": RecurrentSettings(d=6, bidirectional=False), **values}
-    return build_pointer(PointerSettings(**made), rule, n_features=2).double().eval()
+    made = {"d": 8, "encoder": ENCODERS[encoder], "decoder": RecurrentConfig(d=6, bidirectional=False), **values}
+    return build_pointer(PointerNetworkConfig(**made), rule, n_features=2).double().eval()
 
 
-def points(lengths: list[int], seed: int = 0) -> Things:
+def points(lengths: list[int], seed: int = 0) -> PointerInputs:
     torch.manual_seed(seed)
-    return Things(torch.rand(len(lengths), max(lengths), 2, dtype=torch.float64), torch.tensor(lengths))
+    return PointerInputs(torch.rand(len(lengths), max(lengths), 2, dtype=torch.float64), torch.tensor(lengths))
 
 
-def drawn(model: PointerNetwork, things: Things, t: int = 40) -> tuple[Tensor, Tensor]:
+def drawn(model: PointerNetwork, things: PointerInputs, t: int = 40) -> tuple[Tensor, Tensor]:
     """Targets that are drawn from the model, with their end."""
     stepper = model.stepper(things)
     most = max(most_steps(model.rule, stepper.v - 1, 3), 2)
@@ -60,7 +60,7 @@ class TestPointerStepperWithACache(StepperLaws):
 
     @pytest.fixture
     def make(self) -> Callable[[], Any]:
-        decoder = TransformerSettings(d=8, n_heads=2, n_layers=1, d_feed=8, causal=True, dropout=0.0)
+        decoder = TransformerConfig(d=8, n_heads=2, n_layers=1, d_ff=8, causal=True, dropout=0.0)
         return lambda: network("some", decoder=decoder, score="scaled").stepper(points([6, 4, 5, 6, 3]))
 
 
@@ -92,10 +92,10 @@ def test_join_raises_if_an_input_is_longer_than_those_of_the_pointer_stepper() -
     assert long.log_probs(long.join([short.start(1), long.start(2)])).shape == (3, 7)
 
 
-def by_loops(model: PointerNetwork, things: Things, row: int, target: list[int]) -> Tensor:
+def by_loops(model: PointerNetwork, things: PointerInputs, row: int, target: list[int]) -> Tensor:
     """log p of each id of one target, one number after another: the formulas of the paper, and nothing else."""
     n = int(things.lengths[row])
-    states = model.encode(Things(things.values[row : row + 1, :n], things.lengths[row : row + 1]))[0]
+    states = model.encode(PointerInputs(things.values[row : row + 1, :n], things.lengths[row : row + 1]))[0]
     mean = torch.stack([states[j] for j in range(n)]).mean(dim=0)
     inputs = [model.begin.weight @ mean + model.begin.bias] + [states[k - 1] for k in target[:-1]]
     queries = model.decoder.whole(torch.stack(inputs)[None])[0]
@@ -154,12 +154,12 @@ def test_what_is_taught_is_what_is_stepped_and_padding_and_order_change_nothing(
     assert torch.allclose(found, model.stepper(things).token_log_probs(targets, lengths), atol=1e-10)
     wide = torch.full((3, 9, 2), math.nan, dtype=torch.float64)
     wide[:, :5] = things.values
-    padded = model.token_log_probs(Things(wide, things.lengths), targets, lengths)
+    padded = model.token_log_probs(PointerInputs(wide, things.lengths), targets, lengths)
     assert torch.allclose(found, padded, atol=1e-10)
     real = torch.arange(targets.shape[1]) < lengths[:, None]
     assert not real.all()
     assert torch.equal(found, model.token_log_probs(things, targets.where(real, 1), lengths))
-    flipped = Things(things.values.flip(0), things.lengths.flip(0))
+    flipped = PointerInputs(things.values.flip(0), things.lengths.flip(0))
     assert torch.allclose(model.token_log_probs(flipped, targets.flip(0), lengths.flip(0)).flip(0), found, atol=1e-10)
 
 
@@ -182,7 +182,7 @@ def test_a_set_is_read_without_regard_to_its_order() -> None:
     model, things = network("order"), points([6])
     targets, lengths = drawn(model, things)
     turn = torch.tensor([3, 0, 5, 1, 4, 2])
-    moved = Things(things.values[:, turn], things.lengths)
+    moved = PointerInputs(things.values[:, turn], things.lengths)
     where = torch.cat((torch.zeros(1, dtype=torch.int64), turn.argsort() + 1))
     assert torch.allclose(
         model.token_log_probs(things, targets, lengths),
@@ -209,7 +209,7 @@ def test_answers_are_always_valid(rule: str, lengths: list[int], where: str, see
     values = things.values * 1e3 if where == "free" else torch.full_like(things.values, 0.5)
     if where == "line":
         values = things.values[..., :1].expand_as(things.values)
-    things = Things(values, things.lengths)
+    things = PointerInputs(values, things.lengths)
     stepper = model.stepper(things)
     steps = most_steps(rule, stepper.v - 1)
     for found in (
@@ -225,8 +225,8 @@ def test_answers_are_always_valid(rule: str, lengths: list[int], where: str, see
 
 def test_tokens_are_pointed_at_too_and_a_state_is_for_all_inputs() -> None:
     torch.manual_seed(0)
-    model = build_pointer(PointerSettings(d=8, encoder=SET), "any", n_tokens=7)
-    things = Things(torch.tensor([[3, 4, 0], [2, 2, 5]]), torch.tensor([2, 3]))
+    model = build_pointer(PointerNetworkConfig(d=8, encoder=SET), "any", n_tokens=7)
+    things = PointerInputs(torch.tensor([[3, 4, 0], [2, 2, 5]]), torch.tensor([2, 3]))
     stepper = model.stepper(things)
     assert stepper.log_probs(stepper.start(2))[0, 3] == -math.inf
     weights = stepper.attention(stepper.start(2))
@@ -234,7 +234,7 @@ def test_tokens_are_pointed_at_too_and_a_state_is_for_all_inputs() -> None:
     with pytest.raises(ShapeError, match="one row for each source, and there are 2"):
         stepper.start(3)
     with pytest.raises(ConfigError, match="points or tokens"):
-        build_pointer(PointerSettings(), "any")
+        build_pointer(PointerNetworkConfig(), "any")
 
 
 @pytest.mark.parametrize("rule", list(RULES))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from catena.errors import UnknownNameError
-from catena.seq2seq.pointing import END, RULES, allowed, allowed_after
+from catena.seq2seq.pointing import END, RULES, allowed_after, allowed_ids
 
 
 def possible(rule: str, before: list[int], n: int) -> set[int | None]:
@@ -45,7 +45,7 @@ def test_a_rule_allows_what_its_words_say_along_every_way(rule: str, n: int) -> 
         before = waiting.pop(0)
         seen += 1
         ids = torch.tensor([[j + 1 for j in before]], dtype=torch.int64).reshape(1, len(before))
-        may = allowed(rule, ids, real)
+        may = allowed_ids(rule, ids, real)
         assert may.shape == (1, len(before) + 1, width + 1)
         wanted = possible(rule, before, n)
         assert {None if k == END else k - 1 for k in may[0, -1].nonzero()[:, 0].tolist()} == wanted
@@ -59,9 +59,9 @@ def test_all_beginnings_are_told_at_once_and_after_the_end_comes_the_end(rule: s
     before = torch.randint(0, 6, (40, 7), generator=generator)
     lengths = torch.randint(1, 6, (40,), generator=generator)
     real = torch.arange(5) < lengths[:, None]
-    whole = allowed(rule, before, real)
+    whole = allowed_ids(rule, before, real)
     for t in range(8):
-        assert torch.equal(allowed(rule, before[:, :t], real)[:, -1], whole[:, t])
+        assert torch.equal(allowed_ids(rule, before[:, :t], real)[:, -1], whole[:, t])
         assert torch.equal(allowed_after(rule, before, torch.full((40,), t), real), whole[:, t])
     some = torch.randint(0, 8, (40,), generator=generator)
     assert torch.equal(allowed_after(rule, before, some, real), whole[torch.arange(40), some])
@@ -74,7 +74,7 @@ def test_all_beginnings_are_told_at_once_and_after_the_end_comes_the_end(rule: s
 
 def test_an_unknown_rule_is_named() -> None:
     with pytest.raises(UnknownNameError, match="rule of pointing"):
-        allowed("spiral", torch.zeros(1, 0, dtype=torch.int64), torch.ones(1, 2, dtype=torch.bool))
+        allowed_ids("spiral", torch.zeros(1, 0, dtype=torch.int64), torch.ones(1, 2, dtype=torch.bool))
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,5 @@ def test_an_unknown_rule_is_named() -> None:
 )
 def test_no_triple_is_begun_that_was_finished_in_every_way(before: list[int]) -> None:
     ids = torch.tensor([[j + 1 for j in before]])
-    may = allowed("triples", ids, torch.ones(1, 4, dtype=torch.bool))[0, -1]
+    may = allowed_ids("triples", ids, torch.ones(1, 4, dtype=torch.bool))[0, -1]
     assert {None if k == END else k - 1 for k in may.nonzero()[:, 0].tolist()} == possible("triples", before, 4)

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker, padded
 
 
-def settings(**options: Any) -> RecurrentSettings:
-    return RecurrentSettings(**{"d": 6, "d_embedding": 4, "dropout": 0.2, **options})
+def settings(**options: Any) -> RecurrentSeq2SeqConfig:
+    return RecurrentSeq2SeqConfig(**{"d": 6, "d_embedding": 4, "dropout": 0.2, **options})
 
 
 def maker(options: dict[str, Any]) -> Maker:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.attention.hard import Sampled
+from catena.attention.hard import SampledHardAttention
 from catena.seq2seq.base import Source
 from catena.seq2seq.recurrent import RecurrentEncoderDecoder
 from catena.seq2seq.recurrent_latent import Reinforce
@@ -78,7 +78,7 @@ def test_nothing_is_drawn_when_it_does_not_train() -> None:
     model = maker({"attention_kind": "hard_sampled"})()
     assert isinstance(model, RecurrentEncoderDecoder)
     assert model.looking is not None
-    assert isinstance(model.looking.focus, Sampled)
+    assert isinstance(model.looking.focus, SampledHardAttention)
     first, second = (model.token_log_probs(SOURCE, *TARGETS) for _ in range(2))
     assert torch.equal(first, second)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from catena.decoding.stepper import Stepper
+from catena.search.stepper import Stepper
 from catena.seq2seq.base import Source
 from tests.laws.seq2seq_laws import SIDES, padded
 from tests.oracle import translation

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.decoding.beam import beam
-from catena.decoding.greedy import greedy
 from catena.errors import ConfigError
-from catena.outputs.settings import HierarchicalSettings
+from catena.outputs.config import HierarchicalConfig
+from catena.search.beam_search import beam
+from catena.search.greedy_search import greedy
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.sides import VocabularyInfo
 from tests.laws.seq2seq_laws import SIDES, padded
 from tests.seq2seq.test_recurrent import maker
 
@@ -122,7 +122,7 @@ def test_any_output_layer_may_follow(kind: dict[str, Any]) -> None:
 )
 def test_settings_that_do_not_fit_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        RecurrentSettings(**values)
+        RecurrentSeq2SeqConfig(**values)
 
 
 def test_weights_are_tied_where_they_can_be() -> None:
@@ -130,16 +130,16 @@ def test_weights_are_tied_where_they_can_be() -> None:
         ({"kind": "softmax"}, True),
         ({"kind": "hierarchical"}, False),
         ({"kind": "hierarchical", "tree": "balanced"}, False),
-        (HierarchicalSettings(), False),
+        (HierarchicalConfig(), False),
         ({"kind": "hierarchical", "tree": "classes"}, True),
     ]
-    assert [RecurrentSettings(output=output).tied for output, _ in given] == [tied for _, tied in given]
-    assert RecurrentSettings().tied
+    assert [RecurrentSeq2SeqConfig(output=output).tied for output, _ in given] == [tied for _, tied in given]
+    assert RecurrentSeq2SeqConfig().tied
 
 
 def test_one_embedding_needs_one_vocabulary() -> None:
     with pytest.raises(ConfigError, match=r"shared = true gives source and target one embedding.* set shared = false"):
-        build_encoder_decoder(RecurrentSettings(shared=True, d=4, d_embedding=4), SIDES)
+        build_encoder_decoder(RecurrentSeq2SeqConfig(shared=True, d=4, d_embedding=4), SIDES)
 
 
 def copies(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor]:
@@ -151,18 +151,20 @@ def copies(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor]:
     return Source(ids, lengths), targets, lengths + 1
 
 
-def test_copying_is_learnt_to_the_last_symbol() -> None:
-    sides = Sides(n_source=10, counts=(0, 1, 0, *[5] * 7), begin=2, end=3, forbidden=(0, 1, 2))
-    settings = RecurrentSettings(cell="gru", d=32, d_embedding=24, attention="bilinear", input_feeding=False, dropout=0)
+def test_copying_is_learned_to_the_last_symbol() -> None:
+    sides = VocabularyInfo(n_source=10, counts=(0, 1, 0, *[5] * 7), begin=2, end=3, forbidden=(0, 1, 2))
+    settings = RecurrentSeq2SeqConfig(
+        cell="gru", d=32, d_embedding=24, attention="bilinear", input_feeding=False, dropout=0
+    )
     model = build_encoder_decoder(settings, sides)
     generator = torch.Generator().manual_seed(1)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for step in range(200):
-        optimiser.param_groups[0]["lr"] = 0.015 * (1 - step / 200)
-        optimiser.zero_grad()
+        optimizer.param_groups[0]["lr"] = 0.015 * (1 - step / 200)
+        optimizer.zero_grad()
         model.loss(*copies(64, generator)).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
     source, targets, lengths = copies(100, generator)
     stepper = model.eval().stepper(source)
     found = greedy(stepper, stepper.start(100), 10)

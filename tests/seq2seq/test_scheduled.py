@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from catena.seq2seq.base import Source
 from catena.seq2seq.recurrent import RecurrentEncoderDecoder
-from catena.seq2seq.recurrent_settings import SamplingSettings
-from catena.seq2seq.scheduled import draw, true_share
+from catena.seq2seq.recurrent_config import ScheduledSamplingConfig
+from catena.seq2seq.scheduled import draw, teacher_forcing_prob
 from tests.laws.seq2seq_laws import SIDES, padded
 from tests.seq2seq.test_recurrent import maker
 
@@ -21,15 +21,15 @@ TARGETS = padded([[6, 4, 5, 3], [4, 4, 3]])
 
 
 def test_schedules_follow_their_formulas() -> None:
-    linear = SamplingSettings(schedule="linear", k=0.9, c=0.01, least=0.25)
-    assert [true_share(linear, i) for i in (0, 20, 1000)] == pytest.approx([0.9, 0.7, 0.25])
-    exponential = SamplingSettings(schedule="exponential", k=0.99)
-    assert [true_share(exponential, i) for i in (0, 1, 50)] == pytest.approx([1.0, 0.99, 0.99**50])
-    sigmoid = SamplingSettings(schedule="inverse_sigmoid", k=20)
+    linear = ScheduledSamplingConfig(schedule="linear", k=0.9, c=0.01, least=0.25)
+    assert [teacher_forcing_prob(linear, i) for i in (0, 20, 1000)] == pytest.approx([0.9, 0.7, 0.25])
+    exponential = ScheduledSamplingConfig(schedule="exponential", k=0.99)
+    assert [teacher_forcing_prob(exponential, i) for i in (0, 1, 50)] == pytest.approx([1.0, 0.99, 0.99**50])
+    sigmoid = ScheduledSamplingConfig(schedule="inverse_sigmoid", k=20)
     wanted = [20 / (20 + math.exp(i / 20)) for i in (0, 60, 200)]
-    assert [true_share(sigmoid, i) for i in (0, 60, 200)] == pytest.approx(wanted)
-    assert true_share(sigmoid, 10**7) == 0.0
-    assert true_share(SamplingSettings(), 10**7) == 1.0
+    assert [teacher_forcing_prob(sigmoid, i) for i in (0, 60, 200)] == pytest.approx(wanted)
+    assert teacher_forcing_prob(sigmoid, 10**7) == 0.0
+    assert teacher_forcing_prob(ScheduledSamplingConfig(), 10**7) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_schedules_follow_their_formulas() -> None:
 )
 def test_schedules_that_make_no_sense_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        SamplingSettings(**values)
+        ScheduledSamplingConfig(**values)
 
 
 def test_ids_are_drawn_by_their_probabilities_and_never_impossible_ones() -> None:
@@ -85,7 +85,7 @@ def test_later_a_draw_of_the_model_is_read_in_place_of_some(way: str, options: d
     """The drawn tokens are watched, and the loss is that of reading them by hand."""
     model = model_with(way, **options)
     model.set_progress(50)
-    assert model.true_share == pytest.approx(0.5)
+    assert model.teacher_forcing_prob == pytest.approx(0.5)
     read: list[torch.Tensor] = []
     decoder = model.target
     handle = decoder.register_forward_hook(lambda _, given, __: read.append(given[0]))

@@ -10,20 +10,20 @@ from torch import Tensor, nn
 from catena.errors import ConfigError
 from catena.seq2seq import transformer_compiled
 from catena.seq2seq.base import Source
-from catena.seq2seq.sides import Sides
-from catena.seq2seq.transformer import Transformer, build_transformer
+from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
 from catena.seq2seq.transformer_compiled import CompiledStepper
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer_stepper import TransformerStepper
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
 
 V, N_SOURCE, PAD = SIDES.v, SIDES.n_source, 0
-SMALL = {"d": 8, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 12, "dropout": 0.0}
+SMALL = {"d": 8, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_ff": 12, "dropout": 0.0}
 
 
-def made(sides: Sides = SIDES, **more: Any) -> Transformer:
+def made(sides: VocabularyInfo = SIDES, **more: Any) -> TransformerSeq2Seq:
     torch.manual_seed(1)
-    model = build_transformer(TransformerSettings(**{**SMALL, **more}), sides).double().eval()
+    model = build_transformer(TransformerSeq2SeqConfig(**{**SMALL, **more}), sides).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # norms and biases away from 1 and 0
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -156,7 +156,7 @@ def test_a_compiled_batch_that_is_never_empty_keeps_what_its_rows_use() -> None:
     assert not first.log_probs(state).isnan().any()
 
 
-def stranger_of(model: Transformer, norm_first: bool) -> nn.Transformer:
+def stranger_of(model: TransformerSeq2Seq, norm_first: bool) -> nn.Transformer:
     """torch's own Transformer with the model's weights."""
     stranger = nn.Transformer(8, 2, 2, 2, 12, 0.0, batch_first=True, norm_first=norm_first).double()
     if not norm_first:  # torch adds a norm at the end, which the post form of the paper lacks
@@ -309,14 +309,14 @@ def test_tables_are_shared_as_the_settings_say() -> None:
 
 
 def test_embeddings_enter_with_a_variance_of_one() -> None:
-    model = build_transformer(TransformerSettings(), Sides(2000, [1] * 2000, 2, 3, (PAD, 2), True))
+    model = build_transformer(TransformerSeq2SeqConfig(), VocabularyInfo(2000, [1] * 2000, 2, 3, (PAD, 2), True))
     entering = model.embedded(torch.arange(1, 2000)[None])
     assert 0.95 < entering.var().item() < 1.05
 
 
 def test_matrices_of_deep_layers_begin_smaller_where_the_settings_say() -> None:
     plain, scaled = (
-        (torch.manual_seed(1), build_transformer(TransformerSettings(**SMALL, init=init), SIDES))[1]
+        (torch.manual_seed(1), build_transformer(TransformerSeq2SeqConfig(**SMALL, init=init), SIDES))[1]
         for init in ("xavier", "depth_scaled")
     )
     for side in ("encoder", "decoder"):
@@ -328,7 +328,7 @@ def test_matrices_of_deep_layers_begin_smaller_where_the_settings_say() -> None:
 
 def test_dropout_is_where_the_settings_say_and_in_training_alone() -> None:
     source, targets, lengths = sources(3), torch.randint(4, V, (3, 4)), torch.tensor([4, 2, 3])
-    for name in ("dropout", "attention_dropout", "feed_dropout"):
+    for name in ("dropout", "attention_dropout", "ff_dropout"):
         model = made(**{name: 0.5})
         assert model.loss(source, targets, lengths) == model.loss(source, targets, lengths)
         model.train()
@@ -345,4 +345,4 @@ def test_dropout_is_where_the_settings_say_and_in_training_alone() -> None:
 )
 def test_settings_that_cannot_hold_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        TransformerSettings(**wrong)
+        TransformerSeq2SeqConfig(**wrong)

@@ -16,8 +16,8 @@ from catena.errors import ImpossibleError, ShapeError
 from catena.structure.alignment import Alignment, edit_distance
 from catena.structure.alignment_constraints import AlignmentConstraint
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
-from catena.structure.semirings import Tropical
+from catena.structure.base import StructuredDistribution
+from catena.structure.semirings import TropicalSemiring
 from tests.laws.structure_checks import agrees_in_every_semiring, numbers_of
 from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
@@ -40,14 +40,14 @@ class AlignmentLaws(StructureLaws):
         "substitutions": 2, "insertions": 2, "deletions": 2, "source_lengths": 0, "target_lengths": 0,
     }  # fmt: skip
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         assert isinstance(structure, Alignment)
         return listed(structure, row)
 
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
         return [(i, j) for operation, i, j in alignments.cells_of(ids) if operation == 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
         assert isinstance(structure, Alignment)
         assert structure.source_lengths is not None
         assert structure.target_lengths is not None
@@ -80,7 +80,7 @@ class TestSharedGaps(AlignmentLaws):
         return Alignment(*scores, SOURCE, TARGET)
 
     def differentiated(
-        self, case: Case, ask: Callable[[Structured], Tensor]
+        self, case: Case, ask: Callable[[StructuredDistribution], Tensor]
     ) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
         """By the gaps as they are shared: alignments that differ in the order of gaps tie, cell by cell."""
         structure = self.structure(case)
@@ -217,7 +217,7 @@ class TestEditDistance:
         source, target = torch.tensor([1, 2, 3, 1]), torch.tensor([2, 3, 3, 1, 1])
         differs = (source[:, None] != target).double()
         one = torch.full((1, 1), -1.0).double()
-        least = Alignment(-differs, one, one).total(Tropical())
+        least = Alignment(-differs, one, one).total(TropicalSemiring())
         assert least.item() == edit_distance(source, target).item() == 3
 
     def test_weighted_by_tables_of_symbols(self) -> None:
@@ -314,7 +314,7 @@ class TestConstraints:
         crossing = AlignmentConstraint.fixing(torch.tensor([[[0, 2], [1, 1]], [[0, 1], [1, 2]]]), 3, 4)
         with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 0\)"):
             small(constraint=crossing)
-        alignment = small(constraint=crossing, impossible="-inf")
+        alignment = small(constraint=crossing, on_infeasible="-inf")
         assert alignment.log_partition()[0] == -math.inf
         assert alignment.log_partition()[1].isfinite()
         assert (alignment.argmax()[0] == -1).all()

@@ -12,9 +12,9 @@ import torch
 
 from catena.errors import ImpossibleError, ShapeError
 from catena.structure.alignment import Alignment
-from catena.structure.alignment_one_to_one import OneToOne, PairConstraint
+from catena.structure.alignment_one_to_one import OneToOneAlignment, PairConstraint
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from tests.laws.structure_checks import agrees_in_every_semiring, numbers_of
 from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
@@ -24,7 +24,7 @@ from tests.oracle.moments import log_add
 SOURCE, TARGET = torch.tensor([4, 1, 2, 0]), torch.tensor([3, 3, 1, 2])
 
 
-def listed(alignment: OneToOne, row: int) -> list[Member]:
+def listed(alignment: OneToOneAlignment, row: int) -> list[Member]:
     """All alignments of one row, by the oracle."""
     s, t = alignment.scores.shape[-2:]
     n = s if alignment.source_lengths is None else int(alignment.source_lengths[row])
@@ -37,15 +37,15 @@ class OneToOneLaws(StructureLaws):
         "scores": 2, "source_gaps": 1, "target_gaps": 1, "source_lengths": 0, "target_lengths": 0,
     }  # fmt: skip
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
-        assert isinstance(structure, OneToOne)
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
+        assert isinstance(structure, OneToOneAlignment)
         return listed(structure, row)
 
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
         return [(i, j) for i, j in enumerate(ids) if j >= 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
-        assert isinstance(structure, OneToOne)
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
+        assert isinstance(structure, OneToOneAlignment)
         assert structure.source_lengths is not None
         assert structure.target_lengths is not None
         s, t = structure.scores.shape[-2:]
@@ -63,16 +63,16 @@ class OneToOneLaws(StructureLaws):
 
 
 class TestScoredGaps(OneToOneLaws):
-    def structure(self, case: Case) -> OneToOne:
+    def structure(self, case: Case) -> OneToOneAlignment:
         scores = case.draw(4, 4, 3), case.draw(4, 4, salt=1), case.draw(3, salt=2)
-        return OneToOne(*scores, SOURCE, TARGET)
+        return OneToOneAlignment(*scores, SOURCE, TARGET)
 
 
 class TestFreeGaps(OneToOneLaws):
     """Gaps cost nothing, so that nothing is ever impossible."""
 
-    def structure(self, case: Case) -> OneToOne:
-        return OneToOne(case.draw(4, 3, 4), None, None, torch.tensor([3, 1, 2, 3]), torch.tensor([4, 3, 1, 2]))
+    def structure(self, case: Case) -> OneToOneAlignment:
+        return OneToOneAlignment(case.draw(4, 3, 4), None, None, torch.tensor([3, 1, 2, 3]), torch.tensor([4, 3, 1, 2]))
 
     def test_an_impossible_row_has_log_z_minus_infinity_and_gradient_zero(self) -> None:
         structure = self.structure(Case(never=1.0))
@@ -81,16 +81,16 @@ class TestFreeGaps(OneToOneLaws):
         assert (structure.sample(2) == -1).all()
 
 
-def small(**changes: object) -> OneToOne:
+def small(**changes: object) -> OneToOneAlignment:
     case = Case(seed=31)
-    return replace(OneToOne(case.draw(2, 3, 4), case.draw(2, 3, salt=1), case.draw(4, salt=2)), **changes)  # type: ignore[arg-type]
+    return replace(OneToOneAlignment(case.draw(2, 3, 4), case.draw(2, 3, salt=1), case.draw(4, salt=2)), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestPairs:
     def test_each_set_of_pairs_is_counted_once(self, backend: str) -> None:
         with use_backend(backend):
-            log_z = OneToOne(torch.zeros(6, 7).double()).log_partition()
+            log_z = OneToOneAlignment(torch.zeros(6, 7).double()).log_partition()
             assert log_z.exp().item() == pytest.approx(math.comb(13, 6))  # Vandermonde: Σ C(6, k) C(7, k)
             assert Alignment(torch.zeros(6, 7).double()).log_partition() > log_z
 
@@ -98,13 +98,13 @@ class TestPairs:
         scores = Case(seed=4).draw(2, 3, 5)
         never = torch.full((3,), -math.inf).double()
         with use_backend(backend):
-            alignment = OneToOne(scores, source_gaps=never)
+            alignment = OneToOneAlignment(scores, source_gaps=never)
             assert torch.allclose(alignment.marginals().sum(-1), torch.ones(2, 3).double())
             assert (alignment.sample(20) >= 0).all()
-            turned = OneToOne(scores.transpose(1, 2), target_gaps=never)
+            turned = OneToOneAlignment(scores.transpose(1, 2), target_gaps=never)
             assert torch.allclose(turned.log_partition(), alignment.log_partition())
             assert (
-                OneToOne(scores.transpose(1, 2), source_gaps=never.new_full((5,), -math.inf)).log_partition()
+                OneToOneAlignment(scores.transpose(1, 2), source_gaps=never.new_full((5,), -math.inf)).log_partition()
                 == -math.inf
             ).all()
 
@@ -112,10 +112,10 @@ class TestPairs:
         with use_backend(backend):
             alignment = small()
             scores, drop, put = alignment.score_tensors()
-            turned = OneToOne(scores.transpose(1, 2), put, drop)
+            turned = OneToOneAlignment(scores.transpose(1, 2), put, drop)
             assert torch.allclose(alignment.log_partition(), turned.log_partition())
             assert torch.allclose(alignment.marginals(), turned.marginals().transpose(1, 2))
-            back = OneToOne(scores.flip(1, 2), drop.flip(1), put.flip(0))
+            back = OneToOneAlignment(scores.flip(1, 2), drop.flip(1), put.flip(0))
             assert torch.allclose(alignment.log_partition(), back.log_partition())
 
     def test_two_empty_sequences_have_one_alignment_of_score_zero(self, backend: str) -> None:
@@ -130,7 +130,7 @@ class TestPairs:
     def test_a_side_may_have_no_position_at_all(self, backend: str, s: int, t: int) -> None:
         drop, put = Case(seed=3).draw(2, s), Case(seed=4).draw(2, t)
         with use_backend(backend):
-            alignment = OneToOne(torch.zeros(2, s, t).double(), drop, put)
+            alignment = OneToOneAlignment(torch.zeros(2, s, t).double(), drop, put)
             assert torch.allclose(alignment.log_partition(), drop.sum(-1) + put.sum(-1))
             assert alignment.argmax().tolist() == [[-1] * s] * 2
             assert torch.allclose(alignment.max(), drop.sum(-1) + put.sum(-1))
@@ -138,13 +138,13 @@ class TestPairs:
 
     def test_an_empty_batch_has_empty_answers(self, backend: str) -> None:
         with use_backend(backend):
-            alignment = OneToOne(torch.zeros(0, 3, 2))
+            alignment = OneToOneAlignment(torch.zeros(0, 3, 2))
             assert alignment.log_partition().shape == (0,)
             assert alignment.argmax().shape == (0, 3)
 
     def test_ties_still_give_one_whole_alignment(self, backend: str) -> None:
         with use_backend(backend):
-            alignment = OneToOne(torch.zeros(2, 5, 4), source_lengths=torch.tensor([5, 3]))
+            alignment = OneToOneAlignment(torch.zeros(2, 5, 4), source_lengths=torch.tensor([5, 3]))
             assert alignment.log_prob(alignment.argmax()).isfinite().all()
             top = alignment.topk(40).members
             assert len({tuple(one.tolist()) for one in top[:, 0]}) == 40
@@ -156,13 +156,13 @@ class TestScores:
         [([2, 1, -1], "crosses"), ([1, 1, -1], "has a position in two pairs"), ([0, -1, 4], "has no such position")],
     )
     def test_what_is_not_one_to_one_in_order_is_impossible(self, partners: list[int], fault: str) -> None:
-        alignment = OneToOne(torch.zeros(3, 4))
+        alignment = OneToOneAlignment(torch.zeros(3, 4))
         assert alignment.score(torch.tensor([0, -1, 2])) == 0
         assert alignment.score(torch.tensor(partners)) == -math.inf, fault
 
     def test_tensors_that_do_not_fit_are_named(self) -> None:
         with pytest.raises((ShapeError, TypeError), match="scores"):
-            OneToOne(torch.zeros(3))
+            OneToOneAlignment(torch.zeros(3))
         with pytest.raises((ShapeError, TypeError), match="source_gaps"):
             small(source_gaps=torch.zeros(4).double())
         with pytest.raises((ShapeError, TypeError), match="target_gaps"):
@@ -199,7 +199,7 @@ class TestConstraints:
         crossing = PairConstraint.fixing(torch.tensor([[[0, 2], [1, 1]], [[0, 1], [1, 2]]]), 3, 4)
         with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 0\)"):
             small(constraint=crossing)
-        alignment = small(constraint=crossing, impossible="-inf")
+        alignment = small(constraint=crossing, on_infeasible="-inf")
         assert alignment.log_partition()[0] == -math.inf
         assert alignment.log_partition()[1].isfinite()
 

@@ -7,7 +7,7 @@ import torch
 
 from catena.structure.backend import use_backend
 from catena.structure.chain import LinearChain
-from catena.structure.checks import fits_batch
+from catena.structure.checks import broadcasts_to_batch
 from catena.structure.tensors import uniform_numbers
 
 
@@ -22,7 +22,7 @@ from catena.structure.tensors import uniform_numbers
 def test_a_shape_fits_where_its_own_axes_are_right_and_the_rest_broadcasts(
     shape: tuple[int, ...], own: int, fits: bool
 ) -> None:
-    assert fits_batch(shape, (2, 3, 4), own) is fits
+    assert broadcasts_to_batch(shape, (2, 3, 4), own) is fits
 
 
 def test_uniform_numbers_come_from_the_generator_that_is_given() -> None:

@@ -15,10 +15,10 @@ import torch
 
 from catena.errors import ConfigError, ImpossibleError, ShapeError
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.constraints import ChainConstraint
-from catena.structure.semirings import Expectation
+from catena.structure.semirings import ExpectationSemiring
 from tests.laws.structure_checks import agrees_in_every_semiring, first_row_is_empty, numbers_of
 from tests.laws.structure_laws import FEW_CASES, Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
@@ -49,14 +49,14 @@ class ChainLaws(StructureLaws):
         "mask": 1,
     }
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         assert isinstance(structure, LinearChain)
         return listed(structure, row)
 
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
         return [(i, q) for i, q in enumerate(ids) if q >= 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
         assert isinstance(structure, LinearChain)
         real = structure.real()
         emissions = torch.where(
@@ -266,7 +266,7 @@ class TestConstraints:
             ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 1\): loosen"
         ):
             small(constraint=nothing)
-        chain = small(constraint=nothing, impossible="-inf")
+        chain = small(constraint=nothing, on_infeasible="-inf")
         assert chain.log_partition()[1] == -math.inf
         assert chain.log_partition()[0] == small().log_partition()[0]
         assert (chain.argmax()[1] == -1).all()
@@ -282,7 +282,7 @@ def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
     chain, value = small(lengths=torch.tensor([4, 2])), small(emissions=Case(seed=9).draw(2, 4, 3))
     agrees_in_every_semiring(chain, value, [81, 9])
     with pytest.raises(ValueError, match="Expectation takes 1 additive values, but 0 are given"):
-        chain.total(Expectation())
+        chain.total(ExpectationSemiring())
 
 
 def test_the_switch_refuses_what_it_cannot_do() -> None:

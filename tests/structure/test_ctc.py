@@ -13,7 +13,7 @@ from torch import Tensor
 
 from catena.errors import ImpossibleError, ShapeError
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from catena.structure.ctc import CTC, FrameConstraint, collapse
 from tests.laws.structure_checks import agrees_in_every_semiring
 from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
@@ -23,7 +23,7 @@ from tests.oracle.moments import log_add, probabilities
 
 
 def listed(ctc: CTC, row: int) -> list[Member]:
-    """All labellings of one row, by the oracle."""
+    """All labelings of one row, by the oracle."""
     n = ctc.emissions.shape[-2] if ctc.lengths is None else int(ctc.lengths[row])
     m = ctc.targets.shape[-1] if ctc.target_lengths is None else int(ctc.target_lengths[row])
     target = ctc.targets[row] if ctc.targets.dim() > 1 else ctc.targets
@@ -33,14 +33,14 @@ def listed(ctc: CTC, row: int) -> list[Member]:
 class CTCLaws(StructureLaws):
     field_ranks: ClassVar = {"emissions": 2, "targets": 1, "lengths": 0, "target_lengths": 0}
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         assert isinstance(structure, CTC)
         return listed(structure, row)
 
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
         return [(i, q) for i, q in enumerate(ids) if q >= 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
         assert isinstance(structure, CTC)
         noise = 1e3 * torch.randn(structure.emissions.shape).double()
         targets = structure.targets
@@ -79,7 +79,7 @@ def drawn_problem(seed: int, b: int = 6, t: int = 12, v: int = 5, s: int = 6) ->
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestAgainstTorch:
-    """torch.nn.functional.ctc_loss. Its gradient by log-probabilities takes their normalisation in, so that both are
+    """torch.nn.functional.ctc_loss. Its gradient by log-probabilities takes their normalization in, so that both are
     asked for that by the logits in front of it."""
 
     @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -244,7 +244,7 @@ class TestConstraints:
         nothing = FrameConstraint.partial(torch.tensor([[-1, -1, -1, -1], [2, 2, 2, -1]]), 3)
         with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 1\)"):
             small(constraint=nothing)
-        ctc = small(constraint=nothing, impossible="-inf")
+        ctc = small(constraint=nothing, on_infeasible="-inf")
         assert ctc.log_partition()[1] == -math.inf
         assert ctc.log_partition()[0].isfinite()
 

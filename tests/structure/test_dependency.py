@@ -105,11 +105,11 @@ def test_slopes_and_curvature_of_labels(kind: type[Any]) -> None:
     def log_z(labels: Tensor) -> Tensor:
         return kind(arcs, labels).log_partition().sum()
 
-    slopes = torch.func.grad(log_z)(labels)
-    assert torch.allclose(slopes, kind(arcs, labels).marginals(), atol=1e-12)
+    gradients = torch.func.grad(log_z)(labels)
+    assert torch.allclose(gradients, kind(arcs, labels).marginals(), atol=1e-12)
     curvature = torch.func.jacrev(torch.func.grad(log_z))(labels)
-    flat = slopes.flatten()
-    # The curvature is the covariance of labelled arcs: its diagonal is p (1 - p).
+    flat = gradients.flatten()
+    # The curvature is the covariance of labeled arcs: its diagonal is p (1 - p).
     assert torch.allclose(curvature.reshape(len(flat), len(flat)).diagonal(), flat * (1 - flat), atol=1e-10)
 
 
@@ -120,14 +120,14 @@ def test_jacobians_forward_and_back(kind: type[Any], backend: str) -> None:
     def log_z(x: Tensor) -> Tensor:
         return kind(x).log_partition()
 
-    slope = torch.func.jacrev(log_z)(arcs)
-    assert torch.allclose(slope, kind(arcs).marginals(), atol=1e-12)
+    gradient = torch.func.jacrev(log_z)(arcs)
+    assert torch.allclose(gradient, kind(arcs).marginals(), atol=1e-12)
     curvature = torch.func.jacrev(torch.func.jacrev(log_z))(arcs)
     marginals = torch.func.jacrev(lambda x: kind(x).marginals())(arcs)
     assert torch.allclose(curvature, marginals, atol=1e-10)
     # The curvature is the covariance of arcs: its diagonal is p (1 - p).
     own = curvature.flatten(2).flatten(0, 1).diagonal().reshape(4, 4)
-    assert torch.allclose(own, slope * (1 - slope), atol=1e-10)
+    assert torch.allclose(own, gradient * (1 - gradient), atol=1e-10)
 
 
 @KINDS

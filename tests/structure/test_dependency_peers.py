@@ -49,7 +49,7 @@ def supar() -> Any:
     return importlib.import_module("supar.structs")
 
 
-def slopes(log_z: Tensor, arcs: Tensor) -> Tensor:
+def gradients(log_z: Tensor, arcs: Tensor) -> Tensor:
     return torch.autograd.grad(log_z.sum(), arcs)[0]
 
 
@@ -60,7 +60,7 @@ def test_torch_struct_has_the_same_sum_and_gradient_of_projective_trees(single_r
     ours = ProjectiveTree(arcs, single_root=single_root).log_partition()
     theirs = torch_struct.DependencyCRF(for_torch_struct(arcs), multiroot=not single_root).partition
     assert torch.allclose(ours, theirs, atol=1e-10)
-    assert torch.allclose(slopes(ours, arcs), slopes(theirs, arcs), atol=1e-10)
+    assert torch.allclose(gradients(ours, arcs), gradients(theirs, arcs), atol=1e-10)
 
 
 @ROOTS
@@ -80,7 +80,7 @@ def test_supar_has_the_same_sums_gradients_and_best_trees(single_root: bool) -> 
         theirs = getattr(structs, name)(arcs.transpose(1, 2), lengths, multiroot=not single_root)
         log_z = theirs.log_partition
         assert torch.allclose(ours.log_partition(), log_z.double(), atol=1e-5)  # it may answer in float32
-        assert torch.allclose(slopes(ours.log_partition(), arcs), slopes(log_z, arcs), atol=1e-5)
+        assert torch.allclose(gradients(ours.log_partition(), arcs), gradients(log_z, arcs), atol=1e-5)
         best = theirs.argmax[:, 1:]
         real = torch.arange(7) < lengths[:, None]
         assert torch.equal(ours.argmax(), torch.where(real, best, -1))

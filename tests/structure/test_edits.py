@@ -309,8 +309,8 @@ def test_a_nan_that_is_read_gives_nan_in_its_row_only() -> None:
             written = [script for script in edit_scripts(n, y) if (r, number, cell) in _cells(r, script)]
             assert (edits.align(r, y) is None) == (number < 3 and bool(written))
             tensors = [x.requires_grad_() for x in given]
-            slopes = torch.autograd.grad(edits.log_partition().sum(), tensors)
-            assert [bool(slopes[3][i].isnan().all()) for i in range(3)] == row
+            gradients = torch.autograd.grad(edits.log_partition().sum(), tensors)
+            assert [bool(gradients[3][i].isnan().all()) for i in range(3)] == row
 
 
 def _cells(r: int, script: Sequence[tuple[str, int, int, int]]) -> set[tuple[int, int, tuple[int, ...]]]:

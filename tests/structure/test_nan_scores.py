@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from catena.structure.alignment import Alignment
-from catena.structure.alignment_one_to_one import OneToOne
+from catena.structure.alignment_one_to_one import OneToOneAlignment
 from catena.structure.automaton.build import from_arcs
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import PathDistribution
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.ctc import CTC
 from catena.structure.low_rank_pcfg import LowRankPCFG
@@ -38,7 +38,7 @@ def scores(*shape: int) -> Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
-def paths(arcs: list[tuple[int, int]], shift: float) -> Paths:
+def paths(arcs: list[tuple[int, int]], shift: float) -> PathDistribution:
     """Paths from state 0 or 1 to state 2 or 3, of two rows; state 4 is a dead end, state 5 is not reached."""
     machine = from_arcs([(*arc, 1, 1, 0.0) for arc in arcs], [0], [3], n_states=6)
     initial, final = scores(2, 6), scores(2, 6)
@@ -46,18 +46,18 @@ def paths(arcs: list[tuple[int, int]], shift: float) -> Paths:
     initial[0, 1] = -math.inf
     weight = scores(2, len(arcs)) + shift
     weight[1, 1] = -math.inf
-    return Paths(machine, weight, initial, final)
+    return PathDistribution(machine, weight, initial, final)
 
 
 ACYCLIC = [(0, 1), (0, 1), (1, 2), (0, 2), (2, 3), (1, 4), (5, 3)]
 CYCLIC = [*ACYCLIC, (1, 0), (2, 2), (3, 2), (4, 4), (5, 5)]
 
-STRUCTURES: dict[str, Callable[[], Structured]] = {
+STRUCTURES: dict[str, Callable[[], StructuredDistribution]] = {
     "chain": lambda: LinearChain(scores(2, 3, 2), scores(2, 2), scores(2), scores(2), lengths=LENGTHS),
     "chain, steps": lambda: LinearChain(scores(2, 3, 2), steps=scores(2, 3, 2, 2)),
     "semimarkov": lambda: SemiMarkov(scores(2, 3, 2, 2), scores(2, 2), scores(2), scores(2), lengths=LENGTHS),
     "alignment": lambda: Alignment(scores(2, 2, 2), scores(2, 3, 2), scores(2, 2, 3)),
-    "one to one": lambda: OneToOne(scores(2, 2, 3), scores(2, 2), scores(2, 3)),
+    "one to one": lambda: OneToOneAlignment(scores(2, 2, 3), scores(2, 2), scores(2, 3)),
     "ctc": lambda: CTC(scores(2, 4, 3), torch.tensor([[1, 2]] * 2), lengths=torch.tensor([4, 3])),
     "span tree": lambda: SpanTree(scores(2, 3, 3, 2), lengths=LENGTHS),
     "pcfg": lambda: PCFG(scores(2, 3, 2), scores(1, 3, 3), scores(3), scores(2, 3, 3, 1), lengths=LENGTHS),
@@ -78,7 +78,7 @@ GRADIENT_DIFFERS = ("ctc", "non-projective")
 READ_BY_NONE = ("ctc", "pcfg", "low-rank pcfg")
 
 
-def answers(structure: Structured, name: str) -> Answers:
+def answers(structure: StructuredDistribution, name: str) -> Answers:
     """Every query, by rows. Samples are compared by whether they are possible: backends read generators differently."""
     top = structure.topk(2)
     sample = structure.sample(2, torch.Generator().manual_seed(1))
@@ -98,14 +98,14 @@ def answers(structure: Structured, name: str) -> Answers:
     return found
 
 
-def gradients(structure: Structured) -> dict[int, Tensor]:
+def gradients(structure: StructuredDistribution) -> dict[int, Tensor]:
     tensors = [x if x is None else x.clone().requires_grad_() for x in structure.score_tensors()]
     given = {i: x for i, x in enumerate(tensors) if x is not None}
     log_z = structure.with_score_tensors(tensors).log_partition().sum()
     return dict(zip(given, torch.autograd.grad(log_z, list(given.values())), strict=True))
 
 
-def by_rows(x: Tensor, structure: Structured) -> Tensor:
+def by_rows(x: Tensor, structure: StructuredDistribution) -> Tensor:
     """All nan in a row that has one: which cells of an invalid row are nan is not defined. A shared tensor is a row."""
     rows = x.reshape(len(x) if x.shape[:1] == structure.batch_shape else 1, -1)
     return torch.where(rows.isnan().any(1, keepdim=True), torch.nan, rows)
@@ -115,7 +115,7 @@ def same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a.double(), b.double(), atol=1e-9, equal_nan=True)
 
 
-def with_score(structure: Structured, tensor: int, cell: int, value: float) -> Structured:
+def with_score(structure: StructuredDistribution, tensor: int, cell: int, value: float) -> StructuredDistribution:
     tensors: list[Any] = list(structure.score_tensors())
     tensors[tensor] = tensors[tensor].clone()
     tensors[tensor].view(-1)[cell] = value

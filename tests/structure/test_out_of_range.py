@@ -11,11 +11,11 @@ import torch
 
 from catena.errors import DataError, ShapeError
 from catena.structure.alignment import Alignment
-from catena.structure.base import SemiringProgram
+from catena.structure.base import SemiringDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.ctc import CTC
 from catena.structure.low_rank_pcfg import LowRankPCFG
-from catena.structure.semirings import Expectation, Expectation2
+from catena.structure.semirings import ExpectationSemiring, SecondOrderExpectationSemiring
 from tests.structure.test_refusals import BY_LENGTHS
 from tests.structure.test_transforms import KINDS, drawn
 
@@ -114,20 +114,22 @@ def test_ranks_below_minus_one_are_impossible(rank: int) -> None:
 def test_total_broadcasts_several_values(kind: str) -> None:
     make, own, shared = KINDS[kind]
     structure = make(*drawn(2, own, shared))
-    assert isinstance(structure, SemiringProgram)
+    assert isinstance(structure, SemiringDistribution)
     tensors = zip(structure.score_tensors(), structure.ranks, strict=True)
     numbers = [None if x is None else torch.randn(5, 1, *x.shape[x.dim() - rank :]).double() for x, rank in tensors]
     values = structure.with_score_tensors(numbers)
-    log_z, mean = structure.total(Expectation(), values)
+    log_z, mean = structure.total(ExpectationSemiring(), values)
     assert torch.allclose(log_z, structure.log_partition().expand(5, 2))
     for i in range(5):
         one = structure.with_score_tensors([None if x is None else x[i] for x in numbers])
         assert torch.allclose(mean[i], structure.expectation(one))
-        assert torch.allclose(structure.total(Expectation2(), one, values)[3][i], structure.variance(one))
+        assert torch.allclose(
+            structure.total(SecondOrderExpectationSemiring(), one, values)[3][i], structure.variance(one)
+        )
 
 
 def test_values_whose_batch_does_not_broadcast_raise() -> None:
     chain, values = LinearChain(torch.zeros(2, 3, 2)), LinearChain(torch.zeros(3, 3, 2))
-    for query in (chain.expectation, chain.variance, lambda x: chain.total(Expectation(), x)):
+    for query in (chain.expectation, chain.variance, lambda x: chain.total(ExpectationSemiring(), x)):
         with pytest.raises(ShapeError, match=r"must broadcast, got \[2\] and \[3\].*Give the axis"):
             query(values)

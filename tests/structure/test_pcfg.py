@@ -12,7 +12,7 @@ import torch
 
 from catena.errors import ImpossibleError, ShapeError
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from catena.structure.low_rank_pcfg import LowRankPCFG
 from catena.structure.pcfg import PCFG
 from catena.structure.span_constraints import SpanConstraint
@@ -35,14 +35,14 @@ def listed(grammar: PCFG, row: int) -> list[Member]:
 class GrammarLaws(StructureLaws):
     field_ranks: ClassVar = {"words": 2, "rules": 3, "roots": 1, "spans": 3, "lengths": 0}
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         assert isinstance(structure, PCFG)
         return listed(structure, row)
 
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
         return [span[:3] for span in ids if span[0] >= 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
         assert isinstance(structure, PCFG | LowRankPCFG)
         assert structure.lengths is not None
         t = structure.words.shape[-2]
@@ -64,7 +64,7 @@ class LowRankLaws(GrammarLaws):
         "words": 2, "parents": 2, "lefts": 2, "rights": 2, "roots": 1, "spans": 3, "rank_spans": 3, "lengths": 0,
     }  # fmt: skip
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         assert isinstance(structure, LowRankPCFG)
         scores = numbers_of(structure.score_tensors(), structure.ranks, row)
         words, parents, lefts, rights, roots, spans, rank_spans = scores
@@ -191,12 +191,12 @@ class TestParses:
         words[:, ::2, 0] = -math.inf
         with use_backend(backend):
             log_z = PCFG(words, rules, torch.zeros(3), lengths=torch.tensor([6, 1])).log_partition()
-        (slopes,) = torch.autograd.grad(log_z.sum(), rules)
+        (gradients,) = torch.autograd.grad(log_z.sum(), rules)
         assert log_z[0].isfinite()
         assert log_z[1] == -math.inf
-        assert not slopes.isnan().any()
-        assert (slopes[rules == -math.inf] == 0).all()
-        assert slopes.sum().item() == pytest.approx(5, abs=1e-4)
+        assert not gradients.isnan().any()
+        assert (gradients[rules == -math.inf] == 0).all()
+        assert gradients.sum().item() == pytest.approx(5, abs=1e-4)
 
     def test_symbols_of_one_kind(self, backend: str) -> None:
         """S -> S S | w: the likelihood is the number of bracketings."""
@@ -294,7 +294,7 @@ class TestConstraints:
         crossing = SpanConstraint.brackets(torch.tensor([[0, 2], [1, 3]]), 4)
         with pytest.raises(ImpossibleError, match="no possible member for 2 of 2 distributions"):
             small(constraint=crossing)
-        assert small(constraint=crossing, impossible="-inf").log_partition().tolist() == [-math.inf, -math.inf]
+        assert small(constraint=crossing, on_infeasible="-inf").log_partition().tolist() == [-math.inf, -math.inf]
 
 
 def test_the_reference_agrees_with_itself_in_every_semiring() -> None:

@@ -17,13 +17,13 @@ from torch import Tensor
 from catena.errors import DivergentSumError
 from catena.numerics import log_add_exp, log_sum_exp
 from catena.structure.alignment import Alignment
-from catena.structure.alignment_one_to_one import OneToOne
+from catena.structure.alignment_one_to_one import OneToOneAlignment
 from catena.structure.automaton.build import edit_model, from_string, from_strings
 from catena.structure.automaton.compose import compose
 from catena.structure.automaton.distance import total
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import PathDistribution
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.ctc import CTC
 from catena.structure.low_rank_pcfg import LowRankPCFG
@@ -174,11 +174,11 @@ T = 4
 WORDS = from_strings(["ab", "b", "abb", "ba"])
 TARGETS = torch.tensor([[1, 2], [2, 2]])
 
-KINDS: dict[str, tuple[list[tuple[int, ...]], Callable[..., Structured]]] = {
+KINDS: dict[str, tuple[list[tuple[int, ...]], Callable[..., StructuredDistribution]]] = {
     "chain": ([(2, T, 3), (3, 3)], LinearChain),
     "segmentation": ([(2, T, 2, 2), (2, 2)], SemiMarkov),
     "alignment": ([(2, T, T)], Alignment),
-    "one-to-one": ([(2, T, T), (2, T), (2, T)], OneToOne),
+    "one-to-one": ([(2, T, T), (2, T), (2, T)], OneToOneAlignment),
     "ctc": ([(2, T, 3)], lambda emissions: CTC(emissions, TARGETS)),
     "span tree": ([(2, T, T, 2)], SpanTree),
     "pcfg": ([(2, T, 2), (2, 4, 4), (2,)], PCFG),
@@ -195,11 +195,11 @@ KINDS: dict[str, tuple[list[tuple[int, ...]], Callable[..., Structured]]] = {
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def paths_of(weight: Tensor) -> Paths:
-    return Paths(WORDS, weight, WORDS.initial.to(weight.dtype), WORDS.final.to(weight.dtype))
+def paths_of(weight: Tensor) -> PathDistribution:
+    return PathDistribution(WORDS, weight, WORDS.initial.to(weight.dtype), WORDS.final.to(weight.dtype))
 
 
-def asked(structure: Structured) -> list[Tensor]:
+def asked(structure: StructuredDistribution) -> list[Tensor]:
     """An answer to every question that is a number."""
     best, marginals = structure.argmax(), structure.marginals()
     return [
@@ -330,7 +330,7 @@ LENGTHS: dict[str, Callable[..., Any]] = {
     "chain": lambda n, x: LinearChain(x, lengths=n),
     "segmentation": lambda n, x: SemiMarkov(x[..., None, :].expand(2, 6, 2, 6).clone(), lengths=n),
     "alignment": lambda n, x: Alignment(x, source_lengths=n, target_lengths=n),
-    "one-to-one": lambda n, x: OneToOne(x, source_lengths=n, target_lengths=n),
+    "one-to-one": lambda n, x: OneToOneAlignment(x, source_lengths=n, target_lengths=n),
     "ctc": lambda n, x: CTC(x, TARGETS, lengths=n + 1),
     "span tree": lambda n, x: SpanTree(x[..., None], lengths=n),
     "pcfg": lambda n, x: PCFG(x[..., :2], *scores((2, 4, 4), (2,)), lengths=n),

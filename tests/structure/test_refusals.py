@@ -15,11 +15,11 @@ from torch import Tensor
 
 from catena.errors import DataError, ShapeError
 from catena.structure.alignment import Alignment
-from catena.structure.alignment_one_to_one import OneToOne
+from catena.structure.alignment_one_to_one import OneToOneAlignment
 from catena.structure.automaton.build import from_arcs
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import PathDistribution
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.ctc import CTC
 from catena.structure.low_rank_pcfg import LowRankPCFG
@@ -32,13 +32,13 @@ from catena.structure.tree import SpanTree
 NEVER = float("-inf")
 
 # Each over two rows of three positions, made with the lengths that are given.
-BY_LENGTHS: dict[str, Callable[[Tensor], Structured]] = {
+BY_LENGTHS: dict[str, Callable[[Tensor], StructuredDistribution]] = {
     "chain": lambda n: LinearChain(torch.zeros(2, 3, 2), lengths=n),
     "semimarkov": lambda n: SemiMarkov(torch.zeros(2, 3, 2, 2), lengths=n),
     "alignment, source": lambda n: Alignment(torch.zeros(2, 3, 2), source_lengths=n),
     "alignment, target": lambda n: Alignment(torch.zeros(2, 2, 3), target_lengths=n),
-    "one to one, source": lambda n: OneToOne(torch.zeros(2, 3, 2), source_lengths=n),
-    "one to one, target": lambda n: OneToOne(torch.zeros(2, 2, 3), target_lengths=n),
+    "one to one, source": lambda n: OneToOneAlignment(torch.zeros(2, 3, 2), source_lengths=n),
+    "one to one, target": lambda n: OneToOneAlignment(torch.zeros(2, 2, 3), target_lengths=n),
     "ctc, frames": lambda n: CTC(torch.zeros(2, 3, 3), torch.ones(2, 1, dtype=torch.int64), lengths=n),
     "ctc, target": lambda n: CTC(torch.zeros(2, 6, 3), torch.ones(2, 3, dtype=torch.int64), target_lengths=n),
     "span tree": lambda n: SpanTree(torch.zeros(2, 3, 3, 2), lengths=n),
@@ -102,9 +102,9 @@ def test_targets_that_are_no_labels_are_refused() -> None:
 
 
 # Each over one row, with members of too few positions.
-TOO_SHORT: dict[str, tuple[Structured, list[int]]] = {
+TOO_SHORT: dict[str, tuple[StructuredDistribution, list[int]]] = {
     "chain": (LinearChain(torch.zeros(2, 3)), [0]),
-    "one to one": (OneToOne(torch.zeros(2, 2)), [0]),
+    "one to one": (OneToOneAlignment(torch.zeros(2, 2)), [0]),
     "ctc": (CTC(torch.zeros(2, 3), torch.tensor([1])), [1]),
     "projective": (ProjectiveTree(torch.zeros(3, 3)), [0]),
     "non-projective": (NonProjectiveTree(torch.zeros(3, 3)), [0]),
@@ -278,7 +278,7 @@ def test_distributions_over_other_members_have_no_divergence(name: str) -> None:
     assert torch.allclose(p.kl(same), torch.zeros(2), atol=1e-6)
 
 
-def test_labellings_of_other_targets_have_no_divergence() -> None:
+def test_labelings_of_other_targets_have_no_divergence() -> None:
     p, q = (CTC(torch.zeros(3, 3), torch.tensor([label])) for label in (1, 2))
     with pytest.raises(ShapeError, match="both distributions must be over the same members"):
         p.kl(q)
@@ -314,8 +314,8 @@ def test_scores_of_a_chain_may_be_of_two_precisions() -> None:
     assert chain.argmax().shape == (3,)
 
 
-def two_states(*arcs: tuple[int, int]) -> Paths:
-    return Paths.of(from_arcs([(*arc, 1, 1, 0.0) for arc in arcs], [0], [1]))
+def two_states(*arcs: tuple[int, int]) -> PathDistribution:
+    return PathDistribution.of(from_arcs([(*arc, 1, 1, 0.0) for arc in arcs], [0], [1]))
 
 
 def test_paths_of_other_machines_have_no_divergence() -> None:
@@ -324,7 +324,7 @@ def test_paths_of_other_machines_have_no_divergence() -> None:
 
 
 # Each over three rows, of which the second reads a score of the given value, and the third has it where none is read.
-def spoilt(*shape: int, at: tuple[int, ...], value: float, unread: tuple[int, ...] | None = None) -> Tensor:
+def spoiled(*shape: int, at: tuple[int, ...], value: float, unread: tuple[int, ...] | None = None) -> Tensor:
     scores = torch.linspace(-1, 1, math.prod(shape), dtype=torch.float64).reshape(shape)
     scores[(1, *at)] = value
     if unread is not None:
@@ -337,43 +337,44 @@ def zeros(*shape: int) -> Tensor:
 
 
 SHORT = torch.tensor([4, 4, 3])
-WITH_WRONG: dict[str, Callable[[float], Structured]] = {
-    "chain": lambda x: LinearChain(spoilt(3, 4, 2, at=(2, 1), value=x, unread=(3, 0)), lengths=SHORT),
+WITH_WRONG: dict[str, Callable[[float], StructuredDistribution]] = {
+    "chain": lambda x: LinearChain(spoiled(3, 4, 2, at=(2, 1), value=x, unread=(3, 0)), lengths=SHORT),
     "chain, transitions": lambda x: LinearChain(
-        zeros(3, 4, 2), spoilt(3, 2, 2, at=(0, 1), value=x, unread=(1, 1)), lengths=torch.tensor([4, 4, 1])
+        zeros(3, 4, 2), spoiled(3, 2, 2, at=(0, 1), value=x, unread=(1, 1)), lengths=torch.tensor([4, 4, 1])
     ),
-    "chain, start": lambda x: LinearChain(zeros(3, 4, 2), start=spoilt(3, 2, at=(0,), value=x)),
+    "chain, start": lambda x: LinearChain(zeros(3, 4, 2), start=spoiled(3, 2, at=(0,), value=x)),
     "chain, steps": lambda x: LinearChain(
-        zeros(3, 4, 2), steps=spoilt(3, 4, 2, 2, at=(2, 0, 1), value=x, unread=(0, 0, 0))
+        zeros(3, 4, 2), steps=spoiled(3, 4, 2, 2, at=(2, 0, 1), value=x, unread=(0, 0, 0))
     ),
     "semimarkov": lambda x: SemiMarkov(
-        spoilt(3, 4, 2, 2, at=(1, 1, 1), value=x, unread=(2, 1, 0)), lengths=SHORT
+        spoiled(3, 4, 2, 2, at=(1, 1, 1), value=x, unread=(2, 1, 0)), lengths=SHORT
     ),
-    "semimarkov, transitions": lambda x: SemiMarkov(zeros(3, 4, 2, 2), spoilt(3, 2, 2, at=(1, 1), value=x)),
-    "alignment": lambda x: Alignment(spoilt(3, 4, 3, at=(1, 1), value=x, unread=(3, 0)), source_lengths=SHORT),
-    "one to one": lambda x: OneToOne(spoilt(3, 4, 4, at=(1, 1), value=x, unread=(3, 0)), source_lengths=SHORT),
+    "semimarkov, transitions": lambda x: SemiMarkov(zeros(3, 4, 2, 2), spoiled(3, 2, 2, at=(1, 1), value=x)),
+    "alignment": lambda x: Alignment(spoiled(3, 4, 3, at=(1, 1), value=x, unread=(3, 0)), source_lengths=SHORT),
+    "one to one": lambda x: OneToOneAlignment(
+        spoiled(3, 4, 4, at=(1, 1), value=x, unread=(3, 0)), source_lengths=SHORT),
     "ctc": lambda x: CTC(
-        spoilt(3, 4, 3, at=(1, 1), value=x, unread=(3, 1)), torch.tensor([[1, 2]] * 3), lengths=SHORT
+        spoiled(3, 4, 3, at=(1, 1), value=x, unread=(3, 1)), torch.tensor([[1, 2]] * 3), lengths=SHORT
     ),
-    "span tree": lambda x: SpanTree(spoilt(3, 4, 4, 2, at=(1, 2, 0), value=x, unread=(0, 3, 0)), lengths=SHORT),
+    "span tree": lambda x: SpanTree(spoiled(3, 4, 4, 2, at=(1, 2, 0), value=x, unread=(0, 3, 0)), lengths=SHORT),
     "pcfg": lambda x: PCFG(
-        spoilt(3, 4, 2, at=(1, 1), value=x, unread=(3, 0)), zeros(1, 3, 3), zeros(1), lengths=SHORT
+        spoiled(3, 4, 2, at=(1, 1), value=x, unread=(3, 0)), zeros(1, 3, 3), zeros(1), lengths=SHORT
     ),
     "pcfg, rules": lambda x: PCFG(
-        zeros(3, 4, 2), spoilt(3, 2, 4, 4, at=(0, 1, 1), value=x, unread=(1, 1, 1)), zeros(4),
+        zeros(3, 4, 2), spoiled(3, 2, 4, 4, at=(0, 1, 1), value=x, unread=(1, 1, 1)), zeros(4),
         lengths=torch.tensor([4, 4, 1]),
     ),
-    "pcfg, roots": lambda x: PCFG(zeros(3, 4, 2), zeros(1, 3, 3), spoilt(3, 3, at=(0,), value=x)),
+    "pcfg, roots": lambda x: PCFG(zeros(3, 4, 2), zeros(1, 3, 3), spoiled(3, 3, at=(0,), value=x)),
     "pcfg, spans": lambda x: PCFG(
         zeros(3, 4, 2), zeros(2, 4, 4), zeros(4),
-        spoilt(3, 4, 4, 2, at=(1, 2, 0), value=x, unread=(0, 3, 0)), lengths=SHORT,
+        spoiled(3, 4, 4, 2, at=(1, 2, 0), value=x, unread=(0, 3, 0)), lengths=SHORT,
     ),
     "low rank": lambda x: LowRankPCFG(
-        spoilt(3, 4, 2, at=(1, 1), value=x, unread=(3, 0)), zeros(1, 2), zeros(2, 3), zeros(2, 3), zeros(1),
+        spoiled(3, 4, 2, at=(1, 1), value=x, unread=(3, 0)), zeros(1, 2), zeros(2, 3), zeros(2, 3), zeros(1),
         lengths=SHORT,
     ),
-    "projective": lambda x: ProjectiveTree(spoilt(3, 5, 5, at=(2, 1), value=x, unread=(1, 4)), lengths=SHORT),
-    "non-projective": lambda x: NonProjectiveTree(spoilt(3, 5, 5, at=(2, 1), value=x, unread=(1, 4)), lengths=SHORT),
+    "projective": lambda x: ProjectiveTree(spoiled(3, 5, 5, at=(2, 1), value=x, unread=(1, 4)), lengths=SHORT),
+    "non-projective": lambda x: NonProjectiveTree(spoiled(3, 5, 5, at=(2, 1), value=x, unread=(1, 4)), lengths=SHORT),
 }  # fmt: skip
 
 
@@ -386,7 +387,7 @@ def test_scores_that_are_no_numbers_spoil_their_own_row_and_nothing_else(name: s
         for numbers in (structure.log_partition(), structure.max(), *structure.topk(2).scores):
             assert numbers.isnan().tolist() == only_second
         assert structure.marginals().isnan().flatten(1).any(1).tolist() == only_second
-        sound = structure.spoilt().logical_not()  # type: ignore[union-attr]
+        sound = structure.spoiled().logical_not()  # type: ignore[union-attr]
         for found in (structure.argmax(), structure.topk(2).members[1], structure.sample(1)[0]):
             assert (found[1] == -1).all()
             assert (structure.score(found)[sound] > NEVER).all()
@@ -394,7 +395,7 @@ def test_scores_that_are_no_numbers_spoil_their_own_row_and_nothing_else(name: s
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_scores_that_are_no_numbers_are_known_where_nobody_may_look(wrong: float) -> None:
-    scores = spoilt(3, 4, 2, at=(2, 1), value=wrong)
+    scores = spoiled(3, 4, 2, at=(2, 1), value=wrong)
     best = torch.func.vmap(lambda x: LinearChain(x).argmax())(scores)
     assert (best == -1).all(1).tolist() == [False, True, False]
     assert (LinearChain(scores[::2]).log_prob(best[::2]) > NEVER).all()
@@ -402,7 +403,7 @@ def test_scores_that_are_no_numbers_are_known_where_nobody_may_look(wrong: float
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_labels_of_arcs_that_are_no_numbers_spoil_their_row(wrong: float) -> None:
-    labels = spoilt(3, 4, 4, 2, at=(2, 1, 0), value=wrong)
+    labels = spoiled(3, 4, 4, 2, at=(2, 1, 0), value=wrong)
     trees = ProjectiveTree(zeros(3, 4, 4), labels)
     assert trees.max().isnan().tolist() == trees.log_partition().isnan().tolist() == [False, True, False]
     assert (trees.argmax()[1] == -1).all()
@@ -411,7 +412,7 @@ def test_labels_of_arcs_that_are_no_numbers_spoil_their_row(wrong: float) -> Non
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_slopes_of_shared_scores_are_no_numbers_where_log_z_is_none(wrong: float) -> None:
     rules = zeros(1, 3, 3).requires_grad_()
-    PCFG(spoilt(3, 4, 2, at=(1, 1), value=wrong), rules, zeros(1)).log_partition().sum().backward()
+    PCFG(spoiled(3, 4, 2, at=(1, 1), value=wrong), rules, zeros(1)).log_partition().sum().backward()
     assert rules.grad is not None
     assert rules.grad.isnan().all()
 

@@ -12,7 +12,7 @@ import torch
 
 from catena.errors import ImpossibleError, ShapeError
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semimarkov import SemiMarkov
@@ -34,14 +34,14 @@ def listed(structure: SemiMarkov, row: int) -> list[Member]:
 class SegmentLaws(StructureLaws):
     field_ranks: ClassVar = {"segments": 3, "transitions": 2, "start": 1, "end": 1, "lengths": 0}
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         assert isinstance(structure, SemiMarkov)
         return listed(structure, row)
 
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
         return [(i, j - i - 1, y) for i, j, y in ids if i >= 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
         assert isinstance(structure, SemiMarkov)
         t, m, _ = structure.segments.shape[-3:]
         ends = torch.arange(t)[:, None] + torch.arange(1, m + 1)
@@ -155,7 +155,7 @@ def test_constraints_are_joined_and_an_impossible_one_says_so() -> None:
     never = SegmentConstraint(segments=torch.zeros(2, 4, 3, 2, dtype=torch.bool))
     with pytest.raises(ImpossibleError, match=r"no possible member for 2 of 2 distributions \(batch rows 0, 1\)"):
         small().given(never)
-    assert (small().given(never, impossible="-inf").log_partition() == -math.inf).all()
+    assert (small().given(never, on_infeasible="-inf").log_partition() == -math.inf).all()
 
 
 def test_the_reference_agrees_with_itself_in_every_semiring() -> None:

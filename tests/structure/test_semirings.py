@@ -13,37 +13,39 @@ from torch import Tensor
 
 from catena.errors import DivergentSumError
 from catena.structure.semirings import (
-    Boolean,
-    Counting,
-    Entropy,
-    Expectation,
-    Expectation2,
-    KBest,
-    Log,
-    Max,
-    Product,
-    Real,
-    Sampling,
+    BooleanSemiring,
+    CountingSemiring,
+    EntropySemiring,
+    ExpectationSemiring,
+    KBestSemiring,
+    LogSemiring,
+    MaxSemiring,
+    ProductSemiring,
+    RealSemiring,
+    SamplingSemiring,
+    SecondOrderExpectationSemiring,
     Semiring,
-    Tropical,
+    TropicalSemiring,
 )
 
 SEMIRINGS: dict[str, Semiring] = {
-    "log": Log(),
-    "max": Max(),
-    "real": Real(),
-    "boolean": Boolean(),
-    "tropical": Tropical(),
-    "counting": Counting(),
-    "1-best": KBest(1),
-    "3-best": KBest(3),
-    "sampling": Sampling(),
-    "entropy": Entropy(),
-    "expectation": Expectation(),
-    "second-order expectation": Expectation2(),
-    "log × max": Product(Log(), Max()),
-    "boolean × 2-best": Product(Boolean(), KBest(2)),
-    "entropy × (counting × second-order expectation)": Product(Entropy(), Product(Counting(), Expectation2())),
+    "log": LogSemiring(),
+    "max": MaxSemiring(),
+    "real": RealSemiring(),
+    "boolean": BooleanSemiring(),
+    "tropical": TropicalSemiring(),
+    "counting": CountingSemiring(),
+    "1-best": KBestSemiring(1),
+    "3-best": KBestSemiring(3),
+    "sampling": SamplingSemiring(),
+    "entropy": EntropySemiring(),
+    "expectation": ExpectationSemiring(),
+    "second-order expectation": SecondOrderExpectationSemiring(),
+    "log × max": ProductSemiring(LogSemiring(), MaxSemiring()),
+    "boolean × 2-best": ProductSemiring(BooleanSemiring(), KBestSemiring(2)),
+    "entropy × (counting × second-order expectation)": ProductSemiring(
+        EntropySemiring(), ProductSemiring(CountingSemiring(), SecondOrderExpectationSemiring())
+    ),
 }
 
 every_semiring = pytest.mark.parametrize("name", SEMIRINGS)
@@ -129,7 +131,7 @@ def test_arrays_of_different_rank_broadcast_from_the_right(name: str, data: st.D
 @given(data=st.data())
 def test_the_closure_is_the_limit_of_the_sum_of_powers(name: str, data: st.DataObject) -> None:
     s = SEMIRINGS[name]
-    if isinstance(s, Sampling):
+    if isinstance(s, SamplingSemiring):
         pytest.skip("the sampling semiring has no closure")
     score = torch.tensor(data.draw(st.one_of(st.just(-math.inf), st.floats(-8, -0.7))), dtype=torch.float64)
     if "counting" in name:
@@ -156,12 +158,17 @@ def test_a_divergent_closure_says_so(name: str) -> None:
 
 def test_the_closure_at_the_edge() -> None:
     zero = torch.zeros(())
-    for s in (Log(), Real(), Entropy(), Expectation2()):  # the sum 1 + 1 + 1 + … has no value
+    for s in (
+        LogSemiring(),
+        RealSemiring(),
+        EntropySemiring(),
+        SecondOrderExpectationSemiring(),
+    ):  # the sum 1 + 1 + 1 + … has no value
         x = s.lift(zero, *(zero for _ in range(s.n_values)))
         with pytest.raises(DivergentSumError):
             s.star(x)
-    assert Max().star(zero) == 0
-    assert Tropical().star(zero) == 0
+    assert MaxSemiring().star(zero) == 0
+    assert TropicalSemiring().star(zero) == 0
 
 
 @pytest.mark.parametrize("name", [n for n in SEMIRINGS if "boolean" not in n and "counting" not in n])
@@ -179,7 +186,7 @@ def test_gradients_where_all_is_impossible_are_zero(name: str) -> None:
 
 
 def test_max_gives_its_gradient_to_one_of_those_that_tie() -> None:
-    for s in (Max(), KBest(1), Tropical()):
+    for s in (MaxSemiring(), KBestSemiring(1), TropicalSemiring()):
         x = torch.zeros(4, requires_grad=True)
         s.sum(s.lift(x), dim=-1).sum().backward()
         assert x.grad is not None
@@ -187,18 +194,18 @@ def test_max_gives_its_gradient_to_one_of_those_that_tie() -> None:
 
 
 def test_counting_counts_above_two_to_the_31() -> None:
-    x = Counting().lift(torch.zeros(3, dtype=torch.float32))
-    assert Counting().sum(x * 2.0**40, dim=-1) == 3 * 2**40
+    x = CountingSemiring().lift(torch.zeros(3, dtype=torch.float32))
+    assert CountingSemiring().sum(x * 2.0**40, dim=-1) == 3 * 2**40
 
 
 def test_k_must_be_at_least_one() -> None:
     with pytest.raises(ValueError, match="k of KBest must be at least 1, but it is 0"):
-        KBest(0)
+        KBestSemiring(0)
 
 
 def test_second_order_expectations_keep_their_digits_far_from_zero() -> None:
     # E[r²] - E[r]² would lose all digits of a variance of 0.25 at a mean of 1e8.
-    s = Expectation2()
+    s = SecondOrderExpectationSemiring()
     r = torch.tensor([1e8, 1e8 + 1], dtype=torch.float64)
     total = s.sum(s.lift(torch.zeros(2, dtype=torch.float64), r, r), dim=-1)
     assert total[3].item() == pytest.approx(0.25, abs=1e-12)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from catena.structure.alignment import Alignment
-from catena.structure.alignment_one_to_one import OneToOne
+from catena.structure.alignment_one_to_one import OneToOneAlignment
 from catena.structure.automaton.build import from_arcs
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import PathDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.ctc import CTC
 from catena.structure.low_rank_pcfg import LowRankPCFG
@@ -30,9 +30,9 @@ ACYCLIC = from_arcs([(*arc, 1, 1, 0.0) for arc in ((0, 1), (0, 1), (1, 2), (0, 2
 CYCLIC = from_arcs([(*arc, 1, 1, 0.0) for arc in ((0, 1), (1, 0), (1, 1), (1, 2), (2, 2), (0, 3), (4, 2))], [0], [2])
 
 
-def cyclic_paths(weight: Tensor) -> Paths:
+def cyclic_paths(weight: Tensor) -> PathDistribution:
     """Of weights that are light enough for a sum."""
-    return Paths(CYCLIC, weight - 3.0, CYCLIC.initial, CYCLIC.final)
+    return PathDistribution(CYCLIC, weight - 3.0, CYCLIC.initial, CYCLIC.final)
 
 
 KINDS: dict[str, tuple[Make, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
@@ -42,9 +42,9 @@ KINDS: dict[str, tuple[Make, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
     "pcfg": (PCFG, [(4, 2)], [(2, 4, 4), (2,)]),
     "low-rank": (LowRankPCFG, [(4, 2)], [(2, 3), (3, 4), (3, 4), (2,)]),
     "alignment": (Alignment, [(3, 4), (4, 4), (3, 5)], []),
-    "one-to-one": (OneToOne, [(3, 4), (3,), (4,)], []),
+    "one-to-one": (OneToOneAlignment, [(3, 4), (3,), (4,)], []),
     "ctc": (lambda emissions: CTC(emissions, torch.tensor([1, 2])), [(4, 3)], []),
-    "paths": (lambda *scores: Paths(ACYCLIC, *scores), [(6,)], [(5,), (5,)]),
+    "paths": (lambda *scores: PathDistribution(ACYCLIC, *scores), [(6,)], [(5,), (5,)]),
     "cyclic-paths": (cyclic_paths, [(7,)], []),
     "projective": (ProjectiveTree, [(4, 4), (4, 4, 2)], []),
     "non-projective": (NonProjectiveTree, [(4, 4), (4, 4, 2)], []),

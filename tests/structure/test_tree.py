@@ -12,7 +12,7 @@ import torch
 
 from catena.errors import ImpossibleError, ShapeError
 from catena.structure.backend import use_backend
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 from catena.structure.span_constraints import SpanConstraint
 from catena.structure.tree import SpanTree
 from tests.laws.structure_checks import agrees_in_every_semiring, first_row_is_empty
@@ -31,14 +31,14 @@ def listed(tree: SpanTree, row: int) -> list[Member]:
 class TreeLaws(StructureLaws):
     field_ranks: ClassVar = {"scores": 3, "lengths": 0}
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         assert isinstance(structure, SpanTree)
         return listed(structure, row)
 
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
         return [span for span in ids if span[0] >= 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
         assert isinstance(structure, SpanTree)
         assert structure.lengths is not None
         places = torch.arange(structure.scores.shape[-2])
@@ -187,7 +187,7 @@ class TestConstraints:
         crossing = SpanConstraint.brackets(torch.tensor([[[0, 2], [1, 3]], [[0, 2], [1, 2]]]), 5)
         with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 0\)"):
             small(constraint=crossing)
-        tree = small(constraint=crossing, impossible="-inf")
+        tree = small(constraint=crossing, on_infeasible="-inf")
         assert tree.log_partition()[0] == -math.inf
         assert tree.log_partition()[1].isfinite()
         assert (tree.argmax()[0] == -1).all()

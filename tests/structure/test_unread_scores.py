@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from catena.structure.alignment import Alignment
-from catena.structure.alignment_one_to_one import OneToOne
+from catena.structure.alignment_one_to_one import OneToOneAlignment
 from catena.structure.backend import use_backend
-from catena.structure.base import SemiringProgram
+from catena.structure.base import SemiringDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.ctc import CTC
 from catena.structure.low_rank_pcfg import LowRankPCFG
@@ -24,7 +24,7 @@ from catena.structure.nonprojective import NonProjectiveTree
 from catena.structure.pcfg import PCFG
 from catena.structure.projective import ProjectiveTree
 from catena.structure.semimarkov import SemiMarkov
-from catena.structure.semirings import Expectation
+from catena.structure.semirings import ExpectationSemiring
 from catena.structure.tree import SpanTree
 
 N, M = torch.tensor([4, 2]), torch.tensor([3, 2])
@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[Make, list[tuple[int, ...]]]] = {
     "pcfg": (lambda *x: PCFG(*x, lengths=N), [(2, 4, 2), (2, 4, 4), (2,), (2, 4, 4, 2)]),
     "low-rank": (lambda *x: LowRankPCFG(*x, lengths=N), [(2, 4, 2), (2, 3), (3, 4), (3, 4), (2,)]),
     "alignment": (lambda *x: Alignment(*x, N, M), [(2, 4, 3), (2, 5, 3), (2, 4, 4)]),
-    "one-to-one": (lambda *x: OneToOne(*x, source_lengths=N, target_lengths=M), [(2, 4, 3), (2, 4), (2, 3)]),
+    "one-to-one": (lambda *x: OneToOneAlignment(*x, source_lengths=N, target_lengths=M), [(2, 4, 3), (2, 4), (2, 3)]),
     "ctc": (lambda x: CTC(x, TARGETS, N, torch.tensor([2, 1])), [(2, 4, 4)]),
     "projective": (lambda *x: ProjectiveTree(*x, N), [(2, 5, 5), (2, 5, 5, 2)]),
     "non-projective": (lambda *x: NonProjectiveTree(*x, N), [(2, 5, 5), (2, 5, 5, 2)]),
@@ -93,20 +93,20 @@ def test_unread_scores_change_neither_answers_nor_gradients(kind: str, backend: 
             assert torch.allclose(answer(*spoiled), expected, atol=1e-9), name
             mapped = torch.vmap(lambda _, answer=answer: answer(*spoiled))(torch.zeros(2))
             assert torch.allclose(mapped[1], expected, atol=1e-9), name
-            for found, slope in zip(gradients(answer, spoiled), gradients(answer, plain), strict=True):
-                assert torch.allclose(found, slope, atol=1e-9), name
+            for found, gradient in zip(gradients(answer, spoiled), gradients(answer, plain), strict=True):
+                assert torch.allclose(found, gradient, atol=1e-9), name
 
 
 @pytest.mark.parametrize("backend", ["kernels", "reference"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_unread_scores_do_not_change_second_derivatives(kind: str, backend: str) -> None:
-    def slope(*x: Tensor) -> Tensor:
+    def gradient(*x: Tensor) -> Tensor:
         found = torch.autograd.grad(KINDS[kind][0](*x).log_partition().sum(), x, create_graph=True)
         return torch.stack([y.square().sum() for y in found])
 
     with use_backend(backend):
         for found, expected in zip(
-            gradients(slope, with_unread(kind, math.nan)), gradients(slope, scores(kind)), strict=True
+            gradients(gradient, with_unread(kind, math.nan)), gradients(gradient, scores(kind)), strict=True
         ):
             assert torch.allclose(found, expected, atol=1e-9)
 
@@ -114,8 +114,10 @@ def test_unread_scores_do_not_change_second_derivatives(kind: str, backend: str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_expectation_semiring_ignores_unread_values(kind: str) -> None:
     structure, spoiled = (KINDS[kind][0](*x) for x in (scores(kind), with_unread(kind, math.nan)))
-    if isinstance(structure, SemiringProgram):
-        assert torch.allclose(spoiled.total(Expectation(), spoiled), structure.total(Expectation(), structure))
+    if isinstance(structure, SemiringDistribution):
+        assert torch.allclose(
+            spoiled.total(ExpectationSemiring(), spoiled), structure.total(ExpectationSemiring(), structure)
+        )
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])

@@ -7,25 +7,25 @@ from typing import Any
 import pytest
 
 from catena.errors import ConfigError
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"nbest": 0}, "nbest must be 1 or more, and is 0"),
+        ({"n_best": 0}, "n_best must be 1 or more, and is 0"),
         ({"samples": -1}, "samples must be 0 or more, and is -1"),
         ({"beam_size": 0}, "beam_size must be 1 or more, and is 0"),
         ({"max_length": 0}, "max_length must be 1 or more, and is 0"),
         ({"length_penalty": float("nan")}, "length_penalty must be 0 or more, and is nan"),
-        ({"samples": 2, "nbest": 2}, "samples = 2 draws answers, and nbest tells how to find the best"),
+        ({"samples": 2, "n_best": 2}, "samples = 2 draws answers, and n_best tells how to find the best"),
         ({"samples": 2, "beam_size": 5, "scores": True}, "samples = 2 draws answers, and beam_size tells how"),
         ({"samples": 2, "length_penalty": 0.0}, "samples = 2 draws answers, and length_penalty tells how"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        Asking(**asked)
-    assert Asking(nbest=2, beam_size=1, length_penalty=0.0, max_length=1).beyond() == {
-        "nbest", "beam_size", "length_penalty", "max_length",
+        PredictOptions(**asked)
+    assert PredictOptions(n_best=2, beam_size=1, length_penalty=0.0, max_length=1).beyond() == {
+        "n_best", "beam_size", "length_penalty", "max_length",
     }  # fmt: skip

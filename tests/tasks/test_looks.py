@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from catena.errors import DataError
-from catena.tasks.application import Asking
-from catena.tasks.looks import Looks, places_of, sketch, table_of
+from catena.tasks.application import PredictOptions
+from catena.tasks.looks import AttentionMaps, attention_table, sketch, token_indices
 
 ROWS = ("▁Zwei", "▁Haus", "t", "ür", "en", ".", "</s>")
-LOOKS = Looks(tuple(np.random.default_rng(i).random((2, 7, 3)) for i in range(3)), ROWS, ("a", "b", "c"))
+LOOKS = AttentionMaps(tuple(np.random.default_rng(i).random((2, 7, 3)) for i in range(3)), ROWS, ("a", "b", "c"))
 
 
 @pytest.mark.parametrize(
@@ -18,21 +18,21 @@ LOOKS = Looks(tuple(np.random.default_rng(i).random((2, 7, 3)) for i in range(3)
     {"Zwei": [0], "▁Zwei": [0], "Haustüren": [1, 2, 3, 4], "Haus": [1], "türen": [2, 3, 4], "</s>": [6]}.items(),
 )
 def test_a_word_is_a_token_or_the_pieces_that_spell_it(word: str, places: list[int]) -> None:
-    assert places_of(word, ROWS) == places
+    assert token_indices(word, ROWS) == places
 
 
 def test_a_word_that_does_not_look_is_answered_with_the_nearest() -> None:
     with pytest.raises(DataError, match="'Zwe' is not among the words that look: did you mean 'Zwei'"):
-        places_of("Zwe", ROWS)
+        token_indices("Zwe", ROWS)
 
 
 def test_what_is_drawn_is_the_mean_of_what_is_asked_for() -> None:
-    table, rows = table_of(LOOKS, Asking())
+    table, rows = attention_table(LOOKS, PredictOptions())
     assert rows == list(ROWS)
     np.testing.assert_allclose(table, sum(layer[h] for layer in LOOKS.layers for h in (0, 1)) / 6)
-    table, _ = table_of(LOOKS, Asking(layer=2, head=1))
+    table, _ = attention_table(LOOKS, PredictOptions(layer=2, head=1))
     np.testing.assert_allclose(table, LOOKS.layers[1][0])
-    table, rows = table_of(LOOKS, Asking(word="türen", layer=3))
+    table, rows = attention_table(LOOKS, PredictOptions(word="türen", layer=3))
     assert rows == ["layer 3, head 1", "layer 3, head 2"]
     np.testing.assert_allclose(table, LOOKS.layers[2][:, 2:5].mean(axis=1))
-    assert sketch(LOOKS, Asking(word="Zwei", head=2)).splitlines()[2].startswith("layer 2, head 2  ")
+    assert sketch(LOOKS, PredictOptions(word="Zwei", head=2)).splitlines()[2].startswith("layer 2, head 2  ")

@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 
 from catena.tasks import looped
-from catena.training.report import Outcome
+from catena.training.report import RunResult
 from catena.training.run import create_run
 from tests.training.tiny import TinyTask
 
 
-class Infinite(TinyTask, looped.TestedTask):
+class Infinite(TinyTask, looped.NeuralTask):
     """A task whose test scores are not all finite."""
 
     def test_scores(self) -> dict[str, float]:
@@ -20,7 +20,7 @@ class Infinite(TinyTask, looped.TestedTask):
 
 def test_the_scores_on_test_are_written_once_however_often_a_run_is_resumed(tmp_path: Path) -> None:
     run = create_run(tmp_path / "run", "", seed=1)
-    outcome = Outcome("max_epochs", 3, 1.0, "perplexity", 3, {}, None, None, run.path)
+    outcome = RunResult("max_epochs", 3, 1.0, "perplexity", 3, {}, None, None, run.path)
     for _ in range(2):
         assert looped._tested(Infinite(seed=1), outcome, run).test_scores["perplexity"] == math.inf
     assert run.metrics() == [{"step": 3, "part": "test", "perplexity": None, "accuracy": 0.5}]

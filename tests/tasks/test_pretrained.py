@@ -13,18 +13,18 @@ from torch import nn
 from catena import config as configs
 from catena.checkpoint import open_checkpoint
 from catena.encoders.build import build_encoder
-from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError
 from catena.tasks.classify.application import ClassifyApplication
-from catena.tasks.classify.settings import ClassifyConfig
+from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.lm.application import LmApplication
-from catena.tasks.lm.settings import LmConfig
-from catena.tasks.pretrained import free_from_the_top, layers_from_the_top, open_pretrained
+from catena.tasks.lm.config import LmConfig
+from catena.tasks.pretrained import layers_from_the_top, open_pretrained, unfreeze_top_layers
 from catena.training.report import SilentReporter
 
 SMALL: dict[str, dict[str, Any]] = {
     "lstm": {"encoder": {"d": 10}, "embedding": {"d": 8}},
-    "transformer": {"encoder": {"d": 8, "n_heads": 2, "n_layers": 2, "d_feed": 8}, "embedding": {"d": 8}},
+    "transformer": {"encoder": {"d": 8, "n_heads": 2, "n_layers": 2, "d_ff": 8}, "embedding": {"d": 8}},
 }
 
 
@@ -44,7 +44,7 @@ def pretrain(tmp_path: Path, kind: str = "lstm", **model: Any) -> Path:
 
 
 def classify(tmp_path: Path, run: Path, **options: Any) -> ClassifyConfig:
-    data = tmp_path / "labelled.tsv"
+    data = tmp_path / "labeled.tsv"
     data.write_text("good\tthe good film\nbad\ta bad film\n" * 10, encoding="utf-8")
     values = {
         "machine": {"device": "cpu"},
@@ -124,12 +124,12 @@ def test_what_cannot_start_a_classifier_is_refused(tmp_path: Path) -> None:
 
 
 def test_groups_hold_every_parameter_once_the_top_first() -> None:
-    for settings in (RecurrentSettings(d=3, n_layers=3, bidirectional=True), TransformerSettings(d=8, n_heads=2)):
+    for settings in (RecurrentConfig(d=3, n_layers=3, bidirectional=True), TransformerConfig(d=8, n_heads=2)):
         encoder = build_encoder(settings, 5)
         groups = layers_from_the_top(encoder)
         assert sorted(id(p) for group in groups for p in group) == sorted(id(p) for p in encoder.parameters())
     assert len(groups) == 3, "two layers, and the map below them"
-    free_from_the_top(groups, 2, 1)
+    unfreeze_top_layers(groups, 2, 1)
     assert [all(p.requires_grad for p in group) for group in groups] == [True, False, False]
-    free_from_the_top(groups, 5, 2)
+    unfreeze_top_layers(groups, 5, 2)
     assert [all(p.requires_grad for p in group) for group in groups] == [True, True, False]

@@ -6,11 +6,11 @@ import pytest
 
 from catena.config import parse
 from catena.errors import ConfigError
-from catena.tasks.classify.settings import ClassifyConfig
-from catena.tasks.lm.settings import LmConfig
-from catena.tasks.settings import with_suggestions
-from catena.tasks.transduce.settings import TransduceConfig
-from catena.tasks.translate.settings import TranslateConfig
+from catena.tasks.classify.config import ClassifyConfig
+from catena.tasks.config import with_suggestions
+from catena.tasks.lm.config import LmConfig
+from catena.tasks.transduce.config import TransduceConfig
+from catena.tasks.translate.config import TranslateConfig
 
 SUGGESTED = {"a": {"optimizer": "sgd", "momentum": 0.9}, "b": {"optimizer": "adam"}}
 

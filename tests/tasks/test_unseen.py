@@ -8,11 +8,11 @@ from catena import config as configs
 from catena.data.readers.conllu import write
 from catena.data.vocabulary import Labels
 from catena.randomness import Randomness
+from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.constituency.dataset import prepare as prepare_trees
 from catena.tasks.parse.dependency.dataset import count_unseen, prepare
-from catena.tasks.parse.settings import ParseConfig
+from catena.tasks.point.config import PointConfig
 from catena.tasks.point.dataset import prepare as prepare_points
-from catena.tasks.point.settings import PointConfig
 from catena.tasks.unseen import unseen_line
 from tests.tasks.parse.dependency.helpers import config, conllu
 
@@ -54,7 +54,7 @@ def test_unseen_phrase_labels_are_reported(tmp_path: Path) -> None:
 def test_tokens_of_held_out_sets_are_unknown_to_a_pointer(tmp_path: Path) -> None:
     path = tmp_path / "sets.tsv"
     path.write_text("".join(f"x{i} y\t0\n" for i in range(20)), encoding="utf-8")
-    made = configs.parse(PointConfig, {"data": {"train": [str(path)], "dev_share": 0.2}})
+    made = configs.parse(PointConfig, {"data": {"train": [str(path)], "dev_fraction": 0.2}})
     data = prepare_points(made, Randomness(0))
     assert data.encoding.tokens is not None
     assert len(data.encoding.tokens) == 16 + 1

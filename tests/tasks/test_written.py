@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from catena.tasks.written import NOT_KNOWN, score_cell, score_value
+from catena.tasks.written import NO_SCORE, score_cell, score_value
 
 
 @pytest.mark.parametrize(
     ("score", "cell", "value"),
-    [(-1.23456789, "-1.2346", -1.234568), (0.0, "0.0000", 0.0), (None, "", None), (NOT_KNOWN, "", None)],
+    [(-1.23456789, "-1.2346", -1.234568), (0.0, "0.0000", 0.0), (None, "", None), (NO_SCORE, "", None)],
 )
 def test_scores_are_written(score: float | None, cell: str, value: float | None) -> None:
     assert (score_cell(score), score_value(score)) == (cell, value)

@@ -8,7 +8,7 @@ from torch import nn
 
 from catena.training import adadelta as module
 from catena.training.adadelta import Adadelta
-from tests.oracle import optimisers as oracle
+from tests.oracle import optimizers as oracle
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from torch import nn
 from catena.checkpoint import open_checkpoint, write_checkpoint
 from catena.errors import CheckpointError
 from catena.training.average import (
-    AverageOnceStuck,
     MeanOfLast,
     MovingAverage,
+    TriggeredAverage,
     average,
     mean,
     snapshot,
@@ -139,7 +139,7 @@ class TestAverageOnceStuck:
 
     def test_it_begins_when_evaluations_bring_nothing_new_and_is_the_mean_of_all_steps_since(self) -> None:
         model = self.model()
-        averaging = AverageOnceStuck(model, 2)
+        averaging = TriggeredAverage(model, 2)
         for is_best in (True, False, True, False):
             averaging.after_step()
             averaging.evaluated(is_best)
@@ -159,7 +159,7 @@ class TestAverageOnceStuck:
 
     def test_it_goes_on_from_a_checkpoint(self) -> None:
         model = self.model()
-        one, other = AverageOnceStuck(model, 1), AverageOnceStuck(model, 1)
+        one, other = TriggeredAverage(model, 1), TriggeredAverage(model, 1)
         one.evaluated(False)
         one.after_step()
         other.load(one.tensors())
@@ -168,6 +168,6 @@ class TestAverageOnceStuck:
         for averaging in (one, other):
             averaging.after_step()
         torch.testing.assert_close(one.weights(), other.weights())
-        fresh = AverageOnceStuck(model, 1)
-        fresh.load(AverageOnceStuck(model, 1).tensors())
+        fresh = TriggeredAverage(model, 1)
+        fresh.load(TriggeredAverage(model, 1).tensors())
         assert fresh.weights() is None

@@ -1,4 +1,4 @@
-"""On a GPU: half precision, fused optimisers, generators and resuming. Skipped where there is none."""
+"""On a GPU: half precision, fused optimizers, generators and resuming. Skipped where there is none."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 from catena.checkpoint import open_checkpoint
 from catena.randomness import Randomness
-from catena.training.loop import Loop, train
+from catena.training.config import TrainingConfig
+from catena.training.loop import TrainingLoop, train
 from catena.training.report import SilentReporter
-from catena.training.settings import TrainingSettings
-from catena.training.state import random_states, restore_random_states, undisturbed
+from catena.training.state import preserve_rng, random_states, restore_random_states
 from catena.training.task import Batch, EpochPlan
 from tests.laws.resume_laws import SEED, Doomed, Killed, die, fresh_run, go_on, without_times
 from tests.training.tiny import TinyTask
@@ -33,7 +33,7 @@ def on_gpu(**values: Any) -> TinyTask:
 def test_it_learns_and_resumes(tmp_path: Path, optimizer: str, precision: str) -> None:
     rate = {"sgd": 0.3, "adagrad": 0.1, "adadelta": 5.0}.get(optimizer, 0.05)
     values = {"optimizer": optimizer, "precision": precision, "learning_rate": rate, "ema": 0.9, "patience": 0}
-    settings = TrainingSettings(max_epochs=30, eval_every=20, **values)  # type: ignore[arg-type]
+    settings = TrainingConfig(max_epochs=30, eval_every=20, **values)  # type: ignore[arg-type]
     whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "killed")
     outcome = train(on_gpu(), settings, whole, Randomness(SEED), SilentReporter())
     assert outcome.score > 0.8
@@ -51,8 +51,8 @@ def test_it_learns_and_resumes(tmp_path: Path, optimizer: str, precision: str) -
 
 def test_precision_is_that_of_the_settings() -> None:
     for name, expected in (("auto", torch.bfloat16), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
-        settings = TrainingSettings(precision=name)  # type: ignore[arg-type]
-        loop = Loop(on_gpu(), settings, None, Randomness(0), SilentReporter())
+        settings = TrainingConfig(precision=name)  # type: ignore[arg-type]
+        loop = TrainingLoop(on_gpu(), settings, None, Randomness(0), SilentReporter())
         assert loop.updater.dtype is expected
         assert loop.updater.scaler.is_enabled() == (name == "fp16")
 
@@ -73,8 +73,8 @@ class Held(EpochPlan):
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_a_step_never_waits_for_the_device(precision: str) -> None:
     shape = {"clip_norm": 1.0, "clip_value": 1.0, "l1": 0.1, "max_norm": 1.0, "ema": 0.9}
-    settings = TrainingSettings(max_epochs=1, precision=precision, **shape)  # type: ignore[arg-type]
-    loop = Loop(on_gpu(), settings, None, Randomness(0), SilentReporter())
+    settings = TrainingConfig(max_epochs=1, precision=precision, **shape)  # type: ignore[arg-type]
+    loop = TrainingLoop(on_gpu(), settings, None, Randomness(0), SilentReporter())
     plan = Held(loop.task.epoch(1))
     loop._step(plan)
     torch.cuda.set_sync_debug_mode("error")
@@ -92,6 +92,6 @@ def test_generators_of_the_gpu_are_given_back() -> None:
     states = random_states(device)
     first = torch.rand(3, device=device)
     restore_random_states(states, device)
-    with undisturbed(device):
+    with preserve_rng(device):
         torch.rand(9, device=device)
     assert torch.equal(torch.rand(3, device=device), first)

@@ -1,4 +1,4 @@
-"""The loop: what it optimises, when it evaluates, what it keeps, when it stops, and what it leaves untouched."""
+"""The loop: what it optimizes, when it evaluates, what it keeps, when it stops, and what it leaves untouched."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from torch import nn
 from catena.checkpoint import open_checkpoint
 from catena.errors import ConfigError, DataError, DivergedError
 from catena.randomness import Randomness
-from catena.training.judging import higher_is_better
-from catena.training.loop import Loop, train
-from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, SilentReporter
+from catena.training.config import TrainingConfig
+from catena.training.loop import TrainingLoop, train
+from catena.training.report import EvaluationDone, LinesReporter, Progress, RunResult, SilentReporter
 from catena.training.run import RunFolder, create_run
-from catena.training.settings import TrainingSettings
-from catena.training.task import Batch, Evaluation, LossOutput
+from catena.training.selection import higher_is_better
+from catena.training.task import Batch, BatchLoss, Evaluation
 from tests.training.tiny import TinyTask
 
 
-def go(task: TinyTask, run: RunFolder | None = None, seed: int = 0, **values: Any) -> Outcome:
-    settings = TrainingSettings(**{"patience": 0, **values})
+def go(task: TinyTask, run: RunFolder | None = None, seed: int = 0, **values: Any) -> RunResult:
+    settings = TrainingConfig(**{"patience": 0, **values})
     return train(task, settings, run, Randomness(seed), SilentReporter())
 
 
@@ -38,10 +38,10 @@ def new_run(path: Path) -> RunFolder:
 
 class Recorder(SilentReporter):
     def __init__(self) -> None:
-        self.evaluations: list[Evaluated] = []
+        self.evaluations: list[EvaluationDone] = []
         self.progresses: list[Progress] = []
 
-    def evaluated(self, event: Evaluated) -> None:
+    def evaluated(self, event: EvaluationDone) -> None:
         self.evaluations.append(event)
 
     def progress(self, event: Progress) -> None:
@@ -95,7 +95,7 @@ def test_a_task_is_told_the_number_of_each_step_whatever_a_step_accumulates(accu
         def before_step(self, step: int) -> None:
             self.told.append(step)
 
-        def loss(self, batch: Batch) -> LossOutput:
+        def loss(self, batch: Batch) -> BatchLoss:
             self.told.append("loss")
             return super().loss(batch)
 
@@ -107,7 +107,7 @@ def test_a_task_is_told_the_number_of_each_step_whatever_a_step_accumulates(accu
 
 def test_an_epoch_ends_with_a_step_however_many_batches_are_left() -> None:
     recorder = Recorder()
-    settings = TrainingSettings(max_epochs=2, accumulate=4, patience=0)
+    settings = TrainingConfig(max_epochs=2, accumulate=4, patience=0)
     train(TinyTask(), settings, None, Randomness(0), recorder)
     assert [event.progress.step for event in recorder.evaluations] == [2, 4]
 
@@ -117,7 +117,7 @@ def test_the_reported_loss_is_the_mean_over_the_items_since_the_last_evaluation(
     plan = task.epoch(1)
     sums = [task.loss(plan.batch(i)).total.item() * len(plan.batch(i)[0]) for i in range(len(plan))]
     recorder = Recorder()
-    settings = TrainingSettings(optimizer="sgd", learning_rate=1e-12, max_epochs=1)
+    settings = TrainingConfig(optimizer="sgd", learning_rate=1e-12, max_epochs=1)
     train(task, settings, None, Randomness(0), recorder)
     assert recorder.evaluations[0].progress.loss == pytest.approx(sum(sums) / 22, rel=1e-6)
 
@@ -147,7 +147,7 @@ def test_the_model_is_evaluated_in_evaluation_mode_and_trained_in_training_mode(
     seen: list[tuple[str, bool, bool]] = []
 
     class Watching(TinyTask):
-        def loss(self, batch: Batch) -> LossOutput:
+        def loss(self, batch: Batch) -> BatchLoss:
             seen.append(("loss", self.model.training, torch.is_grad_enabled()))
             return super().loss(batch)
 
@@ -181,7 +181,7 @@ def test_bf16_trains() -> None:
 )
 def test_when_it_evaluates_and_ends(values: dict[str, Any], steps: list[int], reason: str) -> None:
     recorder = Recorder()
-    outcome = train(TinyTask(), TrainingSettings(**values), None, Randomness(0), recorder)
+    outcome = train(TinyTask(), TrainingConfig(**values), None, Randomness(0), recorder)
     assert [event.progress.step for event in recorder.evaluations] == steps
     assert (outcome.reason, outcome.steps) == (reason, steps[-1])
 
@@ -192,7 +192,7 @@ def test_the_last_evaluation_fits_into_the_time(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("catena.training.clock.time.monotonic", lambda: now[0])
 
     class Slow(TinyTask):
-        def loss(self, batch: Batch) -> LossOutput:
+        def loss(self, batch: Batch) -> BatchLoss:
             now[0] += 1
             return super().loss(batch)
 
@@ -201,7 +201,7 @@ def test_the_last_evaluation_fits_into_the_time(monkeypatch: pytest.MonkeyPatch)
             return super().evaluate()
 
     recorder = Recorder()
-    settings = TrainingSettings(max_time="10s", eval_every=2, patience=0)
+    settings = TrainingConfig(max_time="10s", eval_every=2, patience=0)
     outcome = train(Slow(), settings, None, Randomness(0), recorder)
     assert [event.progress.step for event in recorder.evaluations] == [2, 4]
     assert (outcome.reason, outcome.seconds) == ("max_time", 10.0)
@@ -219,14 +219,14 @@ def test_equal_scores_are_told_apart_by_another_where_a_task_names_it() -> None:
 
     recorder = Recorder()
     task = Coarse(scores=[0.1, 0.1, 0.1, 0.2, 0.2, 0.1])
-    train(task, TrainingSettings(patience=0, eval_every=1, max_steps=6), None, Randomness(0), recorder)
+    train(task, TrainingConfig(patience=0, eval_every=1, max_steps=6), None, Randomness(0), recorder)
     assert [event.is_best for event in recorder.evaluations] == [True, True, False, True, False, False]
 
 
 def test_it_stops_when_patience_runs_out_and_goes_back_to_the_best() -> None:
     recorder = Recorder()
     task = TinyTask(scores=[0.1, 0.5, 0.5, 0.4, 0.3, 0.9])
-    outcome = train(task, TrainingSettings(patience=3, eval_every=1), None, Randomness(0), recorder)
+    outcome = train(task, TrainingConfig(patience=3, eval_every=1), None, Randomness(0), recorder)
     assert outcome.reason == "patience"
     assert [event.is_best for event in recorder.evaluations] == [True, True, False, False, False]
     assert (outcome.best_step, outcome.score, outcome.steps) == (2, 0.5, 5)
@@ -242,7 +242,7 @@ def test_a_metric_of_which_less_is_better() -> None:
     recorder = Recorder()
     train(
         TinyTask(),
-        TrainingSettings(metric="loss", eval_every=1, max_steps=6, learning_rate=0.05),
+        TrainingConfig(metric="loss", eval_every=1, max_steps=6, learning_rate=0.05),
         None,
         Randomness(0),
         recorder,
@@ -298,10 +298,10 @@ class Diverging(TinyTask):
 
     calls = 0
 
-    def loss(self, batch: Batch) -> LossOutput:
+    def loss(self, batch: Batch) -> BatchLoss:
         self.calls += 1
         output = super().loss(batch)
-        return LossOutput(output.total * math.nan, output.items, output.tokens) if self.calls == 9 else output
+        return BatchLoss(output.total * math.nan, output.items, output.tokens) if self.calls == 9 else output
 
 
 @pytest.mark.parametrize("reads_at_once", [True, False])
@@ -310,7 +310,7 @@ def test_a_loss_that_is_nan_names_its_step_and_spares_the_checkpoints(
 ) -> None:
     """On a GPU losses are read later: the step that is named must be the right one all the same."""
     run = new_run(tmp_path)
-    loop = Loop(Diverging(), TrainingSettings(max_epochs=3), run, Randomness(0), SilentReporter())
+    loop = TrainingLoop(Diverging(), TrainingConfig(max_epochs=3), run, Randomness(0), SilentReporter())
     if not reads_at_once:
         real = loop._read_losses
         monkeypatch.setattr(loop, "_read_losses", lambda: real() if loop.state.step % 6 == 0 else None)
@@ -342,7 +342,7 @@ def test_best_and_last_exist_after_the_first_evaluation_whatever_the_score(
 def test_a_score_that_is_nan_is_never_better_and_always_worse() -> None:
     recorder = Recorder()
     task = TinyTask(scores=[math.nan, math.nan, 0.1, math.nan, 0.2])
-    train(task, TrainingSettings(eval_every=1, max_steps=5, patience=0), None, Randomness(0), recorder)
+    train(task, TrainingConfig(eval_every=1, max_steps=5, patience=0), None, Randomness(0), recorder)
     assert [event.is_best for event in recorder.evaluations] == [True, False, True, False, True]
 
 
@@ -397,7 +397,7 @@ def test_a_checkpoint_is_complete_and_holds_what_the_task_saves(tmp_path: Path) 
 def test_metrics_hold_a_line_for_each_evaluation_and_the_log_holds_the_table(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     lines: list[str] = []
-    settings = TrainingSettings(max_epochs=2, patience=0)
+    settings = TrainingConfig(max_epochs=2, patience=0)
     train(TinyTask(), settings, run, Randomness(0), LinesReporter(lines.append))
     rows = run.metrics()
     assert [(row["step"], row["epoch"], row["tokens"]) for row in rows] == [(6, 1, 110), (12, 2, 220)]
@@ -454,7 +454,7 @@ def test_the_mean_of_the_last_evaluations_is_evaluated_and_saved(tmp_path: Path)
     assert torch.equal(seen[3], saved.weights()["output.weight"])
 
 
-@pytest.mark.parametrize("averaging", [{"ema": 0.6}, {"average_last": 3}, {"average_once_stuck": 1}, {}])
+@pytest.mark.parametrize("averaging", [{"ema": 0.6}, {"average_last": 3}, {"triggered_average": 1}, {}])
 def test_what_an_evaluation_fits_is_saved_with_the_average_that_it_evaluated(
     averaging: dict[str, Any], tmp_path: Path
 ) -> None:

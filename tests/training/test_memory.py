@@ -7,11 +7,11 @@ import torch
 
 from catena.errors import OutOfMemoryError
 from catena.randomness import Randomness
+from catena.training.config import TrainingConfig
 from catena.training.loop import train
 from catena.training.memory import is_out_of_memory
 from catena.training.report import SilentReporter
-from catena.training.settings import TrainingSettings
-from catena.training.task import Batch, Evaluation, LossOutput
+from catena.training.task import Batch, BatchLoss, Evaluation
 from tests.training.tiny import TinyTask
 
 CPU_WORDS = "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried"
@@ -19,7 +19,7 @@ CPU_WORDS = "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: 
 
 def full(error: BaseException, where: str) -> TinyTask:
     class Full(TinyTask):
-        def loss(self, batch: Batch) -> LossOutput:
+        def loss(self, batch: Batch) -> BatchLoss:
             if where == "loss":
                 raise error
             return super().loss(batch)
@@ -33,7 +33,7 @@ def full(error: BaseException, where: str) -> TinyTask:
 
 
 def go(task: TinyTask) -> None:
-    train(task, TrainingSettings(max_steps=1), None, Randomness(0), SilentReporter())
+    train(task, TrainingConfig(max_steps=1), None, Randomness(0), SilentReporter())
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_running_out_in_the_evaluation_says_so() -> None:
         go(full(RuntimeError(CPU_WORDS), "evaluate"))
 
 
-def test_a_real_allocation_that_is_too_large_is_recognised() -> None:
+def test_a_real_allocation_that_is_too_large_is_recognized() -> None:
     with pytest.raises(RuntimeError) as raised:
         torch.empty(1 << 60)
     assert is_out_of_memory(raised.value)

@@ -119,18 +119,18 @@ def test_directions_are_those_of_the_matrix_that_the_memory_stands_for() -> None
     for s, y in zip(search.moves, search.changes, strict=True):
         left = np.eye(4) - np.outer(s, y) / (s @ y)
         matrix = left @ matrix @ left.T + np.outer(s, s) / (s @ y)
-    slope = np.array([1.0, -2.0, 0.5, 3.0])
-    assert search._direction(slope) == pytest.approx(-matrix @ slope)
+    gradient = np.array([1.0, -2.0, 0.5, 3.0])
+    assert search._direction(gradient) == pytest.approx(-matrix @ gradient)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_with_absolute_values_no_weight_moves_up_its_slope(seed: int) -> None:
     search = QuasiNewton(logistic(seed), np.zeros(12), l1=1.0)
     for _ in range(12):
-        point, slope = search.point, search.slope
+        point, gradient = search.point, search.gradient
         if not search.step():
             break
-        assert ((search.point - point) * slope <= 1e-15).all()
+        assert ((search.point - point) * gradient <= 1e-15).all()
 
 
 @pytest.mark.parametrize("l1", [0.0, 1.0])

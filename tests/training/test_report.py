@@ -14,25 +14,25 @@ from rich.console import Console
 from catena.errors import MissingExtraError
 from catena.randomness import Randomness
 from catena.training.bar import BarReporter
+from catena.training.config import TrainingConfig
 from catena.training.loop import train
 from catena.training.report import (
-    Evaluated,
+    EvaluationDone,
     LinesReporter,
-    Outcome,
     Progress,
+    ReporterGroup,
+    RunResult,
+    RunStarted,
     SilentReporter,
-    Started,
-    Together,
     ending,
     number,
     span,
 )
-from catena.training.settings import TrainingSettings
 from catena.training.task import Evaluation
 from catena.training.tensorboard import TensorBoardReporter
 from tests.training.tiny import TinyTask
 
-STARTED = Started("cpu (2 threads)", 12_345, 12_000, ("train: 9,596 examples",), 400, 0, Path("runs/mr"))
+STARTED = RunStarted("cpu (2 threads)", 12_345, 12_000, ("train: 9,596 examples",), 400, 0, Path("runs/mr"))
 
 
 def progress(step: int, **values: float | None) -> Progress:
@@ -40,14 +40,14 @@ def progress(step: int, **values: float | None) -> Progress:
     return Progress(step=step, steps=400, epoch=1, **{**usual, **values})  # type: ignore[arg-type]
 
 
-def evaluated(step: int, is_best: bool, **scores: float) -> Evaluated:
+def evaluated(step: int, is_best: bool, **scores: float) -> EvaluationDone:
     samples = ("good film -> pos", "bad\nfilm -> neg", "x" * 200, "a fourth")
-    return Evaluated(progress(step), {"loss": 0.7, "accuracy": 0.5, **scores}, "accuracy", is_best, samples)
+    return EvaluationDone(progress(step), {"loss": 0.7, "accuracy": 0.5, **scores}, "accuracy", is_best, samples)
 
 
-def outcome(reason: str) -> Outcome:
+def outcome(reason: str) -> RunResult:
     best = Path("runs/mr/checkpoints/step-000192")
-    return Outcome(reason, 384, 95.0, "accuracy", 192, {"accuracy": 0.761}, best, best, Path("runs/mr"))
+    return RunResult(reason, 384, 95.0, "accuracy", 192, {"accuracy": 0.761}, best, best, Path("runs/mr"))
 
 
 def test_the_heading_says_device_parameters_data_and_steps() -> None:
@@ -133,7 +133,7 @@ def test_numbers_and_spans_are_short() -> None:
 def test_several_reporters_hear_the_same() -> None:
     one: list[str] = []
     two: list[str] = []
-    both = Together([LinesReporter(one.append), LinesReporter(two.append), SilentReporter()])
+    both = ReporterGroup([LinesReporter(one.append), LinesReporter(two.append), SilentReporter()])
     both.started(STARTED)
     both.progress(progress(1))
     both.evaluated(evaluated(2, is_best=True))
@@ -146,7 +146,7 @@ def test_several_reporters_hear_the_same() -> None:
 
 def test_a_bar_shows_the_table_above_it_and_takes_its_console_from_outside() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    settings = TrainingSettings(max_epochs=2)
+    settings = TrainingConfig(max_epochs=2)
     train(TinyTask(), settings, None, Randomness(0), BarReporter(console))
     bar = BarReporter(console)
     bar.started(STARTED)
@@ -162,9 +162,9 @@ def test_a_bar_shows_the_table_above_it_and_takes_its_console_from_outside() -> 
 def test_a_bar_shows_how_far_work_without_steps_is() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     reporter = BarReporter(console)
-    both = Together([SilentReporter(), reporter])
+    both = ReporterGroup([SilentReporter(), reporter])
     both.working("reading", 0.5)  # before it begins there is no bar
-    both.started(Started("cpu", 0, 0, (), None, 0, None))
+    both.started(RunStarted("cpu", 0, 0, (), None, 0, None))
     both.working("counting", 0.25)
     (task,) = reporter.bar.tasks
     assert (task.description, task.percentage) == ("counting", 25.0)
@@ -184,7 +184,7 @@ def test_a_run_that_fails_closes_the_reporter() -> None:
 
     task = Broken()
     with pytest.raises(ValueError, match="broken"):
-        train(task, TrainingSettings(max_steps=1), None, Randomness(0), Closing())
+        train(task, TrainingConfig(max_steps=1), None, Randomness(0), Closing())
     assert closed == [True]
 
 
@@ -200,7 +200,7 @@ def test_tensorboard_gets_curves(tmp_path: Path) -> None:
 
     reporter = TensorBoardReporter(tmp_path / "curves")
     assert not list(tmp_path.iterdir()), "the run folder must be empty when it is made"
-    train(TinyTask(), TrainingSettings(max_epochs=2), None, Randomness(0), reporter)
+    train(TinyTask(), TrainingConfig(max_epochs=2), None, Randomness(0), reporter)
     events = EventAccumulator(str(tmp_path / "curves"))
     events.Reload()
     assert [event.step for event in events.Scalars("dev/accuracy")] == [6, 12]

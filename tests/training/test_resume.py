@@ -14,10 +14,10 @@ import torch
 
 from catena.checkpoint import open_checkpoint
 from catena.randomness import Randomness
+from catena.training.config import TrainingConfig
 from catena.training.loop import resume, train
 from catena.training.report import LinesReporter, SilentReporter
 from catena.training.run import open_run
-from catena.training.settings import TrainingSettings
 from tests.laws.resume_laws import Doomed, Killed, die, fresh_run, go_on, killed_anywhere_ends_the_same, same_end
 from tests.training.tiny import TiedModel, TinyTask, make_settings, make_task
 
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parent.parent.parent
     ids=lambda s: "-".join(str(v) for v in s.values()),
 )
 def test_killed_at_any_step_a_resumed_run_ends_the_same(settings: dict, tmp_path: Path) -> None:
-    whole = TrainingSettings(**{"max_epochs": 3, "patience": 0, **settings})
+    whole = TrainingConfig(**{"max_epochs": 3, "patience": 0, **settings})
     killed_anywhere_ends_the_same(lambda: TinyTask(seed=1), whole, tmp_path, kills=[1, 5, 9, 17])
 
 
@@ -49,7 +49,7 @@ def test_tied_weights_and_buffers_survive(average: dict, tmp_path: Path) -> None
         task._model = TiedModel()
         return task
 
-    settings = TrainingSettings(max_epochs=3, eval_every=2, **average)
+    settings = TrainingConfig(max_epochs=3, eval_every=2, **average)
     killed_anywhere_ends_the_same(tied, settings, tmp_path, kills=[8])
     fresh = tied()
     open_checkpoint(tmp_path / "whole").load_into(fresh.model)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from catena.checkpoint import open_checkpoint, sha256_of
+from catena.checkpoint import file_sha256, open_checkpoint
 from catena.errors import CheckpointError
 from catena.training.run import RunFolder, create_run, open_run
 from catena.version import __version__
@@ -28,7 +28,7 @@ def test_a_new_run_records_what_it_was_made_from(tmp_path: Path) -> None:
     assert (meta["seed"], meta["command"]) == (7, ["catena", "train"])
     assert (meta["catena"], meta["torch"]) == (__version__, torch.__version__)
     assert meta["threads"] == torch.get_num_threads()
-    assert meta["data"] == {"train": {"path": str(data), "size": 6, "sha256": sha256_of(data)}}
+    assert meta["data"] == {"train": {"path": str(data), "size": 6, "sha256": file_sha256(data)}}
     assert (run.path / "config.toml").read_text(encoding="utf-8") == "x = 1\n"
     assert open_run(run.path).meta == meta
 

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
+from catena.training.config import TrainingConfig
 from catena.training.schedule import Plateau, build_schedule, factor
-from catena.training.settings import TrainingSettings
 
 
 def rates(steps: int, **values: object) -> list[float]:
-    settings = TrainingSettings(learning_rate=2.0, max_steps=steps, **values)  # type: ignore[arg-type]
+    settings = TrainingConfig(learning_rate=2.0, max_steps=steps, **values)  # type: ignore[arg-type]
     schedule = build_schedule(settings, steps)
     return [schedule.rate(step) for step in range(1, steps + 1)]
 
@@ -57,7 +57,7 @@ def test_a_plateau_lowers_the_rate_each_time_patience_runs_out() -> None:
 
 def test_only_the_plateau_schedule_listens_to_evaluations() -> None:
     for name, expected in (("plateau", 1.0), ("constant", 2.0)):
-        schedule = build_schedule(TrainingSettings(learning_rate=2.0, schedule=name, plateau_patience=1), None)  # type: ignore[arg-type]
+        schedule = build_schedule(TrainingConfig(learning_rate=2.0, schedule=name, plateau_patience=1), None)  # type: ignore[arg-type]
         schedule.evaluated(True)
         schedule.evaluated(False)
         assert schedule.rate(1) == expected

@@ -1,4 +1,4 @@
-"""Settings fill in what suits the optimiser, say what does not fit together, and import no torch."""
+"""Settings fill in what suits the optimizer, say what does not fit together, and import no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from catena.config import parse, to_toml
 from catena.errors import ConfigError
-from catena.training.settings import TrainingSettings, seconds_of
+from catena.training.config import TrainingConfig, parse_duration
 
 SRC = Path(__file__).parent.parent.parent / "src"
 
@@ -25,14 +25,14 @@ SRC = Path(__file__).parent.parent.parent / "src"
         ("adadelta", {"learning_rate": 1.0, "momentum": None, "eps": 1e-6, "betas": None, "rho": 0.95}),
     ],
 )
-def test_what_suits_the_optimiser_is_filled_in(optimizer: str, expected: dict[str, Any]) -> None:
-    settings = TrainingSettings(optimizer=optimizer)  # type: ignore[arg-type]
+def test_what_suits_the_optimizer_is_filled_in(optimizer: str, expected: dict[str, Any]) -> None:
+    settings = TrainingConfig(optimizer=optimizer)  # type: ignore[arg-type]
     assert {key: getattr(settings, key) for key in expected} == expected
-    assert TrainingSettings(optimizer=optimizer, learning_rate=0.3).learning_rate == 0.3  # type: ignore[arg-type]
+    assert TrainingConfig(optimizer=optimizer, learning_rate=0.3).learning_rate == 0.3  # type: ignore[arg-type]
 
 
 def test_a_task_can_have_defaults_of_its_own() -> None:
-    class Own(TrainingSettings):
+    class Own(TrainingConfig):
         optimizer: Any = "adadelta"
         learning_rate: float | None = 0.7
 
@@ -41,21 +41,21 @@ def test_a_task_can_have_defaults_of_its_own() -> None:
 
 
 def test_twenty_epochs_unless_another_limit_is_set() -> None:
-    assert TrainingSettings().max_epochs == 20
-    assert TrainingSettings(max_steps=5).max_epochs is None
-    assert TrainingSettings(max_time="5m").max_epochs is None
+    assert TrainingConfig().max_epochs == 20
+    assert TrainingConfig(max_steps=5).max_epochs is None
+    assert TrainingConfig(max_time="5m").max_epochs is None
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        TrainingSettings(),
-        TrainingSettings(optimizer="sgd", max_time="1h30m", patience=0, clip_norm=0, ema=0.99),
-        TrainingSettings(optimizer="adagrad", max_steps=7, max_norm=3.0, max_norm_of=("a.*", "b")),
+        TrainingConfig(),
+        TrainingConfig(optimizer="sgd", max_time="1h30m", patience=0, clip_norm=0, ema=0.99),
+        TrainingConfig(optimizer="adagrad", max_steps=7, max_norm=3.0, max_norm_params=("a.*", "b")),
     ],
 )
-def test_the_saved_config_is_the_same_config(settings: TrainingSettings) -> None:
-    assert parse(TrainingSettings, tomllib.loads(to_toml(settings))) == settings
+def test_the_saved_config_is_the_same_config(settings: TrainingConfig) -> None:
+    assert parse(TrainingConfig, tomllib.loads(to_toml(settings))) == settings
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_the_saved_config_is_the_same_config(settings: TrainingSettings) -> None
     [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1.5H", 5400), ("1d", 86400)],
 )
 def test_spans_of_time(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
-    assert TrainingSettings(max_time=text).max_seconds == seconds
+    assert parse_duration(text) == seconds
+    assert TrainingConfig(max_time=text).max_seconds == seconds
 
 
 def test_a_number_is_a_span_in_seconds_and_off_is_zero() -> None:
-    assert parse(TrainingSettings, {"max_time": 90}).max_seconds == 90
-    assert parse(TrainingSettings, {"patience": "none", "clip_norm": "off"}).patience == 0
+    assert parse(TrainingConfig, {"max_time": 90}).max_seconds == 90
+    assert parse(TrainingConfig, {"patience": "none", "clip_norm": "off"}).patience == 0
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,21 @@ def test_a_number_is_a_span_in_seconds_and_off_is_zero() -> None:
         ),
         ({"ema": 0.9, "average_last": 3}, r"ema = 0\.9 and average_last = 3 are two ways to average"),
         (
-            {"average_once_stuck": 2, "average_last": 3},
-            "average_once_stuck = 2 and average_last are two ways to average",
+            {"triggered_average": 2, "average_last": 3},
+            "triggered_average = 2 and average_last are two ways to average",
         ),
-        ({"average_once_stuck": 2, "ema": 0.9}, "average_once_stuck = 2 and ema are two ways to average"),
-        ({"average_once_stuck": 5, "patience": 5}, "ends training before average_once_stuck = 5 begins"),
-        ({"max_norm": 3.0, "max_norm_of": []}, r"max_norm = 3\.0 has no weights to hold for"),
+        ({"triggered_average": 2, "ema": 0.9}, "triggered_average = 2 and ema are two ways to average"),
+        ({"triggered_average": 5, "patience": 5}, "ends training before triggered_average = 5 begins"),
+        ({"max_norm": 3.0, "max_norm_params": []}, r"max_norm = 3\.0 has no weights to hold for"),
         ({"optimizer": "adma"}, r"did you mean 'adam'"),
         ({"learning_rate": 0}, r"learning_rate is 0"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_sentence(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        parse(TrainingSettings, values)
+        parse(TrainingConfig, values)
 
 
 def test_settings_import_no_torch() -> None:
-    code = "import sys, catena.training.settings; assert 'torch' not in sys.modules"
+    code = "import sys, catena.training.config; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(SRC)})

@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from catena.training.state import TrainingState, random_states, restore_random_states, undisturbed
+from catena.training.state import TrainingState, preserve_rng, random_states, restore_random_states
 
 CPU = torch.device("cpu")
 
@@ -31,7 +31,7 @@ def test_what_is_drawn_inside_disturbs_nothing_outside() -> None:
     torch.manual_seed(3)
 
     def fails() -> None:
-        with undisturbed(CPU):
+        with preserve_rng(CPU):
             torch.manual_seed(99)
             torch.rand(2)
             raise RuntimeError("inside")

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from catena.randomness import Randomness
-from catena.training.settings import TrainingSettings
-from catena.training.task import Batch, EpochPlan, Evaluation, LossOutput, Task
+from catena.training.config import TrainingConfig
+from catena.training.task import Batch, BatchLoss, EpochPlan, Evaluation, Task
 
 
 class TinyModel(nn.Module):
-    """A table, a hidden layer with dropout and normalisation, an output layer."""
+    """A table, a hidden layer with dropout and normalization, an output layer."""
 
     def __init__(self, words: int = 12, d: int = 4, dropout: float = 0.3) -> None:
         super().__init__()
@@ -91,10 +91,10 @@ class TinyTask(Task):
         order = torch.from_numpy(self.randomness.numpy("order", number).permutation(len(self.ids)))
         return TinyPlan(self.ids, self.labels, order, self.batch_size)
 
-    def loss(self, batch: Batch) -> LossOutput:
+    def loss(self, batch: Batch) -> BatchLoss:
         ids, labels = batch
         total = nn.functional.cross_entropy(self.model(ids), labels)
-        return LossOutput(total, items=len(ids), tokens=ids.numel())
+        return BatchLoss(total, items=len(ids), tokens=ids.numel())
 
     def evaluate(self) -> Evaluation:
         torch.rand(3)  # an evaluation may draw, and must not disturb the training by it
@@ -123,6 +123,6 @@ def make_task() -> Task:
     return TinyTask(seed=3)
 
 
-def make_settings() -> TrainingSettings:
+def make_settings() -> TrainingConfig:
     """Settings under which a checkpoint falls into the middle of an epoch of six steps."""
-    return TrainingSettings(optimizer="adam", learning_rate=0.05, max_epochs=4, eval_every=4, patience=0)
+    return TrainingConfig(optimizer="adam", learning_rate=0.05, max_epochs=4, eval_every=4, patience=0)

@@ -1,4 +1,4 @@
-"""Units by expectation maximisation: every expectation by listing all segmentations."""
+"""Units by expectation maximization: every expectation by listing all segmentations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from catena.errors import ConfigError, DataError, LimitError
-from catena.transduction.alignment import Aligner, Moves, Pairs
+from catena.transduction.alignment import AlignedPairs, Aligner, Moves
 from tests.oracle.transduction import expected_units, segmentations
 
 PAIRS = [([1, 2, 3], [1, 2]), ([2, 2], [2, 1, 1]), ([3], [3]), ([1, 3, 2, 1], [1, 3, 2]), ([2, 3], [2, 3, 1, 1])]
@@ -28,7 +28,7 @@ def test_the_pairs_of_sizes_are_those_that_are_allowed() -> None:
 
 @pytest.mark.parametrize("moves", SHAPES)
 def test_a_round_is_the_maximum_of_the_expectation_over_all_segmentations(moves: Moves) -> None:
-    aligner = Aligner(Pairs.of(PAIRS), moves)
+    aligner = Aligner(AlignedPairs.of(PAIRS), moves)
     for _ in range(3):
         before = {unit: aligner.log_probs[place] for place, unit in aligner.units().items()}
         counts, whole = expected_units(PAIRS, moves.pairs(), lambda unit, known=before: known.get(unit, -math.inf))
@@ -40,7 +40,7 @@ def test_a_round_is_the_maximum_of_the_expectation_over_all_segmentations(moves:
 
 @pytest.mark.parametrize("moves", SHAPES)
 def test_the_likelihood_never_falls(moves: Moves) -> None:
-    aligner = Aligner(Pairs.of(PAIRS), moves)
+    aligner = Aligner(AlignedPairs.of(PAIRS), moves)
     seen = [aligner.step() for _ in range(12)]
     assert all(b >= a - 1e-9 for a, b in itertools.pairwise(seen))
     assert seen[-1] > seen[0] + 1.0
@@ -52,7 +52,7 @@ def test_the_best_segmentation_is_the_best_of_all(penalty: float) -> None:
     sizes = rng.integers(1, 5, (40, 2)).tolist()
     pairs = [*PAIRS, *((rng.integers(1, 4, n).tolist(), rng.integers(1, 4, m).tolist()) for n, m in sizes)]
     moves = Moves(both=True, insertions=True)
-    aligner = Aligner(Pairs.of(pairs), moves)
+    aligner = Aligner(AlignedPairs.of(pairs), moves)
     aligner.step()
     log_probs = {unit: float(aligner.log_probs[place]) for place, unit in aligner.units().items()}
 
@@ -66,13 +66,13 @@ def test_the_best_segmentation_is_the_best_of_all(penalty: float) -> None:
 
 
 def test_a_pair_that_no_units_can_make_is_left_out() -> None:
-    pairs = Pairs.of([([1], [1, 1, 1]), ([1, 2], [1, 2])])
+    pairs = AlignedPairs.of([([1], [1, 1, 1]), ([1, 2], [1, 2])])
     aligner = Aligner(pairs, Moves(deletions=False))
     assert aligner.step() > -math.inf
     assert np.isfinite(aligner.log_likelihoods()).tolist() == [False, True]
     assert [units is None for units in aligner.best()] == [True, False]
     with pytest.raises(DataError, match=r"no pair can be aligned.*Allow longer units, deletions or insertions"):
-        Aligner(Pairs.of([([1], [1, 1, 1])]), Moves(deletions=False)).step()
+        Aligner(AlignedPairs.of([([1], [1, 1, 1])]), Moves(deletions=False)).step()
 
 
 def test_a_known_alphabet_of_units_is_found_again() -> None:
@@ -83,7 +83,7 @@ def test_a_known_alphabet_of_units_is_found_again() -> None:
     for _ in range(200):
         chosen = [units[k] for k in rng.integers(0, 3, rng.integers(1, 6))]
         pairs.append(([s for x, _ in chosen for s in x], [t for _, y in chosen for t in y]))
-    aligner = Aligner(Pairs.of(pairs), Moves(deletions=False))
+    aligner = Aligner(AlignedPairs.of(pairs), Moves(deletions=False))
     for _ in range(10):
         aligner.step()
     found = {unit for way in aligner.best() if way for unit in way}
@@ -92,9 +92,9 @@ def test_a_known_alphabet_of_units_is_found_again() -> None:
 
 def test_more_units_than_numbers_are_refused() -> None:
     with pytest.raises(LimitError, match="too many to be numbered: make units shorter"):
-        Aligner(Pairs.of([([100_000], [100_000])]), Moves(2, 2))
+        Aligner(AlignedPairs.of([([100_000], [100_000])]), Moves(2, 2))
     with pytest.raises(DataError, match="there are none"):
-        Aligner(Pairs.of([]), Moves())
+        Aligner(AlignedPairs.of([]), Moves())
 
 
 def vectors(*ids: int) -> np.ndarray:
@@ -104,18 +104,21 @@ def vectors(*ids: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("pairs", "what"),
     [
-        (lambda: Pairs.of([([1, 0], [1])]), "xs must be a vector of ids from 1, got 0"),
-        (lambda: Pairs.of([([1], [-3])]), "ys must be a vector of ids from 1, got -3"),
+        (lambda: AlignedPairs.of([([1, 0], [1])]), "xs must be a vector of ids from 1, got 0"),
+        (lambda: AlignedPairs.of([([1], [-3])]), "ys must be a vector of ids from 1, got -3"),
         (
-            lambda: Pairs(vectors(1, 2), np.array([3]), vectors(1), np.array([1])),
+            lambda: AlignedPairs(vectors(1, 2), np.array([3]), vectors(1), np.array([1])),
             r"ends of xs must rise to 2.* got \[3\]",
         ),
         (
-            lambda: Pairs(vectors(1, 2), np.array([1]), vectors(1), np.array([1])),
+            lambda: AlignedPairs(vectors(1, 2), np.array([1]), vectors(1), np.array([1])),
             r"ends of xs must rise to 2.* got \[1\]",
         ),
-        (lambda: Pairs(vectors(1), np.array([1]), vectors(1, 1), np.array([2, 1])), r"ends of ys .* got \[2, 1\]"),
-        (lambda: Pairs(vectors(1), np.array([1]), vectors(1), np.array([0, 1])), "one length, got 1 and 2"),
+        (
+            lambda: AlignedPairs(vectors(1), np.array([1]), vectors(1, 1), np.array([2, 1])),
+            r"ends of ys .* got \[2, 1\]",
+        ),
+        (lambda: AlignedPairs(vectors(1), np.array([1]), vectors(1), np.array([0, 1])), "one length, got 1 and 2"),
     ],
 )
 def test_pairs_that_a_kernel_would_read_beyond_raise_an_error(pairs, what: str) -> None:
@@ -132,7 +135,7 @@ def test_units_have_at_least_one_symbol(sizes: tuple[int, int]) -> None:
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_log_probs_that_are_not_numbers_raise_an_error(wrong: float) -> None:
     """A comparison with nan is false, so that a unit of nan would be impossible."""
-    aligner = Aligner(Pairs.of(PAIRS), Moves())
+    aligner = Aligner(AlignedPairs.of(PAIRS), Moves())
     aligner.log_probs = aligner.log_probs.copy()
     aligner.log_probs[next(iter(aligner.units()))] = wrong
     for query in (aligner.step, aligner.log_likelihoods, aligner.best):

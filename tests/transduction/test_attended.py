@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.transduction.attended import links_of, monotone_path
+from catena.transduction.attention_alignment import alignment_links, monotone_path
 
 
 @settings(max_examples=40)
@@ -37,7 +37,7 @@ def test_one_place_that_is_not_looked_at_does_not_decide() -> None:
 
 
 def test_symbols_are_put_to_their_places() -> None:
-    assert [(link.source, link.target) for link in links_of("abc", "XY", [0, 2, 2])] == [
+    assert [(link.source, link.target) for link in alignment_links("abc", "XY", [0, 2, 2])] == [
         (("a",), ("X",)),
         (("b",), ()),
         (("c",), ("Y",)),

@@ -9,7 +9,7 @@ import pytest
 from catena.errors import CheckpointError
 from catena.transduction.base import Link
 from catena.transduction.baseline import Baseline, _longest_shared
-from catena.transduction.settings import BaselineSettings
+from catena.transduction.config import BaselineConfig
 
 FORMS = [("walk", "walked"), ("talk", "talked"), ("jump", "jumped"), ("love", "loved"), ("move", "moved"),
          ("try", "tried"), ("cry", "cried")]  # fmt: skip
@@ -20,24 +20,24 @@ def answer(baseline: Baseline, word: str) -> str:
 
 
 def test_copying_copies() -> None:
-    copying = Baseline.train([], BaselineSettings(method="copy"))
+    copying = Baseline.train([], BaselineConfig(method="copy"))
     assert answer(copying, "abc") == "abc"
 
 
 def test_the_most_frequent_piece_is_written_for_each_symbol() -> None:
     pairs = [("ab", "xy"), ("ba", "yx"), ("aab", "xxy"), ("bb", "yz"), ("bab", "yxy")]
-    frequent = Baseline.train(pairs, BaselineSettings(method="frequent"))
+    frequent = Baseline.train(pairs, BaselineConfig(method="frequent"))
     assert answer(frequent, "abba?") == "xyyx"
 
 
 def test_scripts_change_ends_as_was_done_to_the_most_alike() -> None:
-    scripts = Baseline.train(FORMS, BaselineSettings(method="script"))
+    scripts = Baseline.train(FORMS, BaselineConfig(method="script"))
     assert [answer(scripts, word) for word in ("stalk", "prove", "fry")] == ["stalked", "proved", "fried"]
     assert scripts.search_all(["fry"])[0][0].alignment[-1] == Link(("r", "y"), ("r", "i", "e", "d"))
 
 
 def test_scripts_change_beginnings() -> None:
-    scripts = Baseline.train([("lesen", "gelesen"), ("geben", "gegeben")], BaselineSettings(method="script"))
+    scripts = Baseline.train([("lesen", "gelesen"), ("geben", "gegeben")], BaselineConfig(method="script"))
     assert answer(scripts, "leben") == "geleben"
 
 
@@ -47,7 +47,7 @@ def test_the_longest_shared_piece() -> None:
 
 
 def test_a_baseline_has_no_probability_and_is_read_again(tmp_path: Path) -> None:
-    scripts = Baseline.train(FORMS, BaselineSettings(method="script"))
+    scripts = Baseline.train(FORMS, BaselineConfig(method="script"))
     assert scripts.search_all(["fry"])[0][0].log_prob is None
     scripts.save(tmp_path)
     again = Baseline.load(tmp_path, scripts.settings)

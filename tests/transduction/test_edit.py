@@ -1,4 +1,4 @@
-"""The contextual edit transducer: what its scores look at, both kinds of normalisation, and learning."""
+"""The contextual edit transducer: what its scores look at, both kinds of normalization, and learning."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 
 from catena.data.batches import pad
 from catena.transduction.alphabet import Alphabet
-from catena.transduction.edit import FIRST, OUTSIDE, EditTransducer, HashedWindow, found_in, source_ids
-from catena.transduction.settings import EditSettings
+from catena.transduction.config import EditConfig
+from catena.transduction.edit import FIRST, OUTSIDE, EditTransducer, HashedWindow, best_targets, source_ids
 
 SMALL = {"buckets": 997, "size": 5, "dropout": 0.0}
 
 
-def shaken(settings: EditSettings, source: int = 3, target: int = 2) -> EditTransducer:
+def shaken(settings: EditConfig, source: int = 3, target: int = 2) -> EditTransducer:
     """A model with weights that are not 0."""
     torch.manual_seed(0)
     model = EditTransducer(settings, source, target).double()
@@ -27,10 +27,10 @@ def shaken(settings: EditSettings, source: int = 3, target: int = 2) -> EditTran
     return model
 
 
-@pytest.mark.parametrize("normalise", ["global", "local"])
+@pytest.mark.parametrize("normalize", ["global", "local"])
 @pytest.mark.parametrize("scores", ["features", "encoder"])
-def test_the_probabilities_of_all_targets_sum_to_one(normalise: str, scores: str) -> None:
-    model = shaken(EditSettings(normalise=normalise, scores=scores, **SMALL))
+def test_the_probabilities_of_all_targets_sum_to_one(normalize: str, scores: str) -> None:
+    model = shaken(EditConfig(normalize=normalize, scores=scores, **SMALL))
     strings = [y for n in range(10) for y in itertools.product(range(2), repeat=n)]
     targets, target_lengths = pad([np.array(y, np.int64) for y in strings])
     for source in ([3, 4], [5]):
@@ -40,7 +40,7 @@ def test_the_probabilities_of_all_targets_sum_to_one(normalise: str, scores: str
 
 
 def test_local_scores_are_probabilities_at_every_place() -> None:
-    model = shaken(EditSettings(normalise="local", **SMALL))
+    model = shaken(EditConfig(normalize="local", **SMALL))
     ids, lengths = pad([np.array([3, 4]), np.array([5])])
     lattice = model(ids, lengths)
     here = torch.cat((lattice.insert[0, :2], lattice.substitute[0], lattice.delete[0][..., None]), -1).exp().sum(-1)
@@ -52,7 +52,7 @@ def test_local_scores_are_probabilities_at_every_place() -> None:
 
 
 def test_insertions_never_diverge_whatever_the_weights() -> None:
-    model = shaken(EditSettings(**SMALL))
+    model = shaken(EditConfig(**SMALL))
     with torch.no_grad():
         model.insertion_bias.fill_(12.0)
     ids, lengths = pad([np.array([3, 4])])
@@ -75,8 +75,8 @@ def test_unknown_symbols_have_an_id_of_their_own() -> None:
     assert source_ids(letters, "ab?") == [FIRST, FIRST + 1, FIRST - 1]
 
 
-@pytest.mark.parametrize("normalise", ["global", "local"])
-def test_it_learns_a_rule_that_needs_context(normalise: str) -> None:
+@pytest.mark.parametrize("normalize", ["global", "local"])
+def test_it_learns_a_rule_that_needs_context(normalize: str) -> None:
     """c is written s before e and k elsewhere, e at the end is silent, and x is written k s."""
     rules = {"c": "k", "x": "ks"}
 
@@ -94,23 +94,23 @@ def test_it_learns_a_rule_that_needs_context(normalise: str) -> None:
     pairs = [(word, written(word)) for word in words if written(word)]
     source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
     torch.manual_seed(0)
-    model = EditTransducer(EditSettings(normalise=normalise, buckets=4096), len(source), len(target))
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.08)
+    model = EditTransducer(EditConfig(normalize=normalize, buckets=4096), len(source), len(target))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.08)
     ids, lengths = pad([np.array(source_ids(source, x)) for x, _ in pairs])
     targets, target_lengths = pad([np.array(target.ids(y)) - 1 for _, y in pairs])
     first = last = math.inf
     for step in range(40):
         loss = model.loss(ids, lengths, targets, target_lengths).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         first, last = (loss.item() if step == 0 else first), loss.item()
     assert last < 0.1 * first
     others = [word for word in ("".join(rng.choice(list("acextd"), 4)) for _ in range(60)) if word not in words]
     ids, lengths = pad([np.array(source_ids(source, word)) for word in others])
     lattice, right = model(ids, lengths), 0
     for r, word in enumerate(others):
-        found = found_in(lattice, r, word, target, 2, 24)
+        found = best_targets(lattice, r, word, target, 2, 24)
         right += "".join(found[0].tokens) == written(word)
         assert "".join(s for link in found[0].alignment for s in link.source) == word
         assert tuple(t for link in found[0].alignment for t in link.target) == found[0].tokens

@@ -12,11 +12,11 @@ import pytest
 
 from catena.errors import CheckpointError, DataError
 from catena.structure.automaton.text import from_text
-from catena.transduction import machine
+from catena.transduction import fst_export
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import Link
+from catena.transduction.config import JointConfig
 from catena.transduction.joint import JointModel
-from catena.transduction.settings import JointSettings
 from tests.oracle.transduction import log_add, segmentations
 
 WIDE = {"beam": 1e9, "nodes": 1_000_000, "paths": 20_000}
@@ -32,7 +32,7 @@ SHORT = [("tn", "t o n"), ("pt", "p o t"), ("hot", "h o t"), ("np", "n o p o"), 
 
 def trained(pairs: list[tuple[str, str]] = PAIRS, **settings: object) -> JointModel:
     how = {"order": 3, "rounds": 5, **WIDE, **settings}
-    return JointModel.train([(x, y.split()) for x, y in pairs], JointSettings(**how))
+    return JointModel.train([(x, y.split()) for x, y in pairs], JointConfig(**how))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_so_it_is_where_symbols_are_inserted(inserting: JointModel, x: str, y: s
 )
 def test_the_search_finds_what_the_transducer_finds(x: str, which: str, request: pytest.FixtureRequest) -> None:
     model: JointModel = request.getfixturevalue(which)
-    by_machine = machine.best(model, x, 5)
+    by_machine = fst_export.best(model, x, 5)
     direct = model.search(x, 5)
     known = math.fsum(math.exp(found.log_prob) for found in direct if found.log_prob is not None)
     assert known <= 1.0 + 1e-9
@@ -83,19 +83,19 @@ def test_the_search_finds_what_the_transducer_finds(x: str, which: str, request:
     assert [found.tokens for found in direct] == [tokens for tokens, _ in by_machine]
     assert max(gap) - min(gap) < 0.05, "both are the same up to p(x), but for paths beyond the best 20,000"
     for tokens, score in by_machine:
-        assert machine.log_prob(model, x, tokens) == pytest.approx(score, abs=1e-6)
+        assert fst_export.log_prob(model, x, tokens) == pytest.approx(score, abs=1e-6)
         assert model.log_prob(x, tokens) == pytest.approx(score, abs=1e-4)
 
 
 def test_with_one_path_the_best_alignment_decides(model: JointModel) -> None:
-    one = JointModel(model.source, model.target, model.units, model.ngrams, JointSettings(order=3, beam=1e9, paths=1))
+    one = JointModel(model.source, model.target, model.units, model.ngrams, JointConfig(order=3, beam=1e9, paths=1))
     found = one.search("photon")[0]
     assert tuple(t for link in found.alignment for t in link.target) == found.tokens
     assert tuple(s for link in found.alignment for s in link.source) == tuple("photon")
 
 
 def test_exact_ranking_takes_the_sum_of_all_alignments(model: JointModel) -> None:
-    how = JointSettings(order=3, beam=1e9, nodes=1_000_000, paths=3, exact=True)
+    how = JointConfig(order=3, beam=1e9, nodes=1_000_000, paths=3, exact=True)
     exact = JointModel(model.source, model.target, model.units, model.ngrams, how)
     found = exact.search("tophone", 3)
     gaps = {round(model.log_prob("tophone", y.tokens) - (y.log_prob or 0.0), 4) for y in found}
@@ -119,7 +119,7 @@ def test_training_finds_the_units_of_a_known_generator() -> None:
     for _ in range(400):
         chosen = [names[k] for k in rng.integers(0, 5, rng.integers(2, 7))]
         pairs.append(("".join(chosen), [rules[name] for name in chosen]))
-    model = JointModel.train(pairs, JointSettings(order=3, rounds=8))
+    model = JointModel.train(pairs, JointConfig(order=3, rounds=8))
     for word, target in (("shoot", "S U T"), ("tamooshat", "T A M U S A T"), ("mmaa", "M M A A")):
         assert " ".join(model.search(word)[0].tokens) == target
 
@@ -133,11 +133,11 @@ def test_symbols_that_training_did_not_have_are_passed_over(model: JointModel) -
     assert model.log_prob("?", ["f"]) == -math.inf
     assert model.align("?", ["f"]) is None
     with pytest.raises(DataError, match=r"cannot read '\?'"):
-        machine.best(model, "?")
+        fst_export.best(model, "?")
 
 
 def test_a_source_that_no_units_can_read_is_read_in_part() -> None:
-    model = JointModel.train([("ab", ["x"]), ("abab", ["x", "x"])], JointSettings(order=2, deletions=False))
+    model = JointModel.train([("ab", ["x"]), ("abab", ["x", "x"])], JointConfig(order=2, deletions=False))
     assert all(len(read) == 2 for read, _ in model.units)
     found = model.search("aba")[0]
     assert found.tokens == ("x",)
@@ -145,14 +145,14 @@ def test_a_source_that_no_units_can_read_is_read_in_part() -> None:
 
 
 def test_a_string_of_2000_symbols_is_written(model: JointModel) -> None:
-    narrow = JointModel(model.source, model.target, model.units, model.ngrams, JointSettings(order=3))
+    narrow = JointModel(model.source, model.target, model.units, model.ngrams, JointConfig(order=3))
     found = narrow.search("phone" * 400)[0]
     assert len(found.tokens) > 1000
 
 
 def test_an_empty_source_has_an_empty_target(model: JointModel) -> None:
     assert model.search("")[0].tokens == ()
-    with pytest.raises(DataError, match="nbest must be at least 1"):
+    with pytest.raises(DataError, match="n_best must be at least 1"):
         model.search("top", 0)
 
 
@@ -171,8 +171,8 @@ def test_the_machines_are_written_and_read_again(model: JointModel, tmp_path: Pa
     from catena.structure.automaton.compose import compose
     from catena.structure.automaton.distance import total
 
-    machine.write(model, tmp_path)
-    source, units, target = machine.symbols_of(model)
+    fst_export.write(model, tmp_path)
+    source, units, target = fst_export.symbol_tables(model)
     read = from_text((tmp_path / "read.txt").read_text(), input_symbols=source, output_symbols=units)
     grams = from_text((tmp_path / "units.txt").read_text(), acceptor=True, input_symbols=units, failure="<phi>")
     wrote = from_text((tmp_path / "write.txt").read_text(), input_symbols=units, output_symbols=target)

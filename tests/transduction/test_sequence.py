@@ -11,27 +11,27 @@ import torch
 from catena.data.batches import pad
 from catena.errors import ConfigError
 from catena.seq2seq.base import Source
-from catena.seq2seq.copy_settings import CopySettings
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.settings import EncoderDecoderSettings
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.config import EncoderDecoderConfig
+from catena.seq2seq.copy_config import CopyNetConfig
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.transduction.alphabet import Alphabet
-from catena.transduction.network import PairBatch
+from catena.transduction.config import SequenceTransducerConfig
+from catena.transduction.network import StringPairBatch
 from catena.transduction.sequence import BEGIN, END, PAD, SequenceModel, build_network
-from catena.transduction.settings import SequenceSettings
 
-NETWORKS: dict[str, EncoderDecoderSettings] = {
-    "recurrent": RecurrentSettings(d=8, d_embedding=8),
-    "memoryless": RecurrentSettings(d=8, d_embedding=8, attention="none"),
-    "transformer": TransformerSettings(d=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, d_feed=16),
-    "copy": CopySettings(d=8, d_embedding=8, encoder={"kind": "recurrent", "d": 8}),
+NETWORKS: dict[str, EncoderDecoderConfig] = {
+    "recurrent": RecurrentSeq2SeqConfig(d=8, d_embedding=8),
+    "memoryless": RecurrentSeq2SeqConfig(d=8, d_embedding=8, attention="none"),
+    "transformer": TransformerSeq2SeqConfig(d=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, d_ff=16),
+    "copy": CopyNetConfig(d=8, d_embedding=8, encoder={"kind": "recurrent", "d": 8}),
 }
 SOURCES = ["ab", "", "abba", "b?a", "bbbab"]
 
 
 def model(kind: str, seed: int = 0, target: str = "XYZ") -> SequenceModel:
     torch.manual_seed(seed)
-    settings = SequenceSettings(network=NETWORKS[kind])
+    settings = SequenceTransducerConfig(network=NETWORKS[kind])
     source, wanted = Alphabet("ab"), Alphabet(target)
     network = build_network(settings, source, wanted).double().eval()
     biases = {name: p for name, p in network.named_parameters() if p.shape == (network.v,)}
@@ -41,16 +41,16 @@ def model(kind: str, seed: int = 0, target: str = "XYZ") -> SequenceModel:
     return SequenceModel(network, source, wanted, settings)
 
 
-def batch_of(made: SequenceModel, pairs: list[tuple[str, str]]) -> PairBatch:
+def batch_of(made: SequenceModel, pairs: list[tuple[str, str]]) -> StringPairBatch:
     ids, lengths = pad([made.source_ids(x) for x, _ in pairs])
     targets, ends = pad([made.target_ids(y) for _, y in pairs])
-    return PairBatch(ids, lengths, targets, ends, int(lengths.sum()), int(ends.sum()))
+    return StringPairBatch(ids, lengths, targets, ends, int(lengths.sum()), int(ends.sum()))
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_targets_have_their_probability_and_alignment(kind: str) -> None:
     made = model(kind)
-    for x, listed in zip(SOURCES, made.search_all(SOURCES, nbest=3), strict=True):
+    for x, listed in zip(SOURCES, made.search_all(SOURCES, n_best=3), strict=True):
         if not x:
             assert [found.tokens for found in listed] == [()]
             continue
@@ -71,9 +71,9 @@ def test_targets_have_their_probability_and_alignment(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
 def test_batches_change_nothing(kind: str) -> None:
     made = model(kind)
-    together = made.search_all(SOURCES, nbest=2)
+    together = made.search_all(SOURCES, n_best=2)
     for x, listed in zip(SOURCES, together, strict=True):
-        (alone,) = made.search_all([x], nbest=2)
+        (alone,) = made.search_all([x], n_best=2)
         assert [(f.tokens, f.alignment) for f in alone] == [(f.tokens, f.alignment) for f in listed]
         assert [f.log_prob for f in alone] == pytest.approx([f.log_prob for f in listed], abs=1e-9)
 
@@ -110,7 +110,7 @@ def test_symbols_that_training_did_not_have_are_copied() -> None:
     assert source.copies.tolist() == [[PAD, v, b, v + 1, v, PAD], [b, PAD, PAD, PAD, PAD, PAD]]
     assert source.n_new == 2
     assert made._spelled("a?b!?", [v + 1, b, v]) == ("!", "b", "?")
-    listed = made.search_all(["??", "a"], nbest=5)
+    listed = made.search_all(["??", "a"], n_best=5)
     assert any("?" in found.tokens for found in listed[0])
     assert not any("?" in found.tokens for found in listed[1])
     assert all(tuple(s for link in f.alignment for s in link.target) == f.tokens for f in listed[0])
@@ -140,20 +140,20 @@ def test_networks_asked_together_have_the_mean_of_their_probabilities() -> None:
         one.together_with(model("recurrent", 1, target="UVW"))
 
 
-def test_reversing_short_strings_is_learnt() -> None:
+def test_reversing_short_strings_is_learned() -> None:
     torch.manual_seed(3)
-    settings = SequenceSettings(network=RecurrentSettings(d=32, d_embedding=16, dropout=0.0))
+    settings = SequenceTransducerConfig(network=RecurrentSeq2SeqConfig(d=32, d_embedding=16, dropout=0.0))
     letters = Alphabet("abcd")
     made = SequenceModel(build_network(settings, letters, letters), letters, letters, settings)
     rng = np.random.default_rng(0)
     words = sorted({"".join(rng.choice(list("abcd"), rng.integers(1, 4))) for _ in range(200)})
-    optimiser = torch.optim.Adam(made.network.parameters(), 0.02)
+    optimizer = torch.optim.Adam(made.network.parameters(), 0.02)
     batch = batch_of(made, [(word, word[::-1]) for word in words])
     for _ in range(45):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss, items = made.loss(batch)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     assert items == sum(len(word) + 1 for word in words)
     made.network.eval()
     wrong = [w for w, found in zip(words, made.search_all(words), strict=True) if "".join(found[0].tokens) != w[::-1]]

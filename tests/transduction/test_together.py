@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from catena.transduction.base import Found, Tokens, Transducer
-from catena.transduction.together import Together
+from catena.transduction.base import StringTransducer, SymbolSequence, TransducedString
+from catena.transduction.together import TransducerEnsemble
 
 
-class Listed(Transducer):
+class Listed(StringTransducer):
     """Answers every source with one list."""
 
     def __init__(self, log_probs: dict[str, float]) -> None:
         self.log_probs = log_probs
 
-    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
-        found = [Found(tuple(y), log_prob, ()) for y, log_prob in self.log_probs.items()]
-        return [found[:nbest] for _ in sources]
+    def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
+        found = [TransducedString(tuple(y), log_prob, ()) for y, log_prob in self.log_probs.items()]
+        return [found[:n_best] for _ in sources]
 
     def save(self, folder: Path) -> None: ...
 
@@ -31,8 +31,8 @@ class Listed(Transducer):
 @pytest.mark.parametrize("less", [0.0, 900.0])
 def test_probabilities_are_averaged_however_small_they_are(less: float) -> None:
     first, second = ({y: math.log(p) - less for y, p in some} for some in ([("a", 0.3), ("b", 0.2)], [("b", 0.4)]))
-    both = Together([(Listed(first), 1.0), (Listed(second), 3.0), (Listed({"c": -less}), 0.0)])
-    (listed,) = both.search_all(["x"], nbest=2)
+    both = TransducerEnsemble([(Listed(first), 1.0), (Listed(second), 3.0), (Listed({"c": -less}), 0.0)])
+    (listed,) = both.search_all(["x"], n_best=2)
     assert [found.tokens for found in listed] == [("b",), ("a",)]
     wanted = [math.log(0.2 / 4 + 0.4 * 3 / 4) - less, math.log(0.3 / 4) - less]
     assert [found.log_prob for found in listed] == pytest.approx(wanted)

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.settings import WordTokens
+from catena.data.config import WordTokenizerConfig
 from catena.errors import DataError, FormatError
-from catena.vectors.corpus import Corpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
-from catena.vectors.settings import PhraseSettings, WordSettings
-from catena.vectors.words import Words
+from catena.vectors.config import PhraseConfig, WordConfig
+from catena.vectors.corpus import VectorCorpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
+from catena.vectors.words import WordIndex
 
-ALL, NO_PHRASES = WordSettings(min_count=1), PhraseSettings()
+ALL, NO_PHRASES = WordConfig(min_count=1), PhraseConfig()
 
 
-def written(corpus: Corpus) -> list[list[str]]:
+def written(corpus: VectorCorpus) -> list[list[str]]:
     lines: list[list[str]] = [[]]
     for i in np.asarray(corpus.ids).tolist():
         lines.append([]) if i < 0 else lines[-1].append(corpus.words[i])
@@ -28,7 +28,7 @@ def written(corpus: Corpus) -> list[list[str]]:
     return lines
 
 
-def of_text(folder: Path, text: str | bytes, settings: WordSettings = ALL, name: str = "text.txt") -> Corpus:
+def of_text(folder: Path, text: str | bytes, settings: WordConfig = ALL, name: str = "text.txt") -> VectorCorpus:
     path = folder / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return corpus_of_files([path], settings, NO_PHRASES)
@@ -55,7 +55,7 @@ def test_rare_words_are_left_out_and_the_vocabulary_has_a_limit(
 ) -> None:
     counts = Counter(word for sentence in sentences for word in sentence)
     order = [word for word, count in counts.most_common() if count >= least][:most]
-    settings = WordSettings(min_count=least, max_size=most)
+    settings = WordConfig(min_count=least, max_size=most)
     if len(order) < 2:
         with pytest.raises(DataError, match="words"):
             corpus_of_sentences(sentences, settings, NO_PHRASES)
@@ -103,16 +103,16 @@ def test_a_vocabulary_of_any_size_is_counted(tmp_path: Path) -> None:
 
 
 def test_words_beyond_the_scan_limit_are_left_out_and_it_is_said(tmp_path: Path) -> None:
-    corpus = of_text(tmp_path, "a b a c d c a b\n", WordSettings(min_count=1, scan_limit=2))
+    corpus = of_text(tmp_path, "a b a c d c a b\n", WordConfig(min_count=1, scan_limit=2))
     assert written(corpus) == [["a", "b", "a", "a", "b"]]
     assert corpus.read == 8
     assert corpus.notes == ("3 words that first came up after words.scan_limit = 2 different ones were left out",)
 
 
-def test_words_may_be_put_in_lower_case_or_cut_by_a_tokeniser(tmp_path: Path) -> None:
+def test_words_may_be_put_in_lower_case_or_cut_by_a_tokenizer(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("Don't SHOUT, Été!\n", encoding="utf-8")
-    tokens = WordTokens(lowercase=True)
+    tokens = WordTokenizerConfig(lowercase=True)
     assert written(corpus_of_files([path], ALL, NO_PHRASES, tokens=tokens)) == [["do", "n't", "shout", ",", "été", "!"]]
 
 
@@ -126,12 +126,12 @@ def test_words_may_be_put_in_lower_case_or_cut_by_a_tokeniser(tmp_path: Path) ->
         (b"a b\n\nc \0 d\n", r"text\.txt:3 has a NUL byte"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused_in_one_sentence(tmp_path: Path, text: bytes, message: str) -> None:
+def test_what_cannot_be_learned_from_is_refused_in_one_sentence(tmp_path: Path, text: bytes, message: str) -> None:
     with pytest.raises((DataError, FormatError), match=message):
         of_text(tmp_path, text)
 
 
-@pytest.mark.parametrize("tokens", [None, WordTokens()])
+@pytest.mark.parametrize("tokens", [None, WordTokenizerConfig()])
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -140,7 +140,7 @@ def test_what_cannot_be_learnt_from_is_refused_in_one_sentence(tmp_path: Path, t
         ("c.jsonl", '{"text": "a fine, day", "n": 1}\n{"text": "two\\nlines", "n": 2}\n'),
     ],
 )
-def test_of_tables_one_column_is_read(tmp_path: Path, name: str, text: str, tokens: WordTokens | None) -> None:
+def test_of_tables_one_column_is_read(tmp_path: Path, name: str, text: str, tokens: WordTokenizerConfig | None) -> None:
     path, packed = tmp_path / name, tmp_path / f"{name}.gz"
     path.write_text(text, encoding="utf-8")
     packed.write_bytes(gzip.compress(text.encode()))
@@ -171,9 +171,9 @@ def test_no_file_and_strings_for_sentences_are_refused() -> None:
 
 
 def test_known_words_keep_their_numbers_and_counts_are_added() -> None:
-    old = Words.of(["z", "a", "b"], [9, 5, 1])
+    old = WordIndex.of(["z", "a", "b"], [9, 5, 1])
     corpus = corpus_of_sentences(
-        [["new", "a", "new", "rare", "a", "z"]], WordSettings(min_count=2), NO_PHRASES, known=old
+        [["new", "a", "new", "rare", "a", "z"]], WordConfig(min_count=2), NO_PHRASES, known=old
     )
     assert list(corpus.words) == ["z", "a", "b", "new"]
     assert corpus.words.counts.tolist() == [10, 7, 1, 2]
@@ -181,7 +181,7 @@ def test_known_words_keep_their_numbers_and_counts_are_added() -> None:
 
 
 def test_ids_of_sentences_are_of_known_words_alone() -> None:
-    ids, unknown = ids_of_sentences([["a", "q"], [], ["b"]], Words.of(["b", "a"]))
+    ids, unknown = ids_of_sentences([["a", "q"], [], ["b"]], WordIndex.of(["b", "a"]))
     assert ids.tolist() == [1, -1, -1, 0, -1]
     assert unknown == 1
 

@@ -9,10 +9,10 @@ import pytest
 
 from catena.errors import DataError, FormatError
 from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities
-from catena.vectors.table import Vectors
+from catena.vectors.table import WordVectors
 
 MATRIX = np.array([[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 1], [0.6, 0.6, 0.5]])
-VECTORS = Vectors.of(["man", "king", "woman", "Queen", "table"], MATRIX)
+VECTORS = WordVectors.of(["man", "king", "woman", "Queen", "table"], MATRIX)
 QUESTIONS = """: royal
 man king woman queen
 woman QUEEN man king
@@ -39,7 +39,7 @@ def test_analogies_are_scored_by_section(tmp_path: Path, method: str) -> None:
 def test_many_questions_are_answered_as_one_by_one(tmp_path: Path, method: str) -> None:
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in range(60)]
-    vectors = Vectors.of(words, rng.normal(size=(60, 4)))
+    vectors = WordVectors.of(words, rng.normal(size=(60, 4)))
     questions = [rng.choice(words, 4, replace=False).tolist() for _ in range(300)]
     path = tmp_path / "questions.txt"
     path.write_text("\n".join(map(" ".join, questions)), encoding="utf-8")

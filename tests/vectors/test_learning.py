@@ -8,32 +8,40 @@ import numpy as np
 import pytest
 
 from catena.vectors import model as models
-from catena.vectors.corpus import corpus_of_sentences
-from catena.vectors.learning import Block, Learner, block_size, keep_thresholds, noise_shares, piece_size, tree_paths
-from catena.vectors.model import new_model
-from catena.vectors.settings import (
-    BagModel,
-    CbowModel,
-    MemoryModel,
-    NegativeLoss,
-    SkipGramModel,
-    SubwordSettings,
-    VectorSettings,
-    VectorTraining,
-    WordSettings,
+from catena.vectors.config import (
+    CBOWConfig,
+    NegativeLossConfig,
+    PVDBOWConfig,
+    PVDMConfig,
+    SkipGramConfig,
+    SubwordConfig,
+    VectorConfig,
+    VectorTrainingConfig,
+    WordConfig,
 )
+from catena.vectors.corpus import corpus_of_sentences
+from catena.vectors.learning import (
+    TextBlock,
+    VectorLearner,
+    block_size,
+    keep_thresholds,
+    noise_shares,
+    piece_size,
+    tree_paths,
+)
+from catena.vectors.model import new_model
 from tests.oracle import word2vec as oracle
 
 SENTENCES = [["a", "b", "c"], [], ["b", "a"], ["c"]]
-PLAIN = {"words": WordSettings(min_count=1), "training": VectorTraining(subsample=0.0)}
+PLAIN = {"words": WordConfig(min_count=1), "training": VectorTrainingConfig(subsample=0.0)}
 WIDE = {"window": 2, "dynamic": False}
 
 
-def examples_of(settings: VectorSettings) -> list[tuple[list[str | int], str]]:
+def examples_of(settings: VectorConfig) -> list[tuple[list[str | int], str]]:
     """(bag, predicted word) for every example; words by name, documents by number, n-grams left out."""
     corpus = corpus_of_sentences(SENTENCES, settings.words, settings.phrases)
     model = new_model(settings, corpus.words, corpus.lines)
-    learner, seen = Learner(model), []
+    learner, seen = VectorLearner(model), []
 
     def name(row: int) -> str | int:
         return model.words[row] if row < len(model.words) else row - model.first_document
@@ -47,12 +55,12 @@ def examples_of(settings: VectorSettings) -> list[tuple[list[str | int], str]]:
             seen.append(([name(row) for row in rows], model.words[int(targets[i])]))
 
     learner.step = write_down
-    learner.learn(Block.whole(np.asarray(corpus.ids), 1, 0.1))
+    learner.learn(TextBlock.whole(np.asarray(corpus.ids), 1, 0.1))
     return seen
 
 
-def test_skipgram_has_a_pair_for_each_neighbour() -> None:
-    settings = VectorSettings(model=SkipGramModel(**WIDE), **PLAIN)
+def test_skipgram_has_a_pair_for_each_neighbor() -> None:
+    settings = VectorConfig(model=SkipGramConfig(**WIDE), **PLAIN)
     assert examples_of(settings) == [
         (["b"], "a"), (["c"], "a"), (["a"], "b"), (["c"], "b"), (["a"], "c"), (["b"], "c"), (["a"], "b"), (["b"], "a"),
     ]  # fmt: skip
@@ -61,32 +69,32 @@ def test_skipgram_has_a_pair_for_each_neighbour() -> None:
 def test_cbow_and_shared_noise_have_a_bag_for_each_word() -> None:
     bags = [(["b", "c"], "a"), (["a", "c"], "b"), (["a", "b"], "c"), (["a"], "b"), (["b"], "a"), ([], "c")]
     for choice in (
-        {"model": CbowModel(**WIDE)},
-        {"model": CbowModel(combine="product", **WIDE)},
-        {"model": SkipGramModel(**WIDE), "loss": NegativeLoss(shared=True)},
+        {"model": CBOWConfig(**WIDE)},
+        {"model": CBOWConfig(combine="product", **WIDE)},
+        {"model": SkipGramConfig(**WIDE), "loss": NegativeLossConfig(shared=True)},
     ):
-        assert examples_of(VectorSettings(**choice, **PLAIN)) == bags
+        assert examples_of(VectorConfig(**choice, **PLAIN)) == bags
 
 
 def test_the_line_of_a_word_is_its_document() -> None:
-    assert examples_of(VectorSettings(model=MemoryModel(**WIDE), **PLAIN)) == [
+    assert examples_of(VectorConfig(model=PVDMConfig(**WIDE), **PLAIN)) == [
         ([0, "b", "c"], "a"), ([0, "a", "c"], "b"), ([0, "a", "b"], "c"), ([2, "a"], "b"), ([2, "b"], "a"), ([3], "c"),
     ]  # fmt: skip
     documents = [([0], "a"), ([0], "b"), ([0], "c"), ([2], "b"), ([2], "a"), ([3], "c")]
-    assert examples_of(VectorSettings(model=BagModel(words=False, **WIDE), **PLAIN)) == documents
-    with_words = examples_of(VectorSettings(model=BagModel(**WIDE), **PLAIN))
+    assert examples_of(VectorConfig(model=PVDBOWConfig(words=False, **WIDE), **PLAIN)) == documents
+    with_words = examples_of(VectorConfig(model=PVDBOWConfig(**WIDE), **PLAIN))
     assert with_words[:6] == documents
-    assert with_words[6:] == examples_of(VectorSettings(model=SkipGramModel(**WIDE), **PLAIN))
+    assert with_words[6:] == examples_of(VectorConfig(model=SkipGramConfig(**WIDE), **PLAIN))
 
 
 @pytest.mark.parametrize("together", [2, 10_000])
 def test_with_ngrams_a_word_comes_with_its_parts(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "TOGETHER", together)
-    subwords = SubwordSettings(shortest=2, longest=3, buckets=50)
-    settings = VectorSettings(model=SkipGramModel(**WIDE), subwords=subwords, **PLAIN)
+    subwords = SubwordConfig(shortest=2, longest=3, buckets=50)
+    settings = VectorConfig(model=SkipGramConfig(**WIDE), subwords=subwords, **PLAIN)
     corpus = corpus_of_sentences(SENTENCES, settings.words, settings.phrases)
     model = new_model(settings, corpus.words, corpus.lines)
-    first, parts = Learner(model).parts
+    first, parts = VectorLearner(model).parts
     for w, word in enumerate(model.words):
         grams = [len(model.words) + oracle.fnv1a(g) % 50 for g in oracle.character_ngrams(word, 2, 3)]
         assert parts[first[w] : first[w + 1]].tolist() == [w, *grams]
@@ -115,8 +123,8 @@ def test_a_tree_of_unsorted_words_is_as_short() -> None:
 
 
 def test_blocks_shrink_where_much_is_drawn() -> None:
-    small = VectorSettings()
-    large = VectorSettings(model=SkipGramModel(window=200), loss=NegativeLoss(noise=100))
+    small = VectorConfig()
+    large = VectorConfig(model=SkipGramConfig(window=200), loss=NegativeLossConfig(noise=100))
     assert block_size(small, 10**9) == 8192
     assert block_size(large, 10**9) < 100
     assert block_size(small, 20_000) == 100
@@ -130,12 +138,12 @@ def test_pieces_are_small_and_not_too_many() -> None:
 
 
 def test_the_same_block_draws_the_same_and_another_seed_does_not() -> None:
-    settings = VectorSettings(model=SkipGramModel(d=8), **PLAIN)
+    settings = VectorConfig(model=SkipGramConfig(d=8), **PLAIN)
     corpus = corpus_of_sentences(SENTENCES * 20, settings.words, settings.phrases)
     results = []
     for seed in (5, 5, 6):
         model = new_model(settings, corpus.words, corpus.lines)
-        Learner(model).learn(Block.whole(np.asarray(corpus.ids), seed, 0.1))
+        VectorLearner(model).learn(TextBlock.whole(np.asarray(corpus.ids), seed, 0.1))
         results.append(model.inputs.copy())
     assert (results[0] == results[1]).all()
     assert (results[0] != results[2]).any()

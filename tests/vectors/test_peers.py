@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from catena.vectors.config import SkipGramConfig, SubwordConfig, VectorConfig, VectorTrainingConfig, WordConfig
 from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities
-from catena.vectors.settings import SkipGramModel, SubwordSettings, VectorSettings, VectorTraining, WordSettings
-from catena.vectors.table import Vectors
+from catena.vectors.table import WordVectors
 from catena.vectors.train import train_vectors
 from tests.vectors.test_table import WORDS, some_vectors
 from tests.vectors.test_train import two_topics
@@ -32,7 +32,7 @@ def test_gensim_reads_what_we_write_and_we_read_what_it_wrote(tmp_path: Path, bi
     assert theirs.index_to_key == list(vectors.words)
     assert (theirs.vectors == vectors.matrix).all()
     theirs.save_word2vec_format(str(tmp_path / "back"), binary=binary)
-    again = Vectors.load(tmp_path / "back")
+    again = WordVectors.load(tmp_path / "back")
     assert list(again.words) == list(vectors.words)
     np.testing.assert_allclose(again.matrix, vectors.matrix, rtol=0 if binary else 1e-6)
 
@@ -104,7 +104,7 @@ def test_models_of_fasttext_give_its_own_vectors_of_known_and_unknown_words(tmp_
     text.write_text("\n".join([*map(" ".join, two_topics(3000)), *[ODD] * 9]), encoding="utf-8")
     model = trained(fasttext, text, dim=10, minn=2 if longest else 0, maxn=longest, bucket=900)
     model.save_model(str(tmp_path / "model.bin"))
-    vectors = Vectors.load(tmp_path / "model.bin")
+    vectors = WordVectors.load(tmp_path / "model.bin")
     assert list(vectors.words) == model.words
     for word in [*model.words, *(["unseen", "日本", "étés", "ships"] if longest else [])]:
         np.testing.assert_allclose(vectors[word], model.get_word_vector(word), rtol=1e-4, atol=1e-6)
@@ -116,9 +116,9 @@ def test_our_ngrams_are_those_of_fasttext(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text((ODD + "\n") * 5, encoding="utf-8")
     model = trained(fasttext, text, dim=4, minn=2, maxn=5, bucket=300)
-    settings = VectorSettings(
-        words=WordSettings(min_count=1), model=SkipGramModel(d=4), threads=1, training=VectorTraining(epochs=1),
-        subwords=SubwordSettings(shortest=2, longest=5, buckets=300),
+    settings = VectorConfig(
+        words=WordConfig(min_count=1), model=SkipGramConfig(d=4), threads=1, training=VectorTrainingConfig(epochs=1),
+        subwords=SubwordConfig(shortest=2, longest=5, buckets=300),
     )  # fmt: skip
     from catena.vectors.model import word_parts
 

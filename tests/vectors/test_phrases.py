@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from catena.vectors.config import PhraseConfig, WordConfig
 from catena.vectors.corpus import corpus_of_sentences
-from catena.vectors.settings import PhraseSettings, WordSettings
 from tests.vectors.test_corpus import written
 
-ALL = WordSettings(min_count=1)
+ALL = WordConfig(min_count=1)
 SENTENCES = st.lists(st.lists(st.sampled_from("abcd"), max_size=9), min_size=1, max_size=9)
 
 
-def joined(sentences: list[list[str]], settings: PhraseSettings) -> list[list[str]]:
+def joined(sentences: list[list[str]], settings: PhraseConfig) -> list[list[str]]:
     for _ in range(settings.passes):
         counts = Counter(word for sentence in sentences for word in sentence)
         pairs = Counter(pair for sentence in sentences for pair in pairwise(sentence))
@@ -58,7 +58,7 @@ def merged(sentence: list[str], chosen: set[tuple[str, str]]) -> list[str]:
 def test_phrases_are_those_of_plain_counting(
     sentences: list[list[str]], score: str, threshold: float, passes: int, least: int
 ) -> None:
-    settings = PhraseSettings(passes=passes, score=score, threshold=threshold, min_pairs=least)
+    settings = PhraseConfig(passes=passes, score=score, threshold=threshold, min_pairs=least)
     wanted = joined(sentences, settings)
     if len({word for sentence in wanted for word in sentence}) < 2:
         return
@@ -69,7 +69,7 @@ def test_phrases_are_those_of_plain_counting(
 
 def test_two_passes_join_three_words() -> None:
     text = [[word, "new", "york", "times", *"abcdef"[i % 6 :]] for i, word in enumerate("abcdefabcdefabcdef")]
-    settings = PhraseSettings(passes=2, threshold=2.5, min_pairs=5)
+    settings = PhraseConfig(passes=2, threshold=2.5, min_pairs=5)
     corpus = corpus_of_sentences(text, ALL, settings)
     assert "new_york_times" in corpus.words
     assert corpus.notes[0].endswith("phrases were joined")
@@ -84,4 +84,4 @@ def test_two_passes_join_three_words() -> None:
 )
 def test_settings_that_cannot_be_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        PhraseSettings(**values)
+        PhraseConfig(**values)

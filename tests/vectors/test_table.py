@@ -12,24 +12,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.readers.vectors import read_vectors, vectors_for
+from catena.data.readers.vectors import read_vectors, read_vectors_of
 from catena.errors import DataError, FormatError, UnknownNameError
-from catena.vectors import neighbours
-from catena.vectors.settings import SkipGramModel, SubwordSettings, VectorSettings, VectorTraining, WordSettings
-from catena.vectors.table import Subwords, Vectors
+from catena.vectors import neighbors
+from catena.vectors.config import SkipGramConfig, SubwordConfig, VectorConfig, VectorTrainingConfig, WordConfig
+from catena.vectors.table import Subwords, WordVectors
 from catena.vectors.train import train_vectors
-from catena.vectors.words import Words
+from catena.vectors.words import WordIndex
 from tests.oracle import word2vec as oracle
 
 WORDS = ["the", "cat", "dog", "日本", "naïve", "x-y", "7", "🙂", "zwölf", "end"]
 
 
-def some_vectors(v: int = 10, d: int = 6, seed: int = 1) -> Vectors:
+def some_vectors(v: int = 10, d: int = 6, seed: int = 1) -> WordVectors:
     matrix = np.random.default_rng(seed).normal(size=(v, d)).astype(np.float32)
-    return Vectors.of([*WORDS, *(f"w{i}" for i in range(v))][:v], matrix)
+    return WordVectors.of([*WORDS, *(f"w{i}" for i in range(v))][:v], matrix)
 
 
-def cosines(vectors: Vectors, query: np.ndarray) -> np.ndarray:
+def cosines(vectors: WordVectors, query: np.ndarray) -> np.ndarray:
     rows = vectors.matrix.astype(np.float64)
     return rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
 
@@ -38,7 +38,7 @@ def cosines(vectors: Vectors, query: np.ndarray) -> np.ndarray:
 
 
 @given(st.integers(3, 40), st.integers(1, 12), st.integers(1, 8), st.integers(0, 5))
-def test_neighbours_are_those_of_all_cosines(v: int, k: int, d: int, seed: int) -> None:
+def test_neighbors_are_those_of_all_cosines(v: int, k: int, d: int, seed: int) -> None:
     vectors = some_vectors(v, d, seed)
     word = vectors.words[v // 2]
     wanted = cosines(vectors, vectors[word].astype(np.float64))
@@ -49,12 +49,12 @@ def test_neighbours_are_those_of_all_cosines(v: int, k: int, d: int, seed: int) 
     assert len(found) == min(k, v - 1)
 
 
-def test_neighbours_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbors_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = some_vectors(300, 5)
     queries = [vectors.words[i] for i in (0, 150, 299)]
     before = vectors.most_similar_of_all(queries, 7)
-    monkeypatch.setattr(neighbours, "LEAST_BLOCK", 13)
-    monkeypatch.setattr(neighbours, "MOST_BLOCK", 13)
+    monkeypatch.setattr(neighbors, "LEAST_BLOCK", 13)
+    monkeypatch.setattr(neighbors, "MOST_BLOCK", 13)
     after = some_vectors(300, 5).most_similar_of_all(queries, 7)
     assert [[word for word, _ in row] for row in after] == [[word for word, _ in row] for row in before]
     one_by_one = [vectors.most_similar(word, 7) for word in queries]
@@ -62,7 +62,7 @@ def test_neighbours_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_of_equal_vectors_the_first_comes_first_and_zeros_are_near_to_nothing() -> None:
-    vectors = Vectors.of(["a", "b", "c", "zero"], np.array([[1.0, 0], [2, 0], [1, 0], [0, 0]]))
+    vectors = WordVectors.of(["a", "b", "c", "zero"], np.array([[1.0, 0], [2, 0], [1, 0], [0, 0]]))
     assert vectors.most_similar("c", 3) == [("a", 1.0), ("b", 1.0), ("zero", 0.0)]
     assert vectors.most_similar(np.array([0.5, 0.0]), 2) == [("a", 1.0), ("b", 1.0)]
     assert vectors.similarity("a", "zero") == 0.0
@@ -93,13 +93,13 @@ def test_analogies_are_those_of_their_formulas(method: str, v: int, seed: int) -
 
 def test_an_analogy_is_solved() -> None:
     matrix = np.array([[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 1], [0.6, 0.6, 0.5]])
-    vectors = Vectors.of(["man", "king", "woman", "queen", "table"], matrix)
+    vectors = WordVectors.of(["man", "king", "woman", "queen", "table"], matrix)
     assert vectors.analogy("man", "king", "woman", 1)[0][0] == "queen"
     assert vectors.analogy("man", "king", "woman", 1, "multiply")[0][0] == "queen"
 
 
 def test_the_odd_one_is_far_from_the_mean() -> None:
-    vectors = Vectors.of(["a", "b", "c", "odd"], np.array([[1, 0.1], [1, 0], [1, -0.1], [-1, 0.2]]))
+    vectors = WordVectors.of(["a", "b", "c", "odd"], np.array([[1, 0.1], [1, 0], [1, -0.1], [-1, 0.2]]))
     assert vectors.odd_one_out(["a", "odd", "b", "c"]) == "odd"
     with pytest.raises(DataError, match="of 2 words none is the odd one"):
         vectors.odd_one_out(["a", "b"])
@@ -109,10 +109,10 @@ def test_what_is_not_there_is_said() -> None:
     vectors = some_vectors()
     with pytest.raises(UnknownNameError, match="no vector for 'Cat': did you mean 'cat'"):
         vectors["Cat"]
-    with pytest.raises(DataError, match="at least one neighbour"):
+    with pytest.raises(DataError, match="at least one neighbor"):
         vectors.most_similar("cat", 0)
     with pytest.raises(DataError, match="2 words and 10 vectors"):
-        Vectors.of(["a", "b"], vectors.matrix)
+        WordVectors.of(["a", "b"], vectors.matrix)
 
 
 # --- views ------------------------------------------------------------------------------------------------------------
@@ -120,13 +120,13 @@ def test_what_is_not_there_is_said() -> None:
 
 def test_rows_and_tensors_share_the_memory_of_the_matrix(tmp_path: Path) -> None:
     some_vectors().save(tmp_path / "v.safetensors")
-    for vectors in (some_vectors(), Vectors.load(tmp_path / "v.safetensors")):
+    for vectors in (some_vectors(), WordVectors.load(tmp_path / "v.safetensors")):
         tensor = vectors.tensor()
         assert tensor.data_ptr() == vectors.matrix.ctypes.data
         assert np.shares_memory(vectors["dog"], vectors.matrix)
         tensor[2, 0] = 42.0
         assert vectors["dog"][0] == 42.0
-    assert Vectors.load(tmp_path / "v.safetensors")["dog"][0] != 42.0
+    assert WordVectors.load(tmp_path / "v.safetensors")["dog"][0] != 42.0
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_rows_and_tensors_share_the_memory_of_the_matrix(tmp_path: Path) -> None
 def test_every_format_gives_back_the_same_bits(tmp_path: Path, name: str, format: str | None) -> None:
     vectors = some_vectors()
     path = vectors.save(tmp_path / "new" / name, format)
-    again = Vectors.load(path)
+    again = WordVectors.load(path)
     assert list(again.words) == WORDS
     assert (again.matrix == vectors.matrix).all()
     assert [p.name for p in path.parent.iterdir()] == [name]
@@ -150,16 +150,16 @@ def test_every_format_gives_back_the_same_bits(tmp_path: Path, name: str, format
 
 def test_classifiers_and_taggers_read_our_files(tmp_path: Path) -> None:
     vectors = some_vectors()
-    rows, known = vectors_for(vectors.save(tmp_path / "v.safetensors"), ["<pad>", "dog", "CAT"], d=6)
+    rows, known = read_vectors_of(vectors.save(tmp_path / "v.safetensors"), ["<pad>", "dog", "CAT"], d=6)
     assert known.tolist() == [False, True, True]
     assert (rows[2] == vectors["cat"]).all()
     with pytest.raises(FormatError, match="has vectors of 6 numbers, and 5 are asked for"):
-        vectors_for(tmp_path / "v.safetensors", ["dog"], d=5)
+        read_vectors_of(tmp_path / "v.safetensors", ["dog"], d=5)
 
 
 def test_words_with_blanks_fit_our_own_file_only(tmp_path: Path) -> None:
-    vectors = Vectors.of(["new york", "paris"], np.eye(2))
-    assert Vectors.load(vectors.save(tmp_path / "v.safetensors"))["new york"].tolist() == [1.0, 0.0]
+    vectors = WordVectors.of(["new york", "paris"], np.eye(2))
+    assert WordVectors.load(vectors.save(tmp_path / "v.safetensors"))["new york"].tolist() == [1.0, 0.0]
     for name in ("v.bin", "v.txt"):
         with pytest.raises(DataError, match="'new york' cannot be written in the format of word2vec"):
             vectors.save(tmp_path / name)
@@ -183,7 +183,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, change, message: str) -> None
     path = some_vectors().save(tmp_path / "v.safetensors")
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(FormatError, match=message):
-        Vectors.load(path)
+        WordVectors.load(path)
 
 
 def test_weights_of_a_network_are_no_vectors(tmp_path: Path) -> None:
@@ -191,41 +191,41 @@ def test_weights_of_a_network_are_no_vectors(tmp_path: Path) -> None:
 
     save_file({"weight": torch.zeros(2)}, tmp_path / "model.safetensors")
     with pytest.raises(FormatError, match=r"not one of word vectors \(it holds weight\)"):
-        Vectors.load(tmp_path / "model.safetensors")
+        WordVectors.load(tmp_path / "model.safetensors")
 
 
 # --- words that were never seen ---------------------------------------------------------------------------------------
 
 
 def test_unknown_words_get_the_mean_of_their_ngrams(tmp_path: Path) -> None:
-    settings = VectorSettings(
-        words=WordSettings(min_count=1), model=SkipGramModel(d=8), threads=1, training=VectorTraining(epochs=1),
-        subwords=SubwordSettings(shortest=2, longest=3, buckets=40),
+    settings = VectorConfig(
+        words=WordConfig(min_count=1), model=SkipGramConfig(d=8), threads=1, training=VectorTrainingConfig(epochs=1),
+        subwords=SubwordConfig(shortest=2, longest=3, buckets=40),
     )  # fmt: skip
     model = train_vectors([["running", "runner", "sitting"]] * 30, settings).model
-    vectors = Vectors.of_model(model)
-    again = Vectors.load(vectors.save(tmp_path / "v.safetensors"))
+    vectors = WordVectors.of_model(model)
+    again = WordVectors.load(vectors.save(tmp_path / "v.safetensors"))
     for table in (vectors, again):
         grams = [oracle.fnv1a(gram) % 40 for gram in oracle.character_ngrams("runs", 2, 3)]
         np.testing.assert_allclose(table["runs"], model.bucket_vectors()[grams].mean(0), rtol=1e-5)
         assert "runs" not in table
         assert len(table.most_similar("runs", 3)) == 3
     assert (again["running"] == vectors["running"]).all()
-    long = Subwords(SubwordSettings(shortest=9, longest=9, buckets=40), vectors.subwords.rows)
-    without = Vectors(vectors.words, vectors.matrix, long)
+    long = Subwords(SubwordConfig(shortest=9, longest=9, buckets=40), vectors.subwords.rows)
+    without = WordVectors(vectors.words, vectors.matrix, long)
     with pytest.raises(UnknownNameError, match="no character n-grams either"):
         without["ab"]
 
 
 def test_context_vectors_and_both_side_by_side() -> None:
-    settings = VectorSettings(
-        words=WordSettings(min_count=1), model=SkipGramModel(d=8), threads=1, training=VectorTraining(epochs=1)
+    settings = VectorConfig(
+        words=WordConfig(min_count=1), model=SkipGramConfig(d=8), threads=1, training=VectorTrainingConfig(epochs=1)
     )
     model = train_vectors([["a", "b", "c"]] * 30, settings).model
-    both = Vectors.of_model(model, "both")
+    both = WordVectors.of_model(model, "both")
     assert both.d == 16
-    assert (both["b"][8:] == Vectors.of_model(model, "context")["b"]).all()
-    assert (both["b"][:8] == Vectors.of_model(model)["b"]).all()
+    assert (both["b"][8:] == WordVectors.of_model(model, "context")["b"]).all()
+    assert (both["b"][:8] == WordVectors.of_model(model)["b"]).all()
 
 
 def test_a_method_that_is_not_known_is_refused() -> None:
@@ -244,7 +244,7 @@ def test_a_missing_word_is_a_key_error_whose_hint_is_searched_when_it_is_read(mo
         return "did you mean 'cat'?"
 
     monkeypatch.setattr(module, "did_you_mean", search)
-    vectors = Vectors.of(["cat", "dog"], np.eye(2))
+    vectors = WordVectors.of(["cat", "dog"], np.eye(2))
     for word in ("cta", "bird"):
         with pytest.raises(KeyError) as caught:
             vectors[word]
@@ -259,6 +259,8 @@ def test_a_missing_word_is_a_key_error_whose_hint_is_searched_when_it_is_read(mo
 
 
 def test_get_returns_the_vector_of_character_ngrams_too() -> None:
-    settings = SubwordSettings(shortest=3, longest=3, buckets=8)
-    vectors = Vectors(Words.of(["cat"]), np.ones((1, 2), np.float32), Subwords(settings, np.ones((8, 2), np.float32)))
+    settings = SubwordConfig(shortest=3, longest=3, buckets=8)
+    vectors = WordVectors(
+        WordIndex.of(["cat"]), np.ones((1, 2), np.float32), Subwords(settings, np.ones((8, 2), np.float32))
+    )
     assert np.array_equal(vectors.get("cats"), vectors["cats"])

@@ -7,25 +7,25 @@ import pytest
 from pydantic import ValidationError
 
 from catena.errors import CheckpointError, DataError, DivergedError
-from catena.vectors.corpus import corpus_of_sentences
-from catena.vectors.learning import Block
-from catena.vectors.model import VectorModel, new_model
-from catena.vectors.settings import (
-    BagModel,
-    CbowModel,
-    HierarchicalLoss,
-    MemoryModel,
-    NceLoss,
-    NegativeLoss,
-    PhraseSettings,
-    SkipGramModel,
-    SoftmaxLoss,
-    SubwordSettings,
-    VectorSettings,
-    VectorTraining,
-    WordSettings,
+from catena.vectors.config import (
+    CBOWConfig,
+    HierarchicalLossConfig,
+    NCELossConfig,
+    NegativeLossConfig,
+    PhraseConfig,
+    PVDBOWConfig,
+    PVDMConfig,
+    SkipGramConfig,
+    SoftmaxLossConfig,
+    SubwordConfig,
+    VectorConfig,
+    VectorTrainingConfig,
+    WordConfig,
 )
-from catena.vectors.table import Vectors
+from catena.vectors.corpus import corpus_of_sentences
+from catena.vectors.learning import TextBlock
+from catena.vectors.model import VectorNetwork, new_model
+from catena.vectors.table import WordVectors
 from catena.vectors.train import Trainer, infer_documents, train_vectors
 
 TOPICS = {"sea": ["ship", "wave", "sail", "salt", "storm"], "bread": ["oven", "flour", "yeast", "crust", "dough"]}
@@ -37,37 +37,37 @@ def two_topics(n: int = 400, seed: int = 0) -> list[list[str]]:
     return [rng.choice(TOPICS[names[i % 2]], 6).tolist() for i in range(n)]
 
 
-def settings_of(rate: float = 0.1, epochs: int = 8, threads: int = 1, **choices: object) -> VectorSettings:
-    training = VectorTraining(epochs=epochs, learning_rate=rate, subsample=0.0)
-    choices.setdefault("model", SkipGramModel(d=12, window=3))
-    return VectorSettings(words=WordSettings(min_count=1), training=training, threads=threads, **choices)
+def settings_of(rate: float = 0.1, epochs: int = 8, threads: int = 1, **choices: object) -> VectorConfig:
+    training = VectorTrainingConfig(epochs=epochs, learning_rate=rate, subsample=0.0)
+    choices.setdefault("model", SkipGramConfig(d=12, window=3))
+    return VectorConfig(words=WordConfig(min_count=1), training=training, threads=threads, **choices)
 
 
 SMALL = {"d": 12, "window": 3}
 WAYS = {
     "skipgram": settings_of(),
-    "shared": settings_of(loss=NegativeLoss(shared=True)),
-    "uniform": settings_of(loss=NegativeLoss(power=0.0)),
-    "nce": settings_of(loss=NceLoss(noise=5)),
-    "hierarchical": settings_of(loss=HierarchicalLoss()),
-    "softmax": settings_of(0.02, loss=SoftmaxLoss()),
-    "positions": settings_of(model=SkipGramModel(positions=2, **SMALL)),
-    "cbow": settings_of(model=CbowModel(**SMALL)),
-    "cbow gradient": settings_of(0.3, model=CbowModel(whole_error=False, **SMALL)),
-    "cbow sum": settings_of(0.05, model=CbowModel(combine="sum", whole_error=False, **SMALL)),
-    "cbow tree": settings_of(model=CbowModel(**SMALL), loss=HierarchicalLoss()),
-    "product": settings_of(model=CbowModel(combine="product", **SMALL)),
-    "product unit": settings_of(model=CbowModel(combine="product", unit_norm=True, **SMALL)),
-    "ngrams": settings_of(subwords=SubwordSettings(shortest=2, longest=4, buckets=500)),
-    "dm": settings_of(model=MemoryModel(**SMALL)),
-    "dbow": settings_of(model=BagModel(**SMALL)),
+    "shared": settings_of(loss=NegativeLossConfig(shared=True)),
+    "uniform": settings_of(loss=NegativeLossConfig(power=0.0)),
+    "nce": settings_of(loss=NCELossConfig(noise=5)),
+    "hierarchical": settings_of(loss=HierarchicalLossConfig()),
+    "softmax": settings_of(0.02, loss=SoftmaxLossConfig()),
+    "positions": settings_of(model=SkipGramConfig(positions=2, **SMALL)),
+    "cbow": settings_of(model=CBOWConfig(**SMALL)),
+    "cbow gradient": settings_of(0.3, model=CBOWConfig(whole_error=False, **SMALL)),
+    "cbow sum": settings_of(0.05, model=CBOWConfig(combine="sum", whole_error=False, **SMALL)),
+    "cbow tree": settings_of(model=CBOWConfig(**SMALL), loss=HierarchicalLossConfig()),
+    "product": settings_of(model=CBOWConfig(combine="product", **SMALL)),
+    "product unit": settings_of(model=CBOWConfig(combine="product", unit_norm=True, **SMALL)),
+    "ngrams": settings_of(subwords=SubwordConfig(shortest=2, longest=4, buckets=500)),
+    "dm": settings_of(model=PVDMConfig(**SMALL)),
+    "dbow": settings_of(model=PVDBOWConfig(**SMALL)),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_words_of_a_topic_come_together_and_the_loss_falls(way: str) -> None:
     trained = train_vectors(two_topics(), WAYS[way])
-    vectors = Vectors.of_model(trained.model)
+    vectors = WordVectors.of_model(trained.model)
     inside = [vectors.similarity(a, b) for words in TOPICS.values() for a in words for b in words if a < b]
     across = [vectors.similarity(a, b) for a in TOPICS["sea"] for b in TOPICS["bread"]]
     assert np.mean(inside) > np.mean(across) + 0.15
@@ -92,7 +92,7 @@ def test_several_threads_learn_all_the_text() -> None:
 
 def test_losses_are_means_over_the_examples_of_each_epoch() -> None:
     """Outputs of zero give every choice the chance 1/2, so the first loss is (noise + 1) log 2, whatever the text."""
-    training = VectorTraining(epochs=2, learning_rate=1e-12, least_rate=0.0, subsample=0.0)
+    training = VectorTrainingConfig(epochs=2, learning_rate=1e-12, min_learning_rate=0.0, subsample=0.0)
     settings = settings_of().model_copy(update={"training": training})
     trained = train_vectors(two_topics(), settings)
     assert trained.losses == pytest.approx([6 * np.log(2)] * 2, rel=1e-6)
@@ -113,7 +113,7 @@ def test_the_step_falls_in_proportion_to_the_words_read_but_never_below_its_leas
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_a_training_that_stopped_goes_on_as_if_it_had_not(rounds: int) -> None:
-    settings = settings_of(epochs=3, loss=NceLoss(noise=3))
+    settings = settings_of(epochs=3, loss=NCELossConfig(noise=3))
     whole = train_vectors(two_topics(), settings)
     corpus = corpus_of_sentences(two_topics(), settings.words, settings.phrases)
     model = new_model(settings, corpus.words, corpus.lines)
@@ -123,7 +123,7 @@ def test_a_training_that_stopped_goes_on_as_if_it_had_not(rounds: int) -> None:
             break
     assert not before.is_over
     assert before.position.block > 0 or before.position.epoch > 0
-    again = VectorModel.of_tensors(settings, model.tensors())
+    again = VectorNetwork.of_tensors(settings, model.tensors())
     after = Trainer(again, corpus, before.position)
     statuses = list(after.run())
     assert (again.inputs == whole.model.inputs).all()
@@ -140,13 +140,13 @@ def test_training_goes_on_with_new_text_and_new_words() -> None:
     new = train_vectors(more, settings_of(epochs=4), start_from=old).model
     assert list(new.words)[: len(old.words)] == list(old.words)
     assert "anchor" in new.words
-    vectors = Vectors.of_model(new)
+    vectors = WordVectors.of_model(new)
     assert vectors.similarity("anchor", "ship") > vectors.similarity("anchor", "oven") + 0.2
     untouched = new.words.number("yeast")
     assert (new.inputs[untouched] == old.inputs[untouched]).all()
 
 
-@pytest.mark.parametrize("loss", [HierarchicalLoss(), SoftmaxLoss(), NceLoss(noise=3)])
+@pytest.mark.parametrize("loss", [HierarchicalLossConfig(), SoftmaxLossConfig(), NCELossConfig(noise=3)])
 def test_new_words_can_join_under_every_loss(loss: object) -> None:
     old = train_vectors(two_topics(60), settings_of(epochs=1, loss=loss)).model
     new = train_vectors([["ship", "anchor"]] * 9, settings_of(epochs=1, loss=loss), start_from=old).model
@@ -156,27 +156,27 @@ def test_new_words_can_join_under_every_loss(loss: object) -> None:
 def test_an_older_model_of_another_make_is_refused() -> None:
     old = train_vectors(two_topics(40), settings_of(epochs=1)).model
     with pytest.raises(CheckpointError, match=r"model\.d = 12, and 20 is asked for"):
-        train_vectors(two_topics(40), settings_of(model=SkipGramModel(d=20)), start_from=old)
+        train_vectors(two_topics(40), settings_of(model=SkipGramConfig(d=20)), start_from=old)
 
 
-@pytest.mark.parametrize("model", [MemoryModel(d=12, window=1), BagModel(d=12, window=1)])
-def test_new_documents_lie_near_the_old_ones_of_their_topic(model: MemoryModel | BagModel) -> None:
-    def between_the(words: list[str]) -> list[str]:  # no neighbour tells the topic: the document has to
+@pytest.mark.parametrize("model", [PVDMConfig(d=12, window=1), PVDBOWConfig(d=12, window=1)])
+def test_new_documents_lie_near_the_old_ones_of_their_topic(model: PVDMConfig | PVDBOWConfig) -> None:
+    def between_the(words: list[str]) -> list[str]:  # no neighbor tells the topic: the document has to
         return [word for topic_word in words for word in ("the", topic_word)]
 
     documents = [between_the(words) for words in two_topics()]
-    learnt = train_vectors(documents, settings_of(rate=0.1, epochs=20, model=model)).model
-    outputs, inputs = learnt.outputs.copy(), learnt.inputs.copy()
+    learned = train_vectors(documents, settings_of(rate=0.1, epochs=20, model=model)).model
+    outputs, inputs = learned.outputs.copy(), learned.inputs.copy()
     new_ones = [between_the(TOPICS["sea"]), between_the(TOPICS["bread"]), ["never", "seen"]]
-    new = infer_documents(learnt, new_ones, epochs=40)
-    assert (learnt.outputs == outputs).all()
-    assert (learnt.inputs == inputs).all()
-    rows = learnt.document_vectors()
+    new = infer_documents(learned, new_ones, epochs=40)
+    assert (learned.outputs == outputs).all()
+    assert (learned.inputs == inputs).all()
+    rows = learned.document_vectors()
     topics = rows[0::2].mean(0) - rows[1::2].mean(0)  # from bread to sea
     assert (((rows - rows.mean(0)) @ topics > 0) == (np.arange(len(rows)) % 2 == 0)).mean() > 0.9
     from_the_middle = (new - rows.mean(0)) @ topics
     assert from_the_middle[0] > 0 > from_the_middle[1]
-    assert (new == infer_documents(learnt, new_ones, epochs=40)).all()
+    assert (new == infer_documents(learned, new_ones, epochs=40)).all()
 
 
 def test_documents_need_a_model_that_has_them() -> None:
@@ -187,39 +187,45 @@ def test_documents_need_a_model_that_has_them() -> None:
 
 def test_steps_that_are_too_large_are_said() -> None:
     with pytest.raises(DivergedError, match="lower --learning-rate"):
-        train_vectors(two_topics(), settings_of(rate=1e30, model=CbowModel(combine="sum", **SMALL)))
+        train_vectors(two_topics(), settings_of(rate=1e30, model=CBOWConfig(combine="sum", **SMALL)))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"model": CbowModel(combine="product"), "loss": SoftmaxLoss()}, "model.combine = 'product' needs loss"),
-        ({"model": CbowModel(unit_norm=True), "loss": HierarchicalLoss()}, "model.unit_norm needs loss = 'negative'"),
-        ({"model": CbowModel(), "loss": NegativeLoss(shared=True)}, "loss.shared is for model = 'skipgram'"),
+        ({"model": CBOWConfig(combine="product"), "loss": SoftmaxLossConfig()}, "model.combine = 'product' needs loss"),
         (
-            {"subwords": SubwordSettings(longest=5), "loss": NegativeLoss(shared=True)},
+            {"model": CBOWConfig(unit_norm=True), "loss": HierarchicalLossConfig()},
+            "model.unit_norm needs loss = 'negative'",
+        ),
+        ({"model": CBOWConfig(), "loss": NegativeLossConfig(shared=True)}, "loss.shared is for model = 'skipgram'"),
+        (
+            {"subwords": SubwordConfig(longest=5), "loss": NegativeLossConfig(shared=True)},
             "subwords.longest cannot be used",
         ),
-        ({"training": VectorTraining(learning_rate=1e-5)}, "training.least_rate = 0.0001 must not be above"),
+        (
+            {"training": VectorTrainingConfig(learning_rate=1e-5)},
+            "training.min_learning_rate = 0.0001 must not be above",
+        ),
     ],
 )
 def test_choices_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        VectorSettings(**values)
+        VectorConfig(**values)
 
 
 def test_positions_and_ngrams_have_limits() -> None:
     with pytest.raises(ValidationError, match="cannot be drawn from the 6 positions"):
-        SkipGramModel(window=3, positions=7)
+        SkipGramConfig(window=3, positions=7)
     with pytest.raises(ValidationError, match=r"subwords\.shortest = 6 must not be above subwords\.longest = 3"):
-        SubwordSettings(shortest=6, longest=3)
+        SubwordConfig(shortest=6, longest=3)
 
 
-def blocks_of(trainer: Trainer) -> list[Block]:
-    """The blocks of a training, in the order in which they are learnt; nothing is."""
+def blocks_of(trainer: Trainer) -> list[TextBlock]:
+    """The blocks of a training, in the order in which they are learned; nothing is."""
     blocks = []
 
-    def learn(block: Block) -> np.ndarray:
+    def learn(block: TextBlock) -> np.ndarray:
         blocks.append(block)
         return np.zeros(2)
 
@@ -231,7 +237,7 @@ def blocks_of(trainer: Trainer) -> list[Block]:
 
 def test_each_epoch_takes_every_piece_once_in_an_order_of_its_own() -> None:
     lines = [line[: 1 + i % 6] for i, line in enumerate(two_topics(12000))]
-    corpus = corpus_of_sentences(lines, WordSettings(min_count=1), PhraseSettings())
+    corpus = corpus_of_sentences(lines, WordConfig(min_count=1), PhraseConfig())
     settings = settings_of(epochs=3)
     trainer = Trainer(new_model(settings, corpus.words, corpus.lines), corpus)
     n, blocks = trainer.n_blocks, blocks_of(trainer)
@@ -255,7 +261,7 @@ def test_each_epoch_takes_every_piece_once_in_an_order_of_its_own() -> None:
 
 def test_a_long_line_is_cut_and_short_ones_are_not() -> None:
     lines = [["ship"] * 7, ["wave"] * 900, *([["sail"] * 9] * 40)]
-    corpus = corpus_of_sentences(lines, WordSettings(min_count=1), PhraseSettings())
+    corpus = corpus_of_sentences(lines, WordConfig(min_count=1), PhraseConfig())
     trainer = Trainer(new_model(settings_of(epochs=1), corpus.words, corpus.lines), corpus)
     blocks = blocks_of(trainer)
     sizes = np.concatenate([block.highs - block.lows for block in blocks])
@@ -264,9 +270,9 @@ def test_a_long_line_is_cut_and_short_ones_are_not() -> None:
 
 
 def test_rows_begin_evenly_in_a_box_and_a_quarter_long_whatever_their_size() -> None:
-    corpus = corpus_of_sentences(two_topics(40), WordSettings(min_count=1), PhraseSettings())
+    corpus = corpus_of_sentences(two_topics(40), WordConfig(min_count=1), PhraseConfig())
     for d in (12, 50):
-        model = new_model(settings_of(model=BagModel(d=d)), corpus.words, corpus.lines)
+        model = new_model(settings_of(model=PVDBOWConfig(d=d)), corpus.words, corpus.lines)
         rows = np.concatenate([model.word_vectors(), model.document_vectors()])
         assert np.linalg.norm(rows, axis=1).mean() == pytest.approx(0.25, rel=0.06)
         rows = rows / np.abs(rows).max()
@@ -274,11 +280,11 @@ def test_rows_begin_evenly_in_a_box_and_a_quarter_long_whatever_their_size() -> 
         assert not model.outputs.any()
 
 
-@pytest.mark.parametrize("model", [SkipGramModel(**SMALL), CbowModel(**SMALL)], ids=lambda model: model.kind)
-def test_words_without_neighbours_are_refused(model: SkipGramModel | CbowModel) -> None:
+@pytest.mark.parametrize("model", [SkipGramConfig(**SMALL), CBOWConfig(**SMALL)], ids=lambda model: model.kind)
+def test_words_without_neighbors_are_refused(model: SkipGramConfig | CBOWConfig) -> None:
     """As those of scripts without blanks, where a line is one word: the loss of nothing was 0."""
     alone = [["ship"], ["wave"], [], ["ship"], ["wave"]]
     with pytest.raises(DataError, match=r"no line has two words that are kept, .*--tokens words, or characters"):
         train_vectors(alone, settings_of(model=model, epochs=1))
     train_vectors([*alone, ["ship", "wave"]], settings_of(model=model, epochs=1))
-    train_vectors(alone, settings_of(model=BagModel(d=12), epochs=1))
+    train_vectors(alone, settings_of(model=PVDBOWConfig(d=12), epochs=1))

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.errors import UnknownNameError
-from catena.vectors.words import Words
+from catena.vectors.words import WordIndex
 
 WORDS = st.lists(st.text(min_size=0, max_size=5), unique=True, max_size=30)
 
 
 @given(WORDS, st.randoms())
 def test_words_come_back_are_found_and_can_be_taken(words: list[str], random: object) -> None:
-    found = Words.of(words)
+    found = WordIndex.of(words)
     assert list(found) == words
     assert [found[i] for i in range(len(words))] == words
     assert found.find(words).tolist() == list(range(len(words)))
@@ -24,7 +24,7 @@ def test_words_come_back_are_found_and_can_be_taken(words: list[str], random: ob
 
 
 def test_an_unknown_word_is_answered_with_a_near_one() -> None:
-    words = Words.of(["Paris", "london", "tokyo"])
+    words = WordIndex.of(["Paris", "london", "tokyo"])
     assert "Paris" in words
     assert 3 not in words
     assert words.number("tokyo") == 2

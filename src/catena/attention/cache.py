@@ -18,10 +18,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.attention.masks import causal_mask
-from catena.kernels.memory import borrowed
+from catena.kernels.scratch import scratch_array
 
 LEAST_ROOM = 32
-FEW_ROWS = 64
+_FEW_ROWS = 64
 """Rows that are copied one by one."""
 
 
@@ -115,7 +115,7 @@ class KeyValueCache:
 
     def select(self, rows: Int[Tensor, " m"]) -> KeyValueCache:
         """The cache of the given sequences, in their order, without the first slots that none of them uses."""
-        few = rows.device.type == "cpu" and len(rows) <= FEW_ROWS
+        few = rows.device.type == "cpu" and len(rows) <= _FEW_ROWS
         numbers = rows.tolist() if few else []
         if few and numbers == list(range(self._room.data.shape[2])):
             return self
@@ -165,6 +165,6 @@ def _fresh(like: Float[Tensor, "l 2 _ h _ d"], b: int, size: int) -> Float[Tenso
     slot = n_layers * two * b * h * d
     if like.device.type != "cpu" or like.dtype != torch.float32 or not slot:
         return like.new_empty(n_layers, two, b, h, size, d)
-    memory = borrowed(slot * size)
+    memory = scratch_array(slot * size)
     size = len(memory) // slot
     return torch.from_numpy(memory[: slot * size].reshape(n_layers, two, b, h, size, d))

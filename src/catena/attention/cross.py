@@ -19,15 +19,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.attention.focus import Focus, Soft
 from catena.attention.masks import without_unseen
-from catena.attention.scores import Score, build_score
+from catena.attention.scores import AttentionScore, build_score
+from catena.attention.weighting import AttentionWeighting, SoftAttention
 from catena.errors import ConfigError, ShapeError
 from catena.shapes import cat_padded, last_real
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Keys:
+class PreparedKeys:
     """A source as an attention has prepared it: of each head the keys and values, and which of them are real."""
 
     keys: tuple[Float[Tensor, "b s d_prepared"], ...]
@@ -37,22 +37,22 @@ class Keys:
     def __len__(self) -> int:
         return len(self.mask)
 
-    def select(self, rows: Int[Tensor, " m"]) -> Keys:
+    def select(self, rows: Int[Tensor, " m"]) -> PreparedKeys:
         """The sources of the given rows."""
         keys, values = (tuple(x[rows] for x in heads) for heads in (self.keys, self.values))
-        return Keys(keys, values, self.mask[rows])
+        return PreparedKeys(keys, values, self.mask[rows])
 
     @staticmethod
-    def join(several: Sequence[Keys]) -> Keys:
+    def join(several: Sequence[PreparedKeys]) -> PreparedKeys:
         """Sources one after another, as wide as the longest of them is."""
         mask = cat_padded([one.mask for one in several], fill=False)
         s = last_real(mask)
         keys = tuple(cat_padded(heads)[:, :s] for heads in zip(*(one.keys for one in several), strict=True))
         values = tuple(cat_padded(heads)[:, :s] for heads in zip(*(one.values for one in several), strict=True))
-        return Keys(keys, values, mask[:, :s])
+        return PreparedKeys(keys, values, mask[:, :s])
 
 
-class Looked(NamedTuple):
+class CrossAttentionResult(NamedTuple):
     """What an attention found."""
 
     context: Tensor
@@ -68,12 +68,18 @@ class CrossAttention(nn.Module):
 
     Args:
         scores: one for each head; with several, each compares vectors of size ``d_query / n_heads``.
-        focus: from scores to weights; :class:`catena.attention.focus.Soft` if omitted.
+        focus: from scores to weights; :class:`catena.attention.weighting.SoftAttention` if omitted.
         apart: give the states as they are in place of their weighted sum: ``b t s d_out``. For one head.
     """
 
     def __init__(
-        self, d_query: int, d_memory: int, scores: Sequence[Score], focus: Focus | None = None, *, apart: bool = False
+        self,
+        d_query: int,
+        d_memory: int,
+        scores: Sequence[AttentionScore],
+        focus: AttentionWeighting | None = None,
+        *,
+        apart: bool = False,
     ) -> None:
         super().__init__()
         if apart and len(scores) > 1:
@@ -82,7 +88,7 @@ class CrossAttention(nn.Module):
         self.n_heads = len(scores)
         self.d_head = _share(d_query, self.n_heads)
         self.scores = nn.ModuleList(scores)
-        self.focus = focus or Soft()
+        self.focus = focus or SoftAttention()
         several = self.n_heads > 1
         self.query = nn.Linear(d_query, d_query) if several else None
         self.keys = nn.Linear(d_memory, d_query) if several else None
@@ -94,19 +100,19 @@ class CrossAttention(nn.Module):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 
-    def prepare(self, memory: Float[Tensor, "b s d_memory"], mask: Bool[Tensor, "b s"] | None = None) -> Keys:
+    def prepare(self, memory: Float[Tensor, "b s d_memory"], mask: Bool[Tensor, "b s"] | None = None) -> PreparedKeys:
         """What all later queries share. ``mask`` is True where a state is real: everywhere, if omitted."""
         if mask is None:
             mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
         else:
             memory = without_unseen(memory, mask[:, None])
         keys, values = self._heads(self.keys, memory), self._heads(self.values, memory)
-        prepared = tuple(cast(Score, score).prepare(k) for score, k in zip(self.scores, keys, strict=True))
-        return Keys(prepared, values, mask)
+        prepared = tuple(cast(AttentionScore, score).prepare(k) for score, k in zip(self.scores, keys, strict=True))
+        return PreparedKeys(prepared, values, mask)
 
     def forward(
-        self, query: Float[Tensor, "b t d_query"], keys: Keys, places: Int[Tensor, "b t"] | None = None
-    ) -> Looked:
+        self, query: Float[Tensor, "b t d_query"], keys: PreparedKeys, places: Int[Tensor, "b t"] | None = None
+    ) -> CrossAttentionResult:
         """Look with each query at its row's source.
 
         ``places`` says how many steps came before each: 0, 1, 2 … if omitted, as for a whole target.
@@ -115,16 +121,16 @@ class CrossAttention(nn.Module):
             places = torch.arange(query.shape[1], device=query.device).expand(query.shape[:2])
         queries = self._heads(self.query, query)
         pairs = zip(self.scores, queries, keys.keys, strict=True)
-        each = [cast(Score, score).compare(q, k) for score, q, k in pairs]
+        each = [cast(AttentionScore, score).compare(q, k) for score, q, k in pairs]
         scores = each[0].unsqueeze(1) if self.n_heads == 1 else torch.stack(each, dim=1)  # b h t s
         weights, log_prob = self.focus(scores, keys.mask, query, places)
         if self.apart:
             values = keys.values[0]
-            return Looked(values[:, None].expand(-1, query.shape[1], -1, -1), weights, log_prob)
+            return CrossAttentionResult(values[:, None].expand(-1, query.shape[1], -1, -1), weights, log_prob)
         if self.output is None:
-            return Looked(weights.squeeze(1) @ keys.values[0], weights, log_prob)
+            return CrossAttentionResult(weights.squeeze(1) @ keys.values[0], weights, log_prob)
         found = [weights[:, i] @ values for i, values in enumerate(keys.values)]
-        return Looked(self.output(torch.cat(found, dim=-1)), weights, log_prob)
+        return CrossAttentionResult(self.output(torch.cat(found, dim=-1)), weights, log_prob)
 
     def _heads(self, layer: nn.Linear | None, x: Float[Tensor, "b n d"]) -> tuple[Tensor, ...]:
         return (x,) if layer is None else layer(x).split(self.d_head, dim=-1)
@@ -136,7 +142,7 @@ def build_cross(
     d_memory: int,
     n_heads: int = 1,
     d: int | None = None,
-    focus: Focus | None = None,
+    focus: AttentionWeighting | None = None,
     *,
     apart: bool = False,
 ) -> CrossAttention:

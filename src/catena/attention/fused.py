@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-TRUSTED = {
+EXACT_BACKENDS = {
     SDPBackend.FLASH_ATTENTION: torch.backends.cuda.flash_sdp_enabled,
     SDPBackend.EFFICIENT_ATTENTION: torch.backends.cuda.mem_efficient_sdp_enabled,
     SDPBackend.MATH: torch.backends.cuda.math_sdp_enabled,
@@ -33,5 +33,5 @@ def fused_attention(
     """softmax(q kᵀ / √d) v; every query must see a key."""
     if q.device.type != "cuda" or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
-    with sdpa_kernel([backend for backend, is_enabled in TRUSTED.items() if is_enabled()]):
+    with sdpa_kernel([backend for backend, is_enabled in EXACT_BACKENDS.items() if is_enabled()]):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)

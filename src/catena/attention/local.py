@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.attention.focus import Focus, Weighed
+from catena.attention.weighting import AttentionWeighting, AttentionWeights
 from catena.numerics import masked_softmax
 
 
-class LocalMonotonic(Focus):
+class LocalMonotonic(AttentionWeighting):
     """The keys ``window`` to the left and right of the step's own number."""
 
     def __init__(self, window: int) -> None:
@@ -34,15 +34,15 @@ class LocalMonotonic(Focus):
         mask: Bool[Tensor, "b s"],
         query: Float[Tensor, "b t d_query"],
         places: Int[Tensor, "b t"],
-    ) -> Weighed:
+    ) -> AttentionWeights:
         lengths = mask.sum(dim=1)
-        centre = torch.minimum(places, (lengths - 1).clamp_min(0)[:, None])
-        far = torch.arange(scores.shape[-1], device=scores.device) - centre[..., None]  # b t s
+        center = torch.minimum(places, (lengths - 1).clamp_min(0)[:, None])
+        far = torch.arange(scores.shape[-1], device=scores.device) - center[..., None]  # b t s
         near = mask[:, None] & (far.abs() <= self.window)
-        return Weighed(masked_softmax(scores, near[:, None]))
+        return AttentionWeights(masked_softmax(scores, near[:, None]))
 
 
-class LocalPredictive(Focus):
+class LocalPredictive(AttentionWeighting):
     """The keys ``window`` to the left and right of a place that the query chooses."""
 
     def __init__(self, d_query: int, window: int) -> None:
@@ -57,10 +57,10 @@ class LocalPredictive(Focus):
         mask: Bool[Tensor, "b s"],
         query: Float[Tensor, "b t d_query"],
         places: Int[Tensor, "b t"],
-    ) -> Weighed:
+    ) -> AttentionWeights:
         share = torch.sigmoid(self.place(torch.tanh(self.hidden(query))))  # b t 1
         share = share.to(torch.promote_types(share.dtype, torch.float32))  # half precision has no places beyond 256
         far = torch.arange(scores.shape[-1], device=scores.device) - share * mask.sum(dim=1)[:, None, None]
         near = mask[:, None] & (far.detach().abs() <= self.window)
         bell = torch.exp(-2 * (far / self.window).square())
-        return Weighed(masked_softmax(scores, near[:, None]) * bell[:, None].to(scores.dtype))
+        return AttentionWeights(masked_softmax(scores, near[:, None]) * bell[:, None].to(scores.dtype))

@@ -37,7 +37,7 @@ def without_unseen(
     return x if mask is None else x.masked_fill(~mask.any(-2)[..., None], 0.0)
 
 
-def check_looks(mask: Shaped[Tensor, "..."], b: int, t: int, s: int) -> None:
+def check_attention_mask(mask: Shaped[Tensor, "..."], b: int, t: int, s: int) -> None:
     """Raise unless a mask says for each sequence, query and key whether it may look, or for all of an axis at once.
 
     One of padding alone, ``b s``, would be broadcast over heads.

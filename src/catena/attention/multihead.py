@@ -5,7 +5,7 @@ r"""Attention with several heads.
 
 Vaswani et al. 2017, section 3.2. Time O((t + s) d² + t s d). Runs on torch's fused attention
 (:mod:`catena.attention.fused`); only when the weights are asked for are they formed. With fewer heads of keys and
-values than of queries, neighbouring heads share theirs (Ainslie et al. 2023): less memory and time for a decoder.
+values than of queries, neighboring heads share theirs (Ainslie et al. 2023): less memory and time for a decoder.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.attention.attend import Attended
+from catena.attention.base import AttentionResult
 from catena.attention.cache import KeyValueCache
 from catena.attention.fused import fused_attention
-from catena.attention.masks import check_looks, without_unseen
+from catena.attention.masks import check_attention_mask, without_unseen
 from catena.errors import ShapeError
 from catena.numerics import masked_softmax
-from catena.shapes import read_axes
+from catena.shapes import match_shape
 
 
 class MultiHeadAttention(nn.Module):
@@ -70,7 +70,7 @@ class MultiHeadAttention(nn.Module):
         self.keys.bias.requires_grad_(rotate is not None)
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the joined maps when the mode changes: fused optimisers change weights without a trace."""
+        """Forget the joined maps when the mode changes: fused optimizers change weights without a trace."""
         if mode != self.training:
             self._joined = None
         return super().train(mode)
@@ -186,7 +186,7 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, "b t d"],
         keys: Float[Tensor, "b s d_keys"],
         mask: Bool[Tensor, "#b #t #s"] | None = None,
-    ) -> Attended:
+    ) -> AttentionResult:
         """As the forward pass without dropout, with the weights of each head, ``b h t s``, beside the
         result."""
         self._check(query, keys, mask)
@@ -194,13 +194,13 @@ class MultiHeadAttention(nn.Module):
         k, v = self._for_every_head(k), self._for_every_head(v)
         scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_head)
         weights = masked_softmax(scores, None if mask is None else mask[:, None])
-        return Attended(self._join(weights @ v), weights)
+        return AttentionResult(self._join(weights @ v), weights)
 
     def _check(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> None:
-        b, t, _ = read_axes("query", tuple(query.shape), "b t d", d=self.d).values()
-        s = read_axes("keys", tuple(keys.shape), "b s d_keys", b=b, d_keys=self.d_keys)["s"]
+        b, t, _ = match_shape("query", tuple(query.shape), "b t d", d=self.d).values()
+        s = match_shape("keys", tuple(keys.shape), "b s d_keys", b=b, d_keys=self.d_keys)["s"]
         if mask is not None:
-            check_looks(mask, b, t, s)
+            check_attention_mask(mask, b, t, s)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         k, v = self._for_every_head(k), self._for_every_head(v)

@@ -14,8 +14,9 @@ r"""Scores of attention: how well a query fits a key.
 Every score takes queries ``... t d_query`` and keys ``... s d_keys`` and gives ``... t s``. Time O(t s d),
 and O(t s) memory but for ``additive``, which holds O(t s d) up to :data:`MOST_PAIRS` numbers, and beyond them makes
 them again on the way back. What a score makes of the keys alone, it makes once
-(:meth:`Score.prepare`), however many queries come after (:meth:`Score.compare`). Knows nothing of masks: see
-:mod:`catena.attention.attend`.
+(:meth:`AttentionScore.prepare`), however many queries come after (:meth:`AttentionScore.compare`). Knows nothing of
+masks: see
+:mod:`catena.attention.base`.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from torch.utils.checkpoint import checkpoint
 from catena.errors import ShapeError
 from catena.registry import Registry
 
-SCORES: Registry[type[Score]] = Registry("attention score")
+SCORES: Registry[type[AttentionScore]] = Registry("attention score")
 
 MOST_PAIRS = 2**27
 """The most numbers that ``additive`` holds for pairs of queries and keys at one time."""
 
 
-class Score(nn.Module, ABC):
+class AttentionScore(nn.Module, ABC):
     """A number for every pair of a query and a key."""
 
     @abstractmethod
@@ -63,7 +64,7 @@ class Score(nn.Module, ABC):
         return self.compare(query, self.prepare(keys))
 
 
-def build_score(name: str, d_query: int, d_keys: int, d: int | None = None) -> Score:
+def build_score(name: str, d_query: int, d_keys: int, d: int | None = None) -> AttentionScore:
     """The score of this name for queries and keys of these sizes; ``d`` is ``d_query`` if omitted."""
     return SCORES[name](d_query, d_keys, d or d_query)
 
@@ -77,7 +78,7 @@ def _must_agree(name: str, d_query: int, d_keys: int) -> None:
 
 
 @SCORES.register("dot")
-class DotScore(Score):
+class DotScore(AttentionScore):
     """q · k"""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
@@ -94,7 +95,7 @@ class DotScore(Score):
 
 
 @SCORES.register("scaled")
-class ScaledDotScore(Score):
+class ScaledDotScore(AttentionScore):
     """q · k / sqrt(d): products of independent unit features keep variance 1 whatever the size."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
@@ -112,7 +113,7 @@ class ScaledDotScore(Score):
 
 
 @SCORES.register("cosine")
-class CosineScore(Score):
+class CosineScore(AttentionScore):
     """The cosine of the angle between query and key; 0 where either is the zero vector."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
@@ -129,7 +130,7 @@ class CosineScore(Score):
 
 
 @SCORES.register("bilinear")
-class BilinearScore(Score):
+class BilinearScore(AttentionScore):
     """q · W k"""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
@@ -146,7 +147,7 @@ class BilinearScore(Score):
 
 
 @SCORES.register("additive")
-class AdditiveScore(Score):
+class AdditiveScore(AttentionScore):
     """v · tanh(W q + U k + b)"""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
@@ -176,7 +177,7 @@ class AdditiveScore(Score):
 
 
 @SCORES.register("hadamard")
-class HadamardScore(Score):
+class HadamardScore(AttentionScore):
     """v · (tanh(W q) ∘ tanh(U k)): a bilinear score of rank d with squashed factors."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
@@ -196,7 +197,7 @@ class HadamardScore(Score):
 
 
 @SCORES.register("concat")
-class ConcatScore(Score):
+class ConcatScore(AttentionScore):
     """tanh(w · [q; k] + b): between -1 and 1, so that no key gets more than e² ≈ 7.4 times the weight of another."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
@@ -215,7 +216,7 @@ class ConcatScore(Score):
 
 
 @SCORES.register("concat_product")
-class ConcatProductScore(Score):
+class ConcatProductScore(AttentionScore):
     """tanh(w · [q; k; q ∘ k] + b): as ``concat``, and each feature of the query meets its own of the key."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:

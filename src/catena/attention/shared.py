@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.attention.cross import CrossAttention, Keys, Looked
+from catena.attention.cross import CrossAttention, CrossAttentionResult, PreparedKeys
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -27,13 +27,13 @@ class SharedKeys:
         m: the most rows of one source.
     """
 
-    keys: Keys
+    keys: PreparedKeys
     sources: Int[Tensor, " n"]
     places: Int[Tensor, " n"] | None
     m: int
 
     @classmethod
-    def of(cls, keys: Keys, sources: Int[Tensor, " n"]) -> SharedKeys:
+    def of(cls, keys: PreparedKeys, sources: Int[Tensor, " n"]) -> SharedKeys:
         """Rows of these sources. Where most sources have no row any more, the others are kept by themselves."""
         n, b = len(sources), len(keys)
         counts = torch.bincount(sources, minlength=b)
@@ -49,13 +49,15 @@ class SharedKeys:
         nth = torch.empty_like(sources).index_copy(0, order, steps - (counts.cumsum(0) - counts)[sources[order]])
         return cls(keys, sources, sources * m + nth, m)
 
-    def look(self, attention: CrossAttention, query: Float[Tensor, "n 1 d_query"], steps: Int[Tensor, "n 1"]) -> Looked:
+    def look(
+        self, attention: CrossAttention, query: Float[Tensor, "n 1 d_query"], steps: Int[Tensor, "n 1"]
+    ) -> CrossAttentionResult:
         """As ``attention`` looks, each row at its own source."""
         if not len(query):
             keys = self.keys.select(self.sources)
             return attention(query, keys, steps)
         found = attention(self._grouped(query[:, 0]), self.keys, self._grouped(steps[:, 0]))
-        return Looked(
+        return CrossAttentionResult(
             self._rows(found.context)[:, None],
             self._rows(found.weights.transpose(1, 2))[:, :, None],
             None if found.log_prob is None else self._rows(found.log_prob)[:, None],

@@ -5,7 +5,7 @@
       checkpoints/step-000500/
         config.toml, vocabulary …    whatever the task saves beside its weights
         model.safetensors            the weights to use
-        training.safetensors         what a resumed run needs: optimiser, generators
+        training.safetensors         what a resumed run needs: optimizer, generators
         state.json                   its numbers: step, epoch, scores
         manifest.json                sha256 and size of every file above, and the shapes of the model
       best -> checkpoints/step-…     last -> checkpoints/step-…
@@ -14,7 +14,7 @@ A checkpoint folder is complete in itself and can be moved. It is written under 
 so that it is there whole or not at all; what was damaged later is found by the manifest and refused. A path
 is a path: it is never tried as the name of anything on a network.
 
-Knows nothing of optimisers, epochs or tasks.
+Knows nothing of optimizers, epochs or tasks.
 
 =============  ===========================================================================
 ``files``      text files that are there whole or not at all, and their hashes
@@ -23,7 +23,7 @@ Knows nothing of optimisers, epochs or tasks.
 =============  ===========================================================================
 """
 
-from catena.checkpoint.files import UNFINISHED, as_json, sha256_of, write_text_atomically
+from catena.checkpoint.files import UNFINISHED, as_json, file_sha256, write_text_atomically
 from catena.checkpoint.folder import (
     CONFIG,
     FORMAT_VERSION,
@@ -43,15 +43,15 @@ from catena.checkpoint.runs import (
     META,
     METRICS,
     RUNS,
-    checkpoints_of,
     has,
     is_run,
     last_checkpoint,
+    list_checkpoints,
     open_checkpoint,
-    point,
-    pointed,
+    parse_step,
     read_meta,
-    step_of,
+    read_pointer,
+    write_pointer,
 )
 
 __all__ = [
@@ -71,17 +71,17 @@ __all__ = [
     "WEIGHTS",
     "Checkpoint",
     "as_json",
-    "checkpoints_of",
+    "file_sha256",
     "has",
     "is_run",
     "last_checkpoint",
+    "list_checkpoints",
     "open_checkpoint",
-    "point",
-    "pointed",
+    "parse_step",
     "read_checkpoint",
     "read_meta",
-    "sha256_of",
-    "step_of",
+    "read_pointer",
     "write_checkpoint",
+    "write_pointer",
     "write_text_atomically",
 ]

@@ -29,7 +29,7 @@ def write_text_atomically(path: Path, text: str) -> None:
     sync(path.parent)
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The sha256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catena.checkpoint.files import as_json, digest, sha256_of, sync, temporary
+from catena.checkpoint.files import as_json, digest, file_sha256, sync, temporary
 from catena.errors import CheckpointError
 from catena.version import __version__
 
@@ -136,7 +136,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     check_version(version, path)
     if checksum != digest(manifest):
         raise _damaged(path, "its content does not fit its own checksum")
-    manifest = upgraded(manifest)
+    manifest = upgrade_manifest(manifest)
     for name, entry in manifest["files"].items():
         _check_file(folder, name, entry["size"], entry["sha256"])
     return Checkpoint(folder, manifest)
@@ -151,7 +151,7 @@ def check_version(version: Any, path: Path) -> None:
         )
 
 
-def upgraded(manifest: dict[str, Any]) -> dict[str, Any]:
+def upgrade_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     """A manifest of any known version, brought to the present one."""
     while manifest["format_version"] < FORMAT_VERSION:
         version = manifest["format_version"]
@@ -166,7 +166,7 @@ def _write_whole(folder: Path, fill: Callable[[Path], None], model: dict[str, An
         unfinished.mkdir()
         fill(unfinished)
         files = {
-            path.relative_to(unfinished).as_posix(): {"sha256": sha256_of(path), "size": path.stat().st_size}
+            path.relative_to(unfinished).as_posix(): {"sha256": file_sha256(path), "size": path.stat().st_size}
             for path in sorted(unfinished.rglob("*"))
             if path.is_file()
         }
@@ -199,7 +199,7 @@ def _check_file(folder: Path, name: str, size: int, sha256: str) -> None:
         raise _not_whole(folder, name)
     if (found := path.stat().st_size) != size:
         raise _damaged(path, f"it has {found:,} bytes and {size:,} were written")
-    if sha256_of(path) != sha256:
+    if file_sha256(path) != sha256:
         raise _damaged(path, "its sha256 is not that of what was written")
 
 

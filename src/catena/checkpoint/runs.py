@@ -27,11 +27,11 @@ def open_checkpoint(path: Path, note: Callable[[str], None] = lambda words: None
     """
     if is_run(path):
         read_meta(path)
-        return read_checkpoint(pointed(path, BEST)) if has(path, BEST) else last_checkpoint(path, note)
+        return read_checkpoint(read_pointer(path, BEST)) if has(path, BEST) else last_checkpoint(path, note)
     if path.name == LAST and is_run(path.parent):
         return last_checkpoint(path.parent, note)
     if path.name == BEST and is_run(path.parent) and has(path.parent, BEST):
-        return read_checkpoint(pointed(path.parent, BEST))
+        return read_checkpoint(read_pointer(path.parent, BEST))
     if path.is_dir() and ((path / MANIFEST).exists() or (path / WEIGHTS).exists()):
         return read_checkpoint(path)
     if path.exists():
@@ -47,10 +47,10 @@ def last_checkpoint(run: Path, note: Callable[[str], None] = lambda words: None)
     problem = f"{run} has no checkpoint yet"
     if has(run, LAST):
         try:
-            return read_checkpoint(pointed(run, LAST))
+            return read_checkpoint(read_pointer(run, LAST))
         except CheckpointError as error:
             problem = str(error)
-    for folder in reversed(checkpoints_of(run)):
+    for folder in reversed(list_checkpoints(run)):
         try:
             found = read_checkpoint(folder)
         except CheckpointError as error:
@@ -61,12 +61,12 @@ def last_checkpoint(run: Path, note: Callable[[str], None] = lambda words: None)
     raise CheckpointError(f"no checkpoint of the run can be used: {problem}")
 
 
-def checkpoints_of(run: Path) -> list[Path]:
+def list_checkpoints(run: Path) -> list[Path]:
     """The checkpoint folders of a run, whole or not, by step."""
-    return sorted((path for path in (run / CHECKPOINTS).glob("step-*") if path.is_dir()), key=step_of)
+    return sorted((path for path in (run / CHECKPOINTS).glob("step-*") if path.is_dir()), key=parse_step)
 
 
-def step_of(folder: Path) -> int:
+def parse_step(folder: Path) -> int:
     """The step in the name of a checkpoint folder."""
     number = folder.name.removeprefix("step-")
     return int(number) if number.isdigit() else -1
@@ -98,7 +98,7 @@ def has(run: Path, name: str) -> bool:
     return (run / name).is_symlink() or (run / name).exists()
 
 
-def pointed(run: Path, name: str) -> Path:
+def read_pointer(run: Path, name: str) -> Path:
     """Where `best` or `last` points: a link, or a small file where links cannot be made, or a folder."""
     pointer = run / name
     if pointer.is_file():
@@ -110,7 +110,7 @@ def pointed(run: Path, name: str) -> Path:
     return target
 
 
-def point(run: Path, name: str, target: Path) -> None:
+def write_pointer(run: Path, name: str, target: Path) -> None:
     """Let `best` or `last` point to a checkpoint, by a relative path, so that the run can be moved."""
     relative = target.relative_to(run).as_posix()
     pointer, fresh = run / name, temporary(run)

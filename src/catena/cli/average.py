@@ -13,7 +13,7 @@ import tyro
 from catena.cli.flags import arg, parse_flags
 from catena.cli.usage import UsageError
 
-USAGE = "catena average CHECKPOINTS… -o FOLDER"
+_USAGE = "catena average CHECKPOINTS… -o FOLDER"
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class AverageFlags:
 
 def run(argv: Sequence[str]) -> int:
     """Write the mean of the weights of several checkpoints as a model of its own."""
-    flags = parse_flags(AverageFlags, argv, USAGE, "Average the weights of several checkpoints of one model.")
+    flags = parse_flags(AverageFlags, argv, _USAGE, "Average the weights of several checkpoints of one model.")
     if len(flags.checkpoints) < 2 or flags.output is None:
-        raise UsageError(f"an average needs two or more checkpoints and a folder to write into: {USAGE}")
+        raise UsageError(f"an average needs two or more checkpoints and a folder to write into: {_USAGE}")
 
-    from catena.cli.machine import one_run
+    from catena.cli.machine import resolve_run_folder
     from catena.training.average import write_average
 
-    written = write_average([one_run(path) for path in flags.checkpoints], flags.output)
+    written = write_average([resolve_run_folder(path) for path in flags.checkpoints], flags.output)
     sys.stdout.write(f"wrote {written.folder}, the mean of {len(flags.checkpoints)} models\n")
     return 0

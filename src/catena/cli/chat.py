@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from catena.cli.flags import Machine, arg, parse_flags, take_keys
+from catena.cli.flags import DeviceFlags, arg, parse_flags, take_keys
 from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
 from catena.config import Config, override, parse
-from catena.decoding.settings import SampleSettings, SearchSettings
 from catena.registry import nearest
+from catena.search.config import SampleConfig, SearchConfig
 
 if TYPE_CHECKING:
     from catena.tasks.converse.predictor import ConversePredictor
 
-USAGE = "catena chat RUN"
-ABOUT = "Talk with a model of conversation. /help shows the commands, /quit ends it; lines may be piped in."
+_USAGE = "catena chat RUN"
+_ABOUT = "Talk with a model of conversation. /help shows the commands, /quit ends it; lines may be piped in."
 
 
 class ChatConfig(Config):
     """How a model that writes chooses its words."""
 
-    search: SearchSettings = SampleSettings(max_length=40, nucleus=0.9)
+    search: SearchConfig = SampleConfig(max_length=40, top_p=0.9)
     """The search; if no flag of it is given, that of the model's own config."""
 
 
 @dataclass(frozen=True)
-class ChatFlags(WeightFlags, Machine):
+class ChatFlags(WeightFlags, DeviceFlags):
     """Who answers, and how what is read is encoded."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN|FILE")]
@@ -49,7 +49,7 @@ class ChatFlags(WeightFlags, Machine):
 def run(argv: Sequence[str]) -> int:
     """Answer each line that is typed or piped in, until the input ends."""
     keys, rest = take_keys(ChatConfig, ChatFlags, argv)
-    flags = parse_flags(ChatFlags, rest, USAGE, ABOUT, ChatConfig, override({}, keys))
+    flags = parse_flags(ChatFlags, rest, _USAGE, _ABOUT, ChatConfig, override({}, keys))
     config = parse(ChatConfig, override({}, keys), source="the command line")
     model = _model(flags)
 
@@ -61,10 +61,10 @@ def run(argv: Sequence[str]) -> int:
             f"--{keys[0][0].dotted.removesuffix('.kind')} is for models that write, and {flags.run} chooses its "
             f"responses: leave it out"
         )
-    from catena.cli.predict import typed
+    from catena.cli.predict import stdin_is_terminal
 
     chat = Chat(model, config.search if keys else None, flags.seed)
-    _talk(chat, typed(), flags.encoding or "utf-8")
+    _talk(chat, stdin_is_terminal(), flags.encoding or "utf-8")
     return 0
 
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, arg, at_least, parse_flags
+from catena.cli.flags import DeviceFlags, arg, check_minimum, parse_flags
 from catena.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from catena.tasks.compose.verse import Poem
 
-USAGE = "catena compose RUN [--form sonnet] [--topic WORD --vectors VECTORS]"
-ABOUT = "Write verse with a language model of words: lines, metre and rhyme are kept exactly."
+_USAGE = "catena compose RUN [--form sonnet] [--topic WORD --vectors VECTORS]"
+_ABOUT = "Write verse with a language model of words: lines, meter and rhyme are kept exactly."
 
 
 @dataclass(frozen=True)
-class ComposeFlags(Machine):
+class ComposeFlags(DeviceFlags):
     """Topic and form of a poem, and what its words and sounds are taken from."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
@@ -48,7 +48,7 @@ class ComposeFlags(Machine):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in (("poems", 1), ("width", 1), ("no_repeat", 0)):
-            at_least(f"--{name.replace('_', '-')}", getattr(self, name), least)
+            check_minimum(f"--{name.replace('_', '-')}", getattr(self, name), least)
         if self.topic is not None and not self.topic.strip():
             raise UsageError("--topic is blank, and must be a word: name one, such as --topic sea, or leave it out")
         if self.topic is not None and self.vectors is None:
@@ -59,15 +59,15 @@ class ComposeFlags(Machine):
 
 def run(argv: Sequence[str]) -> int:
     """Write poems to standard output."""
-    flags = parse_flags(ComposeFlags, argv, USAGE, ABOUT)
+    flags = parse_flags(ComposeFlags, argv, _USAGE, _ABOUT)
 
     from catena.cli.machine import open_model
     from catena.tasks.compose.prosody import Dictionary
-    from catena.tasks.compose.verse import Poet, form_of
+    from catena.tasks.compose.verse import PoemGenerator, parse_form
     from catena.tasks.lm.predictor import LmPredictor
-    from catena.vectors.table import Vectors
+    from catena.vectors.table import WordVectors
 
-    form_of(flags.form)  # says what is wrong with it before anything is read
+    parse_form(flags.form)  # says what is wrong with it before anything is read
     model = open_model(flags.run, flags)
     if not isinstance(model, LmPredictor):
         raise UsageError(
@@ -75,8 +75,8 @@ def run(argv: Sequence[str]) -> int:
             f"written by 'catena predict'"
         )
     dictionary = Dictionary.installed() if flags.dictionary is None else Dictionary.read(flags.dictionary)
-    vectors = None if flags.vectors is None else Vectors.load(flags.vectors)
-    poet = Poet(model, dictionary, vectors, flags.width, flags.no_repeat)
+    vectors = None if flags.vectors is None else WordVectors.load(flags.vectors)
+    poet = PoemGenerator(model, dictionary, vectors, flags.width, flags.no_repeat)
     for i in range(flags.poems):
         poem = poet.write(flags.form, flags.topic, flags.seed + i)
         if i and flags.format == "text":

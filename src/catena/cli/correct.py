@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, arg, at_least, parse_flags
+from catena.cli.flags import DeviceFlags, arg, check_minimum, parse_flags
 from catena.cli.predict import standard_input
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.writing import check_writable, write_lines
 
 if TYPE_CHECKING:
-    from catena.tasks.lm.correct import Corrected, Corrector
+    from catena.tasks.lm.correct import CorrectionResult, Corrector
 
-USAGE = "catena correct RUN [FILE]"
+_USAGE = "catena correct RUN [FILE]"
 
 
 @dataclass(frozen=True)
-class CorrectFlags(ReadingFlags, Machine):
+class CorrectFlags(ReadingFlags, DeviceFlags):
     """What was written, and how often a writer errs in which way."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
@@ -54,20 +54,20 @@ class CorrectFlags(ReadingFlags, Machine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("--steps", self.steps, 1)
-        at_least("--chains", self.chains, 1)
+        check_minimum("--steps", self.steps, 1)
+        check_minimum("--chains", self.chains, 1)
 
 
 def run(argv: Sequence[str]) -> int:
     """Write each line as it was probably meant."""
     about = "Correct texts by sampling what was meant, given what was written."
-    flags = parse_flags(CorrectFlags, argv, USAGE, about)
+    flags = parse_flags(CorrectFlags, argv, _USAGE, about)
     if flags.output is not None:
         check_writable(flags.output, "corrected.txt", flags.file)
 
     from catena.cli.machine import open_model
-    from catena.decoding.mcmc import Schedule
-    from catena.tasks.lm.correct import Corrector, Rates, read_confusions
+    from catena.search.mcmc import AnnealingSchedule
+    from catena.tasks.lm.correct import Corrector, EditRates, read_confusions
     from catena.tasks.lm.predictor import LmPredictor
 
     model = open_model(flags.run, flags)
@@ -75,9 +75,9 @@ def run(argv: Sequence[str]) -> int:
         raise UsageError(f"{flags.run} is no language model: train one with 'catena train lm'")
     corrector = Corrector(
         model,
-        Rates(flags.insert, flags.delete, flags.substitute, flags.transpose),
+        EditRates(flags.insert, flags.delete, flags.substitute, flags.transpose),
         read_confusions(flags.confusions) if flags.confusions is not None else None,
-        schedule=Schedule(flags.steps, burn_in=flags.steps // 2, chains=flags.chains),
+        schedule=AnnealingSchedule(flags.steps, burn_in=flags.steps // 2, chains=flags.chains),
         sharpness=flags.sharpness,
         seed=flags.seed,
     )
@@ -105,7 +105,7 @@ def _lines(corrector: Corrector, texts: Iterator[str], format: str) -> Iterator[
         yield _line(corrected, format)
 
 
-def _line(one: Corrected, format: str) -> str:
+def _line(one: CorrectionResult, format: str) -> str:
     if format == "text":
         return one.corrected
     if format == "tsv":

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from catena.cli.flags import Machine, arg, parse_flags
+from catena.cli.flags import DeviceFlags, arg, parse_flags
 
-QUICK = {"cnn": ("--d", "100", "--filters", "50", "--learning-rate", "0.003")}
+_QUICK = {"cnn": ("--d", "100", "--filters", "50", "--learning-rate", "0.003")}
 """What makes a model small enough to be there in seconds."""
 QUESTIONS = (
     "wake me at half six tomorrow",
@@ -24,7 +24,7 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class DemoFlags(Machine):
+class DemoFlags(DeviceFlags):
     """The kind of model that is shown, and where its run is kept."""
 
     model: Annotated[str, arg("KIND", shown="(default: cnn)")] = "cnn"
@@ -51,7 +51,7 @@ def _show(flags: DemoFlags, folder: Path, questions: Path) -> int:
     # So small a model gains nothing from a second thread, and on a busy machine it would wait for it.
     asked = {"--device": flags.device, "--threads": flags.threads or 1, "--seed": flags.seed}
     machine = [str(word) for name in asked if asked[name] not in ("auto", 0) for word in (name, asked[name])]
-    model = ["--model", flags.model, *QUICK.get(flags.model, ()), "-o", str(folder)]
+    model = ["--model", flags.model, *_QUICK.get(flags.model, ()), "-o", str(folder)]
     steps = [
         (train.run, ["train", "classify", files["train"], "--dev", files["dev"], *model, *machine]),
         (evaluate.run, ["evaluate", str(folder), files["test"], *machine]),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, arg, at_least, parse_flags
+from catena.cli.flags import DeviceFlags, arg, check_minimum, parse_flags
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.writing import check_writable
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from catena.draw.picture import Picture
     from catena.tasks.lm.diagnose import Diagnosis
 
-USAGE = "catena diagnose RUN [FILE], or catena diagnose --simulate tanh"
-LARGEST = (0.5, 0.9, 1.0, 1.1, 1.5)
+_USAGE = "catena diagnose RUN [FILE], or catena diagnose --simulate tanh"
+_LARGEST = (0.5, 0.9, 1.0, 1.1, 1.5)
 """The largest eigenvalues that are simulated."""
-UNITS = 16
+_UNITS = 16
 
 
 @dataclass(frozen=True)
-class DiagnoseFlags(ReadingFlags, Machine):
+class DiagnoseFlags(ReadingFlags, DeviceFlags):
     """The run or the simulation to look at, and how much of it."""
 
     run: Annotated[tyro.conf.Positional[Path | None], arg("RUN")] = None
@@ -51,15 +51,15 @@ class DiagnoseFlags(ReadingFlags, Machine):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in (("steps", 2), ("sequences", 1), ("iterations", 1)):
-            at_least(f"--{name}", getattr(self, name), least)
+            check_minimum(f"--{name}", getattr(self, name), least)
 
 
 def run(argv: Sequence[str]) -> int:
     """Tell how gradients flow through a model, with a picture where one is asked for."""
     about = "See whether a model's gradients vanish or explode. Without a run: catena diagnose --simulate tanh."
-    flags = parse_flags(DiagnoseFlags, argv, USAGE, about)
+    flags = parse_flags(DiagnoseFlags, argv, _USAGE, about)
     if (flags.run is None) == (flags.simulate is None):
-        raise UsageError(f"name either a run or --simulate: {USAGE}")
+        raise UsageError(f"name either a run or --simulate: {_USAGE}")
     if flags.save is not None:
         check_writable(flags.save, "gradients.svg")
         if flags.save.suffix.lower() not in (".svg", ".png"):
@@ -135,10 +135,10 @@ def _simulated(flags: DiagnoseFlags) -> tuple[list[str], dict[str, Any], Picture
 
     assert flags.simulate is not None
     found = {}
-    for largest in LARGEST:  # the same directions for all of them
-        matrix = matrix_with_largest(largest, UNITS, Randomness(flags.seed).torch("simulate"))
+    for largest in _LARGEST:  # the same directions for all of them
+        matrix = matrix_with_largest(largest, _UNITS, Randomness(flags.seed).torch("simulate"))
         found[f"{largest:g}"] = simulate(matrix, flags.simulate, flags.steps)
-    lines = [f"h = {flags.simulate}(W h), {UNITS} units, after {flags.steps} steps"]
+    lines = [f"h = {flags.simulate}(W h), {_UNITS} units, after {flags.steps} steps"]
     lines.append("largest eigenvalue   norm of the state   norm of the gradient")
     for name, one in found.items():
         lines.append(f"{name:>18}   {one.states[-1]:>17.4g}   {one.gradients[-1]:>20.4g}")

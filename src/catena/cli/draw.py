@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from catena.cli.asking import AskingFlags
-from catena.cli.flags import Machine, arg, parse_flags
+from catena.cli.flags import DeviceFlags, arg, parse_flags
 from catena.cli.predict import is_file, standard_input
+from catena.cli.predict_flags import PredictOptionFlags
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.writing import check_writable
@@ -22,7 +22,7 @@ from catena.errors import CatenaError
 
 
 @dataclass(frozen=True)
-class DrawFlags(AskingFlags, ReadingFlags, Machine):
+class DrawFlags(PredictOptionFlags, ReadingFlags, DeviceFlags):
     """What is drawn, and the file for the picture."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]

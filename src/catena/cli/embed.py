@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import arg, at_least, parse_flags
+from catena.cli.flags import arg, check_minimum, parse_flags
 from catena.cli.usage import UsageError
 from catena.registry import did_you_mean
 
 if TYPE_CHECKING:
-    from catena.vectors.table import Vectors
+    from catena.vectors.table import WordVectors
 
-USAGE = "catena embed WHAT … [--flags]"
-WHAT = {
+_USAGE = "catena embed WHAT … [--flags]"
+_SUBCOMMANDS = {
     "train": "learn vectors: catena embed train FILES… [--flags]",
-    "neighbours": "the nearest words: catena embed neighbours WORD…",
+    "neighbors": "the nearest words: catena embed neighbors WORD…",
     "analogy": "a is to b as c is to …: catena embed analogy A B C",
     "similarity": "the cosine of two words: catena embed similarity A B",
     "odd-one-out": "the word that does not fit: catena embed odd-one-out WORDS…",
@@ -32,7 +32,7 @@ WHAT = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class VectorSourceFlags:
     """The vectors that are asked."""
 
     vectors: Annotated[Path | None, arg("PATH", "-v", shown="(default: the newest run of embed in runs/)")] = None
@@ -40,20 +40,20 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class NeighbourFlags(Asked):
-    """The words whose neighbours are wanted."""
+class NeighborFlags(VectorSourceFlags):
+    """The words whose neighbors are wanted."""
 
     words: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("WORD…")] = ()
     """The words."""
     k: Annotated[int, arg("N", "-k")] = 10
-    """How many neighbours."""
+    """How many neighbors."""
 
     def __post_init__(self) -> None:
-        at_least("--k", self.k, 1)
+        check_minimum("--k", self.k, 1)
 
 
 @dataclass(frozen=True)
-class AnalogyFlags(NeighbourFlags):
+class AnalogyFlags(NeighborFlags):
     """Three words of an analogy, and how the fourth is scored."""
 
     multiply: Annotated[bool, arg()] = False
@@ -61,7 +61,7 @@ class AnalogyFlags(NeighbourFlags):
 
 
 @dataclass(frozen=True)
-class WordFlags(Asked):
+class WordFlags(VectorSourceFlags):
     """Words to be told about."""
 
     words: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("WORD…")] = ()
@@ -69,7 +69,7 @@ class WordFlags(Asked):
 
 
 @dataclass(frozen=True)
-class EvaluateFlags(Asked):
+class EvaluateVectorsFlags(VectorSourceFlags):
     """Files of analogies and similarities."""
 
     files: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("FILES…")] = ()
@@ -80,34 +80,34 @@ class EvaluateFlags(Asked):
     """Answer analogies with so many words only, the most frequent ones."""
 
     def __post_init__(self) -> None:
-        at_least("--most", self.most, 4)
+        check_minimum("--most", self.most, 4)
 
 
 @dataclass(frozen=True)
-class MapFlags(Asked):
+class MapFlags(VectorSourceFlags):
     """Which words stand on the map, and how they are laid out."""
 
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
     """The file to write: .svg, .png or .html."""
     words: Annotated[tuple[str, ...], arg("WORD…", "-w")] = ()
-    """Show these words and their neighbours; the most frequent words if not set."""
+    """Show these words and their neighbors; the most frequent words if not set."""
     most: Annotated[int, arg("N")] = 300
     """How many words."""
     perplexity: Annotated[float, arg("X")] = 30.0
-    """How many neighbours each word minds, about."""
+    """How many neighbors each word minds, about."""
     seed: Annotated[int, arg("N")] = 0
     """The seed of the first places."""
     title: Annotated[str, arg("TEXT")] = ""
     """A heading."""
 
     def __post_init__(self) -> None:
-        at_least("--most", self.most, 3)
+        check_minimum("--most", self.most, 3)
         if not self.perplexity > 0:
             raise UsageError(f"--perplexity must be above 0, and is {self.perplexity:g}")
 
 
 @dataclass(frozen=True)
-class ConvertFlags(Asked):
+class ConvertFlags(VectorSourceFlags):
     """The file and the format to write vectors in."""
 
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
@@ -119,7 +119,7 @@ class ConvertFlags(Asked):
 
 
 @dataclass(frozen=True)
-class DocumentFlags(Asked):
+class DocumentFlags(VectorSourceFlags):
     """Lines whose vectors are wanted, of the training or of another text."""
 
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
@@ -134,18 +134,18 @@ class DocumentFlags(Asked):
     """catena, word2vec, word2vec-text or glove; the ending of the name decides if it is not set."""
 
     def __post_init__(self) -> None:
-        at_least("--epochs", self.epochs, 1)
+        check_minimum("--epochs", self.epochs, 1)
 
 
 def run(argv: Sequence[str]) -> int:
-    """Hand over to what is asked for: train, neighbours, analogy and so on."""
+    """Hand over to what is asked for: train, neighbors, analogy and so on."""
     if not argv or argv[0] in ("-h", "--help"):
-        width = max(map(len, WHAT))
-        _say(f"usage: {USAGE}\n\n" + "\n".join(f"  {name:<{width}}  {words}" for name, words in WHAT.items()))
+        width = max(map(len, _SUBCOMMANDS))
+        _say(f"usage: {_USAGE}\n\n" + "\n".join(f"  {name:<{width}}  {words}" for name, words in _SUBCOMMANDS.items()))
         _say("\n'catena embed WHAT --help' tells more.")
         return 0
-    if argv[0] not in WHAT:
-        raise UsageError(f"there is no 'catena embed {argv[0]}': {did_you_mean(argv[0], WHAT)}")
+    if argv[0] not in _SUBCOMMANDS:
+        raise UsageError(f"there is no 'catena embed {argv[0]}': {did_you_mean(argv[0], _SUBCOMMANDS)}")
     return _WORK[argv[0]](argv[1:])
 
 
@@ -156,10 +156,10 @@ def _train(argv: Sequence[str]) -> int:
     return train.run(["embed", *argv], "catena embed train FILES… [--flags]", about)
 
 
-def _neighbours(argv: Sequence[str]) -> int:
+def _neighbors(argv: Sequence[str]) -> int:
     about = "The nearest words of each word, by the cosine."
-    flags = parse_flags(NeighbourFlags, argv, "catena embed neighbours WORD…", about)
-    _need(flags.words, 1, "neighbours WORD…")
+    flags = parse_flags(NeighborFlags, argv, "catena embed neighbors WORD…", about)
+    _need(flags.words, 1, "neighbors WORD…")
     vectors = _vectors(flags)
     for word, found in zip(flags.words, vectors.most_similar_of_all(flags.words, flags.k), strict=True):
         if len(flags.words) > 1:
@@ -196,7 +196,7 @@ def _odd_one_out(argv: Sequence[str]) -> int:
 
 def _evaluate(argv: Sequence[str]) -> int:
     about = "Score vectors on analogies, by section, and on similarities that people gave (Spearman)."
-    flags = parse_flags(EvaluateFlags, argv, "catena embed evaluate FILES…", about)
+    flags = parse_flags(EvaluateVectorsFlags, argv, "catena embed evaluate FILES…", about)
     _need(flags.files, 1, "evaluate FILES…")
     from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities, holds_analogies
 
@@ -223,11 +223,11 @@ def _map(argv: Sequence[str]) -> int:
     ending = flags.output.suffix.lower()
     if ending not in (".svg", ".png", ".html", ".htm"):
         raise UsageError(f"a map is written as .svg, .png or .html, and the file is to be called {flags.output.name!r}")
-    from catena.vectors.map import plane_of, words_of_map
+    from catena.vectors.map import project_to_plane, words_of_map
 
     vectors = _vectors(flags)
     words = words_of_map(vectors, flags.most, flags.words)
-    places = plane_of(vectors, words, flags.perplexity, flags.seed)
+    places = project_to_plane(vectors, words, flags.perplexity, flags.seed)
     if ending in (".html", ".htm"):
         from catena.draw.map_page import draw_map_page
 
@@ -246,9 +246,9 @@ def _convert(argv: Sequence[str]) -> int:
         vectors = _vectors(flags)
     else:
         from catena.tasks.embed.application import load_model
-        from catena.vectors.table import Vectors
+        from catena.vectors.table import WordVectors
 
-        vectors = Vectors.of_model(load_model(_place(flags)), flags.kind)
+        vectors = WordVectors.of_model(load_model(_place(flags)), flags.kind)
     vectors.save(flags.output, flags.format)
     _say(f"{flags.output}: {len(vectors):,} words, {vectors.d} numbers each")
     return 0
@@ -273,7 +273,7 @@ def _need(given: Sequence[object], least: int, usage: str) -> None:
         raise UsageError(f"give {words}: catena embed {usage}")
 
 
-def _place(flags: Asked) -> Path:
+def _place(flags: VectorSourceFlags) -> Path:
     if flags.vectors is not None:
         return flags.vectors
     runs = sorted(Path("runs").glob("embed-*/meta.json"), key=lambda path: path.stat().st_mtime)
@@ -282,10 +282,10 @@ def _place(flags: Asked) -> Path:
     return runs[-1].parent
 
 
-def _vectors(flags: Asked) -> Vectors:
-    from catena.vectors.table import Vectors
+def _vectors(flags: VectorSourceFlags) -> WordVectors:
+    from catena.vectors.table import WordVectors
 
-    return Vectors.load(_place(flags))
+    return WordVectors.load(_place(flags))
 
 
 def _list(found: Sequence[tuple[str, float]]) -> None:
@@ -299,7 +299,7 @@ def _say(line: str) -> None:
 
 _WORK: dict[str, Callable[[Sequence[str]], int]] = {
     "train": _train,
-    "neighbours": _neighbours,
+    "neighbors": _neighbors,
     "analogy": _analogy,
     "similarity": _similarity,
     "odd-one-out": _odd_one_out,

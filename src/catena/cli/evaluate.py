@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, arg, at_least, parse_flags
+from catena.cli.flags import DeviceFlags, arg, check_minimum, parse_flags
 from catena.cli.reading import AnswerFlags, check_target
 from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
 
 if TYPE_CHECKING:
-    from catena.tasks.application import Asking, Predictor
+    from catena.tasks.application import PredictOptions, Predictor
 
-SEARCH = ("beam_size", "length_penalty", "max_length")
+_SEARCH = ("beam_size", "length_penalty", "max_length")
 """What of the search can be asked for by flags."""
 
 
 @dataclass(frozen=True)
-class EvaluateFlags(AnswerFlags, WeightFlags, Machine):
+class EvaluateFlags(AnswerFlags, WeightFlags, DeviceFlags):
     """The data with the right answers, and how the model searches."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
-    """A file like those it was trained on (labelled texts, a text for a language model), read as they were unless flags
+    """A file like those it was trained on (labeled texts, a text for a language model), read as they were unless flags
     say otherwise."""
     format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
     """Lines for a person, or one JSON object."""
@@ -44,15 +44,15 @@ class EvaluateFlags(AnswerFlags, WeightFlags, Machine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("--beam-size", self.beam_size, 1)
-        at_least("--length-penalty", self.length_penalty, 0)
-        at_least("--max-length", self.max_length, 1)
+        check_minimum("--beam-size", self.beam_size, 1)
+        check_minimum("--length-penalty", self.length_penalty, 0)
+        check_minimum("--max-length", self.max_length, 1)
 
 
-def check_search(model: Predictor, asking: Asking) -> None:
+def check_search(model: Predictor, asking: PredictOptions) -> None:
     """Refuse a flag of the search that a model which does search has no use for, and tell those that it has."""
-    known = [f"--{name.replace('_', '-')}" for name in SEARCH if name in model.asks]
-    for name in SEARCH:
+    known = [f"--{name.replace('_', '-')}" for name in _SEARCH if name in model.asks]
+    for name in _SEARCH:
         if name in asking.beyond() - model.asks and known:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{model.task_name} is not evaluated with {flag}, but {' and '.join(known)}: leave it out")
@@ -63,12 +63,12 @@ def run(argv: Sequence[str]) -> int:
     usage, about = "catena evaluate RUN FILE", "Score a trained model on data with the right answers."
     flags = parse_flags(EvaluateFlags, argv, usage, about)
 
-    from catena.cli.machine import open_together
-    from catena.tasks.application import Asking
+    from catena.cli.machine import load_ensemble
+    from catena.tasks.application import PredictOptions
     from catena.tasks.written import valid_json
 
-    asking = Asking(beam_size=flags.beam_size, length_penalty=flags.length_penalty, max_length=flags.max_length)
-    model = open_together(flags.run, flags.ensemble, flags)
+    asking = PredictOptions(beam_size=flags.beam_size, length_penalty=flags.length_penalty, max_length=flags.max_length)
+    model = load_ensemble(flags.run, flags.ensemble, flags)
     check_search(model, asking)
     model = model.searching(asking)
     report = model.evaluate(flags.file, check_target(model, flags.reading()))

@@ -10,14 +10,14 @@ from typing import Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, arg, parse_flags
+from catena.cli.flags import DeviceFlags, arg, parse_flags
 from catena.cli.usage import UsageError
 
-USAGE = "catena export RUN --to NAME -o PATH"
+_USAGE = "catena export RUN --to NAME -o PATH"
 
 
 @dataclass(frozen=True)
-class ExportFlags(Machine):
+class ExportFlags(DeviceFlags):
     """The other program, and what is written for it."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
@@ -34,9 +34,9 @@ class ExportFlags(Machine):
 
 def run(argv: Sequence[str]) -> int:
     """Write a trained model for another program."""
-    flags = parse_flags(ExportFlags, argv, USAGE, "Write a trained model in the form of another program.")
+    flags = parse_flags(ExportFlags, argv, _USAGE, "Write a trained model in the form of another program.")
     if flags.output is None:
-        raise UsageError(f"name the folder or the file to write: {USAGE}")
+        raise UsageError(f"name the folder or the file to write: {_USAGE}")
 
     from catena.cli.machine import open_model
 

@@ -21,7 +21,7 @@ import tyro
 
 from catena.cli.help import config_help
 from catena.cli.usage import UsageError
-from catena.config import Config, Key, flag_table, keys, split_flags
+from catena.config import Config, ConfigKey, flag_table, keys, split_flags
 from catena.errors import ConfigError
 from catena.registry import nearest
 
@@ -34,7 +34,7 @@ def arg(metavar: str | None = None, *aliases: str, name: str | None = None, show
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class DeviceFlags:
     """Flags of every verb that runs a model."""
 
     device: Annotated[str, arg("DEVICE", shown="(default: auto)")] = "auto"
@@ -45,11 +45,11 @@ class Machine:
     """The seed of everything that is drawn at random."""
 
     def __post_init__(self) -> None:
-        at_least("--threads", self.threads, 1)
-        at_least("--seed", self.seed, 0)
+        check_minimum("--threads", self.threads, 1)
+        check_minimum("--seed", self.seed, 0)
 
 
-def at_least(flag: str, value: int | float | None, least: int) -> None:
+def check_minimum(flag: str, value: int | float | None, least: int) -> None:
     """Refuse a number that is too small, or none at all."""
     if value is not None and not least <= value < math.inf:
         raise UsageError(f"{flag} must be {least} or more, and is {value}")
@@ -60,7 +60,7 @@ def at_least(flag: str, value: int | float | None, least: int) -> None:
 
 def take_keys(
     schema: type[Config], flags: type, words: Sequence[str], data: Mapping[str, Any] | None = None
-) -> tuple[list[tuple[Key, str]], list[str]]:
+) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
     """Take the flags that set config keys out of a command line: (key, text) pairs, and what remains.
 
     A short name of a key that only other kinds of a section have is spelled out, so that the config can say why it

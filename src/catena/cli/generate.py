@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, arg, at_least, parse_flags, take_keys
+from catena.cli.flags import DeviceFlags, arg, check_minimum, parse_flags, take_keys
 from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
 from catena.config import Config, override, parse
-from catena.decoding.settings import SampleSettings, SearchLimits, SearchSettings
+from catena.search.config import BaseSearchConfig, SampleConfig, SearchConfig
 
 if TYPE_CHECKING:
-    from catena.decoding.cost import Cost
-    from catena.tasks.lm.generate import Written
+    from catena.search.cost import ConstraintCost
+    from catena.tasks.lm.generate import Continuation
     from catena.tasks.lm.predictor import LmPredictor
-    from catena.tasks.lm.verse import Form
+    from catena.tasks.lm.verse import VerseForm
 
-USAGE = "catena generate RUN [PROMPTS…]"
-ABOUT = "Write text with a language model, after each prompt or, without one, from the beginning of a text."
+_USAGE = "catena generate RUN [PROMPTS…]"
+_ABOUT = "Write text with a language model, after each prompt or, without one, from the beginning of a text."
 
 
 class GenerateConfig(Config):
     """How text is written."""
 
-    search: SearchSettings = SampleSettings()
+    search: SearchConfig = SampleConfig()
     """The search that chooses the tokens."""
 
 
 @dataclass(frozen=True)
-class GenerateFlags(WeightFlags, Machine):
+class GenerateFlags(WeightFlags, DeviceFlags):
     """Beginnings of texts, and what they must and must not hold."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
@@ -57,9 +57,9 @@ class GenerateFlags(WeightFlags, Machine):
     rhymes: Annotated[Path | None, arg("FILE")] = None
     """Rhymes for --verse: on each line the symbols of one, with spaces between."""
     rhymes_from: Annotated[Path | None, arg("FILE")] = None
-    """Verse from which the rhymes are learnt: symbols that end every second line together."""
+    """Verse from which the rhymes are learned: symbols that end every second line together."""
     lexicon: Annotated[Path | None, arg("FILE")] = None
-    """Metres for --verse: a word, a tab, its metres (signs such as 01), and perhaps a tab and its rhyme, on each line;
+    """Meters for --verse: a word, a tab, its meters (signs such as 01), and perhaps a tab and its rhyme, on each line;
     without it every letter by itself is a syllable, as Chinese characters are."""
     cost: Annotated[int | None, arg("N")] = None
     """Say on standard error what the wishes cost in probability, from so many texts that are drawn for it."""
@@ -76,7 +76,7 @@ class GenerateFlags(WeightFlags, Machine):
 def run(argv: Sequence[str]) -> int:
     """Write texts, one for each prompt or as many as are asked for."""
     keys, rest = take_keys(GenerateConfig, GenerateFlags, [_usual_name(word) for word in argv])
-    flags = parse_flags(GenerateFlags, rest, USAGE, ABOUT, GenerateConfig, override({}, keys))
+    flags = parse_flags(GenerateFlags, rest, _USAGE, _ABOUT, GenerateConfig, override({}, keys))
     config = parse(GenerateConfig, override({}, keys), source="the command line")
     if flags.fuse_weight < 0:
         raise UsageError(f"--fuse-weight must be 0 or more, and is {flags.fuse_weight}")
@@ -84,15 +84,15 @@ def run(argv: Sequence[str]) -> int:
 
     from catena.cli.machine import open_model
     from catena.randomness import Randomness
-    from catena.tasks.lm.generate import Fused, Wishes, Writer
+    from catena.tasks.lm.generate import FusionModel, TextConstraints, TextGenerator
 
     model = _language_model(open_model(flags.run, flags), flags.run)
     fused = None
     if flags.fuse is not None:
-        fused = Fused(_language_model(open_model(flags.fuse, flags), flags.fuse), flags.fuse_weight)
+        fused = FusionModel(_language_model(open_model(flags.fuse, flags), flags.fuse), flags.fuse_weight)
     prompts = _prompts(flags, model)
-    wishes = Wishes(flags.word, flags.without, flags.pattern, _form(flags, model))
-    writer = Writer(model, config.search, wishes, fused, unknown=flags.unknown)
+    wishes = TextConstraints(flags.word, flags.without, flags.pattern, _form(flags, model))
+    writer = TextGenerator(model, config.search, wishes, fused, unknown=flags.unknown)
     randomness = Randomness(flags.seed)
     if flags.cost is not None:
         for line in _cost_lines(writer.cost(prompts, flags.cost, randomness.torch("cost"))):
@@ -114,12 +114,12 @@ def run(argv: Sequence[str]) -> int:
 def _usual_name(word: str) -> str:
     """Other programs' name for the mass of a nucleus is taken too."""
     flag, equals, value = word.partition("=")
-    renamed = {"--top-p": "--nucleus", "--top_p": "--nucleus", "--search.top-p": "--search.nucleus"}
+    renamed = {"--top-p": "--top-p", "--top_p": "--top-p", "--search.top-p": "--search.nucleus"}
     return renamed.get(flag, flag) + equals + value
 
 
 def _check_wishes(flags: GenerateFlags) -> None:
-    at_least("--cost", flags.cost, 2)
+    check_minimum("--cost", flags.cost, 2)
     if flags.verse is None:
         for name in ("rhymes", "rhymes_from", "lexicon"):
             if getattr(flags, name) is not None:
@@ -130,32 +130,32 @@ def _check_wishes(flags: GenerateFlags) -> None:
         raise UsageError("--rhymes and --rhymes-from both say what rhymes: give one of them")
 
 
-def _form(flags: GenerateFlags, model: LmPredictor) -> Form | None:
+def _form(flags: GenerateFlags, model: LmPredictor) -> VerseForm | None:
     if flags.verse is None:
         return None
     from catena.tasks.lm.rhymes import learn_rhymes, read_rhymes
-    from catena.tasks.lm.verse import Form, read_lexicon
+    from catena.tasks.lm.verse import VerseForm, read_lexicon
 
-    metres, rhymes = read_lexicon(flags.lexicon) if flags.lexicon is not None else (None, {})
+    meters, rhymes = read_lexicon(flags.lexicon) if flags.lexicon is not None else (None, {})
     found: dict[str, Hashable] = dict(rhymes)
     if flags.rhymes is not None:
         found = dict(read_rhymes(flags.rhymes))
     elif flags.rhymes_from is not None:
         found = dict(learn_rhymes(model.read_inputs(flags.rhymes_from)))
-    return Form(flags.verse, found, metres)
+    return VerseForm(flags.verse, found, meters)
 
 
-def _cost_lines(cost: Cost) -> list[str]:
+def _cost_lines(cost: ConstraintCost) -> list[str]:
     return [
         f"cost of the wishes, from {cost.n:,} texts of {cost.ids:.1f} tokens: {cost.drawn:.2f} nats a text (standard "
         f"error {cost.error:.2f}), so perplexity is {cost.factor:.3f} times what the choice of words alone makes it: "
         f"{cost.perplexity:.2f} in all",
-        f"all texts that fulfil them together have log-probability {-cost.least:.2f} (as {cost.effective:.0f} texts "
+        f"all texts that fulfill them together have log-probability {-cost.least:.2f} (as {cost.effective:.0f} texts "
         f"tell)",
     ]
 
 
-def _writes_one(search: SearchLimits) -> bool:
+def _writes_one(search: BaseSearchConfig) -> bool:
     """Whether a search writes one text for a prompt."""
     return getattr(search, "n", 1) == getattr(search, "n_best", 1) == 1
 
@@ -174,7 +174,7 @@ def _prompts(flags: GenerateFlags, model: LmPredictor) -> list[str]:
     return [*flags.prompts, *model.read_inputs(flags.file)]
 
 
-def _line(one: Written, format: str) -> str:
+def _line(one: Continuation, format: str) -> str:
     whole = one.prompt + one.text
     if format == "text":
         return whole

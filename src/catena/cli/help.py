@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catena.config import KIND, Config, Key, flag_table, kind_of, parse, sections_of
+from catena.config import KIND, Config, ConfigKey, flag_table, get_kind, get_sections, parse
 from catena.errors import ConfigError
 
-WIDTH = 100
-HEAD = (
+_WIDTH = 100
+_HEAD = (
     "Keys of the config. Each is a flag; the last part of its name will do where it says enough. The keys of another "
     "kind are shown when it is chosen, as by --model recurrent --help."
 )
@@ -24,7 +24,7 @@ def config_help(schema: type[Config], data: Mapping[str, Any]) -> Iterator[str]:
     except ConfigError:
         config = parse(schema, {}, source="--help")
     table = flag_table(schema, kinds)
-    yield from ("", *textwrap.wrap(HEAD, WIDTH))
+    yield from ("", *textwrap.wrap(_HEAD, _WIDTH))
     for path, section, kinds_there in _sections(config, ()):
         lines = [line for key in _keys_of(section, path, kinds_there) for line in _key_help(key, section, table)]
         if lines:
@@ -43,32 +43,32 @@ def _sections(
     """Every section with its path and the kinds it may be of, as its own parent has them: a section of the same name
     in another kind of the parent may be of others."""
     yield path, config, kinds
-    for name, classes in sections_of(type(config)).items():
+    for name, classes in get_sections(type(config)).items():
         if isinstance(inner := getattr(config, name), Config):
-            yield from _sections(inner, (*path, name), tuple(map(kind_of, classes)))
+            yield from _sections(inner, (*path, name), tuple(map(get_kind, classes)))
 
 
-def _keys_of(section: Config, path: tuple[str, ...], kinds: tuple[str, ...]) -> Iterator[Key]:
+def _keys_of(section: Config, path: tuple[str, ...], kinds: tuple[str, ...]) -> Iterator[ConfigKey]:
     fields = type(section).model_fields
     for name in sorted(fields, key=lambda name: name != KIND):  # the kind first, for it decides about the others
         if isinstance(getattr(section, name), Config):
             continue
         several = kinds if name == KIND and len(kinds) > 1 else ()
-        key = Key((*path, name), fields[name], several)
+        key = ConfigKey((*path, name), fields[name], several)
         if len(key.values) != 1:  # one choice is no choice
             yield key
 
 
-def _key_help(key: Key, section: Config, table: Mapping[str, Key]) -> Iterator[str]:
+def _key_help(key: ConfigKey, section: Config, table: Mapping[str, ConfigKey]) -> Iterator[str]:
     short = ".".join(key.path[:-1]) if key.path[-1] == KIND else key.path[-1]
     known = table.get(short)
     name = short if known is not None and known.path == key.path else key.dotted
     choices, words = "|".join(key.choices), " ".join((key.field.description or "").split())
-    if len(choices) > WIDTH * 2 // 3:
+    if len(choices) > _WIDTH * 2 // 3:
         words, choices = f"{words} One of: {', '.join(key.choices)}.", ""
     value = _shown(getattr(section, key.path[-1]))
     yield f"  --{name.replace('_', '-')} {choices}".rstrip() + f" (default: {value})"
-    yield from textwrap.wrap(words, WIDTH - 4, initial_indent="      ", subsequent_indent="      ")
+    yield from textwrap.wrap(words, _WIDTH - 4, initial_indent="      ", subsequent_indent="      ")
 
 
 def _shown(value: object) -> str:

@@ -18,7 +18,7 @@ from catena.errors import ConfigError
 from catena.registry import did_you_mean
 from catena.tasks.table import TASKS
 
-USAGE = "catena init TASK [-o FILE] [--flags]"
+_USAGE = "catena init TASK [-o FILE] [--flags]"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def run(argv: Sequence[str]) -> int:
     schema = (entry or TASKS["classify"]).config_class()
     keys, rest = take_keys(schema, InitFlags, argv)
     about = "Write a commented config for a task, with every key and what it means; flags change its values."
-    flags = parse_flags(InitFlags, rest, USAGE, about, schema, override({}, keys))
+    flags = parse_flags(InitFlags, rest, _USAGE, about, schema, override({}, keys))
     if entry is None or flags.task != entry.name:
         raise UsageError(f"{flags.task!r} is no task: {did_you_mean(flags.task, TASKS)}")
     config = parse(schema, override({}, keys), source="the command line")

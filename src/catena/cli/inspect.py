@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from catena.cli.flags import arg, at_least, parse_flags
+from catena.cli.flags import arg, check_minimum, parse_flags
 from catena.cli.usage import UsageError
 
-USAGE = "catena inspect FILES… or catena inspect RUN"
+_USAGE = "catena inspect FILES… or catena inspect RUN"
 
 
 @dataclass(frozen=True)
@@ -32,24 +32,24 @@ class InspectFlags:
     """Lines for a person, or one JSON object."""
 
     def __post_init__(self) -> None:
-        at_least("--top", self.top, 1)
+        check_minimum("--top", self.top, 1)
 
 
 def run(argv: Sequence[str]) -> int:
     """Tell what is in data files, or in a run."""
     about = "Look at data files, or inside a run. With data files the exit code is 1 if one of them cannot be used."
-    flags = parse_flags(InspectFlags, argv, USAGE, about)
+    flags = parse_flags(InspectFlags, argv, _USAGE, about)
     if not flags.paths:
-        raise UsageError(f"name the data files, or the run folder, to look at: {USAGE}")
+        raise UsageError(f"name the data files, or the run folder, to look at: {_USAGE}")
     runs = [path for path in flags.paths if any((path / name).exists() for name in ("meta.json", "manifest.json"))]
     if runs and len(flags.paths) > 1:
-        raise UsageError(f"{runs[0]} is a run, and one run is looked at alone: {USAGE}")
+        raise UsageError(f"{runs[0]} is a run, and one run is looked at alone: {_USAGE}")
     if runs:
         return _inspect_run(runs[0], flags)
-    from catena.cli.machine import one_run
-    from catena.data.doctor import inspect
+    from catena.cli.machine import resolve_run_folder
+    from catena.data.inspection import inspect
 
-    report = inspect([one_run(path) for path in flags.paths], encoding=flags.encoding)
+    report = inspect([resolve_run_folder(path) for path in flags.paths], encoding=flags.encoding)
     if flags.format == "json":
         sys.stdout.write(json.dumps(report.to_dict(), ensure_ascii=False) + "\n")
     else:

@@ -20,7 +20,7 @@ from catena.version import __version__
 VERBS = {
     "train": "Train a model: catena train [TASK] FILES… [--flags]",
     "resume": "Continue a run that was stopped, exactly where it was, or train it for longer",
-    "embed": "Word vectors: train them, ask for neighbours and analogies, score them, map them",
+    "embed": "Word vectors: train them, ask for neighbors and analogies, score them, map them",
     "evaluate": "Score a trained model on a file with the right answers",
     "predict": "Predict for a file or standard input",
     "draw": "Draw a picture of a prediction: tags, trees, arcs",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from catena.cli.asking import AskingFlags
-from catena.cli.flags import Machine, arg, parse_flags
+from catena.cli.flags import DeviceFlags, arg, parse_flags
+from catena.cli.predict_flags import PredictOptionFlags
 from catena.cli.reading import ReadingFlags, check_columns, check_lines
 from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
@@ -21,15 +21,15 @@ from catena.cli.writing import check_writable, write_lines
 from catena.errors import FormatError
 
 if TYPE_CHECKING:
-    from catena.tasks.application import Asking, Predictor
+    from catena.tasks.application import PredictOptions, Predictor
 
 
-UNWRITTEN = {"scores", "alignment"}
+_NOT_IN_TEXT_FORMAT = {"scores", "alignment"}
 """What is asked for in vain where answers alone are written."""
 
 
 @dataclass(frozen=True)
-class PredictFlags(AskingFlags, ReadingFlags, WeightFlags, Machine):
+class PredictFlags(PredictOptionFlags, ReadingFlags, WeightFlags, DeviceFlags):
     """What is predicted for, and how the predictions are written."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
@@ -54,7 +54,7 @@ def run(argv: Sequence[str]) -> int:
     if flags.file == "-":
         check_lines(flags)
 
-    from catena.cli.machine import open_together
+    from catena.cli.machine import load_ensemble
     from catena.tasks.load import holds_ngrams
 
     if flags.run.is_file() and not holds_ngrams(flags.run):
@@ -63,7 +63,7 @@ def run(argv: Sequence[str]) -> int:
             f"conversations, 'catena train converse {flags.run} --model bm25' in a second; 'catena chat {flags.run}' "
             f"answers from those without training"
         )
-    model, asking = open_together(flags.run, flags.ensemble, flags), flags.asking(flags.seed)
+    model, asking = load_ensemble(flags.run, flags.ensemble, flags), flags.asking(flags.seed)
     model.check(asking)
     reading = check_columns(model, flags.reading())
     format = _format_of(model, flags.format, asking)
@@ -74,7 +74,7 @@ def run(argv: Sequence[str]) -> int:
         for said in model.about_inputs(path, reading):
             sys.stderr.write(f"catena predict: {said}\n")
         items = model.read_inputs(path, reading)
-    lines = _predicted(model, items, format, asking, flags.file == "-" and typed())
+    lines = _predicted(model, items, format, asking, flags.file == "-" and stdin_is_terminal())
     if flags.output is not None:
         write_lines(flags.output, lines)
         return 0
@@ -101,18 +101,20 @@ def is_file(name: str) -> bool:
         return False
 
 
-def _format_of(model: Predictor, named: str | None, asking: Asking) -> str:
+def _format_of(model: Predictor, named: str | None, asking: PredictOptions) -> str:
     if named is None:
         return model.format_for(asking)
     if named not in model.formats:
         raise UsageError(f"--format is {named!r}, and must be {' or '.join(model.formats)}")
-    if named == "text" and asking.beyond() & UNWRITTEN and model.format_for(asking) != "text":
-        flag = f"--{min(asking.beyond() & UNWRITTEN)}"
+    if named == "text" and asking.beyond() & _NOT_IN_TEXT_FORMAT and model.format_for(asking) != "text":
+        flag = f"--{min(asking.beyond() & _NOT_IN_TEXT_FORMAT)}"
         sys.stderr.write(f"catena predict: --format text has the answers alone, without what {flag} asks for\n")
     return named
 
 
-def _predicted(model: Predictor, items: Iterator[object], format: str, asking: Asking, at_once: bool) -> Iterator[str]:
+def _predicted(
+    model: Predictor, items: Iterator[object], format: str, asking: PredictOptions, at_once: bool
+) -> Iterator[str]:
     """What is written for each item; ``at_once`` answers each before the next is read, for a person who types."""
     heard: Counter[str] = Counter()
     items, again = tee(items)
@@ -125,7 +127,7 @@ def _predicted(model: Predictor, items: Iterator[object], format: str, asking: A
         sys.stderr.write(f"catena predict: {said}\n")
 
 
-def typed() -> bool:
+def stdin_is_terminal() -> bool:
     """Whether a person types into standard input, which may be closed: then it is None."""
     return sys.stdin is not None and sys.stdin.isatty()
 

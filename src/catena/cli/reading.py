@@ -11,7 +11,7 @@ from catena.cli.flags import arg
 from catena.cli.usage import UsageError
 
 if TYPE_CHECKING:
-    from catena.tasks.application import Predictor, Reading
+    from catena.tasks.application import Predictor, ReadOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +31,12 @@ class ReadingFlags:
     target_column: Annotated[str | None, arg("NAME")] = None
     """Column or key that holds the target."""
 
-    def reading(self) -> Reading:
-        from catena.tasks.application import Reading
+    def reading(self) -> ReadOptions:
+        from catena.tasks.application import ReadOptions
 
         named = None if self.input_format == "auto" else self.input_format
         columns = self.text_column, self.label_column, self.source_column, self.target_column
-        return Reading(named, self.encoding, *columns)
+        return ReadOptions(named, self.encoding, *columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +46,17 @@ class AnswerFlags(ReadingFlags):
     target: Annotated[Path | None, arg("FILE")] = None
     """The file of the right answers, line by line, where they are a file of their own, as in parallel text."""
 
-    def reading(self) -> Reading:
+    def reading(self) -> ReadOptions:
         return dataclasses.replace(super().reading(), target=self.target)
 
 
-COLUMNS = ("text_column", "label_column", "source_column", "target_column")
+_COLUMNS = ("text_column", "label_column", "source_column", "target_column")
 """The parts of :class:`ReadingFlags` that name columns."""
 
 
 def check_lines(flags: ReadingFlags) -> None:
     """Refuse the name of a column where texts are lines of standard input."""
-    for name in COLUMNS:
+    for name in _COLUMNS:
         if (value := getattr(flags, name)) is not None:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(
@@ -64,9 +64,9 @@ def check_lines(flags: ReadingFlags) -> None:
             )
 
 
-def check_columns(model: Predictor, reading: Reading) -> Reading:
+def check_columns(model: Predictor, reading: ReadOptions) -> ReadOptions:
     """Refuse the name of a column where the files of a task have no such one."""
-    for name in COLUMNS:
+    for name in _COLUMNS:
         value = getattr(reading, name)
         if value is not None and name not in model.reads_columns:
             flag = f"--{name.replace('_', '-')}"
@@ -74,7 +74,7 @@ def check_columns(model: Predictor, reading: Reading) -> Reading:
     return reading
 
 
-def check_target(model: Predictor, reading: Reading) -> Reading:
+def check_target(model: Predictor, reading: ReadOptions) -> ReadOptions:
     """Refuse a file of right answers where a task reads them from one file, and columns that are not there."""
     check_columns(model, reading)
     if reading.target is not None and not model.reads_targets:

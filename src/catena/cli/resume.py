@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from catena.cli.flags import arg, at_least, parse_flags
+from catena.cli.flags import arg, check_minimum, parse_flags
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class ResumeFlags:
         return {name: value for name, value in named.items() if value is not None}
 
     def __post_init__(self) -> None:
-        at_least("--max-epochs", self.max_epochs, 1)
-        at_least("--max-steps", self.max_steps, 1)
-        at_least("--patience", self.patience, 0)
+        check_minimum("--max-epochs", self.max_epochs, 1)
+        check_minimum("--max-steps", self.max_steps, 1)
+        check_minimum("--patience", self.patience, 0)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -48,11 +48,11 @@ def run(argv: Sequence[str]) -> int:
     flags = parse_flags(ResumeFlags, argv, "catena resume RUN", about)
 
     from catena.checkpoint import CONFIG, read_meta
-    from catena.cli.machine import one_run
+    from catena.cli.machine import resolve_run_folder
     from catena.cli.training import make_reporter, say_result
     from catena.tasks.table import task_of_config
 
-    read_meta(one_run(flags.run))  # says what is wrong if it is no run
+    read_meta(resolve_run_folder(flags.run))  # says what is wrong if it is no run
     reporter = make_reporter(flags.quiet, flags.track, flags.run)
     try:
         trained = task_of_config(flags.run / CONFIG).open().resume(flags.run, reporter, flags.limits())

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, arg, parse_flags
-from catena.cli.predict import standard_input, typed
+from catena.cli.flags import DeviceFlags, arg, parse_flags
+from catena.cli.predict import standard_input, stdin_is_terminal
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ScoreFlags(ReadingFlags, WeightFlags, Machine):
+class ScoreFlags(ReadingFlags, WeightFlags, DeviceFlags):
     """The texts to be scored."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
@@ -55,7 +55,9 @@ def run(argv: Sequence[str]) -> int:
         raise UsageError(f"{flags.run} is no language model: train one with 'catena train lm'")
     own = flags.file == "-"
     texts = standard_input(flags.encoding or "utf-8") if own else model.read_inputs(Path(flags.file), flags.reading())
-    scored = (model.predict([text])[0] for text in texts) if own and typed() else model.predict_stream(texts)
+    scored = (
+        (model.predict([text])[0] for text in texts) if own and stdin_is_terminal() else model.predict_stream(texts)
+    )
     totals = Totals()
     lines = _lines(scored, model, flags, totals)
     if flags.output is not None:

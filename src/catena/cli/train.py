@@ -10,26 +10,29 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import tyro
 
-from catena.cli.flags import arg, at_least, parse_flags, take_keys
+from catena.cli.flags import arg, check_minimum, parse_flags, take_keys
 from catena.cli.predict import is_file
 from catena.cli.usage import UsageError
-from catena.config import KIND, Config, Key, override, parse, read_toml
+from catena.config import KIND, Config, ConfigKey, override, parse, read_toml
 from catena.config import keys as all_keys
 from catena.errors import CatenaError
 from catena.recipes.table import find_config
 from catena.registry import did_you_mean
-from catena.tasks.table import TASKS, Entry, task_of_config, task_of_file
+from catena.tasks.table import TASKS, TaskSpec, task_of_config, task_of_file
 
 C = TypeVar("C", bound=Config)
-ABOUT = "Train a model. Without a task, the format of the first file decides which."
-USAGE = "catena train [TASK] FILES… [--flags]"
-PAIRS = {
+_ABOUT = "Train a model. Without a task, the format of the first file decides which."
+_USAGE = "catena train [TASK] FILES… [--flags]"
+_PAIRS = {
     "translate": ("transduce", "sentences", "strings of characters"),
     "transduce": ("translate", "words", "sentences"),
     "converse": ("translate", "what is said and what is said to it", "sentences and their translations"),
 }
 """Tasks that a file of pairs may be for: the other one, and what each takes pairs for."""
-TELLING = {"translate": ("target", "source-column", "target-column"), "converse": ("context-column", "response-column")}
+_FLAGS_THAT_IMPLY_TASK = {
+    "translate": ("target", "source-column", "target-column"),
+    "converse": ("context-column", "response-column"),
+}
 """Flags that only one task has: texts in two files, and the names of columns."""
 
 
@@ -59,13 +62,13 @@ class TrainFlags:
     RENAMED: ClassVar[dict[str, str]] = {"start_from": "from"}
 
     def __post_init__(self) -> None:
-        at_least("--seeds", self.seeds, 1)
+        check_minimum("--seeds", self.seeds, 1)
 
 
-def run(argv: Sequence[str], usage: str = USAGE, about: str = ABOUT) -> int:
+def run(argv: Sequence[str], usage: str = _USAGE, about: str = _ABOUT) -> int:
     """Train what the command says; ``usage`` and ``about`` are for its help, where it is called by another name."""
     if not argv:
-        raise UsageError(f"say what to train on: {USAGE}")
+        raise UsageError(f"say what to train on: {_USAGE}")
     entry = _find_task(argv)
     _check_model(argv, entry)
     schema = entry.config_class()
@@ -75,14 +78,14 @@ def run(argv: Sequence[str], usage: str = USAGE, about: str = ABOUT) -> int:
     data = _with_files_and_time(override(data, keys), flags, keys, entry)
     config = parse(schema, data, source=source, text=text)
 
-    from catena.cli.training import Plan, carry_out  # torch is imported from here on
+    from catena.cli.training import TrainRequest, run_training  # torch is imported from here on
 
     chosen = _told(entry, argv)
     if flags.time is not None and "model" not in data:
         fitted, why = entry.open().fit_to_time(config)
         chosen += why
         config = _with_choices(schema, data, fitted, source)
-    plan = Plan(
+    plan = TrainRequest(
         entry,
         config,
         output=flags.output,
@@ -94,7 +97,7 @@ def run(argv: Sequence[str], usage: str = USAGE, about: str = ABOUT) -> int:
         command=("catena", "train", *argv),
         chosen=tuple(chosen),
     )
-    return carry_out(plan)
+    return run_training(plan)
 
 
 def _with_choices(schema: type[C], data: dict[str, Any], fitted: Any, source: str) -> C:
@@ -111,7 +114,7 @@ def _with_choices(schema: type[C], data: dict[str, Any], fitted: Any, source: st
     return parse(schema, values, source=source)
 
 
-def _told(entry: Entry, words: Sequence[str]) -> list[str]:
+def _told(entry: TaskSpec, words: Sequence[str]) -> list[str]:
     """A word on a choice that a person may not expect: pairs are translated or transduced, and two texts are not."""
     sides = [Path(word) for word in words if is_file(word)]
     if (
@@ -124,9 +127,9 @@ def _told(entry: Entry, words: Sequence[str]) -> list[str]:
             f"task: lm, for {sides[0]} is plain text; if {sides[1]} translates it line by line, say 'catena train "
             f"{sides[0]} --target {sides[1]}'"
         ]
-    if entry.name in words or entry.name not in PAIRS or _value_of(words, "-c", "--config", "--from") is not None:
+    if entry.name in words or entry.name not in _PAIRS or _value_of(words, "-c", "--config", "--from") is not None:
         return []
-    other, these, those = PAIRS[entry.name]
+    other, these, those = _PAIRS[entry.name]
     told = f"task: {entry.name}, for these are pairs of {these}"
     if other == "transduce" and any({".csv", ".jsonl"} & set(path.suffixes) for path in sides):
         return [told]  # which reads lines alone
@@ -134,7 +137,7 @@ def _told(entry: Entry, words: Sequence[str]) -> list[str]:
 
 
 def _with_files_and_time(
-    data: dict[str, Any], flags: TrainFlags, keys: Sequence[tuple[Key, str]], entry: Entry
+    data: dict[str, Any], flags: TrainFlags, keys: Sequence[tuple[ConfigKey, str]], entry: TaskSpec
 ) -> dict[str, Any]:
     """The values with the files and the time that the command names, which it may name once only."""
     named = {key.path for key, _ in keys}
@@ -161,7 +164,7 @@ def _with_files_and_time(
 # --- what is to be trained --------------------------------------------------------------------------------------------
 
 
-def _find_task(words: Sequence[str]) -> Entry:
+def _find_task(words: Sequence[str]) -> TaskSpec:
     """The task that is named, or that the config is for, or that the first file looks like."""
     if words[0] in TASKS:
         return TASKS[words[0]]
@@ -171,7 +174,7 @@ def _find_task(words: Sequence[str]) -> Entry:
         return task_of_config(_config_of_run(Path(old)))
     if "-h" in words or "--help" in words:
         return next((TASKS[word] for word in words if word in TASKS), None) or _task_to_help_with(words)
-    for task, flags in TELLING.items():
+    for task, flags in _FLAGS_THAT_IMPLY_TASK.items():
         if any(_value_of(words, f"--{flag}", f"--data.{flag}", f"--data.{flag.replace('-', '_')}") for flag in flags):
             return TASKS[task]
     first = _first_file(words)
@@ -184,10 +187,10 @@ def _find_task(words: Sequence[str]) -> Entry:
             if format in entry.formats:
                 return entry
     labels = _value_of(words, "--label-column", "--data.label-column", "--data.label_column")
-    return task_of_file(Path(first), _value_of(words, "--encoding", "--data.encoding"), labelled=labels is not None)
+    return task_of_file(Path(first), _value_of(words, "--encoding", "--data.encoding"), labeled=labels is not None)
 
 
-def _task_to_help_with(words: Sequence[str]) -> Entry:
+def _task_to_help_with(words: Sequence[str]) -> TaskSpec:
     """The task whose flags the help tells: that of the first file which is named, if it can be told."""
     for word in words:
         if is_file(word):
@@ -196,7 +199,7 @@ def _task_to_help_with(words: Sequence[str]) -> Entry:
     return TASKS["classify"]
 
 
-def _check_model(words: Sequence[str], entry: Entry) -> None:
+def _check_model(words: Sequence[str], entry: TaskSpec) -> None:
     """Refuse a kind of model that only other tasks have: most likely the file was taken for another task's."""
     named = _value_of(words, "--model", "--model.kind")
     if named is None or named in _kinds(entry):
@@ -210,7 +213,7 @@ def _check_model(words: Sequence[str], entry: Entry) -> None:
         )
 
 
-def _kinds(entry: Entry) -> tuple[str, ...]:
+def _kinds(entry: TaskSpec) -> tuple[str, ...]:
     """The kinds of model that a task knows."""
     found = (key for key in all_keys(entry.config_class()) if key.path == ("model", KIND))
     return next((tuple(map(str, key.values)) for key in found), ())
@@ -229,9 +232,9 @@ def _first_file(words: Sequence[str]) -> str:
     if not rests:
         raise problems[0]
     rest, schema = min(rests, key=lambda pair: len(pair[0]))
-    files = parse_flags(TrainFlags, rest, USAGE, ABOUT, schema).files
+    files = parse_flags(TrainFlags, rest, _USAGE, _ABOUT, schema).files
     if not files:
-        raise UsageError(f"say what to train on: {USAGE}")
+        raise UsageError(f"say what to train on: {_USAGE}")
     return files[0]
 
 
@@ -240,9 +243,9 @@ def _config_of_run(folder: Path) -> Path:
         if (place / "config.toml").is_file():
             return place / "config.toml"
     from catena.checkpoint import open_checkpoint
-    from catena.cli.machine import one_run
+    from catena.cli.machine import resolve_run_folder
 
-    return open_checkpoint(one_run(folder)).folder / "config.toml"  # says what is wrong with it
+    return open_checkpoint(resolve_run_folder(folder)).folder / "config.toml"  # says what is wrong with it
 
 
 def _starting_point(words: Sequence[str]) -> tuple[dict[str, Any], str, str]:

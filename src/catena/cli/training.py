@@ -15,17 +15,17 @@ from catena.checkpoint import RUNS, is_run, write_text_atomically
 from catena.config import Config
 from catena.errors import CheckpointError, ConfigError
 from catena.metrics.intervals import mean_interval
-from catena.tasks.application import Trained
-from catena.tasks.table import Entry
+from catena.tasks.application import TrainResult
+from catena.tasks.table import TaskSpec
 from catena.tasks.written import valid_json
-from catena.training.report import LinesReporter, Reporter, SilentReporter, Together
+from catena.training.report import LinesReporter, Reporter, ReporterGroup, SilentReporter
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainRequest:
     """What is to be trained."""
 
-    entry: Entry
+    entry: TaskSpec
     config: Any
     output: Path | None = None
     overwrite: bool = False
@@ -39,17 +39,17 @@ class Plan:
     """What was chosen for the person, in words."""
 
 
-def carry_out(plan: Plan) -> int:
+def run_training(plan: TrainRequest) -> int:
     """Train one model, or one for each seed and fold, and say how it ended."""
     config = plan.config
     config = config.model_copy(update={"data": with_absolute_paths(config.data)})
     folder = plan.output or next_folder(plan.entry.name, config)
     parts = list(_parts(config, plan.seeds))
     for name, _ in parts:
-        check_free(folder if len(parts) == 1 else folder / name, plan.overwrite)
+        check_run_folder_is_free(folder if len(parts) == 1 else folder / name, plan.overwrite)
     if not plan.quiet:
         for line in plan.chosen:
-            say(line)
+            print_line(line)
     if len(parts) == 1:
         trained = _one(plan, parts[0][1], folder)
         say_result(trained, plan.quiet)
@@ -59,17 +59,17 @@ def carry_out(plan: Plan) -> int:
     results = []
     for name, part in parts:
         if not plan.quiet:
-            say(f"--- {name} ---")
+            print_line(f"--- {name} ---")
         trained = _one(plan, part, folder / name)
         if trained.interrupted:
-            say(f"the parts after {name} were not trained; what is done lies in {folder}")
+            print_line(f"the parts after {name} were not trained; what is done lies in {folder}")
             return 130
         results.append((name, trained))
-    _summarise(results, folder)
+    _summarize(results, folder)
     return 0
 
 
-def check_free(folder: Path, overwrite: bool) -> None:
+def check_run_folder_is_free(folder: Path, overwrite: bool) -> None:
     """Refuse a run folder that is taken, before any data is read."""
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(f"the run cannot be written to {folder}: it is a file. Choose another --output")
@@ -80,19 +80,19 @@ def check_free(folder: Path, overwrite: bool) -> None:
         )
 
 
-def say_result(trained: Trained, quiet: bool) -> None:
+def say_result(trained: TrainResult, quiet: bool) -> None:
     """The scores on test, if there are any; and, if nothing else was said, those on dev."""
     if trained.interrupted:
         if quiet:
-            say(f"interrupted; to go on: catena resume {trained.folder}")
+            print_line(f"interrupted; to go on: catena resume {trained.folder}")
         return
     if quiet and trained.scores:
-        say(f"dev: {_scores(trained.scores)}   {trained.folder}")
+        print_line(f"dev: {_scores(trained.scores)}   {trained.folder}")
     if trained.test_scores:
-        say(f"test: {_scores(trained.test_scores)}")
+        print_line(f"test: {_scores(trained.test_scores)}")
 
 
-def _one(plan: Plan, config: Config, folder: Path) -> Trained:
+def _one(plan: TrainRequest, config: Config, folder: Path) -> TrainResult:
     reporter = make_reporter(plan.quiet, plan.track, folder)
     try:
         return plan.entry.open().train(
@@ -114,7 +114,7 @@ def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:
             yield name, config.model_copy(update={"seed": seed, "data": data})
 
 
-def _summarise(results: list[tuple[str, Trained]], folder: Path) -> None:
+def _summarize(results: list[tuple[str, TrainResult]], folder: Path) -> None:
     """Mean and 95 % interval of every score over the parts, said and written to summary.json."""
     summary: dict[str, Any] = {"runs": {name: {"dev": t.scores, "test": t.test_scores} for name, t in results}}
     for part in ("dev", "test"):
@@ -125,9 +125,9 @@ def _summarise(results: list[tuple[str, Trained]], folder: Path) -> None:
             ends = {"mean": found.value, "low": found.low, "high": found.high, "n": len(values)}
             summary.setdefault(part, {})[score] = ends
             interval = f"95 % interval {found.low:.4f} to {found.high:.4f}, n={len(values)}"
-            say(f"{part} {score}: {found.value:.4f} ({interval})")
+            print_line(f"{part} {score}: {found.value:.4f} ({interval})")
     write_text_atomically(folder / "summary.json", valid_json(summary, indent=1) + "\n")
-    say(f"the runs lie in {folder}, their summary in {folder / 'summary.json'}")
+    print_line(f"the runs lie in {folder}, their summary in {folder / 'summary.json'}")
 
 
 def _scores(scores: dict[str, float]) -> str:
@@ -168,17 +168,17 @@ def make_reporter(quiet: bool, track: str | None, folder: Path) -> Reporter:
 
         reporters.append(BarReporter(Console()))
     else:
-        reporters.append(LinesReporter(say))
+        reporters.append(LinesReporter(print_line))
     if track == "tensorboard":
         from catena.training.tensorboard import TensorBoardReporter
 
         reporters.append(TensorBoardReporter(folder / "tensorboard"))
     elif track is not None:
         raise ConfigError(f"--track {track!r} is not known: it can be 'tensorboard'")
-    return reporters[0] if len(reporters) == 1 else Together(reporters)
+    return reporters[0] if len(reporters) == 1 else ReporterGroup(reporters)
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line. Where nobody reads any more, as behind `| head`, go on without: a training must not end by it."""
     try:
         sys.stdout.write(line + "\n")

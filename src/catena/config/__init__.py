@@ -21,21 +21,21 @@ nothing of any task, and imports no torch: the command line must answer at once.
 
 from catena.config.flags import flag_table, override, split_flags
 from catena.config.reading import load, parse, read_toml
-from catena.config.schema import KIND, Config, Key, keys, kind_of, sections_of
+from catena.config.schema import KIND, Config, ConfigKey, get_kind, get_sections, keys
 from catena.config.writing import to_toml
 
 __all__ = [
     "KIND",
     "Config",
-    "Key",
+    "ConfigKey",
     "flag_table",
+    "get_kind",
+    "get_sections",
     "keys",
-    "kind_of",
     "load",
     "override",
     "parse",
     "read_toml",
-    "sections_of",
     "split_flags",
     "to_toml",
 ]

@@ -7,24 +7,24 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
-from catena.config.schema import KIND, NONE, Config, Key, chosen_paths, is_sequence, keys, plain_types
+from catena.config.schema import KIND, NONE, Config, ConfigKey, chosen_paths, is_sequence, keys, plain_types
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
 
 
-def flag_table(schema: type[Config], data: Mapping[str, Any] | None = None) -> dict[str, Key]:
+def flag_table(schema: type[Config], data: Mapping[str, Any] | None = None) -> dict[str, ConfigKey]:
     """Every flag that sets a key: its dotted name, and its last part alone where that says enough; for the kind of a
     section, the section's name.
 
     The last part alone stands for a key of the kinds that ``data`` chooses (else of the default ones), if only one
     key ends so, or one lies higher than all others.
     """
-    table: dict[str, Key] = {}
+    table: dict[str, ConfigKey] = {}
     for key in keys(schema):
         table[key.dotted] = key
         if key.path[-1] == KIND and key.path[:-1]:  # --model cnn is --model.kind cnn
             table.setdefault(".".join(key.path[:-1]), key)
-    by_leaf: dict[str, list[Key]] = {}
+    by_leaf: dict[str, list[ConfigKey]] = {}
     for path in chosen_paths(schema, data or {}):
         leaf = path[-2] if path[-1] == KIND and len(path) > 1 else path[-1]
         by_leaf.setdefault(leaf, []).append(table[".".join(path)])
@@ -38,7 +38,7 @@ def flag_table(schema: type[Config], data: Mapping[str, Any] | None = None) -> d
 
 def split_flags(
     schema: type[Config], argv: Sequence[str], data: Mapping[str, Any] | None = None
-) -> tuple[list[tuple[Key, str]], list[str]]:
+) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
     """Take the flags that set config keys out of a command line: (key, text) pairs, and what remains.
 
     Accepts ``--a.b value``, ``--a.b=value``, hyphens for underscores, ``--switch`` and ``--no-switch`` for
@@ -55,10 +55,10 @@ def split_flags(
 
 
 def _split(
-    table: Mapping[str, Key], argv: Sequence[str], only_these: bool = True
-) -> tuple[list[tuple[Key, str]], list[str]]:
+    table: Mapping[str, ConfigKey], argv: Sequence[str], only_these: bool = True
+) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
     """The flags of a table, and the rest; ``only_these`` refuses other names after ``-s``."""
-    taken: list[tuple[Key, str]] = []
+    taken: list[tuple[ConfigKey, str]] = []
     rest: list[str] = []
     words = list(argv)
     while words:
@@ -83,7 +83,7 @@ def _split(
     return taken, rest
 
 
-def _setting(flag: str, words: list[str], table: Mapping[str, Key] | None) -> str:
+def _setting(flag: str, words: list[str], table: Mapping[str, ConfigKey] | None) -> str:
     """The ``key=value`` after ``-s``, once its key is known to the table, if there is one."""
     setting = words.pop(0) if words else ""
     name, equals, value = setting.partition("=")
@@ -96,7 +96,7 @@ def _setting(flag: str, words: list[str], table: Mapping[str, Key] | None) -> st
     return f"{name}={value}"
 
 
-def _next_value(key: Key, words: list[str]) -> str:
+def _next_value(key: ConfigKey, words: list[str]) -> str:
     """The word after a flag, taken, if it can be the flag's value."""
     if key.is_switch:
         may_follow = {"true", "false", *key.choices, *([NONE] if key.is_optional else [])}
@@ -106,7 +106,7 @@ def _next_value(key: Key, words: list[str]) -> str:
     return words.pop(0)
 
 
-def override(data: Mapping[str, Any], flags: Iterable[tuple[Key, str]]) -> dict[str, Any]:
+def override(data: Mapping[str, Any], flags: Iterable[tuple[ConfigKey, str]]) -> dict[str, Any]:
     """A copy of nested values with flags put over them.
 
     A flag that changes the kind of a section drops what the section held; the other flags are put over the
@@ -136,7 +136,7 @@ def override(data: Mapping[str, Any], flags: Iterable[tuple[Key, str]]) -> dict[
     return result
 
 
-def _kinds_first(key: Key) -> tuple[bool, int]:
+def _kinds_first(key: ConfigKey) -> tuple[bool, int]:
     is_kind = key.path[-1] == KIND
     return (not is_kind, len(key.path) if is_kind else 0)
 
@@ -145,7 +145,7 @@ def _deep_copy(data: Mapping[str, Any]) -> dict[str, Any]:
     return {k: _deep_copy(v) if isinstance(v, Mapping) else v for k, v in data.items()}
 
 
-def _value_of(key: Key, text: str) -> Any:
+def _value_of(key: ConfigKey, text: str) -> Any:
     """The value that a flag's text stands for. Text that fits nothing is left for the config to refuse."""
     if key.is_optional and text.lower() in (NONE, ""):
         return None
@@ -161,7 +161,7 @@ def _value_of(key: Key, text: str) -> Any:
     return [_item_of(key, part.strip()) for part in text.split(",") if part.strip()]
 
 
-def _item_of(key: Key, text: str) -> Any:
+def _item_of(key: ConfigKey, text: str) -> Any:
     for value in key.values:
         if str(value) == text:
             return value
@@ -179,7 +179,7 @@ def toml_value(text: str) -> Any:
         return text
 
 
-def what_it_takes(key: Key) -> str:
+def what_it_takes(key: ConfigKey) -> str:
     """Words for what a flag takes: "one of cnn, rnn", "float or none", "a list of int"."""
     if key.path[-1] == KIND and key.kinds:
         return f"one of {', '.join(key.kinds)}"

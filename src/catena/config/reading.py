@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from catena.config.explain import problems
-from catena.config.schema import KIND, NONE, Config, Key, default_of, kind_of, sections_in
+from catena.config.schema import KIND, NONE, Config, ConfigKey, get_default, get_kind, section_classes
+from catena.config.validation_errors import problems
 from catena.errors import ConfigError
 
 C = TypeVar("C", bound=Config)
@@ -63,22 +63,22 @@ def _filled(schema: type[Config], data: Mapping[str, Any]) -> dict[str, Any]:
     filled: dict[str, Any] = {}
     for name, value in data.items():
         field = schema.model_fields.get(name)
-        if field and isinstance(value, Mapping) and (classes := sections_in(field.annotation)):
+        if field and isinstance(value, Mapping) and (classes := section_classes(field.annotation)):
             value = _filled_section(field, classes, value)
-        elif field and value == NONE and Key((name,), field).is_optional:
+        elif field and value == NONE and ConfigKey((name,), field).is_optional:
             value = None
         filled[name] = value
     return filled
 
 
 def _filled_section(field: FieldInfo, classes: tuple[type[Config], ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    default = default_of(field)
-    if isinstance(default, Config) and given.get(KIND, kind_of(type(default))) == kind_of(type(default)):
+    default = get_default(field)
+    if isinstance(default, Config) and given.get(KIND, get_kind(type(default))) == get_kind(type(default)):
         below = _values_set(default)
         if field.default_factory is not None:  # it may fill in values that depend on others: take its kind alone
             below = {name: value for name, value in below.items() if name == KIND}
         given = _put_over(below, given)
-    chosen = classes if len(classes) == 1 else [c for c in classes if kind_of(c) == given.get(KIND)]
+    chosen = classes if len(classes) == 1 else [c for c in classes if get_kind(c) == given.get(KIND)]
     return _filled(chosen[0], given) if chosen else dict(given)
 
 

@@ -33,7 +33,7 @@ class Config(BaseModel):
 
 
 @dataclass(frozen=True)
-class Key:
+class ConfigKey:
     """One key of a config: where it stands, what it takes, what it means."""
 
     path: tuple[str, ...]
@@ -87,25 +87,25 @@ class Key:
         return type(None) in self.types and NONE not in self.choices
 
 
-def keys(schema: type[Config], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
+def keys(schema: type[Config], prefix: tuple[str, ...] = ()) -> Iterator[ConfigKey]:
     """Every key of a config class, sections opened, in the order of the file, kinds of a section merged."""
     return iter(_keys(schema, prefix))
 
 
 @cache  # a command asks for the same keys several times, and takes longer to list them than to read its words
-def _keys(schema: type[Config], prefix: tuple[str, ...]) -> tuple[Key, ...]:
-    found: list[Key] = []
+def _keys(schema: type[Config], prefix: tuple[str, ...]) -> tuple[ConfigKey, ...]:
+    found: list[ConfigKey] = []
     for name, field in schema.model_fields.items():
         path = (*prefix, name)
-        sections = sections_in(field.annotation)
+        sections = section_classes(field.annotation)
         if not sections:
-            found.append(Key(path, field))
+            found.append(ConfigKey(path, field))
             continue
-        merged: dict[tuple[str, ...], Key] = {}
+        merged: dict[tuple[str, ...], ConfigKey] = {}
         for section in sections:
             for key in _keys(section, path):
                 if len(sections) > 1 and len(key.path) == len(path) + 1:
-                    key = replace(key, kinds=(kind_of(section),))
+                    key = replace(key, kinds=(get_kind(section),))
                 merged[key.path] = _merge(merged[key.path], key) if key.path in merged else key
         found += merged.values()
     return tuple(found)
@@ -125,41 +125,41 @@ def _default_paths(schema: type[Config], prefix: tuple[str, ...]) -> tuple[tuple
 
 def _paths(schema: type[Config], data: Mapping[str, Any], prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for name, field in schema.model_fields.items():
-        sections = sections_in(field.annotation)
+        sections = section_classes(field.annotation)
         if not sections:
             yield (*prefix, name)
             continue
         inner = data.get(name)
         inner = inner if isinstance(inner, Mapping) else {}
-        kind = inner.get(KIND, getattr(default_of(field), KIND, None))
-        for section in [s for s in sections if kind_of(s) == kind] or sections:
+        kind = inner.get(KIND, getattr(get_default(field), KIND, None))
+        for section in [s for s in sections if get_kind(s) == kind] or sections:
             yield from chosen_paths(section, inner, (*prefix, name))
 
 
-def default_of(field: FieldInfo) -> Any:
+def get_default(field: FieldInfo) -> Any:
     """The default of a field, made anew if a factory makes it; None if there is none, or it depends on other values."""
     if field.is_required() or getattr(field, "default_factory_takes_validated_data", False):  # since pydantic 2.10
         return None
     return field.get_default(call_default_factory=True)
 
 
-def _merge(first: Key, second: Key) -> Key:
+def _merge(first: ConfigKey, second: ConfigKey) -> ConfigKey:
     kinds = tuple(dict.fromkeys((*first.kinds, *second.kinds)))
     return replace(first, kinds=kinds, others=(*first.others, second.field, *second.others))
 
 
-def sections_of(schema: type[Config]) -> dict[str, tuple[type[Config], ...]]:
+def get_sections(schema: type[Config]) -> dict[str, tuple[type[Config], ...]]:
     """The sections of a config class by name, each with the classes it may hold."""
-    return {name: found for name, f in schema.model_fields.items() if (found := sections_in(f.annotation))}
+    return {name: found for name, f in schema.model_fields.items() if (found := section_classes(f.annotation))}
 
 
-def kind_of(section: type[Config]) -> str:
+def get_kind(section: type[Config]) -> str:
     """The value of ``kind`` that stands for this class, or "" if it has none."""
     field = section.model_fields.get(KIND)
     return str(field.default) if field else ""
 
 
-def sections_in(annotation: Any) -> tuple[type[Config], ...]:
+def section_classes(annotation: Any) -> tuple[type[Config], ...]:
     """The config classes of an annotation: none for a plain key, several for a section of several kinds."""
     return tuple(t for t in plain_types(annotation) if isinstance(t, type) and issubclass(t, Config))
 

@@ -8,9 +8,9 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
-from catena.config.schema import KIND, NONE, Config, Key, kind_of, sections_in
+from catena.config.schema import KIND, NONE, Config, ConfigKey, get_kind, section_classes
 
-WIDTH = 110
+_WIDTH = 110
 
 
 def to_toml(config: Config, *, heading: str = "") -> str:
@@ -27,11 +27,13 @@ def _section_lines(config: Config, path: tuple[str, ...]) -> list[str]:
     fields = type(config).model_fields
     inner = [name for name in fields if isinstance(getattr(config, name), Config)]
     for name in (n for n in fields if n not in inner):
-        lines += _comment(Key((*path, name), fields[name]))
+        lines += _comment(ConfigKey((*path, name), fields[name]))
         lines.append(f"{name} = {toml_text(getattr(config, name))}")
     for name in inner:
         section = getattr(config, name)
-        others = [kind_of(s) for s in sections_in(fields[name].annotation) if kind_of(s) and s is not type(section)]
+        others = [
+            get_kind(s) for s in section_classes(fields[name].annotation) if get_kind(s) and s is not type(section)
+        ]
         lines += ["", *_wrapped(fields[name].description or type(section).__doc__ or "")]
         if others:
             lines += _wrapped(f"Other kinds: {', '.join(others)}.")
@@ -40,7 +42,7 @@ def _section_lines(config: Config, path: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def _comment(key: Key) -> list[str]:
+def _comment(key: ConfigKey) -> list[str]:
     words = key.field.description or ""
     if key.choices and key.path[-1] != KIND:
         words = f"{words} One of: {', '.join(key.choices)}."
@@ -48,7 +50,7 @@ def _comment(key: Key) -> list[str]:
 
 
 def _wrapped(words: str) -> list[str]:
-    return [f"# {line}" for line in textwrap.wrap(" ".join(words.split()), width=WIDTH - 2)]
+    return [f"# {line}" for line in textwrap.wrap(" ".join(words.split()), width=_WIDTH - 2)]
 
 
 def toml_text(value: Any) -> str:

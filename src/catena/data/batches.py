@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from catena.data.settings import BatchSettings
+from catena.data.config import BatchConfig
 
 
 class BatchPlan:
@@ -24,7 +24,7 @@ class BatchPlan:
 
     @classmethod
     def shuffled(
-        cls, lengths: Int[np.ndarray, " n"], settings: BatchSettings, generator: np.random.Generator
+        cls, lengths: Int[np.ndarray, " n"], settings: BatchConfig, generator: np.random.Generator
     ) -> BatchPlan:
         """Batches in random order, for training.
 
@@ -41,7 +41,7 @@ class BatchPlan:
         return cls(batches)
 
     @classmethod
-    def by_length(cls, lengths: Int[np.ndarray, " n"], settings: BatchSettings) -> BatchPlan:
+    def by_length(cls, lengths: Int[np.ndarray, " n"], settings: BatchConfig) -> BatchPlan:
         """The longest first, for evaluation: least padding, and memory that runs out does so at once."""
         return cls(_cut(np.argsort(-lengths.astype(np.int64), kind="stable"), lengths, settings))
 
@@ -56,7 +56,7 @@ class BatchPlan:
 
 
 def _sorted_in_windows(
-    order: np.ndarray, lengths: np.ndarray, settings: BatchSettings, generator: np.random.Generator
+    order: np.ndarray, lengths: np.ndarray, settings: BatchConfig, generator: np.random.Generator
 ) -> np.ndarray:
     """Windows, sorted up and down in turn, so that where two of them meet their lengths are alike."""
     noise = generator.uniform(1 - settings.length_noise, 1 + settings.length_noise, len(order))
@@ -66,13 +66,13 @@ def _sorted_in_windows(
     return order[np.lexsort((noisy * direction, window))]
 
 
-def _window_size(lengths: np.ndarray, settings: BatchSettings) -> int:
+def _window_size(lengths: np.ndarray, settings: BatchConfig) -> int:
     if settings.batch_by == "examples":
         return settings.bucket * settings.batch_size
     return max(1, int(settings.bucket * settings.batch_size / max(1.0, float(lengths.mean()))))
 
 
-def _cut(order: np.ndarray, lengths: np.ndarray, settings: BatchSettings) -> list[np.ndarray]:
+def _cut(order: np.ndarray, lengths: np.ndarray, settings: BatchConfig) -> list[np.ndarray]:
     """Cut an order of examples into batches. The last may be small."""
     n, size = len(order), settings.batch_size
     if settings.batch_by == "examples":

@@ -1,4 +1,4 @@
-"""A corpus as numbers: the tokens of every example in one flat array, read and tokenised once.
+"""A corpus as numbers: the tokens of every example in one flat array, read and tokenized once.
 
 Tokens get provisional numbers in the order they are first met, so one pass over a file is enough: the vocabulary is
 chosen afterwards from the counts of the training part, and :meth:`Corpus.renumbered` maps the array onto it. An array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class Exchange:
         responses: what fits as the next turn, each by itself; none where only wrong ones are known.
         place: where it was read.
         own: for each turn of the context, whether it was said by the one who responds.
-        wrong: responses that do not fit: those labelled so, or the distractors of a test file.
+        wrong: responses that do not fit: those labeled so, or the distractors of a test file.
         hard: responses that do not fit though they share words with the context (adversarial ones).
     """
 
     context: tuple[str, ...]
     responses: tuple[str, ...]
-    place: Place
+    place: SourceLocation
     own: tuple[bool, ...] = ()
     wrong: tuple[str, ...] = ()
     hard: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def alternating(n: int) -> tuple[bool, ...]:
     return tuple((n - i) % 2 == 0 for i in range(n))
 
 
-def exchanges_of(turns: Sequence[str], speakers: Sequence[str], place: Place) -> list[Exchange]:
+def to_exchanges(turns: Sequence[str], speakers: Sequence[str], place: SourceLocation) -> list[Exchange]:
     """Every turn of a dialogue but the first, as the response to those before it.
 
     ``speakers`` are who said each turn; where they are not known, it is empty and two people speak in turn.
@@ -53,4 +53,4 @@ def exchanges_of(turns: Sequence[str], speakers: Sequence[str], place: Place) ->
 def inner_exchanges(exchange: Exchange) -> list[Exchange]:
     """The turns of a context, each but the first as the response to those before it."""
     speakers = ["own" if own else "other" for own in exchange.own]
-    return exchanges_of(exchange.context, speakers, exchange.place)
+    return to_exchanges(exchange.context, speakers, exchange.place)

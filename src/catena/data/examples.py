@@ -1,6 +1,6 @@
 """What the readers yield: plain frozen values that remember the line they came from.
 
-Knows nothing of files: a :class:`Place` is made by a reader and only printed here.
+Knows nothing of files: a :class:`SourceLocation` is made by a reader and only printed here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A line of a file, counted from 1 (a row of a table that has no lines). Prints as ``train.tsv:17``."""
 
     file: str
@@ -26,16 +26,16 @@ class Text:
     """One line of plain text, as it stands."""
 
     text: str
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledText:
+class LabeledText:
     """A text and its labels: one label is a tuple of one; none for a text whose label is to be predicted."""
 
     text: str
     labels: tuple[str, ...]
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ParallelText:
 
     source: str
     target: str
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Columns:
     """
 
     rows: tuple[tuple[str, ...], ...]
-    place: Place
+    place: SourceLocation
     comments: tuple[str, ...] = ()
     separator: str = field(default="\t", compare=False)
 
@@ -91,7 +91,7 @@ class ConlluSentence:
 
     rows: tuple[ConlluRow, ...]
     comments: tuple[str, ...]
-    place: Place
+    place: SourceLocation
 
     @property
     def words(self) -> tuple[ConlluRow, ...]:
@@ -128,7 +128,7 @@ class Tree:
     label: str
     children: tuple[Tree, ...]
     word: str | None
-    place: Place
+    place: SourceLocation
 
     def leaves(self) -> Iterator[Tree]:
         """The nodes that hold a word, from left to right. Trees may be deeper than Python's stack, so there is none."""
@@ -144,13 +144,13 @@ class Tree:
         return tuple(leaf.word for leaf in self.leaves() if leaf.word is not None)
 
 
-Example = Text | LabelledText | ParallelText | Columns | ConlluSentence | Tree
+Example = Text | LabeledText | ParallelText | Columns | ConlluSentence | Tree
 """Anything a reader yields."""
 
 
-def text_of(example: Example) -> str:
+def get_text(example: Example) -> str:
     """The text of any example, its tokens joined by blanks where it has tokens; the source of parallel text."""
-    if isinstance(example, (Text, LabelledText)):
+    if isinstance(example, (Text, LabeledText)):
         return example.text
     if isinstance(example, ParallelText):
         return example.source

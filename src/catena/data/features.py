@@ -20,16 +20,16 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from catena.config import Config
-from catena.data.saved_settings import read_settings, write_settings
-from catena.data.settings import FeatureSettings, VocabularySettings
+from catena.data.config import FeatureConfig, VocabularyConfig
+from catena.data.saved_config import read_settings, write_settings
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import ConfigError
 
 BETWEEN = "\x1f"
 CHARACTERS = "\x1e"
 BEGIN, END = "\x02", "\x03"
-SETTINGS_FILE = "features.json"
-LIST_FILE = "feature_list.json"
+_SETTINGS_FILE = "features.json"
+_LIST_FILE = "feature_list.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Features:
 # --- keys ---------------------------------------------------------------------------------------------------
 
 
-def keys(tokens: Sequence[str], settings: FeatureSettings) -> list[str]:
+def keys(tokens: Sequence[str], settings: FeatureConfig) -> list[str]:
     """Every feature of one text, repeated as often as it occurs."""
     found: list[str] = []
     for n in range(1, settings.ngrams + 1):
@@ -80,7 +80,7 @@ def character_keys(token: str, shortest: int, longest: int) -> tuple[str, ...]:
     return tuple(CHARACTERS + gram for gram in grams if gram not in (BEGIN, END))
 
 
-def shown(key: str) -> str:
+def display_key(key: str) -> str:
     """A key for people: ``not bad`` for two tokens, ``…ing>`` for the characters at the end of one."""
     if key.startswith(CHARACTERS):
         gram = key[len(CHARACTERS) :]
@@ -98,7 +98,7 @@ class FeatureSpace(ABC):
 
     @property
     @abstractmethod
-    def settings(self) -> FeatureSettings:
+    def settings(self) -> FeatureConfig:
         """What it was built from."""
 
     @abstractmethod
@@ -126,15 +126,15 @@ class FeatureSpace(ABC):
         # One number for a feature in a row: sorting it sorts by row and then by id.
         places, counts = np.unique(rows[known] * len(self) + flat[known], return_counts=True)
         offsets = np.searchsorted(places, np.arange(len(sizes) + 1) * len(self)).astype(np.int64)
-        return Features(places % max(1, len(self)), VALUES[self.settings.values](counts), offsets)
+        return Features(places % max(1, len(self)), _VALUES[self.settings.values](counts), offsets)
 
     def save(self, folder: Path) -> None:
         """Write it into a folder, which is made if it is missing."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_settings(folder / SETTINGS_FILE, self.settings)
+        write_settings(folder / _SETTINGS_FILE, self.settings)
 
 
-VALUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+_VALUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "binary": lambda counts: np.ones(len(counts), np.float32),
     "counts": lambda counts: counts.astype(np.float32),
     "log": lambda counts: np.log1p(counts).astype(np.float32),
@@ -144,20 +144,20 @@ VALUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 class ListedFeatures(FeatureSpace):
     """Features that were counted on the training data, the most frequent first."""
 
-    def __init__(self, settings: FeatureSettings, listed: Vocabulary) -> None:
+    def __init__(self, settings: FeatureConfig, listed: Vocabulary) -> None:
         self._settings = settings
         self._listed = listed
         self._first = len(listed.specials)
 
     @property
-    def settings(self) -> FeatureSettings:
+    def settings(self) -> FeatureConfig:
         return self._settings
 
     def __len__(self) -> int:
         return len(self._listed) - self._first
 
     def name(self, id: int) -> str:
-        return shown(self._listed.tokens([id + self._first])[0])
+        return display_key(self._listed.tokens([id + self._first])[0])
 
     def _ids(self, keys: list[str]) -> list[int]:
         first = self._first
@@ -165,20 +165,20 @@ class ListedFeatures(FeatureSpace):
 
     def save(self, folder: Path) -> None:
         super().save(folder)
-        self._listed.save(folder / LIST_FILE)
+        self._listed.save(folder / _LIST_FILE)
 
 
 class HashedFeatures(FeatureSpace):
     """Features by the CRC-32 of their key: nothing is kept, any feature has a place, and some share one."""
 
-    def __init__(self, settings: FeatureSettings) -> None:
+    def __init__(self, settings: FeatureConfig) -> None:
         if settings.buckets is None:
             raise ConfigError("hashed features need buckets, the number of places: set it, or count features in a list")
         self._settings = settings
         self._buckets = settings.buckets
 
     @property
-    def settings(self) -> FeatureSettings:
+    def settings(self) -> FeatureConfig:
         return self._settings
 
     def __len__(self) -> int:
@@ -193,7 +193,7 @@ class HashedFeatures(FeatureSpace):
 
 
 def build_features(
-    settings: FeatureSettings, token_lists: Iterable[Sequence[str]], max_size: int | None = None
+    settings: FeatureConfig, token_lists: Iterable[Sequence[str]], max_size: int | None = None
 ) -> FeatureSpace:
     """Count the features of training texts, unless they are hashed: then the texts are not read.
 
@@ -204,18 +204,18 @@ def build_features(
     """
     if settings.buckets is not None:
         return HashedFeatures(settings)
-    limits = VocabularySettings(min_count=settings.min_count, max_size=max_size)
+    limits = VocabularyConfig(min_count=settings.min_count, max_size=max_size)
     return ListedFeatures(settings, Vocabulary.count((keys(tokens, settings) for tokens in token_lists), limits))
 
 
 class _Saved(Config):
-    settings: FeatureSettings
+    settings: FeatureConfig
 
 
 def load_features(folder: Path) -> FeatureSpace:
     """Read what ``save`` wrote."""
-    found = read_settings(folder / SETTINGS_FILE, _Saved, "a folder of features", "a file of features")
+    found = read_settings(folder / _SETTINGS_FILE, _Saved, "a folder of features", "a file of features")
     settings = found.settings
     if settings.buckets is not None:
         return HashedFeatures(settings)
-    return ListedFeatures(settings, Vocabulary.load(folder / LIST_FILE))
+    return ListedFeatures(settings, Vocabulary.load(folder / _LIST_FILE))

@@ -29,7 +29,7 @@ LINE_END = re.compile(r"\r\n|\n|\r")
 """What ends a line. ``str.splitlines`` would also break at U+2028, form feeds and the like, which occur
 inside texts."""
 
-COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
 BOMS = {
     # UTF-32 comes first: its little-endian mark begins with that of UTF-16.
     codecs.BOM_UTF32_LE: "utf-32",
@@ -38,7 +38,7 @@ BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-BINARY_MAGIC = {
+_BINARY_MAGIC = {
     b"\x89PNG": "a PNG picture",
     b"\xff\xd8\xff": "a JPEG picture",
     b"GIF8": "a GIF picture",
@@ -56,7 +56,7 @@ BINARY_MAGIC = {
 _UNDECODED = re.compile("[\udc80-\udcff]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Bytes that texts have almost never, in any encoding of one byte."""
-MOST_CONTROL = 8
+_MOST_CONTROL = 8
 """How many of them a text may have in any case."""
 
 
@@ -83,7 +83,7 @@ def open_bytes(path: Path | str) -> Iterator[io.BufferedReader]:
     """The bytes of a file, decompressed if its first bytes say gzip, xz or bzip2 (whatever its name says)."""
     path = Path(path)
     with contextlib.ExitStack() as stack:
-        with explained(path):
+        with reading_errors(path):
             raw = stack.enter_context(_open(path))
             kind = compression(raw.peek(10)[:10])
             stream: io.BufferedIOBase = raw
@@ -100,7 +100,7 @@ def open_bytes(path: Path | str) -> Iterator[io.BufferedReader]:
 
 def compression(first_bytes: bytes) -> str | None:
     """The name of the compression that the first ten bytes of a file show."""
-    for magic, name in COMPRESSIONS.items():
+    for magic, name in _COMPRESSIONS.items():
         if first_bytes.startswith(magic) and (name != "bzip2" or first_bytes[4:10] == b"1AY&SY"):
             return name
     return None
@@ -108,11 +108,11 @@ def compression(first_bytes: bytes) -> str | None:
 
 def binary_kind(first_bytes: bytes) -> str | None:
     """What the first bytes of a file show it to be, if that is no text."""
-    return next((name for magic, name in BINARY_MAGIC.items() if first_bytes.startswith(magic)), None)
+    return next((name for magic, name in _BINARY_MAGIC.items() if first_bytes.startswith(magic)), None)
 
 
 @contextlib.contextmanager
-def explained(path: Path | str) -> Iterator[None]:
+def reading_errors(path: Path | str) -> Iterator[None]:
     """Turn what reading a stream may raise into one :class:`FormatError`."""
     try:
         yield
@@ -162,14 +162,14 @@ def is_datasets_folder(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def unpacked(path: Path | str) -> Iterator[Path]:
+def decompress(path: Path | str) -> Iterator[Path]:
     """A path to the uncompressed bytes: the file itself, or a temporary copy that is removed afterwards."""
     path = Path(path)
     with open_bytes(path) as stream:
         if not isinstance(getattr(stream, "raw", None), io.FileIO):
             with tempfile.TemporaryDirectory(prefix="catena-") as folder:
                 copy = Path(folder) / "unpacked"
-                with explained(path), open(copy, "wb") as target:
+                with reading_errors(path), open(copy, "wb") as target:
                     shutil.copyfileobj(stream, target, 1 << 20)
                 yield copy
             return
@@ -183,7 +183,7 @@ def unpacked(path: Path | str) -> Iterator[Path]:
 def open_text(path: Path | str, encoding: str | None = None) -> Iterator[Iterator[tuple[int, str]]]:
     """A stream of ``(line_number, line)`` from 1, without line ends.
 
-    Gzip, xz and bzip2 are recognised by content. Without ``encoding`` the text is UTF-8, or what its
+    Gzip, xz and bzip2 are recognized by content. Without ``encoding`` the text is UTF-8, or what its
     byte-order mark says; the mark itself is taken off. Lines end at LF, CRLF or CR and nowhere else. Bytes
     that are not in the encoding and NUL bytes raise :class:`FormatError` at their line; the lines before it
     are yielded.
@@ -199,7 +199,7 @@ def open_damaged_text(path: Path | str, encoding: str | None = None) -> Iterator
         yield _decoded(path, stream, encoding)
 
 
-def encoding_of(path: Path | str, first_bytes: bytes, encoding: str | None) -> str:
+def detect_encoding(path: Path | str, first_bytes: bytes, encoding: str | None) -> str:
     """The encoding to decode with, from what was asked for and the byte-order mark, which must agree."""
     marked = next((name for bom, name in BOMS.items() if first_bytes.startswith(bom)), None)
     if encoding is None:
@@ -226,8 +226,8 @@ def encoding_of(path: Path | str, first_bytes: bytes, encoding: str | None) -> s
 def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str | None) -> Iterator[tuple[int, str]]:
     number = 0
     try:
-        with explained(path):
-            name = encoding_of(path, stream.peek(4)[:4], encoding)
+        with reading_errors(path):
+            name = detect_encoding(path, stream.peek(4)[:4], encoding)
             # newline=None: LF, CRLF and CR end a line, each given as "\n", and no other character does.
             text = io.TextIOWrapper(stream, encoding=name, errors="surrogateescape", newline=None)
             try:
@@ -263,11 +263,11 @@ def no_text(path: Path | str, by_name: bool = False) -> FormatError | None:
     ``by_name`` by the mark of a kind of file alone, otherwise also by bytes that no text has."""
     if not Path(path).is_file():  # a pipe can be read once
         return None
-    with open_bytes(path) as stream, explained(path):
+    with open_bytes(path) as stream, reading_errors(path):
         head = stream.read(1 << 12)
     if kind := binary_kind(head):
         return FormatError(f"{path} is {kind}, not a text: name a file of text")
-    if by_name or len(_CONTROL.findall(head)) <= max(MOST_CONTROL, 0.02 * len(head)):
+    if by_name or len(_CONTROL.findall(head)) <= max(_MOST_CONTROL, 0.02 * len(head)):
         return None
     wide = ", or UTF-16 without a byte-order mark (--encoding utf-16-le)" if b"\0" in head else ""
     return FormatError(f"{path} is a binary file, not a text{wide}: name a file of text")
@@ -301,12 +301,12 @@ def read_head(path: Path | str, most: int, encoding: str | None = None) -> tuple
     Bytes that cannot be decoded become ``U+DC00 + byte``, as in :func:`open_damaged_text`. A first line
     longer than ``most`` bytes is cut.
     """
-    with open_bytes(path) as stream, explained(path):
+    with open_bytes(path) as stream, reading_errors(path):
         head = stream.read(most + 1)
     whole = len(head) <= most
     head = head[:most]
     try:
-        name = encoding_of(path, head[:4], encoding)
+        name = detect_encoding(path, head[:4], encoding)
         text = codecs.getincrementaldecoder(name)("surrogateescape").decode(head, final=whole)
     except (UnicodeError, LookupError):
         text = head.decode("latin-1")

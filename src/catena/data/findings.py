@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 FEW = 5
 """How many line numbers a finding keeps; the count tells of the rest."""
-LONG_LINE = 10_000
+_LONG_LINE = 10_000
 """Characters above which a line is called very long."""
 
-Level = Literal["error", "warning", "note"]
+_Level = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Finding:
     """One kind of trouble: what it is, how often it occurs, and the first few lines."""
 
     kind: str
-    level: Level
+    level: _Level
     message: str
     count: int = 1
     lines: tuple[int, ...] = ()
@@ -56,7 +56,7 @@ class Lines:
         if len(self.first) < FEW:
             self.first.append(number)
 
-    def finding(self, kind: str, level: Level, one: str, many: str) -> Iterator[Finding]:
+    def finding(self, kind: str, level: _Level, one: str, many: str) -> Iterator[Finding]:
         """The finding, if there was a line; ``many`` has ``{}`` for the count."""
         if self.count:
             message = one if self.count == 1 else many.format(f"{self.count:,}")
@@ -87,7 +87,7 @@ class CharacterTroubles:
     def add(self, number: int, line: str) -> None:
         if "\0" in line:
             self.nul.add(number)
-        if len(line) > LONG_LINE:
+        if len(line) > _LONG_LINE:
             self.long.add(number)
         if _CONTROL.search(line):
             self.control.add(number)
@@ -129,15 +129,15 @@ class CharacterTroubles:
         yield from self.long.finding(
             "long",
             "warning",
-            f"a line is longer than {LONG_LINE:,} characters",
-            f"{{}} lines are longer than {LONG_LINE:,} characters",
+            f"a line is longer than {_LONG_LINE:,} characters",
+            f"{{}} lines are longer than {_LONG_LINE:,} characters",
         )
 
 
 # --- lengths ------------------------------------------------------------------------------------------------
 
 
-class Lengths:
+class LengthSummary:
     """Lengths, counted: smallest, median, mean, largest, and a histogram whose bins double."""
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class Repeats:
         else:
             self.other.add(number)
 
-    def findings(self, level: Level = "warning") -> Iterator[Finding]:
+    def findings(self, level: _Level = "warning") -> Iterator[Finding]:
         yield from self.other.finding(
             "conflict",
             "warning",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-LANGUAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+_LANGUAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ar": (("ara",), ("arabic", "العربية")),
     "bg": (("bul",), ("bulgarian", "български")),
     "bn": (("ben",), ("bengali", "bangla", "বাংলা")),
@@ -56,8 +56,8 @@ LANGUAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "zh": (("zho", "chi", "cmn"), ("chinese", "mandarin", "中文")),
 }
 """By its code: other codes, and names."""
-_BY_NAME = {name: code for code, (_, names) in LANGUAGES.items() for name in names}
-_BY_CODE = {short: code for code, (codes, _) in LANGUAGES.items() for short in (code, *codes)}
+_BY_NAME = {name: code for code, (_, names) in _LANGUAGES.items() for name in names}
+_BY_CODE = {short: code for code, (codes, _) in _LANGUAGES.items() for short in (code, *codes)}
 _REGION = re.compile(r"([a-z]{2,3})[-_]([a-z]{2}|[a-z]{4}|[0-9]{3})")
 
 

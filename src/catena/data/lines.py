@@ -17,7 +17,7 @@ from types import TracebackType
 import numpy as np
 from jaxtyping import Int64
 
-from catena.data.files import check_line, encoding_of, explained, open_text, read_head, unpacked
+from catena.data.files import check_line, decompress, detect_encoding, open_text, read_head, reading_errors
 
 CHUNK_BYTES = 1 << 20
 LF, CR = 10, 13
@@ -37,7 +37,7 @@ class LineIndex:
         self._asked = encoding
         self._stack = contextlib.ExitStack()
         try:
-            with explained(self.path):
+            with reading_errors(self.path):
                 self._open(encoding)
         except BaseException:
             self.close()
@@ -45,9 +45,9 @@ class LineIndex:
 
     def _open(self, encoding: str | None) -> None:
         head, _, _ = read_head(self.path, 4, encoding)
-        name = encoding_of(self.path, head, encoding)
+        name = detect_encoding(self.path, head, encoding)
         if name.startswith(_BYTEWISE):
-            plain = self._stack.enter_context(unpacked(self.path))
+            plain = self._stack.enter_context(decompress(self.path))
         else:
             plain, name = self._rewritten(encoding), "utf-8"
         self._encoding = name.removesuffix("-sig")

@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 SENTENCE = 3.0
 """Words of a text, on average, from which on pairs are sentences rather than words."""
-HEADERS = (
+_HEADERS = (
     ("source", "target"), ("src", "tgt"), ("src", "trg"), ("instruction", "output"), ("input", "output"),
     ("text", "summary"), ("word", "pronunciation"),
 )  # fmt: skip
 """Names of columns that a first line may hold in place of a pair; either side may come first."""
-SIDES = (
+_SIDES = (
     (CONTEXT_NAMES, RESPONSE_NAMES),
     (("text", "article", "document", "dialogue", "body", "source"), ("summary", "highlights", "abstract", "headline")),
     (
@@ -39,11 +39,11 @@ SIDES = (
     (("incorrect", "wrong", "noisy", "complex", "informal"), ("correct", "right", "clean", "simple", "formal")),
 )
 """Words that name columns, and may be a pair as well: any of the first with any of the second, either side first."""
-FILLERS = frozenset({"text", "texts", "sentence", "sentences", "language", "lang"})
+_FILLERS = frozenset({"text", "texts", "sentence", "sentences", "language", "lang"})
 """Words that a name may have beside the one that tells: source text, en_sentence."""
-NUMBERS = frozenset({"id", "no"})
+_NUMBERS = frozenset({"id", "no"})
 """Names of columns that are codes of languages as well."""
-SAMPLE = 500
+_SAMPLE = 500
 """Lines that are looked at."""
 _NO_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 
@@ -52,7 +52,7 @@ def names_columns(fields: Sequence[str]) -> bool:
     """Whether the fields of a first line are the names of the columns, whatever stands below: source and target and
     the like, or two languages in full."""
     names = _names(fields)
-    if any(names in (pair, pair[::-1]) for pair in HEADERS):
+    if any(names in (pair, pair[::-1]) for pair in _HEADERS):
         return True
     return _are_two([language_by_name(name) for name in names])
 
@@ -65,29 +65,29 @@ def may_name_columns(fields: Sequence[str]) -> bool:
         return False
     if _are_two([language_by_code(name) or language_by_name(name) for name in names]):
         return True
-    return any(names[i] in first and names[1 - i] in second for first, second in SIDES for i in (0, 1))
+    return any(names[i] in first and names[1 - i] in second for first, second in _SIDES for i in (0, 1))
 
 
 def are_responses(source: str, target: str) -> bool:
     """Whether two names of columns are those of what is said and of what is said to it: question and answer."""
     names = _names((source, target))
-    return names[0] in SIDES[0][0] and names[1] in SIDES[0][1]
+    return names[0] in _SIDES[0][0] and names[1] in _SIDES[0][1]
 
 
-def sides_of(names: Sequence[str]) -> tuple[int, int] | None:
+def find_pair_columns_by_name(names: Sequence[str]) -> tuple[int, int] | None:
     """Where sources and targets stand among the names of columns: source and target, two languages in their order, or
     question and answer and the like; None where the names do not tell."""
     told = _names(names)
-    for source, target in HEADERS:
+    for source, target in _HEADERS:
         if source in told and target in told:
             return told.index(source), told.index(target)
     for language in (language_by_name, lambda name: language_by_code(name) or language_by_name(name)):
         found = [(i, known) for i, name in enumerate(told) if (known := language(name)) is not None]
         if len(told) > 2:  # a number in front, not Indonesian or Norwegian
-            found = [(i, known) for i, known in found if told[i] not in NUMBERS]
+            found = [(i, known) for i, known in found if told[i] not in _NUMBERS]
         if _are_two([known for _, known in found]):
             return found[0][0], found[1][0]
-    for first, second in SIDES:
+    for first, second in _SIDES:
         both = [next((told.index(name) for name in side if name in told), None) for side in (first, second)]
         if both[0] is not None and both[1] is not None and both[0] != both[1]:
             return both[0], both[1]
@@ -106,7 +106,7 @@ def part_header(items: Iterable[T], fields_of: Callable[[T], Sequence[str]]) -> 
             return first, rest
         if not may_name_columns(fields_of(first)):
             return None, chain([first], rest)
-        below = [*islice(rest, SAMPLE)]
+        below = [*islice(rest, _SAMPLE)]
         if _tells_a_header(fields_of(first), [fields_of(item) for item in below]):
             return first, chain(below, rest)
         return None, chain([first], below, rest)
@@ -132,7 +132,7 @@ def _names(fields: Sequence[str]) -> tuple[str, ...]:
 
 def _telling(name: str) -> str:
     words = regex.split(r"[\s_]+", name)
-    kept = [word for word in words if word not in FILLERS]
+    kept = [word for word in words if word not in _FILLERS]
     return kept[0] if len(kept) == 1 and len(words) == 2 else name
 
 
@@ -144,7 +144,7 @@ def sources_of_lines(lines: Iterable[str], swap: bool = False) -> Iterator[str]:
     """The sources of lines: each line, or of one with a tab what stands before it, behind it if columns are swapped. A
     first line that names the columns is none."""
     header, rows = part_header((line.split("\t") for line in lines), list)
-    left, right = (header and sides_of(header)) or (0, -1)
+    left, right = (header and find_pair_columns_by_name(header)) or (0, -1)
     yield from (fields[(right if swap else left) if len(fields) > 1 else 0] for fields in rows)
 
 
@@ -154,7 +154,7 @@ def are_sentences(path: Path, encoding: str | None = None) -> bool:
     Of scripts without blanks two characters count as a word.
     """
     with open_text(path, encoding) as lines:
-        rows = [line.split("\t") for _, line in islice(lines, SAMPLE) if line.count("\t") == 1]
+        rows = [line.split("\t") for _, line in islice(lines, _SAMPLE) if line.count("\t") == 1]
     return bool(rows) and min(mean_words(row[side] for row in rows) for side in (0, 1)) >= SENTENCE
 
 

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from catena.data.examples import Example, Place, text_of
+from catena.data.examples import Example, SourceLocation, get_text
 
-MOST_TEXT = 500
+_MOST_TEXT = 500
 """Characters of a dropped text that are kept."""
 
 E = TypeVar("E", bound=Example)
@@ -29,13 +29,13 @@ E = TypeVar("E", bound=Example)
 class Dropped:
     """An example that is not used, and why."""
 
-    place: Place
+    place: SourceLocation
     reason: str
     text: str
 
 
 @dataclass(frozen=True)
-class Counts:
+class ReadCounts:
     """How many examples were read and used, and how many were dropped for each reason."""
 
     read: int
@@ -55,7 +55,7 @@ class Counts:
         return asdict(self)
 
 
-class Tally:
+class ReadCounter:
     """Counts examples while they are read. One tally may serve several files."""
 
     def __init__(self) -> None:
@@ -66,10 +66,10 @@ class Tally:
         """Count ``n`` examples as read."""
         self.read += n
 
-    def drop(self, reason: str, place: Place, text: str) -> None:
+    def drop(self, reason: str, place: SourceLocation, text: str) -> None:
         """Count an example that was read as dropped. ``reason`` completes "11 …": "empty", "longer than
         max_length=400"."""
-        self.dropped.append(Dropped(place, reason, text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "…"))
+        self.dropped.append(Dropped(place, reason, text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"))
 
     def seen(self, examples: Iterable[E]) -> Iterator[E]:
         """The examples, each counted as read."""
@@ -84,21 +84,21 @@ class Tally:
             if reason is None:
                 yield example
             else:
-                self.drop(reason, example.place, text_of(example))
+                self.drop(reason, example.place, get_text(example))
 
     @property
     def used(self) -> int:
         """How many examples must be left."""
         return self.read - len(self.dropped)
 
-    def counts(self, used: int) -> Counts:
+    def counts(self, used: int) -> ReadCounts:
         """The counts, with ``used`` counted by the caller: an error if an example was lost or came from nowhere."""
         if used != self.used:
             raise RuntimeError(
                 f"the counts do not reconcile: {self.read:,} examples were read and {len(self.dropped):,} dropped, "
                 f"so {self.used:,} must be used, but there are {used:,}"
             )
-        return Counts(self.read, used, dict(Counter(dropped.reason for dropped in self.dropped)))
+        return ReadCounts(self.read, used, dict(Counter(dropped.reason for dropped in self.dropped)))
 
     def write(self, path: Path) -> None:
         """Write file, line, reason and text of what was dropped as TSV; the file appears whole or not at all."""

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from catena.errors import DataError
 
-SpanScheme = Literal["iob1", "iob2", "bilou"]
+_SpanScheme = Literal["iob1", "iob2", "bilou"]
 OUTSIDE = "O"
 _MEANING = {"B": "B", "I": "I", "M": "I", "L": "L", "E": "L", "U": "U", "S": "U"}
 _LETTERS = {"iob1": "BI", "iob2": "BI", "bilou": "BIMLEUS"}
@@ -45,7 +45,7 @@ class SchemeError(DataError):
 class Dialect:
     """How a scheme is written: the letters for the inside, the last and the only word of a span."""
 
-    scheme: SpanScheme
+    scheme: _SpanScheme
     inside: str = "I"
     last: str = "L"
     only: str = "U"
@@ -55,13 +55,13 @@ IOB1, IOB2, BILOU = Dialect("iob1"), Dialect("iob2"), Dialect("bilou")
 BIOES, BMES = Dialect("bilou", "I", "E", "S"), Dialect("bilou", "M", "E", "S")
 
 
-def parted(tag: str) -> tuple[str, str]:
+def split_tag(tag: str) -> tuple[str, str]:
     """The letter and the kind of a tag: ``B-PER`` is ("B", "PER"), and ``O`` is ("O", "")."""
     letter, _, kind = tag.partition("-")
     return letter, kind
 
 
-def spans_of(tags: Sequence[str], scheme: SpanScheme) -> list[Span]:
+def tags_to_spans(tags: Sequence[str], scheme: _SpanScheme) -> list[Span]:
     """The spans that tags mark, in order. Tags that the scheme does not allow are a :class:`SchemeError`."""
     spans: list[Span] = []
     begin, before = 0, ("O", "")
@@ -78,7 +78,7 @@ def spans_of(tags: Sequence[str], scheme: SpanScheme) -> list[Span]:
     return spans
 
 
-def tags_of(spans: Iterable[Span], n: int, dialect: Dialect) -> list[str]:
+def spans_to_tags(spans: Iterable[Span], n: int, dialect: Dialect) -> list[str]:
     """The tags of ``n`` words that mark spans, which do not overlap and stand in order."""
     tags = [OUTSIDE] * n
     last_end, last_kind = 0, None
@@ -96,16 +96,16 @@ def tags_of(spans: Iterable[Span], n: int, dialect: Dialect) -> list[str]:
     return tags
 
 
-def converted(tags: Sequence[str], old: SpanScheme, new: Dialect) -> list[str]:
+def convert_tags(tags: Sequence[str], old: _SpanScheme, new: Dialect) -> list[str]:
     """The same spans in another scheme. Converting back gives the same tags."""
-    return tags_of(spans_of(tags, old), len(tags), new)
+    return spans_to_tags(tags_to_spans(tags, old), len(tags), new)
 
 
-def dialect_of(tags: Iterable[str], scheme: SpanScheme) -> Dialect:
+def detect_dialect(tags: Iterable[str], scheme: _SpanScheme) -> Dialect:
     """How the files that hold these tags write a scheme."""
     if scheme != "bilou":
         return Dialect(scheme)
-    letters = {parted(tag)[0] for tag in tags}
+    letters = {split_tag(tag)[0] for tag in tags}
     last, only = ("L", "U") if letters & {"L", "U"} else ("E", "S")
     return Dialect("bilou", "M" if "M" in letters else "I", last, only)
 
@@ -114,7 +114,7 @@ def marks_spans(tags: Iterable[str]) -> bool:
     """Whether a set of tags looks like marks of spans: O or a letter of a scheme with a kind, some of them B or I."""
     seen = set(tags)
     known = seen - {OUTSIDE}
-    if not known or not {parted(tag)[0] for tag in known} <= set(_MEANING):
+    if not known or not {split_tag(tag)[0] for tag in known} <= set(_MEANING):
         return False
     if all("-" in tag for tag in known):
         return True
@@ -124,10 +124,10 @@ def marks_spans(tags: Iterable[str]) -> bool:
 # --- what stands beside what ------------------------------------------------------------------------------------------
 
 
-def _read(tag: str, i: int, scheme: SpanScheme) -> tuple[str, str]:
+def _read(tag: str, i: int, scheme: _SpanScheme) -> tuple[str, str]:
     if tag == OUTSIDE:
         return "O", ""
-    letter, kind = parted(tag)
+    letter, kind = split_tag(tag)
     if letter not in _LETTERS[scheme] or len(letter) != 1:
         raise SchemeError(
             i,
@@ -137,15 +137,15 @@ def _read(tag: str, i: int, scheme: SpanScheme) -> tuple[str, str]:
     return _MEANING[letter], kind
 
 
-def _begins(before: tuple[str, str], here: tuple[str, str], scheme: SpanScheme) -> bool:
+def _begins(before: tuple[str, str], here: tuple[str, str], scheme: _SpanScheme) -> bool:
     """Whether a span that reaches ``before`` ends there, and one that holds ``here`` begins here."""
     if scheme == "bilou":
         return before[0] in "OLU"
     return here[0] != "I" or before[0] == "O" or before[1] != here[1]
 
 
-def _problem(before: tuple[str, str], here: tuple[str, str], scheme: SpanScheme) -> str | None:
-    """What is wrong with two neighbours; None if nothing is. The ends of a sentence are O."""
+def _problem(before: tuple[str, str], here: tuple[str, str], scheme: _SpanScheme) -> str | None:
+    """What is wrong with two neighbors; None if nothing is. The ends of a sentence are O."""
     (letter, kind), (next_letter, next_kind) = before, here
     inside = letter in "BI"
     if scheme == "iob2":
@@ -161,13 +161,13 @@ def _problem(before: tuple[str, str], here: tuple[str, str], scheme: SpanScheme)
     return None
 
 
-def _words(tags: Sequence[str], i: int, problem: str, scheme: SpanScheme) -> str:
+def _words(tags: Sequence[str], i: int, problem: str, scheme: _SpanScheme) -> str:
     here = repr(tags[i]) if i < len(tags) else "the end of the sentence"
     before = f" after {tags[i - 1]!r}" if i else " at the beginning of the sentence"
     return f"{here}{before} {problem} ({scheme})"
 
 
-def follows(before: str | None, here: str | None, scheme: SpanScheme) -> bool:
+def follows(before: str | None, here: str | None, scheme: _SpanScheme) -> bool:
     """Whether a tag may stand behind another; None is the beginning or the end of a sentence."""
     first = ("O", "") if before is None else _read(before, 0, scheme)
     second = ("O", "") if here is None else _read(here, 0, scheme)

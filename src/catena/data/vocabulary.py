@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.data.settings import VocabularySettings
+from catena.data.config import VocabularyConfig
 from catena.errors import CheckpointError, DataError
 from catena.registry import did_you_mean
 
@@ -24,13 +24,13 @@ UNK = 1
 PAD_SYMBOL = "<pad>"
 UNK_SYMBOL = "<unk>"
 SPECIAL_NAMES = (PAD_SYMBOL, UNK_SYMBOL, "<s>", "</s>", "<mask>")
-"""Names of specials that texts may hold, as corpora do that were cut to a vocabulary; tokenisers of words keep them
+"""Names of specials that texts may hold, as corpora do that were cut to a vocabulary; tokenizers of words keep them
 whole."""
 FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Coverage:
+class VocabularyCoverage:
     """How much of a text a vocabulary knows."""
 
     tokens: int
@@ -83,13 +83,13 @@ class Vocabulary:
     def count(
         cls,
         token_lists: Iterable[Iterable[str]],
-        settings: VocabularySettings | None = None,
+        settings: VocabularyConfig | None = None,
         specials: Sequence[str] = (),
         symbols: Sequence[str] = (),
     ) -> Vocabulary:
         """Count tokens as they stream by, and keep those that the settings let in.
 
-        ``symbols`` are kept in any case: those of a tokeniser that knows all it can give.
+        ``symbols`` are kept in any case: those of a tokenizer that knows all it can give.
         """
         counter: Counter[str] = Counter()
         for tokens in token_lists:
@@ -100,12 +100,12 @@ class Vocabulary:
     def from_counts(
         cls,
         counts: Mapping[str, int],
-        settings: VocabularySettings | None = None,
+        settings: VocabularyConfig | None = None,
         specials: Sequence[str] = (),
         symbols: Sequence[str] = (),
     ) -> Vocabulary:
         """Choose symbols by their counts and order them: the most frequent first, equal ones by spelling."""
-        settings = settings or VocabularySettings()
+        settings = settings or VocabularyConfig()
         reserved = {PAD_SYMBOL, UNK_SYMBOL, *specials}
         always = {symbol: counts.get(symbol, 0) for symbol in symbols if symbol not in reserved}
         others = [
@@ -168,13 +168,13 @@ class Vocabulary:
             raise DataError(f"the id {wrong} is not in the vocabulary, which has ids 0 to {len(self._names) - 1}")
         return [self._names[i] for i in wanted]
 
-    def coverage(self, token_lists: Iterable[Iterable[str]]) -> Coverage:
+    def coverage(self, token_lists: Iterable[Iterable[str]]) -> VocabularyCoverage:
         """How many of the tokens, and of the different ones, have an id of their own."""
         counter: Counter[str] = Counter()
         for tokens in token_lists:
             counter.update(tokens)
         known = {symbol: n for symbol, n in counter.items() if symbol in self._ids}
-        return Coverage(counter.total(), sum(known.values()), len(counter), len(known))
+        return VocabularyCoverage(counter.total(), sum(known.values()), len(counter), len(known))
 
     def save(self, path: Path) -> None:
         """Write it as JSON, one symbol to a line."""

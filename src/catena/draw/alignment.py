@@ -10,7 +10,7 @@ from catena.draw.picture import Picture
 from catena.draw.scale import probability
 from catena.draw.svg import LONGEST_WORD, TINY, WORD, Box, Canvas, Path
 from catena.draw.text import clean, is_right_to_left, shorten, text_width
-from catena.draw.values import Numbers, Real, array, check_probabilities, check_shape, check_some
+from catena.draw.values import NumberSequence, RealNumber, array, check_probabilities, check_shape, check_some
 from catena.errors import DataError
 
 BETWEEN, WORD_GAP, CELL, LABEL_MOST = 78.0, 20.0, 34.0, 150.0
@@ -19,7 +19,7 @@ BETWEEN, WORD_GAP, CELL, LABEL_MOST = 78.0, 20.0, 34.0, 150.0
 def draw_links(
     source: Sequence[str],
     target: Sequence[str],
-    links: Sequence[tuple[int, int] | tuple[int, int, Real]],
+    links: Sequence[tuple[int, int] | tuple[int, int, RealNumber]],
     *,
     title: str = "",
 ) -> Picture:
@@ -47,12 +47,12 @@ def draw_links(
         canvas.path(path, stroke="accent", width=1.0 + 1.2 * chance, opacity=strength, tooltip=note)
     for words, xs, y, side in ((source, above, 0.0, linked[0]), (target, below, BETWEEN, linked[1])):
         for i, (word, x) in enumerate(zip(words, xs, strict=True)):
-            canvas.text(x, y, word, colour="ink" if i in side else "soft")
+            canvas.text(x, y, word, color="ink" if i in side else "soft")
     told = "; ".join(f"{source[i]} \u2013 {target[j]}" for i, j, _ in sorted(found))
     return canvas.picture(f"Alignment of: {' '.join(source)} | {' '.join(target)}", told or "no links", title)
 
 
-def _checked(number: int, link: Sequence[Real], n: int, m: int) -> tuple[int, int, float]:
+def _checked(number: int, link: Sequence[RealNumber], n: int, m: int) -> tuple[int, int, float]:
     i, j, chance = int(link[0]), int(link[1]), float(link[2]) if len(link) > 2 else 1.0
     if not (0 <= i < n and 0 <= j < m and 0 <= chance <= 1 + 1e-6):
         raise DataError(
@@ -77,7 +77,7 @@ def draw_alignment_path(
     target: Sequence[str],
     path: Sequence[tuple[int, int]],
     *,
-    probabilities: Numbers | None = None,
+    probabilities: NumberSequence | None = None,
     title: str = "",
 ) -> Picture:
     """Draw a monotone alignment as a path from the upper left to the lower right of a grid.
@@ -100,8 +100,8 @@ def draw_alignment_path(
     for (i, j), (k, m) in pairwise(points):
         ends = (j * width, i * CELL), (m * width, k * CELL)
         both = k > i and m > j
-        colour = "accent" if not both else "good" if source[i] == target[j] else "best"
-        canvas.line(*ends, colour, width=3.0)
+        color = "accent" if not both else "good" if source[i] == target[j] else "best"
+        canvas.line(*ends, color, width=3.0)
     for i, j in points:
         canvas.circle(j * width, i * CELL, 3.5, "ink", "paper", width=1.0)
     for i, text in enumerate(source):
@@ -144,7 +144,7 @@ def _checked_path(path: Sequence[tuple[int, int]], n: int, m: int) -> list[tuple
     return points
 
 
-def _draw_cells(canvas: Canvas, n: int, m: int, width: float, probabilities: Numbers | None) -> None:
+def _draw_cells(canvas: Canvas, n: int, m: int, width: float, probabilities: NumberSequence | None) -> None:
     canvas.rect(Box(0.0, 0.0, m * width, n * CELL), "faint")
     if probabilities is not None:
         table = array("probabilities", probabilities, "n m")
@@ -157,7 +157,7 @@ def _draw_cells(canvas: Canvas, n: int, m: int, width: float, probabilities: Num
                 if chance >= 0.005:
                     canvas.rect(box, "heat", opacity=chance)
                     text = probability(chance)
-                    canvas.text(box.x0 + 3.0, box.y1 - 7.0, text, size=TINY - 1, colour=on_heat(chance), anchor="start")
+                    canvas.text(box.x0 + 3.0, box.y1 - 7.0, text, size=TINY - 1, color=on_heat(chance), anchor="start")
     for i in range(n + 1):
         canvas.line((0.0, i * CELL), (m * width, i * CELL), "line")
     for j in range(m + 1):

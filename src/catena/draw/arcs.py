@@ -17,13 +17,13 @@ from catena.draw.scale import probability
 from catena.draw.svg import LONGEST_WORD, SMALL, WORD, Canvas, Path
 from catena.draw.text import clean, is_right_to_left, shorten, text_width
 from catena.draw.tree import Direction
-from catena.draw.values import Numbers, array, check_count, check_probabilities, check_shape, check_some
+from catena.draw.values import NumberSequence, array, check_count, check_probabilities, check_shape, check_some
 from catena.errors import DataError
 
 PORT, LEVEL, CORNER, WORD_GAP, LABEL_ROOM = 8.0, 26.0, 9.0, 20.0, 26.0
 
 
-class Arc(NamedTuple):
+class DrawnArc(NamedTuple):
     """An arc from a head to a word, both counted from 0; the head is -1 for the root."""
 
     head: int
@@ -39,7 +39,7 @@ class Arc(NamedTuple):
         return max(self)
 
 
-def levels(arcs: Sequence[Arc]) -> list[int]:
+def levels(arcs: Sequence[DrawnArc]) -> list[int]:
     """The height of each arc, from 1: above all that it encloses, and not that of any it crosses. Roots are on top.
 
     >>> levels([Arc(1, 0), Arc(1, 2), Arc(1, 3), Arc(-1, 1)])
@@ -55,11 +55,11 @@ def levels(arcs: Sequence[Arc]) -> list[int]:
     return [level or top for level in found]
 
 
-def _length(arc: Arc) -> int:
+def _length(arc: DrawnArc) -> int:
     return arc.right - arc.left
 
 
-def ports(arcs: Sequence[Arc], n_words: int) -> list[list[tuple[int, bool]]]:
+def ports(arcs: Sequence[DrawnArc], n_words: int) -> list[list[tuple[int, bool]]]:
     """The ends of arcs at each word, from left to right: (number of the arc, whether it is the head's end).
 
     Arcs to the left come first, the longest last; then the root; then arcs to the right, the longest first. So arcs
@@ -83,7 +83,7 @@ def draw_arcs(
     labels: Sequence[str] | None = None,
     *,
     tags: Sequence[str] | None = None,
-    probabilities: Numbers | None = None,
+    probabilities: NumberSequence | None = None,
     other_heads: Sequence[int] | None = None,
     other_labels: Sequence[str] | None = None,
     direction: Direction = "auto",
@@ -105,8 +105,8 @@ def draw_arcs(
         title: a heading.
     """
     check_some("words", words)
-    above = side_of(words, "heads", heads, "labels", labels)
-    below = None if other_heads is None else side_of(words, "other_heads", other_heads, "other_labels", other_labels)
+    above = build_side(words, "heads", heads, "labels", labels)
+    below = None if other_heads is None else build_side(words, "other_heads", other_heads, "other_labels", other_labels)
     if tags is not None:
         check_count("tags", len(tags), len(words), "words")
     chances = None
@@ -124,7 +124,7 @@ def draw_arcs(
     for x, word in zip(layout.xs, words, strict=True):
         canvas.text(x, 0.0, word)
     for x, tag in zip(layout.xs, tags or (), strict=False):
-        canvas.text(x, WORD + 5, tag, size=SMALL, colour="soft")
+        canvas.text(x, WORD + 5, tag, size=SMALL, color="soft")
     return canvas.picture("Dependencies of: " + " ".join(words), _described(words, above), title)
 
 
@@ -135,7 +135,7 @@ def draw_arcs(
 class Side:
     """One tree: its arcs in the order of the words, the text on each, and how strongly each is drawn."""
 
-    arcs: tuple[Arc, ...]
+    arcs: tuple[DrawnArc, ...]
     names: tuple[str, ...]
     texts: tuple[str, ...]
     strengths: tuple[float, ...]
@@ -146,7 +146,7 @@ class Side:
         return Side(self.arcs, self.names, texts, tuple(0.2 + 0.8 * min(max(p, 0.0), 1.0) for p in kept))
 
 
-def side_of(
+def build_side(
     words: Sequence[str], heads_name: str, heads: Sequence[int], labels_name: str, labels: Sequence[str] | None
 ) -> Side:
     """One tree over the words as arcs with names, checked; the names of its arguments are those in errors."""
@@ -163,7 +163,7 @@ def side_of(
         if head == word + 1:
             raise DataError(f"{heads_name}[{word}] is {head}, which is the word itself (words are counted from 1)")
         if head >= 0:
-            arcs.append(Arc(head - 1, word))
+            arcs.append(DrawnArc(head - 1, word))
             names.append("" if labels is None else labels[word])
     texts = [name or ("root" if arc.head < 0 else "") for arc, name in zip(arcs, names, strict=True)]
     return Side(tuple(arcs), tuple(names), tuple(texts), (1.0,) * len(arcs))
@@ -173,7 +173,7 @@ def side_of(
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArcLayout:
     """The middle of each word, how far it reaches, the text rows' height, and the sign of the direction."""
 
     xs: tuple[float, ...]
@@ -185,14 +185,14 @@ def _shown_width(text: str, size: float) -> float:
     return text_width(shorten(clean(text), size, LONGEST_WORD), size)
 
 
-def _layout(words: Sequence[str], tags: Sequence[str] | None, sides: Sequence[Side], mirrored: bool) -> Layout:
+def _layout(words: Sequence[str], tags: Sequence[str] | None, sides: Sequence[Side], mirrored: bool) -> ArcLayout:
     """Place the words from left to right, each as near to those before it as words, ports and labels allow."""
     ends = [ports(side.arcs, len(words)) for side in sides]
     rooms = []
     for i, word in enumerate(words):
         room = max(_shown_width(word, WORD), _shown_width(tags[i], SMALL) if tags else 0.0)
         room = max([room, *((len(side[i]) - 1) * PORT for side in ends)])
-        roots = [t for s in sides for arc, t in zip(s.arcs, s.texts, strict=True) if arc == Arc(-1, i)]
+        roots = [t for s in sides for arc, t in zip(s.arcs, s.texts, strict=True) if arc == DrawnArc(-1, i)]
         rooms.append(max([room, *(_shown_width(text, SMALL) - WORD_GAP / 2 for text in roots)]))
     xs: list[float] = []
     for i in range(len(words)):
@@ -205,16 +205,16 @@ def _layout(words: Sequence[str], tags: Sequence[str] | None, sides: Sequence[Si
         xs.append(x)
     if mirrored:
         xs = [-x for x in xs]
-    return Layout(tuple(xs), WORD + (SMALL + 5 if tags else 0.0), mirrored)
+    return ArcLayout(tuple(xs), WORD + (SMALL + 5 if tags else 0.0), mirrored)
 
 
-def _offset(ends: Sequence[Sequence[tuple[int, bool]]], word: int, number: int, arc: Arc) -> float:
+def _offset(ends: Sequence[Sequence[tuple[int, bool]]], word: int, number: int, arc: DrawnArc) -> float:
     """How far right of the middle of a word an arc touches it."""
     place = ends[word].index((number, arc.head == word))
     return (place - (len(ends[word]) - 1) / 2) * PORT
 
 
-def _draw_side(canvas: Canvas, layout: Layout, side: Side, reference: Side | None, up: bool) -> None:
+def _draw_side(canvas: Canvas, layout: ArcLayout, side: Side, reference: Side | None, up: bool) -> None:
     """Draw the arcs of a tree, then their labels, which may hide a crossing arc but no other label."""
     ends = ports(side.arcs, len(layout.xs))
     heights = levels(side.arcs)
@@ -225,18 +225,18 @@ def _draw_side(canvas: Canvas, layout: Layout, side: Side, reference: Side | Non
     flip = -1.0 if layout.mirrored else 1.0
     for number, arc in enumerate(side.arcs):
         wrong = known is not None and (arc, side.names[number]) not in known
-        colour = "bad" if wrong else ("best" if arc.head < 0 else "accent")
+        color = "bad" if wrong else ("best" if arc.head < 0 else "accent")
         opacity = None if side.strengths[number] >= 1 else side.strengths[number]
         x = layout.xs[arc.word] + flip * _offset(ends, arc.word, number, arc)
         y = base + sign * (heights[number] * LEVEL + 2)
         start = x if arc.head < 0 else layout.xs[arc.head] + flip * _offset(ends, arc.head, number, arc)
         path = Path().move(x, y) if arc.head < 0 else _bracket(start, x, base, y)
         path.line(x, base + sign * 6.0)
-        canvas.path(path, stroke=colour, width=2.0 if wrong else 1.4, opacity=opacity)
-        canvas.arrow_head((x, base), (0.0, -sign), colour, opacity=side.strengths[number])
+        canvas.path(path, stroke=color, width=2.0 if wrong else 1.4, opacity=opacity)
+        canvas.arrow_head((x, base), (0.0, -sign), color, opacity=side.strengths[number])
         labels.append(((start + x) / 2, y + (sign * 9.0 if arc.head < 0 else 0.0), side.texts[number], wrong))
     for x, y, text, wrong in labels:
-        canvas.text(x, y, text, size=SMALL, colour="bad" if wrong else "ink", backed=True, bold=wrong)
+        canvas.text(x, y, text, size=SMALL, color="bad" if wrong else "ink", backed=True, bold=wrong)
 
 
 def _bracket(start: float, end: float, base: float, top: float) -> Path:

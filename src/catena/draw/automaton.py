@@ -9,29 +9,29 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from catena.draw.layers import Layered, Route, Size, layered
+from catena.draw.graph_layout import DrawingSize, Layered, Route, layout_graph
 from catena.draw.picture import Picture
 from catena.draw.scale import short
 from catena.draw.svg import SMALL, TINY, Box, Canvas, Path, Point
 from catena.draw.text import clean, shorten, text_width
-from catena.draw.values import Real, check_some
+from catena.draw.values import RealNumber, check_some
 from catena.errors import DataError
 
 State: TypeAlias = Hashable
 Label: TypeAlias = "str | tuple[str, str]"
-Arc: TypeAlias = "tuple[State, State, Label] | tuple[State, State, Label, Real | None]"
-Ends: TypeAlias = "Mapping[State, Real | None] | Sequence[State]"
+Arc: TypeAlias = "tuple[State, State, Label] | tuple[State, State, Label, RealNumber | None]"
+_Ends: TypeAlias = "Mapping[State, RealNumber | None] | Sequence[State]"
 
-EPSILON = "ε"
-EPSILON_NAMES = ("", "<eps>")
+_EPSILON = "ε"
+_EPSILON_NAMES = ("", "<eps>")
 RADIUS, ROW, MOST_ROWS, LONGEST_LABEL, LOOP, STUB = 17.0, 15.0, 8, 180.0, 30.0, 26.0
-GAP = (18.0, 16.0)
+_GAP = (18.0, 16.0)
 
 
 def draw_automaton(
     arcs: Sequence[Arc],
-    initial: Ends,
-    final: Ends,
+    initial: _Ends,
+    final: _Ends,
     *,
     best: Sequence[int] = (),
     title: str = "",
@@ -51,7 +51,7 @@ def draw_automaton(
     sizes = [_state_size(machine, state) for state in range(len(machine.names))]
     pairs = [pair for pair in machine.rows if pair[0] != pair[1]]
     labels = [_label_size(machine.rows[pair]) for pair in pairs]
-    layout = layered(sizes, pairs, labels, GAP, list(machine.initial))
+    layout = layout_graph(sizes, pairs, labels, _GAP, list(machine.initial))
     places = [(layout.xs[c], y) for c, y in zip(layout.columns, layout.heights, strict=True)]
     canvas = Canvas()
     ports = _ports(machine, pairs, layout)
@@ -69,7 +69,7 @@ def draw_automaton(
 
 
 @dataclass(frozen=True)
-class Row:
+class StateRow:
     """The text of one arc, and whether it is marked."""
 
     text: str
@@ -77,11 +77,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Machine:
+class AutomatonDrawing:
     """States by number, the rows of text between each pair of them, and how wide and high a state is drawn."""
 
     names: tuple[str, ...]
-    rows: dict[tuple[int, int], list[Row]]
+    rows: dict[tuple[int, int], list[StateRow]]
     initial: dict[int, str]
     final: dict[int, str]
     marked: set[tuple[int, int]]
@@ -89,12 +89,12 @@ class Machine:
     half: float
 
 
-def _read(arcs: Sequence[Arc], initial: Ends, final: Ends, best: Sequence[int]) -> Machine:
+def _read(arcs: Sequence[Arc], initial: _Ends, final: _Ends, best: Sequence[int]) -> AutomatonDrawing:
     check_some("initial", list(initial))
     numbers: dict[State, int] = {}
     for state in [*initial, *(state for arc in arcs for state in arc[:2]), *final]:
         numbers.setdefault(state, len(numbers))
-    rows: dict[tuple[int, int], list[Row]] = {}
+    rows: dict[tuple[int, int], list[StateRow]] = {}
     chosen = {int(i) for i in best}
     if wrong := [i for i in sorted(chosen) if not 0 <= i < len(arcs)]:
         raise DataError(f"best must hold numbers of arcs, from 0 to {len(arcs) - 1}, but it holds {wrong[0]}")
@@ -102,11 +102,11 @@ def _read(arcs: Sequence[Arc], initial: Ends, final: Ends, best: Sequence[int]) 
         if not 3 <= len(arc) <= 4:
             raise DataError(f"arcs[{i}] must be (source, target, label) or (source, target, label, weight): {arc!r}")
         pair = numbers[arc[0]], numbers[arc[1]]
-        rows.setdefault(pair, []).append(Row(_label(arc), i in chosen))
+        rows.setdefault(pair, []).append(StateRow(_label(arc), i in chosen))
     names = tuple(str(state) for state in numbers)
     radius = max(RADIUS, 3.5 * _most_ports(rows))
     widest = max(text_width(shorten(clean(name), SMALL, LONGEST_LABEL), SMALL) for name in names)
-    return Machine(
+    return AutomatonDrawing(
         names,
         rows,
         {numbers[state]: text for state, text in _ends(initial).items()},
@@ -117,7 +117,7 @@ def _read(arcs: Sequence[Arc], initial: Ends, final: Ends, best: Sequence[int]) 
     )
 
 
-def _most_ports(rows: Mapping[tuple[int, int], list[Row]]) -> int:
+def _most_ports(rows: Mapping[tuple[int, int], list[StateRow]]) -> int:
     counts: dict[int, int] = {}
     for a, b in rows:
         counts[a] = counts.get(a, 0) + 1
@@ -128,21 +128,21 @@ def _most_ports(rows: Mapping[tuple[int, int], list[Row]]) -> int:
 def _label(arc: Arc) -> str:
     label = arc[2]
     parts = [label] if isinstance(label, str) else label
-    text = ":".join(EPSILON if part in EPSILON_NAMES else part for part in parts)
+    text = ":".join(_EPSILON if part in _EPSILON_NAMES else part for part in parts)
     weight = arc[3] if len(arc) == 4 else None
     return text if weight is None else f"{text} / {short(float(weight))}"
 
 
-def _ends(ends: Ends) -> dict[State, str]:
+def _ends(ends: _Ends) -> dict[State, str]:
     if isinstance(ends, Mapping):
         return {state: "" if weight is None else short(float(weight)) for state, weight in ends.items()}
     return dict.fromkeys(ends, "")
 
 
-def _shown_rows(rows: Sequence[Row]) -> list[Row]:
+def _shown_rows(rows: Sequence[StateRow]) -> list[StateRow]:
     if len(rows) <= MOST_ROWS:
         return list(rows)
-    return [*rows[: MOST_ROWS - 1], Row(f"… {len(rows) - MOST_ROWS + 1} more", False)]
+    return [*rows[: MOST_ROWS - 1], StateRow(f"… {len(rows) - MOST_ROWS + 1} more", False)]
 
 
 # --- how much room it needs ---------------------------------------------------------------------------------
@@ -152,13 +152,13 @@ def _width(text: str, size: float) -> float:
     return text_width(shorten(clean(text), size, LONGEST_LABEL), size)
 
 
-def _label_size(rows: Sequence[Row]) -> Size:
+def _label_size(rows: Sequence[StateRow]) -> DrawingSize:
     shown = _shown_rows(rows)
     half = max(_width(row.text, SMALL) for row in shown) / 2 + 5.0
-    return Size(half, half, len(shown) * ROW / 2, len(shown) * ROW / 2)
+    return DrawingSize(half, half, len(shown) * ROW / 2, len(shown) * ROW / 2)
 
 
-def _state_size(machine: Machine, state: int) -> Size:
+def _state_size(machine: AutomatonDrawing, state: int) -> DrawingSize:
     half, above, below = machine.half + 4.0, machine.radius + 4.0, machine.radius + 4.0
     loop = machine.rows.get((state, state))
     if loop:
@@ -169,10 +169,12 @@ def _state_size(machine: Machine, state: int) -> Size:
     left = half
     if state in machine.initial:
         left = max(half, machine.half + STUB + _width(machine.initial[state], TINY))
-    return Size(left, half, above, below)
+    return DrawingSize(left, half, above, below)
 
 
-def _ports(machine: Machine, pairs: Sequence[tuple[int, int]], layout: Layered) -> dict[tuple[int, int], float]:
+def _ports(
+    machine: AutomatonDrawing, pairs: Sequence[tuple[int, int]], layout: Layered
+) -> dict[tuple[int, int], float]:
     """At which height, from the middle of the state, each edge touches it: keys are (edge, 0 or 1) for the left and
     right end of its way, and (-1, state) for the arrow into an initial state."""
     sides: dict[tuple[int, int], list[tuple[float, tuple[int, int]]]] = {}
@@ -193,15 +195,15 @@ def _ports(machine: Machine, pairs: Sequence[tuple[int, int]], layout: Layered) 
 # --- drawing ------------------------------------------------------------------------------------------------
 
 
-def _reach(machine: Machine, port: float) -> float:
+def _reach(machine: AutomatonDrawing, port: float) -> float:
     """How far the outline of a state is from its middle, to the side, at the height of a port."""
     return machine.half - machine.radius + (machine.radius**2 - port**2) ** 0.5
 
 
 def _draw_route(
-    canvas: Canvas, layout: Layered, route: Route, marked: bool, ports: tuple[float, float], machine: Machine
+    canvas: Canvas, layout: Layered, route: Route, marked: bool, ports: tuple[float, float], machine: AutomatonDrawing
 ) -> None:
-    colour, width = ("best", 2.2) if marked else ("edge", 1.3)
+    color, width = ("best", 2.2) if marked else ("edge", 1.3)
     x0 = layout.xs[route.stops[0][0]] + _reach(machine, ports[0])
     x1 = layout.xs[route.stops[-1][0]] - _reach(machine, ports[1])
     heights = [y for _, y in route.stops]
@@ -215,39 +217,39 @@ def _draw_route(
         middle = (left + right) / 2
         path.line(left, y0).curve((middle, y0), (middle, y1), (right, y1))
     path.line(end, heights[-1])
-    canvas.path(path, stroke=colour, width=width)
+    canvas.path(path, stroke=color, width=width)
     if route.turned:
-        canvas.arrow_head((x0, heights[0]), (-1.0, 0.0), colour)
+        canvas.arrow_head((x0, heights[0]), (-1.0, 0.0), color)
     else:
-        canvas.arrow_head((x1, heights[-1]), (1.0, 0.0), colour)
+        canvas.arrow_head((x1, heights[-1]), (1.0, 0.0), color)
 
 
-def _draw_state(canvas: Canvas, machine: Machine, state: int, place: Point, port: float) -> None:
+def _draw_state(canvas: Canvas, machine: AutomatonDrawing, state: int, place: Point, port: float) -> None:
     x, y = place
     r, half = machine.radius, machine.half
     loop = machine.rows.get((state, state))
     if loop:
-        colour = "best" if (state, state) in machine.marked else "edge"
+        color = "best" if (state, state) in machine.marked else "edge"
         path = Path().move(x - r * 0.6, y - r * 0.8)
         path.curve((x - r * 1.3, y - r - LOOP), (x + r * 1.3, y - r - LOOP), (x + r * 0.6 + 1.5, y - r * 0.8 - 5))
-        canvas.path(path, stroke=colour, width=1.3)
-        canvas.arrow_head((x + r * 0.6, y - r * 0.8), (-0.3, 1.0), colour)
+        canvas.path(path, stroke=color, width=1.3)
+        canvas.arrow_head((x + r * 0.6, y - r * 0.8), (-0.3, 1.0), color)
         _draw_rows(canvas, (x, y - r - LOOP + 2.0 - _label_size(loop).above), loop)
     if state in machine.initial:
         x0 = x - _reach(machine, port)
         stub = STUB + _width(machine.initial[state], TINY) - 4.0
         canvas.line((x - half - stub, y + port), (x0 - 6.0, y + port), "ink", width=1.6)
         canvas.arrow_head((x0, y + port), (1.0, 0.0), "ink")
-        canvas.text(x - half - stub, y + port - 8.0, machine.initial[state], size=TINY, colour="soft", anchor="start")
+        canvas.text(x - half - stub, y + port - 8.0, machine.initial[state], size=TINY, color="soft", anchor="start")
     box = Box(x - half, y - r, x + half, y + r)
     canvas.rect(box, "faint", "ink", width=1.4, radius=r)
     if state in machine.final:
         canvas.rect(box.grown(-3.5), None, "ink", width=1.2, radius=r - 3.5)
-        canvas.text(x, y + r + 10.0, machine.final[state], size=TINY, colour="soft")
+        canvas.text(x, y + r + 10.0, machine.final[state], size=TINY, color="soft")
     canvas.text(x, y, machine.names[state], size=SMALL, most=LONGEST_LABEL)
 
 
-def _draw_rows(canvas: Canvas, place: Point, rows: Sequence[Row]) -> None:
+def _draw_rows(canvas: Canvas, place: Point, rows: Sequence[StateRow]) -> None:
     shown = _shown_rows(rows)
     note = ", ".join(row.text for row in rows) if len(shown) < len(rows) else ""
     size = _label_size(rows)
@@ -255,11 +257,11 @@ def _draw_rows(canvas: Canvas, place: Point, rows: Sequence[Row]) -> None:
     canvas.rect(box, "paper")
     for i, row in enumerate(shown):
         y = place[1] + (i - (len(shown) - 1) / 2) * ROW
-        colour = "best" if row.marked else "ink"
-        canvas.text(place[0], y, row.text, size=SMALL, colour=colour, most=LONGEST_LABEL, tooltip=note)
+        color = "best" if row.marked else "ink"
+        canvas.text(place[0], y, row.text, size=SMALL, color=color, most=LONGEST_LABEL, tooltip=note)
 
 
-def _described(machine: Machine) -> str:
+def _described(machine: AutomatonDrawing) -> str:
     arcs = [
         f"{machine.names[a]} to {machine.names[b]}: {', '.join(row.text for row in rows)}"
         for (a, b), rows in machine.rows.items()

@@ -9,13 +9,13 @@ from catena.draw.svg import SMALL, TINY, Canvas
 from catena.draw.text import clean, shorten, text_width
 
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
-"""Lines are told apart by these as well as by colour."""
+"""Lines are told apart by these as well as by color."""
 
-LEGEND_MOST = 220.0
+_LEGEND_MOST = 220.0
 
 
 def tick_texts(axis: Axis) -> list[str]:
-    """The numbers at the ticks, with as many digits as it takes to tell neighbours apart."""
+    """The numbers at the ticks, with as many digits as it takes to tell neighbors apart."""
     for digits in range(3, 16):
         texts = [short(mark, digits) for mark in axis.marks]
         if len(set(texts)) == len(texts):
@@ -29,26 +29,26 @@ def draw_axes(canvas: Canvas, x: Axis, y: Axis, x_title: str, y_title: str, x_gr
     for mark, text in zip(y.marks, tick_texts(y), strict=True):
         place = y.at(mark)
         canvas.line((left, place), (right, place), "line", width=0.8)
-        canvas.text(left - 8.0, place, text, size=TINY, colour="soft", anchor="end")
+        canvas.text(left - 8.0, place, text, size=TINY, color="soft", anchor="end")
     for mark, text in zip(x.marks, tick_texts(x), strict=True):
         place = x.at(mark)
         canvas.line((place, y.end if x_grid else bottom), (place, bottom + 4.0), "line", width=0.8)
-        canvas.text(place, bottom + 13.0, text, size=TINY, colour="soft")
+        canvas.text(place, bottom + 13.0, text, size=TINY, color="soft")
     canvas.line((left, bottom), (right, bottom), "edge")
     if x_title:
-        canvas.text((left + right) / 2, bottom + 31.0, x_title, size=SMALL, colour="soft")
+        canvas.text((left + right) / 2, bottom + 31.0, x_title, size=SMALL, color="soft")
     if y_title:
-        canvas.text(left, min(y.start, y.end) - 16.0, y_title, size=SMALL, colour="soft", anchor="start")
+        canvas.text(left, min(y.start, y.end) - 16.0, y_title, size=SMALL, color="soft", anchor="start")
 
 
 def draw_legend(
-    canvas: Canvas, names: Sequence[str], colours: Sequence[str], x: float, y: float, width: float, dashed: bool
+    canvas: Canvas, names: Sequence[str], colors: Sequence[str], x: float, y: float, width: float, dashed: bool
 ) -> None:
     """A sample and a name for each series, in rows that grow upwards from ``y``."""
     rows: list[list[tuple[float, int]]] = [[]]
     used = 0.0
     for number, name in enumerate(names):
-        room = text_width(shorten(clean(name), SMALL, LEGEND_MOST), SMALL) + 44.0
+        room = text_width(shorten(clean(name), SMALL, _LEGEND_MOST), SMALL) + 44.0
         if rows[-1] and used + room > width:
             rows.append([])
             used = 0.0
@@ -59,7 +59,7 @@ def draw_legend(
             place = y - height * 18.0
             ends = (x + offset, place), (x + offset + 22.0, place)
             if dashed:
-                canvas.line(*ends, colours[number], width=2.2, dash=DASHES[number % len(DASHES)])
+                canvas.line(*ends, colors[number], width=2.2, dash=DASHES[number % len(DASHES)])
             else:
-                canvas.circle(x + offset + 15.0, place, 5.0, colours[number])
-            canvas.text(x + offset + 28.0, place, names[number], size=SMALL, anchor="start", most=LEGEND_MOST)
+                canvas.circle(x + offset + 15.0, place, 5.0, colors[number])
+            canvas.text(x + offset + 28.0, place, names[number], size=SMALL, anchor="start", most=_LEGEND_MOST)

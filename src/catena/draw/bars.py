@@ -10,20 +10,20 @@ from jaxtyping import Float, Int
 
 from catena.draw.axes import draw_axes, tick_texts
 from catena.draw.picture import Picture
-from catena.draw.scale import Axis, axis_for, nice_step, short
+from catena.draw.scale import Axis, fit_axis, nice_step, short
 from catena.draw.svg import SMALL, TINY, Box, Canvas
-from catena.draw.values import Numbers, array, check_shape, check_some
+from catena.draw.values import NumberSequence, array, check_shape, check_some
 from catena.errors import DataError
 
 ROW, THICK, LABEL_MOST = 26.0, 16.0, 200.0
-MOST_BINS = 60
+_MOST_BINS = 60
 
 
 def draw_bars(
     labels: Sequence[str],
-    values: Numbers,
+    values: NumberSequence,
     *,
-    intervals: Numbers | None = None,
+    intervals: NumberSequence | None = None,
     x_title: str = "",
     width: int = 420,
     title: str = "",
@@ -47,12 +47,12 @@ def draw_bars(
         ranges = _finite("intervals", array("intervals", intervals, "n c"))
         check_shape("intervals", ranges, [len(labels), 2], "low and high for each label")
         reach += [float(v) for v in ranges.ravel()]
-    axis = axis_for(reach, 0.0, float(width), most=5, zero=True)
+    axis = fit_axis(reach, 0.0, float(width), most=5, zero=True)
     canvas = Canvas()
     bottom = len(labels) * ROW
     for mark, text in zip(axis.marks, tick_texts(axis), strict=True):
         canvas.line((axis.at(mark), 0.0), (axis.at(mark), bottom + 4.0), "line", width=0.8)
-        canvas.text(axis.at(mark), bottom + 13.0, text, size=TINY, colour="soft")
+        canvas.text(axis.at(mark), bottom + 13.0, text, size=TINY, color="soft")
     for i in range(len(labels)):
         interval = None if ranges is None else (float(ranges[i, 0]), float(ranges[i, 1]))
         _draw_bar(canvas, axis, (i + 0.5) * ROW, float(lengths[i]), interval)
@@ -61,7 +61,7 @@ def draw_bars(
         canvas.text(left - 10.0, (i + 0.5) * ROW, label, size=SMALL, anchor="end", most=LABEL_MOST)
     canvas.line((axis.at(0.0), 0.0), (axis.at(0.0), bottom), "edge")
     if x_title:
-        canvas.text(width / 2, bottom + 31.0, x_title, size=SMALL, colour="soft")
+        canvas.text(width / 2, bottom + 31.0, x_title, size=SMALL, color="soft")
     told = "; ".join(f"{label}: {short(float(v))}" for label, v in zip(labels, lengths, strict=True))
     return canvas.picture(x_title or "Bars", told, title)
 
@@ -88,7 +88,7 @@ def _draw_bar(canvas: Canvas, axis: Axis, y: float, value: float, interval: tupl
         canvas.text(end + 6.0, y, short(value), size=TINY, anchor="start", backed=True)
 
 
-def bins_of(
+def histogram_bins(
     values: Float[np.ndarray, " n"], bins: int | None = None
 ) -> tuple[Float[np.ndarray, " m"], Int[np.ndarray, " b"]]:
     """The edges of equal bins at round numbers, and how many values each holds; the last edge belongs to its bin.
@@ -103,8 +103,8 @@ def bins_of(
         return edges, np.array([len(values)])
     spread = float(np.subtract(*np.percentile(values, [75, 25])))
     wanted = 2 * spread / len(values) ** (1 / 3)
-    count = bins or (MOST_BINS if wanted <= 0 else math.ceil((high - low) / wanted))
-    step = nice_step(high - low, min(max(count, 1), MOST_BINS))
+    count = bins or (_MOST_BINS if wanted <= 0 else math.ceil((high - low) / wanted))
+    step = nice_step(high - low, min(max(count, 1), _MOST_BINS))
     if bool((values % 1 == 0).all()):
         step = max(step, 1.0)
     first = math.floor(low / step + 1e-9)
@@ -114,7 +114,7 @@ def bins_of(
 
 
 def draw_histogram(
-    values: Numbers,
+    values: NumberSequence,
     *,
     bins: int | None = None,
     x_title: str = "",
@@ -136,9 +136,9 @@ def draw_histogram(
     """
     found = _finite("values", array("values", values, "n"))
     check_some("values", found.tolist())
-    edges, counts = bins_of(found, bins)
-    y = axis_for([float(c) for c in counts], 0.0, -float(height), most=4, zero=True)
-    marks = axis_for([float(edges[0]), float(edges[-1])], 0.0, float(width), most=6).marks
+    edges, counts = histogram_bins(found, bins)
+    y = fit_axis([float(c) for c in counts], 0.0, -float(height), most=4, zero=True)
+    marks = fit_axis([float(edges[0]), float(edges[-1])], 0.0, float(width), most=6).marks
     kept = tuple(mark for mark in marks if edges[0] - 1e-9 <= mark <= edges[-1] + 1e-9)
     x = Axis(float(edges[0]), float(edges[-1]), 0.0, float(width), kept)
     canvas = Canvas()

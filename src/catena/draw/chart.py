@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from catena.draw.heat import texts_of
+from catena.draw.heat import format_values
 from catena.draw.palette import on_heat
 from catena.draw.picture import Picture
 from catena.draw.svg import TINY, WORD, Box, Canvas
 from catena.draw.text import clean, is_right_to_left, shorten, text_width
 from catena.draw.tree import Direction
-from catena.draw.values import Numbers, array, check_shape, check_some
+from catena.draw.values import NumberSequence, array, check_shape, check_some
 from catena.errors import DataError, ShapeError
 
 HEIGHT, LEAST_WIDTH, WIDEST = 38.0, 52.0, 150.0
@@ -21,10 +21,10 @@ HEIGHT, LEAST_WIDTH, WIDEST = 38.0, 52.0, 150.0
 
 def draw_chart(
     words: Sequence[str],
-    scores: Numbers,
+    scores: NumberSequence,
     labels: Sequence[str] | None = None,
     *,
-    tree: Numbers | None = None,
+    tree: NumberSequence | None = None,
     direction: Direction = "auto",
     title: str = "",
 ) -> Picture:
@@ -44,7 +44,7 @@ def draw_chart(
     check_some("words", words)
     spans = _spans(tree, len(words), 0 if labels is None else len(labels))
     table, names = _cells(words, scores, labels, spans)
-    texts, strengths = texts_of(table), _strengths(table)
+    texts, strengths = format_values(table), _strengths(table)
     width = _width(words, names, texts)
     mirrored = direction == "right-to-left" or (direction == "auto" and is_right_to_left(words))
     canvas = Canvas()
@@ -71,7 +71,7 @@ def _box(i: int, j: int, width: float, mirrored: bool) -> Box:
     return Box(x - width / 2, y, x + width / 2, y + HEIGHT)
 
 
-def _spans(tree: Numbers | None, t: int, k: int) -> dict[tuple[int, int], int]:
+def _spans(tree: NumberSequence | None, t: int, k: int) -> dict[tuple[int, int], int]:
     """The spans of the tree with their labels, -1 where it has none."""
     if tree is None:
         return {}
@@ -93,7 +93,7 @@ def _spans(tree: Numbers | None, t: int, k: int) -> dict[tuple[int, int], int]:
 
 
 def _cells(
-    words: Sequence[str], scores: Numbers, labels: Sequence[str] | None, spans: Mapping[tuple[int, int], int]
+    words: Sequence[str], scores: NumberSequence, labels: Sequence[str] | None, spans: Mapping[tuple[int, int], int]
 ) -> tuple[Float[np.ndarray, "t t"], list[list[str]]]:
     """The number of each span, minus infinity below the diagonal, and the name of the label that it belongs to."""
     t = len(words)
@@ -141,4 +141,4 @@ def _draw_cell(canvas: Canvas, box: Box, strength: float, lines: Sequence[str], 
     for row, line in enumerate(lines):
         place = y + (row - (len(lines) - 1) / 2) * 13.0
         bold = len(lines) == 2 and row == 0
-        canvas.text(x, place, line, size=TINY, colour=on_heat(strength), bold=bold, most=WIDEST)
+        canvas.text(x, place, line, size=TINY, color=on_heat(strength), bold=bold, most=WIDEST)

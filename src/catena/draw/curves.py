@@ -9,17 +9,17 @@ from typing import Any, Literal
 from catena.draw.axes import DASHES, draw_axes, draw_legend
 from catena.draw.palette import category
 from catena.draw.picture import Picture
-from catena.draw.places import Taken
-from catena.draw.scale import Axis, axis_for, short
+from catena.draw.places import OccupiedBoxes
+from catena.draw.scale import Axis, fit_axis, short
 from catena.draw.svg import SMALL, Box, Canvas, Path, Point
 from catena.draw.text import text_width
-from catena.draw.values import Real, check_some
+from catena.draw.values import RealNumber, check_some
 from catena.errors import DataError
 
-MOST_DOTS = 40
+_MOST_DOTS = 40
 """A series with more points is drawn without a dot for each."""
 
-Series = Mapping[str, Sequence[tuple[Real, Real]]]
+Series = Mapping[str, Sequence[tuple[RealNumber, RealNumber]]]
 
 
 def series_of_rows(
@@ -88,20 +88,18 @@ def draw_curves(
     }
     every = [point for found in points.values() for point in found if math.isfinite(point[1])]
     check_some("series", every)
-    x_axis = axis_for([x for x, _ in every], 0.0, float(width), tight=True)
-    y_axis = axis_for([y for _, y in every], 0.0, -float(height), logarithmic=logarithmic)
+    x_axis = fit_axis([x for x, _ in every], 0.0, float(width), tight=True)
+    y_axis = fit_axis([y for _, y in every], 0.0, -float(height), logarithmic=logarithmic)
     canvas = Canvas()
     draw_axes(canvas, x_axis, y_axis, x_title, y_title)
     for number, found in enumerate(points.values()):
         _draw_series(canvas, found, x_axis, y_axis, number)
-    taken = Taken()
+    taken = OccupiedBoxes()
     for number, found in enumerate(points.values()):
         _draw_mark(canvas, found, x_axis, y_axis, category(number), mark, taken)
     if len(points) > 1 or not y_title:
-        colours = [category(number) for number in range(len(points))]
-        draw_legend(
-            canvas, list(points), colours, 0.0, -height - (36.0 if y_title else 18.0), float(width), dashed=True
-        )
+        colors = [category(number) for number in range(len(points))]
+        draw_legend(canvas, list(points), colors, 0.0, -height - (36.0 if y_title else 18.0), float(width), dashed=True)
     told = "; ".join(f"{name}: {_told(found)}" for name, found in points.items())
     return canvas.picture(y_title or ", ".join(points), told, title)
 
@@ -118,27 +116,29 @@ def _pieces(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _draw_series(canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, number: int) -> None:
-    colour = category(number)
+    color = category(number)
     for piece in _pieces(points):
         places = [(x.at(a), y.at(b)) for a, b in piece]
         if len(places) > 1:
             path = Path().move(*places[0])
             for place in places[1:]:
                 path.line(*place)
-            canvas.path(path, stroke=colour, width=2.0, dash=DASHES[number % len(DASHES)])
-        if len(points) <= MOST_DOTS or len(places) == 1:
+            canvas.path(path, stroke=color, width=2.0, dash=DASHES[number % len(DASHES)])
+        if len(points) <= _MOST_DOTS or len(places) == 1:
             for place in places:
-                canvas.circle(*place, 2.6, colour)
+                canvas.circle(*place, 2.6, color)
 
 
-def _draw_mark(canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, colour: str, mark: str, taken: Taken) -> None:
+def _draw_mark(
+    canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, color: str, mark: str, taken: OccupiedBoxes
+) -> None:
     """A ring around the best point of a series, and its number where there is room."""
     finite = [point for point in points if math.isfinite(point[1])]
     if not mark or not finite:
         return
     best = (max if mark == "largest" else min)(finite, key=lambda point: point[1])
     left, top = x.at(best[0]), y.at(best[1])
-    canvas.circle(left, top, 4.5, None, colour, width=1.8)
+    canvas.circle(left, top, 4.5, None, color, width=1.8)
     text = short(best[1])
     half = text_width(text, SMALL) / 2 + 2.0
     side = -14.0 if mark == "largest" else 14.0
@@ -146,7 +146,7 @@ def _draw_mark(canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, colour
         box = Box(left + dx - half, top + dy - 8.0, left + dx + half, top + dy + 8.0)
         if y.end - 12.0 <= box.y0 and box.y1 <= y.start and not taken.hit(box):
             taken.add(box)
-            canvas.text(left + dx, top + dy, text, size=SMALL, colour=colour)
+            canvas.text(left + dx, top + dy, text, size=SMALL, color=color)
             return
 
 

@@ -1,6 +1,6 @@
-"""Heat maps: a table of numbers as colour, for attention weights, confusion tables and scores.
+"""Heat maps: a table of numbers as color, for attention weights, confusion tables and scores.
 
-Numbers from 0 on are shades of one colour. Where some are below 0, those are shades of another, and 0 is blank. A
+Numbers from 0 on are shades of one color. Where some are below 0, those are shades of another, and 0 is blank. A
 minus infinity, the score of what is impossible, is a blank cell with a dot.
 """
 
@@ -16,24 +16,24 @@ from jaxtyping import Float
 
 from catena.draw.palette import on_heat
 from catena.draw.picture import Picture
-from catena.draw.scale import fixed, probability, short
+from catena.draw.scale import format_fixed, probability, short
 from catena.draw.svg import SMALL, TINY, Box, Canvas
 from catena.draw.text import clean, text_width
-from catena.draw.values import Numbers, array, check_shape, check_some
+from catena.draw.values import NumberSequence, array, check_shape, check_some
 
 LABEL_MOST, LEAST_CELL, WIDE_ENOUGH = 150.0, 16.0, 640.0
-Shades = Literal["all", "rows", "columns"]
+_Shades = Literal["all", "rows", "columns"]
 
 
 def draw_heat(
-    values: Numbers,
+    values: NumberSequence,
     rows: Sequence[str],
     columns: Sequence[str],
     *,
     row_title: str = "",
     column_title: str = "",
     numbers: bool | None = None,
-    shades: Shades = "all",
+    shades: _Shades = "all",
     title: str = "",
 ) -> Picture:
     """Draw a table of numbers as a heat map.
@@ -54,7 +54,7 @@ def draw_heat(
     check_shape("values", table, [len(rows), len(columns)], "rows by columns")
     if numbers is None:
         numbers = table.size <= 900
-    texts = texts_of(table)
+    texts = format_values(table)
     cell_width, cell_height = _cell(texts, columns, numbers)
     strengths = _strengths(table, shades)
     canvas = Canvas()
@@ -69,7 +69,7 @@ def draw_heat(
     return canvas.picture("Heat map", _described(table, rows, columns, row_title, column_title), title)
 
 
-def texts_of(table: Float[np.ndarray, "n m"]) -> list[list[str]]:
+def format_values(table: Float[np.ndarray, "n m"]) -> list[list[str]]:
     """The numbers as text, all with as many decimals: none for counts, two without the zero for probabilities."""
     finite = table[np.isfinite(table)]
     most = float(np.abs(finite).max()) if len(finite) else 0.0
@@ -80,7 +80,7 @@ def texts_of(table: Float[np.ndarray, "n m"]) -> list[list[str]]:
         show = probability
     else:
         places = 2 if most < 100 else 1
-        show = partial(fixed, places=places)
+        show = partial(format_fixed, places=places)
     return [
         ["·" if v == -math.inf else show(v) if math.isfinite(v) else short(v) for v in row] for row in table.tolist()
     ]
@@ -95,8 +95,8 @@ def _cell(texts: Sequence[Sequence[str]], columns: Sequence[str], numbers: bool)
     return (max(names, width) if names * len(columns) <= WIDE_ENOUGH else width), 26.0
 
 
-def _strengths(table: Float[np.ndarray, "n m"], shades: Shades) -> Float[np.ndarray, "n m"]:
-    """From 0 to 1: how strong the colour of each cell is."""
+def _strengths(table: Float[np.ndarray, "n m"], shades: _Shades) -> Float[np.ndarray, "n m"]:
+    """From 0 to 1: how strong the color of each cell is."""
     sizes = np.where(np.isfinite(table), np.abs(table), 0.0)
     most = sizes.max(axis={"all": None, "rows": 1, "columns": 0}[shades], keepdims=True)
     strengths = sizes / np.where(most > 0, most, 1.0)
@@ -105,10 +105,10 @@ def _strengths(table: Float[np.ndarray, "n m"], shades: Shades) -> Float[np.ndar
 
 def _draw_cell(canvas: Canvas, box: Box, value: float, strength: float, text: str, note: str) -> None:
     if strength >= 0.005:
-        colour = "heat" if value >= 0 else "cold"
-        canvas.rect(box.grown(-0.5), colour, opacity=strength, tooltip="" if text else note)
+        color = "heat" if value >= 0 else "cold"
+        canvas.rect(box.grown(-0.5), color, opacity=strength, tooltip="" if text else note)
     if text:
-        canvas.text(*box.middle, text, size=TINY, colour="soft" if text in ("0", "·") else on_heat(strength))
+        canvas.text(*box.middle, text, size=TINY, color="soft" if text in ("0", "·") else on_heat(strength))
 
 
 def _draw_frame(
@@ -129,14 +129,14 @@ def _draw_titles(canvas: Canvas, row_title: str, column_title: str) -> None:
     assert canvas.box is not None
     box = canvas.box
     if column_title:
-        canvas.text(0.0, box.y0 - 10.0, column_title + " \u2192", size=SMALL, colour="soft", anchor="start")
+        canvas.text(0.0, box.y0 - 10.0, column_title + " \u2192", size=SMALL, color="soft", anchor="start")
     if row_title:
         canvas.text(
             -8.0,
             box.y0 - 10.0 if not column_title else -12.0,
             "\u2193 " + row_title,
             size=SMALL,
-            colour="soft",
+            color="soft",
             anchor="end",
         )
 

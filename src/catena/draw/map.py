@@ -15,17 +15,17 @@ from jaxtyping import Float
 from catena.draw.axes import draw_legend
 from catena.draw.palette import category
 from catena.draw.picture import Picture
-from catena.draw.places import Taken
+from catena.draw.places import OccupiedBoxes
 from catena.draw.svg import SMALL, Box, Canvas
 from catena.draw.text import clean, shorten, text_width
-from catena.draw.values import Numbers, array, check_count, check_shape, check_some
+from catena.draw.values import NumberSequence, array, check_count, check_shape, check_some
 from catena.errors import DataError
 
 DOT, LABEL_MOST = 3.2, 180.0
 
 
 def draw_map(
-    points: Numbers,
+    points: NumberSequence,
     labels: Sequence[str],
     *,
     groups: Sequence[str] | None = None,
@@ -38,22 +38,22 @@ def draw_map(
     Args:
         points: ``points[i]`` is the place of point ``i`` in the plane; x and y are drawn to the same scale.
         labels: ``labels[i]`` is its name, "" for none. Names that would cover others are left out, later ones first.
-        groups: ``groups[i]`` is its group: a colour and an entry of the legend.
+        groups: ``groups[i]`` is its group: a color and an entry of the legend.
         width: the largest width of the cloud of points, in pixels.
         height: the largest height.
         title: a heading.
     """
     check_some("labels", labels)
-    places = fitted(array("points", points, "n c"), len(labels), width, height)
-    colours = ["accent"] * len(labels)
+    places = fit_points(array("points", points, "n c"), len(labels), width, height)
+    colors = ["accent"] * len(labels)
     names: list[str] = []
     if groups is not None:
         check_count("groups", len(groups), len(labels), "points")
         names = list(dict.fromkeys(groups))
-        colours = [category(names.index(group)) for group in groups]
+        colors = [category(names.index(group)) for group in groups]
     canvas = Canvas()
-    for (x, y), colour, label in zip(places, colours, labels, strict=True):
-        canvas.circle(x, y, DOT, colour, opacity=0.85, tooltip=label)
+    for (x, y), color, label in zip(places, colors, labels, strict=True):
+        canvas.circle(x, y, DOT, color, opacity=0.85, tooltip=label)
     found = placed_labels(places, labels)
     for box, label in zip(found, labels, strict=True):
         if box is not None:
@@ -75,7 +75,7 @@ def draw_map(
     )
 
 
-def fitted(points: Float[np.ndarray, "n c"], n: int, width: int, height: int) -> list[tuple[float, float]]:
+def fit_points(points: Float[np.ndarray, "n c"], n: int, width: int, height: int) -> list[tuple[float, float]]:
     """The points in pixels, as large as fits, y upwards."""
     check_shape("points", points, [n, 2], "x and y for each label")
     if not np.isfinite(points).all():
@@ -89,7 +89,7 @@ def fitted(points: Float[np.ndarray, "n c"], n: int, width: int, height: int) ->
 
 def placed_labels(places: Sequence[tuple[float, float]], labels: Sequence[str]) -> list[Box | None]:
     """The box of each name, or None where it is empty or fits nowhere beside its point."""
-    taken = Taken()
+    taken = OccupiedBoxes()
     for x, y in places:
         taken.add(Box(x, y, x, y).grown(DOT))
     found: list[Box | None] = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from catena.draw.palette import N_CATEGORIES, PALETTE
 from catena.draw.saving import write_atomically
-from catena.draw.values import Numbers, array, check_count, check_shape, check_some
+from catena.draw.values import NumberSequence, array, check_count, check_shape, check_some
 from catena.errors import DataError
 
 
@@ -35,14 +35,14 @@ class Page:
 
 
 def draw_map_page(
-    points: Numbers, labels: Sequence[str], *, groups: Sequence[str] | None = None, title: str = "Map"
+    points: NumberSequence, labels: Sequence[str], *, groups: Sequence[str] | None = None, title: str = "Map"
 ) -> Page:
     """Draw named points as a page.
 
     Args:
         points: ``points[i]`` is the place of point ``i`` in the plane.
         labels: ``labels[i]`` is its name; names that come first are shown first where room is short.
-        groups: ``groups[i]`` is its group, which gives its colour.
+        groups: ``groups[i]`` is its group, which gives its color.
         title: the heading of the page.
     """
     check_some("labels", labels)
@@ -63,10 +63,10 @@ def draw_map_page(
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     page = _PAGE.replace("@TITLE@", html.escape(title)).replace("@N@", f"{len(labels):,}")
-    return Page(page.replace("@COLOURS@", _colours()).replace("@DATA@", text))
+    return Page(page.replace("@COLORS@", _colors()).replace("@DATA@", text))
 
 
-def _colours() -> str:
+def _colors() -> str:
     meanings = ["paper", "ink", "soft", "line", *(f"c{i}" for i in range(N_CATEGORIES))]
     light = "".join(f"--{name}:{PALETTE[name].light};" for name in meanings)
     dark = "".join(f"--{name}:{PALETTE[name].dark};" for name in meanings)
@@ -80,7 +80,7 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <title>@TITLE@</title>
 <style>
-@COLOURS@
+@COLORS@
 html,body{margin:0;height:100%;background:var(--paper);color:var(--ink);font:14px system-ui,sans-serif}
 header{position:fixed;z-index:1;left:12px;top:12px;display:flex;gap:10px;align-items:center;flex-wrap:wrap}
 header,input,button{background:var(--paper);color:var(--ink)}
@@ -109,7 +109,7 @@ const search = document.getElementById("search"), said = document.getElementById
 const view = {x: 0.5, y: 0.5, zoom: 1};
 let found = -1, width = 0, height = 0, waiting = false;
 
-function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
+function color(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
 function unit() { return Math.min(width, height) * 0.9 * view.zoom; }
 function onScreen(i) {
   return [width / 2 + (data.x[i] - view.x) * unit(), height / 2 + (data.y[i] - view.y) * unit()];
@@ -127,7 +127,7 @@ function draw() {
   pen.clearRect(0, 0, width, height);
   pen.font = "12px system-ui, sans-serif";
   pen.textBaseline = "middle";
-  const colours = Array.from({length: 8}, (_, i) => colour("c" + i)), ink = colour("ink"), best = colour("c1");
+  const colors = Array.from({length: 8}, (_, i) => color("c" + i)), ink = color("ink"), best = color("c1");
   const seen = [], taken = new Map(), cell = 40;
   for (let i = 0; i < n; i++) {
     const [x, y] = onScreen(i);
@@ -135,7 +135,7 @@ function draw() {
   }
   pen.globalAlpha = 0.8;
   for (const [i, x, y] of seen) {
-    pen.fillStyle = colours[data.group[i]];
+    pen.fillStyle = colors[data.group[i]];
     pen.beginPath(); pen.arc(x, y, 2.5, 0, 7); pen.fill();
   }
   pen.globalAlpha = 1;

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from catena.draw.svg import Box
 
-BUCKET = 64.0
+_BUCKET = 64.0
 
 
-class Taken:
+class OccupiedBoxes:
     """Boxes that are in use, in buckets by where they lie."""
 
     def __init__(self) -> None:
         self.buckets: dict[tuple[int, int], list[Box]] = {}
 
     def _keys(self, box: Box) -> list[tuple[int, int]]:
-        columns = range(int(box.x0 // BUCKET), int(box.x1 // BUCKET) + 1)
-        rows = range(int(box.y0 // BUCKET), int(box.y1 // BUCKET) + 1)
+        columns = range(int(box.x0 // _BUCKET), int(box.x1 // _BUCKET) + 1)
+        rows = range(int(box.y0 // _BUCKET), int(box.y1 // _BUCKET) + 1)
         return [(column, row) for column in columns for row in rows]
 
     def add(self, box: Box) -> None:

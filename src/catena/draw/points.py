@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catena.draw.map import fitted
+from catena.draw.map import fit_points
 from catena.draw.picture import Picture
 from catena.draw.svg import TINY, Canvas, Path
-from catena.draw.values import Numbers, array, check_some
+from catena.draw.values import NumberSequence, array, check_some
 from catena.errors import DataError
 
-RADIUS = 9.0
+_RADIUS = 9.0
 
 
-def draw_way(
-    points: Numbers, ways: Sequence[Sequence[int]], *, width: int = 420, height: int = 420, title: str = ""
+def draw_path(
+    points: NumberSequence, ways: Sequence[Sequence[int]], *, width: int = 420, height: int = 420, title: str = ""
 ) -> Picture:
     """Draw points with their numbers, and lines that go from one to the next.
 
@@ -27,7 +27,7 @@ def draw_way(
     """
     check_some("points", list(points))
     given = array("points", points, "n c")
-    places = fitted(given, len(given), width, height)
+    places = fit_points(given, len(given), width, height)
     canvas = Canvas()
     for way in ways:
         if any(not 0 <= k < len(places) for k in way):
@@ -41,7 +41,7 @@ def draw_way(
             canvas.path(path, "heat", opacity=0.08)
         canvas.path(path, None, "accent", width=1.8)
     for k, (x, y) in enumerate(places):
-        canvas.circle(x, y, RADIUS, "paper", "edge", tooltip=", ".join(f"{v:.6g}" for v in given[k]))
+        canvas.circle(x, y, _RADIUS, "paper", "edge", tooltip=", ".join(f"{v:.6g}" for v in given[k]))
         canvas.text(x, y, str(k), size=TINY)
     said = "; ".join(" ".join(map(str, way)) for way in ways)
     return canvas.picture("Points and ways over them", f"{len(places)} points; ways: {said}", title)

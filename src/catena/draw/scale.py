@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from catena.errors import DataError
 
-MINUS = "−"
+_MINUS = "−"
 
 
 def nice_step(span: float, most: int) -> float:
@@ -52,7 +52,7 @@ def short(value: float, digits: int = 3) -> str:
     ['0.123', '12k', '3', '−0.5', '1.5G']
     """
     if not math.isfinite(value):
-        return "nan" if math.isnan(value) else ("∞" if value > 0 else MINUS + "∞")
+        return "nan" if math.isnan(value) else ("∞" if value > 0 else _MINUS + "∞")
     size = abs(value)
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if limit <= size < 1e12:
@@ -64,13 +64,13 @@ def short(value: float, digits: int = 3) -> str:
     else:
         places = max(0, digits - 1 - (math.floor(math.log10(size)) if size else 0))
         text = _trimmed(f"{value:.{places}f}")
-    return text.replace("-", MINUS)
+    return text.replace("-", _MINUS)
 
 
-def fixed(value: float, places: int = 2) -> str:
+def format_fixed(value: float, places: int = 2) -> str:
     """A number with so many decimals, and a minus sign as wide as a digit."""
     text = f"{value:.{places}f}"
-    return text[1:] if float(text) == 0 and text[0] == "-" else text.replace("-", MINUS)
+    return text[1:] if float(text) == 0 and text[0] == "-" else text.replace("-", _MINUS)
 
 
 def probability(value: float) -> str:
@@ -111,7 +111,7 @@ class Axis:
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
 
-def axis_for(
+def fit_axis(
     values: Sequence[float],
     start: float,
     end: float,

@@ -1,4 +1,4 @@
-"""Spans in a text: names, slots, chunks. The words stand in lines as in a paragraph, each span on a bar of its colour.
+"""Spans in a text: names, slots, chunks. The words stand in lines as in a paragraph, each span on a bar of its color.
 
 A span that lies within another has its bar nearer to the words; spans that cross are drawn as well. A span that runs
 over the end of a line goes on in the next.
@@ -21,7 +21,7 @@ from catena.errors import DataError
 BLANK, LINE, BAR_ROW, LONGEST_LABEL = 7.0, 26.0, 20.0, 200.0
 
 
-class Span(NamedTuple):
+class DrawnSpan(NamedTuple):
     """The words from ``start`` on, before ``end``, counted from 0."""
 
     start: int
@@ -29,13 +29,13 @@ class Span(NamedTuple):
     label: str
 
 
-def spans_of_tags(tags: Sequence[str]) -> list[Span]:
+def spans_of_tags(tags: Sequence[str]) -> list[DrawnSpan]:
     """The spans that BIO or BILOU tags stand for. ``I-x`` after anything but ``x`` opens a span as well.
 
     >>> spans_of_tags(["B-place", "I-place", "O", "B-time"])
     [Span(start=0, end=2, label='place'), Span(start=3, end=4, label='time')]
     """
-    spans: list[Span] = []
+    spans: list[DrawnSpan] = []
     start, label, is_open = 0, "", False
     for i, tag in enumerate(tags):
         kind, _, name = tag.partition("-")
@@ -43,14 +43,14 @@ def spans_of_tags(tags: Sequence[str]) -> list[Span]:
             raise DataError(f"tags[{i}] must be O, B-label or I-label (or L-, E-, U-, S-label), but it is {tag!r}")
         goes_on = is_open and kind in "ILE" and name == label
         if is_open and not goes_on:
-            spans.append(Span(start, i, label))
+            spans.append(DrawnSpan(start, i, label))
         if not goes_on:
             start, label = i, name
         is_open = kind != "O" and kind not in "LEUS"
         if kind in ("L", "E", "U", "S"):
-            spans.append(Span(start, i + 1, label))
+            spans.append(DrawnSpan(start, i + 1, label))
     if is_open:
-        spans.append(Span(start, len(tags), label))
+        spans.append(DrawnSpan(start, len(tags), label))
     return spans
 
 
@@ -62,7 +62,7 @@ def draw_spans(
     direction: Direction = "auto",
     title: str = "",
 ) -> Picture:
-    """Draw labelled spans in a text.
+    """Draw labeled spans in a text.
 
     Args:
         words: the text.
@@ -74,8 +74,8 @@ def draw_spans(
     """
     check_some("words", words)
     found = [_checked(i, span, len(words)) for i, span in enumerate(spans)]
-    colours = {label: category(i) for i, label in enumerate(dict.fromkeys(span.label for span in found))}
-    rows = rows_of(found)
+    colors = {label: category(i) for i, label in enumerate(dict.fromkeys(span.label for span in found))}
+    rows = assign_rows(found)
     rooms = _rooms(words, found)
     mirrored = direction == "right-to-left" or (direction == "auto" and is_right_to_left(words))
     canvas = Canvas()
@@ -85,7 +85,7 @@ def draw_spans(
         pieces = [(s, rows[i]) for i, s in enumerate(found) if s.start < last and first < s.end]
         for span, row in pieces:
             inside = boxes[max(span.start, first) - first : min(span.end, last) - first]
-            _draw_bar(canvas, inside, row, span.label, colours[span.label])
+            _draw_bar(canvas, inside, row, span.label, colors[span.label])
         for box, word in zip(boxes, words[first:last], strict=True):
             canvas.text(box.middle[0], y, word)
         y += LINE + BAR_ROW * (1 + max((row for _, row in pieces), default=-1))
@@ -93,8 +93,8 @@ def draw_spans(
     return canvas.picture("Spans in: " + " ".join(words), told or "no spans", title)
 
 
-def _checked(number: int, span: tuple[int, int, str], t: int) -> Span:
-    found = Span(*span)
+def _checked(number: int, span: tuple[int, int, str], t: int) -> DrawnSpan:
+    found = DrawnSpan(*span)
     if not 0 <= found.start < found.end <= t:
         raise DataError(
             f"spans[{number}] must have 0 <= start < end <= {t}, the number of words, but it is "
@@ -103,7 +103,7 @@ def _checked(number: int, span: tuple[int, int, str], t: int) -> Span:
     return found
 
 
-def rows_of(spans: Sequence[Span]) -> list[int]:
+def assign_rows(spans: Sequence[DrawnSpan]) -> list[int]:
     """The row of each span, from 0 next to the words: below all spans within it, and apart from any it crosses.
 
     >>> rows_of([Span(0, 5, "a"), Span(1, 2, "b"), Span(4, 6, "c")])
@@ -121,7 +121,7 @@ def _shown_width(text: str, size: float, most: float) -> float:
     return text_width(shorten(clean(text), size, most), size)
 
 
-def _rooms(words: Sequence[str], spans: Sequence[Span]) -> list[float]:
+def _rooms(words: Sequence[str], spans: Sequence[DrawnSpan]) -> list[float]:
     """How wide each word is, with more room where a label is longer than its words."""
     rooms = [_shown_width(word, WORD, LONGEST_WORD) + BLANK for word in words]
     for span in sorted(spans, key=lambda span: span.end - span.start):
@@ -153,11 +153,11 @@ def _placed(rooms: Sequence[float], y: float, mirrored: bool) -> list[Box]:
     return boxes
 
 
-def _draw_bar(canvas: Canvas, boxes: Sequence[Box], row: int, label: str, colour: str) -> None:
+def _draw_bar(canvas: Canvas, boxes: Sequence[Box], row: int, label: str, color: str) -> None:
     x0, x1 = min(box.x0 for box in boxes) + 2.0, max(box.x1 for box in boxes) - 2.0
     top = boxes[0].y1 - 2.0 + row * BAR_ROW
     if row == 0:
-        canvas.rect(Box(x0, boxes[0].y0 + 1.0, x1, top), colour, opacity=0.16, radius=3.0)
-    canvas.rect(Box(x0, top, x1, top + 3.0), colour)
+        canvas.rect(Box(x0, boxes[0].y0 + 1.0, x1, top), color, opacity=0.16, radius=3.0)
+    canvas.rect(Box(x0, top, x1, top + 3.0), color)
     room = x1 - x0
-    canvas.text((x0 + x1) / 2, top + 10.5, label, size=TINY, colour=colour, most=min(room, LONGEST_LABEL))
+    canvas.text((x0 + x1) / 2, top + 10.5, label, size=TINY, color=color, most=min(room, LONGEST_LABEL))

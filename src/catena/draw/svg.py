@@ -16,7 +16,7 @@ from catena.draw.palette import stylesheet
 from catena.draw.picture import Picture
 from catena.draw.text import clean, is_right_to_left, shorten, text_width
 
-FONT = "'Segoe UI','Helvetica Neue',Helvetica,Arial,'Noto Sans','DejaVu Sans',sans-serif"
+_FONT = "'Segoe UI','Helvetica Neue',Helvetica,Arial,'Noto Sans','DejaVu Sans',sans-serif"
 WORD, SMALL, TINY = 14.0, 11.5, 10.0
 """Font sizes in pixels: words, labels on things, and numbers in cells."""
 
@@ -25,7 +25,7 @@ MARGIN = 14.0
 LONGEST_WORD = 30 * WORD
 """A single word or label is cut at this width; its tooltip holds all of it."""
 
-Anchor = Literal["start", "middle", "end"]
+_Anchor = Literal["start", "middle", "end"]
 
 
 class Box(NamedTuple):
@@ -176,14 +176,14 @@ class Canvas:
         box = Box(min(xs), min(ys), max(xs), max(ys))  # of the control points too: a curve stays inside their hull
         self._mark("path", {"d": str(path)}, box, fill, stroke, width, opacity, tooltip, dash)
 
-    def arrow_head(self, tip: Point, direction: Point, colour: str, size: float = 7.0, opacity: float = 1.0) -> None:
+    def arrow_head(self, tip: Point, direction: Point, color: str, size: float = 7.0, opacity: float = 1.0) -> None:
         """A filled triangle whose tip lies at ``tip`` and which points along ``direction``."""
         length = (direction[0] ** 2 + direction[1] ** 2) ** 0.5
         dx, dy = direction[0] / length, direction[1] / length
         x, y = tip[0] - dx * size, tip[1] - dy * size
         half = size * 0.42
         path = Path().move(*tip).line(x - dy * half, y + dx * half).line(x + dy * half, y - dx * half).close()
-        self.path(path, colour, opacity=None if opacity >= 1 else opacity)
+        self.path(path, color, opacity=None if opacity >= 1 else opacity)
 
     # --- text -----------------------------------------------------------------------------------------------
 
@@ -193,9 +193,9 @@ class Canvas:
         y: float,
         text: str,
         *,
-        colour: str = "ink",
+        color: str = "ink",
         size: float = WORD,
-        anchor: Anchor = "middle",
+        anchor: _Anchor = "middle",
         bold: bool = False,
         backed: bool = False,
         opacity: float | None = None,
@@ -217,7 +217,7 @@ class Canvas:
         if backed and shown:
             self.rect(Box(box.x0 - 3, y - size * 0.6, box.x1 + 3, y + size * 0.6), "paper")
         if shown:
-            self._text(x, base, shown, colour, size, anchor, bold, opacity, tooltip)
+            self._text(x, base, shown, color, size, anchor, bold, opacity, tooltip)
             self._cover(box)
         return box
 
@@ -246,9 +246,9 @@ class Canvas:
         x: float,
         base: float,
         shown: str,
-        colour: str,
+        color: str,
         size: float,
-        anchor: Anchor,
+        anchor: _Anchor,
         bold: bool,
         opacity: float | None,
         tooltip: str,
@@ -266,7 +266,7 @@ class Canvas:
             shape["font-weight"] = "bold"
         if opacity is not None:
             shape["opacity"] = opacity
-        self._element("text", shape, [f"f-{colour}"], escape(shown, quote=False), tooltip)
+        self._element("text", shape, [f"f-{color}"], escape(shown, quote=False), tooltip)
 
     # --- what all marks share -------------------------------------------------------------------------------
 
@@ -325,7 +325,7 @@ class Canvas:
         name, description = (escape(clean(text)[:1000]) for text in (heading or name, description))
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="catena" viewBox="{" ".join(size)}" width="{size[2]}" '
-            f'height="{size[3]}" font-family="{FONT}" style="max-width:100%;height:auto" role="img" '
+            f'height="{size[3]}" font-family="{_FONT}" style="max-width:100%;height:auto" role="img" '
             f'aria-label="{name}">',
             f"<title>{name}</title>",
             f"<desc>{description}</desc>",

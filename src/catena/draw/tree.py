@@ -13,7 +13,7 @@ from catena.data.examples import Tree
 from catena.draw.picture import Picture
 from catena.draw.svg import LONGEST_WORD, WORD, Canvas, Path, Point
 from catena.draw.text import clean, is_right_to_left, shorten, text_width
-from catena.draw.tidy import tidy
+from catena.draw.tree_layout import tree_layout
 from catena.errors import DataError
 
 AnyTree: TypeAlias = Any
@@ -118,13 +118,13 @@ def draw_tree(
         for child in below:
             _edge(canvas, places[node], places[child], "bad" if child in wrong else "edge")
     for node, label in enumerate(nodes.labels):
-        colour = "accent" if nodes.is_word[node] else "bad" if node in wrong else "ink"
+        color = "accent" if nodes.is_word[node] else "bad" if node in wrong else "ink"
         note = f"{label}: not in the reference" if node in wrong else ""
-        canvas.text(*places[node], label, colour=colour, bold=node in wrong, tooltip=note)
-    return canvas.picture("Tree of: " + " ".join(words), bracketed(nodes), title)
+        canvas.text(*places[node], label, color=color, bold=node in wrong, tooltip=note)
+    return canvas.picture("Tree of: " + " ".join(words), to_brackets(nodes), title)
 
 
-def bracketed(nodes: Nodes) -> str:
+def to_brackets(nodes: Nodes) -> str:
     """The tree in brackets, ``(S (NP dogs) (VP bark))``."""
     parts: list[str] = []
     waiting: list[int] = [0]
@@ -181,14 +181,14 @@ def _places(nodes: Nodes, rows: list[int], wrong: set[int], mirrored: bool) -> l
             widths.append(2.0 if stem else text_width(shown, WORD, node in wrong))
             children.append([])
         at.append(above)
-    xs = tidy(widths, children, GAP)
+    xs = tree_layout(widths, children, GAP)
     sign = -1.0 if mirrored else 1.0
     return [(sign * xs[place], row * ROW) for place, row in zip(at, rows, strict=True)]
 
 
-def _edge(canvas: Canvas, above: Point, below: Point, colour: str) -> None:
+def _edge(canvas: Canvas, above: Point, below: Point, color: str) -> None:
     """From a node to one below it: across within the next row, then straight down where the child is further below."""
     path = Path().move(above[0], above[1] + 11.0).line(below[0], above[1] + ROW - 11.0)
     if below[1] > above[1] + ROW:
         path.line(below[0], below[1] - 11.0)
-    canvas.path(path, stroke=colour, width=1.2)
+    canvas.path(path, stroke=color, width=1.2)

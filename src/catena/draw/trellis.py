@@ -12,24 +12,24 @@ from catena.draw.scale import probability
 from catena.draw.svg import SMALL, TINY, WORD, Canvas
 from catena.draw.text import clean, is_right_to_left, shorten, text_width
 from catena.draw.tree import Direction
-from catena.draw.values import Numbers, array, check_count, check_probabilities, check_shape, check_some
+from catena.draw.values import NumberSequence, array, check_count, check_probabilities, check_shape, check_some
 from catena.errors import DataError
 
 ROW, LARGEST, SMALLEST, WIDEST = 50.0, 17.0, 3.0, 160.0
-ROOMY = 11.0
+_ROOMY = 11.0
 """From this radius on, the number stands inside its disc."""
 
-FAINTEST = 0.01
+_FAINTEST = 0.01
 """Lines of transitions that are less probable are left out."""
 
 
 def draw_trellis(
     words: Sequence[str],
     tags: Sequence[str],
-    marginals: Numbers,
+    marginals: NumberSequence,
     *,
     path: Sequence[str] | Sequence[int] | None = None,
-    transitions: Numbers | None = None,
+    transitions: NumberSequence | None = None,
     numbers: bool = True,
     direction: Direction = "auto",
     title: str = "",
@@ -68,7 +68,7 @@ def draw_trellis(
     return canvas.picture("Trellis of: " + " ".join(words), _described(words, tags, chances, best), title)
 
 
-def _steps(transitions: Numbers | None, chances: Float[np.ndarray, "t k"]) -> Float[np.ndarray, "t k k"] | None:
+def _steps(transitions: NumberSequence | None, chances: Float[np.ndarray, "t k"]) -> Float[np.ndarray, "t k k"] | None:
     if transitions is None:
         return None
     t, k = chances.shape
@@ -109,7 +109,7 @@ def _draw_steps(
     steps: Float[np.ndarray, "t k k"] | None,
     best: Sequence[int] | None,
 ) -> None:
-    """Lines between neighbouring columns: by their probabilities where these are known, else all alike and faint."""
+    """Lines between neighboring columns: by their probabilities where these are known, else all alike and faint."""
     few = (len(xs) - 1) * len(ys) ** 2 <= 600
     for i in range(1, len(xs)):
         for p, y0 in enumerate(ys):
@@ -117,7 +117,7 @@ def _draw_steps(
                 chance = None if steps is None else float(steps[i, p, q])
                 if chance is None and few:
                     canvas.line((xs[i - 1], y0), (xs[i], y1), "line", width=0.8)
-                elif chance is not None and chance >= FAINTEST:
+                elif chance is not None and chance >= _FAINTEST:
                     width = 0.8 + 4.0 * chance
                     canvas.line((xs[i - 1], y0), (xs[i], y1), "accent", width=width, opacity=0.25 + 0.5 * chance)
 
@@ -137,10 +137,10 @@ def _draw_discs(
             on_path = best is not None and best[i] == q
             canvas.circle(x, y, radius + 2.0, "paper")
             canvas.circle(x, y, radius, "best" if on_path else "accent" if chance >= 0.005 else "line")
-            if numbers and radius >= ROOMY:
-                canvas.text(x, y, probability(chance), size=TINY, colour="on-strong")
+            if numbers and radius >= _ROOMY:
+                canvas.text(x, y, probability(chance), size=TINY, color="on-strong")
             elif numbers and chance >= 0.005:
-                canvas.text(x, y + radius + 8.0, probability(chance), size=TINY, colour="soft", backed=True)
+                canvas.text(x, y + radius + 8.0, probability(chance), size=TINY, color="soft", backed=True)
 
 
 def _draw_names(
@@ -150,7 +150,7 @@ def _draw_names(
         canvas.text(x, 4.0, word, most=WIDEST)
     edge = xs[0] + 36.0 if mirrored else xs[0] - 36.0
     for y, tag in zip(ys, tags, strict=True):
-        canvas.text(edge, y, tag, size=SMALL + 1, colour="soft", anchor="start" if mirrored else "end", most=WIDEST)
+        canvas.text(edge, y, tag, size=SMALL + 1, color="soft", anchor="start" if mirrored else "end", most=WIDEST)
 
 
 def _described(

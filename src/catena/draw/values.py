@@ -10,15 +10,15 @@ from jaxtyping import Float
 
 from catena.errors import DataError, ShapeError
 
-Numbers: TypeAlias = Any
+NumberSequence: TypeAlias = Any
 """Anything :func:`numpy.asarray` takes: nested sequences, an array, a tensor on the CPU."""
 
 
-Real: TypeAlias = int | float
+RealNumber: TypeAlias = int | float
 """One number, whole or not."""
 
 
-def array(name: str, values: Numbers, axes: str) -> Float[np.ndarray, "..."]:
+def array(name: str, values: NumberSequence, axes: str) -> Float[np.ndarray, "..."]:
     """Numbers as a float64 array with the axes of a string such as ``"t k"``; infinite is fine, nan is not."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()

@@ -4,7 +4,7 @@ r"""Vectors of words from their characters, so that a word never seen before sti
 
   .. math::  y_f = \max_i \Big( b_f + \sum_{j=0}^{w-1} K_{fj}\, x_{i - \ell + j} \Big)
 
-  with one window centred on each character and zeros beyond both ends.
+  with one window centered on each character and zeros beyond both ends.
 * An LSTM from each end and its two last states, side by side (Ling et al. 2015, section 2.2; Lample et al. 2016,
   section 4.1).
 
@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.embeddings.settings import CharacterConvolution, CharacterLstm, CharacterSettings, NoCharacters
+from catena.embeddings.config import CharacterConfig, CharacterConvolutionConfig, CharacterLSTMConfig, NoCharacterConfig
 from catena.embeddings.table import EmbeddingTable
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.shapes import mask_from_lengths
 
 
@@ -50,7 +50,7 @@ class CharacterEmbedding(nn.Module, ABC):
 
 
 class ConvolutionOverCharacters(CharacterEmbedding):
-    """The largest value of each filter over the windows that are centred on a character."""
+    """The largest value of each filter over the windows that are centered on a character."""
 
     def __init__(self, n_characters: int, d: int, windows: Sequence[int], filters: int, dropout: float = 0.0) -> None:
         super().__init__(n_characters, d, dropout)
@@ -64,7 +64,7 @@ class ConvolutionOverCharacters(CharacterEmbedding):
             (window,) = convolution.kernel_size  # type: ignore[misc]
             before = (window - 1) // 2
             found = convolution(F.pad(x.transpose(1, 2), (before, window - 1 - before)))  # n filters c
-            largest.append(found.masked_fill(padded, NEVER).amax(-1))
+            largest.append(found.masked_fill(padded, NEG_INF).amax(-1))
         return torch.cat(largest, dim=-1)
 
 
@@ -90,14 +90,14 @@ def _last(states: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[T
     return states[torch.arange(len(states), device=states.device), places]
 
 
-def build_characters(settings: CharacterSettings, n_characters: int) -> CharacterEmbedding | None:
+def build_characters(settings: CharacterConfig, n_characters: int) -> CharacterEmbedding | None:
     """The reader of characters that the settings describe; None for none."""
     match settings:
-        case NoCharacters():
+        case NoCharacterConfig():
             return None
-        case CharacterConvolution():
+        case CharacterConvolutionConfig():
             return ConvolutionOverCharacters(
                 n_characters, settings.d, settings.windows, settings.filters, settings.dropout
             )
-        case CharacterLstm():
+        case CharacterLSTMConfig():
             return LstmOverCharacters(n_characters, settings.d, settings.d_hidden, settings.dropout)

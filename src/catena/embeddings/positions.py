@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from catena.errors import ShapeError
 
-Start = int | Int[Tensor, " b"]
+_Start = int | Int[Tensor, " b"]
 """The position of the first vector."""
 
 
@@ -36,7 +36,7 @@ class SinusoidalPositions(nn.Module):
         self.d, self.base = d, base
         self._table = _Table(self._waves)
 
-    def forward(self, x: Float[Tensor, "*batch t d"], start: Start = 0) -> Float[Tensor, "*batch t d"]:
+    def forward(self, x: Float[Tensor, "*batch t d"], start: _Start = 0) -> Float[Tensor, "*batch t d"]:
         return x + self._table.rows(start, x)
 
     def _waves(self, n: int, device: torch.device) -> Float[Tensor, "n d"]:
@@ -53,7 +53,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(max_length, d))
         nn.init.normal_(self.weight, std=0.02)
 
-    def forward(self, x: Float[Tensor, "*batch t d"], start: Start = 0) -> Float[Tensor, "*batch t d"]:
+    def forward(self, x: Float[Tensor, "*batch t d"], start: _Start = 0) -> Float[Tensor, "*batch t d"]:
         end = _last(start) + x.shape[-2]
         if end > self.max_length:
             raise ShapeError(
@@ -65,7 +65,7 @@ class LearnedPositions(nn.Module):
 
 
 class RotaryPositions(nn.Module):
-    """Turns each pair of neighbouring features of a head by an angle that grows with the position. No
+    """Turns each pair of neighboring features of a head by an angle that grows with the position. No
     parameters."""
 
     def __init__(self, d: int, base: float = 10000.0) -> None:
@@ -75,7 +75,7 @@ class RotaryPositions(nn.Module):
         self.d, self.base = d, base
         self._table = _Table(self._sines_and_cosines)
 
-    def forward(self, x: Float[Tensor, "*batch t d"], start: Start = 0) -> Float[Tensor, "*batch t d"]:
+    def forward(self, x: Float[Tensor, "*batch t d"], start: _Start = 0) -> Float[Tensor, "*batch t d"]:
         if x.dtype in (torch.bfloat16, torch.float16):  # eight bits would round the angles of far positions
             return self(x.float(), start).to(x.dtype)
         sin, cos = self._table.rows(start, x).chunk(2, dim=-1)
@@ -101,7 +101,7 @@ class _Table:
         self.make = make
         self.kept: Tensor | None = None
 
-    def rows(self, start: Start, x: Float[Tensor, "*batch t d"]) -> Tensor:
+    def rows(self, start: _Start, x: Float[Tensor, "*batch t d"]) -> Tensor:
         """The rows of the positions of ``x``, to be added to it or multiplied with it."""
         end = _last(start) + x.shape[-2]
         kept = self.kept
@@ -113,7 +113,7 @@ class _Table:
         return _rows(kept, start, x)
 
 
-def _rows(table: Float[Tensor, "n d"], start: Start, x: Float[Tensor, "*batch t d"]) -> Tensor:
+def _rows(table: Float[Tensor, "n d"], start: _Start, x: Float[Tensor, "*batch t d"]) -> Tensor:
     t = x.shape[-2]
     if isinstance(start, int):
         return table[start : start + t]
@@ -121,7 +121,7 @@ def _rows(table: Float[Tensor, "n d"], start: Start, x: Float[Tensor, "*batch t 
     return found.view(found.shape[0], *(1,) * (x.ndim - 3), t, table.shape[1])
 
 
-def _last(start: Start) -> int:
+def _last(start: _Start) -> int:
     return start if isinstance(start, int) else int(start.max()) if len(start) else 0
 
 

@@ -1,4 +1,4 @@
-"""Vectors of ids, one row for each: random, or built from vectors that were read, learnt or kept.
+"""Vectors of ids, one row for each: random, or built from vectors that were read, learned or kept.
 
 The row of padding is exactly zero and stays so: it takes no gradient. Knows nothing of words: ids in, vectors
 out.
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from catena.embeddings.settings import EmbeddingSettings
+from catena.embeddings.config import EmbeddingConfig
 from catena.errors import ConfigError, DataError, ShapeError
 
 
@@ -101,7 +101,7 @@ class EmbeddingTable(Embedding):
 
 
 class MultichannelTable(Embedding):
-    """The same vectors twice, side by side: one channel is kept, the other is learnt (Kim 2014, section 3.1).
+    """The same vectors twice, side by side: one channel is kept, the other is learned (Kim 2014, section 3.1).
 
     ``forward`` gives both in one vector, the kept channel first, so that any encoder takes it; a filter over
     it has weights of its own for each channel. ``channels`` gives the two apart.
@@ -125,7 +125,7 @@ class MultichannelTable(Embedding):
         self.d_out = 2 * matrix.shape[1]
 
     def channels(self, ids: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t d"]]:
-        """The kept and the learnt vectors, without dropout."""
+        """The kept and the learned vectors, without dropout."""
         return self.static(ids), self.tuned(ids)
 
     def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
@@ -150,7 +150,7 @@ class EmbeddingDropout(nn.Module):
 
 
 def build_embedding(
-    settings: EmbeddingSettings,
+    settings: EmbeddingConfig,
     n: int,
     pad_id: int | None = 0,
     matrix: Float[Tensor, "v d"] | None = None,

@@ -45,7 +45,7 @@ for _name, _class in {
 }.items():
     ACTIVATIONS.register(_name)(_class)
 
-NEVER_FALLING = frozenset(
+NONDECREASING = frozenset(
     {"identity", "relu", "leaky_relu", "hard_tanh", "tanh", "sigmoid", "elu", "selu", "softplus", "softsign"}
 )
 """Activations that never fall: the largest of the activated values is the activation of the largest value."""

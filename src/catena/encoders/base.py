@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.shapes import check_tensor, checked_lengths, mask_from_lengths, read_axes
+from catena.shapes import check_tensor, checked_lengths, mask_from_lengths, match_shape
 
 
 class Encoder(nn.Module, ABC):
@@ -25,7 +25,7 @@ class Encoder(nn.Module, ABC):
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"] | None = None
     ) -> Float[Tensor, "b t d_out"]:
         """Encode each sequence of ``x``: its first ``lengths[i]`` positions are real, or all if lengths are omitted."""
-        b, t, _ = read_axes("the input of the encoder", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
+        b, t, _ = match_shape("the input of the encoder", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
         if t == 0:
             return x.new_zeros(b, 0, self.d_out)
         lengths = read_lengths(lengths, b, t).to(x.device)
@@ -53,7 +53,7 @@ def read_lengths(lengths: Tensor | None, b: int, t: int) -> Int[Tensor, "b"]:
     if lengths is None:
         return torch.full((b,), t)
     check_tensor("lengths", lengths)
-    read_axes("lengths", tuple(lengths.shape), "b", b=b)
+    match_shape("lengths", tuple(lengths.shape), "b", b=b)
     found = checked_lengths("lengths", lengths, t)
     assert found is not None
     return found

@@ -16,50 +16,50 @@ from catena.encoders.activations import build_activation
 from catena.encoders.base import Encoder
 from catena.encoders.causal import CausalEncoder, causal
 from catena.encoders.cells import CoupledLSTM, Elman, GRUResetFirst, Leaky, PeepholeLSTM, Recurrence
+from catena.encoders.config import (
+    ConvolutionConfig,
+    DilatedConfig,
+    EncoderConfig,
+    HighwayConfig,
+    PoolingConfig,
+    RecurrentConfig,
+    SelfAttentiveRecurrentConfig,
+    TextConvolutionConfig,
+    TransformerConfig,
+)
 from catena.encoders.convolution import Convolution, ConvolutionLayer
 from catena.encoders.dilated import Dilated
 from catena.encoders.fused import FusedRecurrence
 from catena.encoders.highway import Highway, HighwayLayer
-from catena.encoders.initialise import initialise, shrink
-from catena.encoders.normalise import build_norm
+from catena.encoders.init import depth_scale_init, init_weights
+from catena.encoders.normalize import build_norm
 from catena.encoders.recurrent import Recurrent
 from catena.encoders.self_attentive import SelfAttentiveRecurrent
-from catena.encoders.settings import (
-    ConvolutionSettings,
-    DilatedSettings,
-    EncoderSettings,
-    HighwaySettings,
-    PoolingSettings,
-    RecurrentSettings,
-    SelfAttentiveRecurrentSettings,
-    TextConvolutionSettings,
-    TransformerSettings,
-)
 from catena.encoders.text_convolution import TextConvolution
-from catena.encoders.transformer import Transformer, TransformerLayer
+from catena.encoders.transformer import TransformerEncoder, TransformerLayer
 from catena.registry import Registry
 
 ENCODERS: Registry[Callable[[Any, int], Encoder]] = Registry("encoder")
 
 
-def build_encoder(settings: EncoderSettings, d_in: int) -> Encoder:
+def build_encoder(settings: EncoderConfig, d_in: int) -> Encoder:
     """The encoder of these settings for vectors of size ``d_in``."""
     return ENCODERS[settings.kind](settings, d_in)
 
 
-def build_causal(settings: EncoderSettings, d_in: int) -> CausalEncoder:
+def build_causal(settings: EncoderConfig, d_in: int) -> CausalEncoder:
     """The encoder of these settings, which must be one that reads step by step."""
     return causal(build_encoder(settings, d_in))
 
 
 @ENCODERS.register("recurrent")
-def build_recurrent(settings: RecurrentSettings, d_in: int) -> Recurrent:
+def build_recurrent(settings: RecurrentConfig, d_in: int) -> Recurrent:
     """Stacked recurrences, in one direction or both."""
 
     def make(d_in: int, layer: int) -> Recurrence:
         recurrence = build_recurrence(settings, d_in)
         recurrence.weight_dropout = settings.weight_dropout
-        initialise(recurrence, settings.init, layer, settings.forget_bias)
+        init_weights(recurrence, settings.init, layer, settings.forget_bias)
         return recurrence
 
     return Recurrent(
@@ -73,7 +73,7 @@ def build_recurrent(settings: RecurrentSettings, d_in: int) -> Recurrent:
     )
 
 
-def build_recurrence(settings: RecurrentSettings, d_in: int) -> Recurrence:
+def build_recurrence(settings: RecurrentConfig, d_in: int) -> Recurrence:
     """One layer in one direction, on torch's fused form where there is one."""
     d, activation = settings.d, settings.activation
     match settings.cell:
@@ -98,7 +98,7 @@ def build_recurrence(settings: RecurrentSettings, d_in: int) -> Recurrence:
 
 
 @ENCODERS.register("self_attentive_recurrent")
-def build_self_attentive_recurrent(settings: SelfAttentiveRecurrentSettings, d_in: int) -> SelfAttentiveRecurrent:
+def build_self_attentive_recurrent(settings: SelfAttentiveRecurrentConfig, d_in: int) -> SelfAttentiveRecurrent:
     """A recurrent encoder that attends to its own states."""
     recurrent = build_recurrent(settings.recurrent, d_in)
     score = build_score(settings.score, recurrent.d_out, recurrent.d_out)
@@ -106,7 +106,7 @@ def build_self_attentive_recurrent(settings: SelfAttentiveRecurrentSettings, d_i
 
 
 @ENCODERS.register("convolution")
-def build_convolution(settings: ConvolutionSettings, d_in: int) -> Convolution:
+def build_convolution(settings: ConvolutionConfig, d_in: int) -> Convolution:
     """Convolution layers that keep one vector for each position."""
     width = settings.filters * len(settings.windows)
     layers = [
@@ -123,7 +123,7 @@ def build_convolution(settings: ConvolutionSettings, d_in: int) -> Convolution:
     return Convolution(d_in, layers, residual=settings.residual, dropout=settings.dropout)
 
 
-def build_text_convolution(settings: TextConvolutionSettings, d_in: int) -> TextConvolution:
+def build_text_convolution(settings: TextConvolutionConfig, d_in: int) -> TextConvolution:
     """Convolution and max over time: one vector for a whole text."""
     return TextConvolution(
         d_in,
@@ -138,7 +138,7 @@ def build_text_convolution(settings: TextConvolutionSettings, d_in: int) -> Text
 
 
 @ENCODERS.register("dilated")
-def build_dilated(settings: DilatedSettings, d_in: int) -> Dilated:
+def build_dilated(settings: DilatedConfig, d_in: int) -> Dilated:
     """Causal convolution with gaps."""
     return Dilated(
         d_in,
@@ -151,7 +151,7 @@ def build_dilated(settings: DilatedSettings, d_in: int) -> Dilated:
 
 
 @ENCODERS.register("highway")
-def build_highway(settings: HighwaySettings, d_in: int) -> Highway:
+def build_highway(settings: HighwayConfig, d_in: int) -> Highway:
     """Highway layers of the input's own size."""
     layers = [
         HighwayLayer(d_in, build_activation(settings.activation), carry=settings.carry, bias=settings.bias)
@@ -161,7 +161,7 @@ def build_highway(settings: HighwaySettings, d_in: int) -> Highway:
 
 
 @ENCODERS.register("transformer")
-def build_transformer(settings: TransformerSettings, d_in: int) -> Transformer:
+def build_transformer(settings: TransformerConfig, d_in: int) -> TransformerEncoder:
     """A Transformer encoder."""
     layers = []
     for i in range(settings.n_layers):
@@ -174,13 +174,13 @@ def build_transformer(settings: TransformerSettings, d_in: int) -> Transformer:
                 dropout=settings.dropout,
                 rotate=rotate,
             ),
-            settings.d_feed,
+            settings.d_ff,
             build_activation(settings.activation),
             norm_first=settings.norm == "pre",
             dropout=settings.dropout,
         )
         if settings.init == "depth_scaled":
-            shrink(layer, i + 1)
+            depth_scale_init(layer, i + 1)
         elif settings.init == "small":
             layer.draw_small(2 * settings.n_layers)
         layers.append(layer)
@@ -189,10 +189,10 @@ def build_transformer(settings: TransformerSettings, d_in: int) -> Transformer:
         positions = SinusoidalPositions(settings.d)
     elif settings.positions == "learned":
         positions = LearnedPositions(settings.max_length, settings.d)
-    return Transformer(d_in, layers, positions=positions, causal=settings.causal, dropout=settings.dropout)
+    return TransformerEncoder(d_in, layers, positions=positions, causal=settings.causal, dropout=settings.dropout)
 
 
-POOLINGS: Registry[Callable[[PoolingSettings, int], pooling.Pooling]] = Registry("pooling")
+POOLINGS: Registry[Callable[[PoolingConfig, int], pooling.Pooling]] = Registry("pooling")
 POOLINGS.register("last")(lambda settings, d_in: pooling.LastPooling(d_in))
 POOLINGS.register("first_last")(lambda settings, d_in: pooling.FirstLastPooling(d_in))
 POOLINGS.register("ends")(lambda settings, d_in: pooling.EndsPooling(d_in))
@@ -203,6 +203,6 @@ POOLINGS.register("attention")(lambda settings, d_in: pooling.AttentionPooling(d
 POOLINGS.register("k_max")(lambda settings, d_in: pooling.KMaxPooling(d_in, settings.k))
 
 
-def build_pooling(settings: PoolingSettings, d_in: int) -> pooling.Pooling:
+def build_pooling(settings: PoolingConfig, d_in: int) -> pooling.Pooling:
     """The pooling of these settings for vectors of size ``d_in``."""
     return POOLINGS[settings.kind](settings, d_in)

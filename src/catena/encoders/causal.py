@@ -28,7 +28,7 @@ class CausalEncoder(Encoder):
     """
 
     looks_ahead: bool = False
-    """Whether it was built to see the future (bidirectional, centred windows): then it cannot go step by step."""
+    """Whether it was built to see the future (bidirectional, centered windows): then it cannot go step by step."""
 
     @abstractmethod
     def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> State:

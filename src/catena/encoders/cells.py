@@ -22,9 +22,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.numerics import between
+from catena.numerics import lerp
 
-State = tuple[Tensor, ...]
+CellState = tuple[Tensor, ...]
 """What a recurrence remembers, each ``b d``; the first is h."""
 
 
@@ -43,11 +43,15 @@ class Recurrence(nn.Module, ABC):
     """``gates``"""
 
     @abstractmethod
-    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+    def step(
+        self, projected: Float[Tensor, "b gates"], state: CellState, weight_h: Float[Tensor, "gates d"]
+    ) -> CellState:
         """One step, from W_x x + b of all gates and the state before it; ``weight_h`` as it is in this call."""
 
     @abstractmethod
-    def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
+    def forward(
+        self, x: Float[Tensor, "t b d_in"], state: CellState | None = None
+    ) -> tuple[Float[Tensor, "t b d"], CellState]:
         """The outputs h_1 … h_t and the state after the last step, with which a later call may go on."""
 
     @abstractmethod
@@ -63,7 +67,7 @@ class Recurrence(nn.Module, ABC):
         """Biases, and whatever else is no matrix and starts at 0."""
 
     @abstractmethod
-    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+    def gates(self, x: Float[Tensor, "b d_in"], state: CellState) -> dict[str, Float[Tensor, "b d"]]:
         """The gates of one step, each between 0 and 1; for units without gates how near ``state`` is to an end of its
         range."""
 
@@ -72,7 +76,7 @@ class Recurrence(nn.Module, ABC):
         """Views of the biases, each ``d``, whose sum is the bias of the forget gate; empty where there is
         none."""
 
-    def start(self, b: int, like: Tensor) -> State:
+    def start(self, b: int, like: Tensor) -> CellState:
         """The state before the first step: zeros."""
         return tuple(like.new_zeros(b, self.d) for _ in range(self.n_states))
 
@@ -89,7 +93,9 @@ class StepRecurrence(Recurrence):
         self.weight_h = nn.Parameter(torch.empty(n_gates * d, d).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(n_gates * d).uniform_(-bound, bound))
 
-    def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
+    def forward(
+        self, x: Float[Tensor, "t b d_in"], state: CellState | None = None
+    ) -> tuple[Float[Tensor, "t b d"], CellState]:
         state = state or self.start(x.shape[1], x)
         outputs = []
         weight_h = F.dropout(self.weight_h, self.weight_dropout, self.training)
@@ -110,7 +116,7 @@ class StepRecurrence(Recurrence):
     def forget_biases(self) -> list[Tensor]:
         return []
 
-    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+    def gates(self, x: Float[Tensor, "b d_in"], state: CellState) -> dict[str, Float[Tensor, "b d"]]:
         _, (h, *_) = self(x[None], state)
         return {"state": h.abs()}
 
@@ -129,7 +135,9 @@ class Elman(StepRecurrence):
         super().__init__(d_in, d, n_gates=1, n_states=1)
         self.activation = activation
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+    def step(
+        self, projected: Float[Tensor, "b gates"], state: CellState, weight_h: Float[Tensor, "gates d"]
+    ) -> CellState:
         return (self.activation(torch.addmm(projected, state[0], weight_h.t())),)
 
 
@@ -146,10 +154,12 @@ class Leaky(StepRecurrence):
         self.leak = leak
         self.leak_logit = nn.Parameter(torch.full((d,), math.log(leak / (1 - leak)))) if learn_leak else None
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+    def step(
+        self, projected: Float[Tensor, "b gates"], state: CellState, weight_h: Float[Tensor, "gates d"]
+    ) -> CellState:
         (h,) = state
         new = self.activation(torch.addmm(projected, h, weight_h.t()))
-        return (between(h, new, self.leak if self.leak_logit is None else self.leak_logit.sigmoid()),)
+        return (lerp(h, new, self.leak if self.leak_logit is None else self.leak_logit.sigmoid()),)
 
 
 class PeepholeLSTM(StepRecurrence):
@@ -172,7 +182,9 @@ class PeepholeLSTM(StepRecurrence):
         bound = 1 / math.sqrt(d)
         self.peepholes = nn.Parameter(torch.empty((3 * d, d) if self.full else 3 * d).uniform_(-bound, bound))
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+    def step(
+        self, projected: Float[Tensor, "b gates"], state: CellState, weight_h: Float[Tensor, "gates d"]
+    ) -> CellState:
         h, c = state
         gates = torch.addmm(projected, h, weight_h.t())
         before, after = self.peepholes.split([2 * self.d, self.d])
@@ -181,7 +193,7 @@ class PeepholeLSTM(StepRecurrence):
         o = torch.sigmoid(gates[:, 3 * self.d :] + self._look(c, after))
         return o * torch.tanh(c), c
 
-    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+    def gates(self, x: Float[Tensor, "b d_in"], state: CellState) -> dict[str, Float[Tensor, "b d"]]:
         i, f, _, o = self._before_gates(x, state[0])
         see_i, see_f, see_o = self.peepholes.chunk(3)
         _, (_, c) = self(x[None], state)
@@ -217,14 +229,16 @@ class CoupledLSTM(StepRecurrence):
     def __init__(self, d_in: int, d: int) -> None:
         super().__init__(d_in, d, n_gates=3, n_states=2)
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+    def step(
+        self, projected: Float[Tensor, "b gates"], state: CellState, weight_h: Float[Tensor, "gates d"]
+    ) -> CellState:
         h, c = state
         gates = torch.addmm(projected, h, weight_h.t())
         f, o = torch.sigmoid(gates[:, : 2 * self.d]).chunk(2, dim=1)
-        c = between(torch.tanh(gates[:, 2 * self.d :]), c, f)
+        c = lerp(torch.tanh(gates[:, 2 * self.d :]), c, f)
         return o * torch.tanh(c), c
 
-    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+    def gates(self, x: Float[Tensor, "b d_in"], state: CellState) -> dict[str, Float[Tensor, "b d"]]:
         f, o, _ = self._before_gates(x, state[0])
         return {"forget": f.sigmoid(), "output": o.sigmoid()}
 
@@ -247,13 +261,15 @@ class GRUResetFirst(StepRecurrence):
     def __init__(self, d_in: int, d: int) -> None:
         super().__init__(d_in, d, n_gates=3, n_states=1)
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+    def step(
+        self, projected: Float[Tensor, "b gates"], state: CellState, weight_h: Float[Tensor, "gates d"]
+    ) -> CellState:
         (h,) = state
         to_gates, to_new = weight_h.split([2 * self.d, self.d])
         z, r = torch.sigmoid(torch.addmm(projected[:, : 2 * self.d], h, to_gates.t())).chunk(2, dim=1)
         new = torch.tanh(torch.addmm(projected[:, 2 * self.d :], r * h, to_new.t()))
-        return (between(h, new, z),)
+        return (lerp(h, new, z),)
 
-    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+    def gates(self, x: Float[Tensor, "b d_in"], state: CellState) -> dict[str, Float[Tensor, "b d"]]:
         z, r, _ = self._before_gates(x, state[0])
         return {"update": z.sigmoid(), "reset": r.sigmoid()}

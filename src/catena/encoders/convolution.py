@@ -3,7 +3,7 @@ r"""Convolution over the positions of a sequence, with windows of several sizes.
 .. math::  c^w_i = f\Big(b + \sum_{j=0}^{w-1} K_j\, x_{i - \ell + j}\Big)
 
 with zeros beyond both ends. ``same`` padding has :math:`\ell = \lfloor (w-1)/2 \rfloor`, so that the window
-is centred; ``causal`` has :math:`\ell = w - 1`, so that it ends at i. Collobert et al. 2011, section 3.2.2.
+is centered; ``causal`` has :math:`\ell = w - 1`, so that it ends at i. Collobert et al. 2011, section 3.2.2.
 Time O(t w d_in filters) for each window.
 """
 
@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.encoders.normalise import Norm
-from catena.encoders.tails import TailedEncoder, Tails, read_on
+from catena.encoders.conv_state import CausalConvEncoder, ConvState, append_to_state
+from catena.encoders.normalize import Norm
 
 
 class ConvolutionLayer(nn.Module):
@@ -60,7 +60,7 @@ class ConvolutionLayer(nn.Module):
         return self.activation(self.norm(features, features.new_ones(features.shape[:2], dtype=torch.bool)))
 
 
-class Convolution(TailedEncoder):
+class Convolution(CausalConvEncoder):
     """Convolution layers one on the other; ``residual`` adds a layer's input where the sizes agree."""
 
     def __init__(
@@ -81,10 +81,10 @@ class Convolution(TailedEncoder):
             x = above + x if self.residual and above.shape == x.shape else above
         return x
 
-    def continue_(self, x: Float[Tensor, "b t d_in"], state: Tails) -> tuple[Float[Tensor, "b t d_out"], Tails]:
+    def continue_(self, x: Float[Tensor, "b t d_in"], state: ConvState) -> tuple[Float[Tensor, "b t d_out"], ConvState]:
         t, tails = x.shape[1], []
         for i, (layer, tail) in enumerate(zip(self.layers, state, strict=True)):
-            joined, after = read_on(tail, self.dropout(x) if i > 0 else x)
+            joined, after = append_to_state(tail, self.dropout(x) if i > 0 else x)
             tails.append(after)
             above = cast(ConvolutionLayer, layer).continued(joined, t)
             x = above + x if self.residual and above.shape == x.shape else above

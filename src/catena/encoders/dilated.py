@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.encoders.tails import TailedEncoder, Tails, read_on
+from catena.encoders.conv_state import CausalConvEncoder, ConvState, append_to_state
 
 
 class DilatedLayer(nn.Module):
@@ -39,7 +39,7 @@ class DilatedLayer(nn.Module):
         return here if self.onward is None else here + self.onward(z), self.skip(z)
 
 
-class Dilated(TailedEncoder):
+class Dilated(CausalConvEncoder):
     """Blocks of layers whose gaps are 1, 2, 4, …; vectors of another size than ``d`` are first mapped to it."""
 
     def __init__(
@@ -62,12 +62,12 @@ class Dilated(TailedEncoder):
     ) -> Float[Tensor, "b t d_out"]:
         return self.whole(x)
 
-    def continue_(self, x: Float[Tensor, "b t d_in"], state: Tails) -> tuple[Float[Tensor, "b t d_out"], Tails]:
+    def continue_(self, x: Float[Tensor, "b t d_in"], state: ConvState) -> tuple[Float[Tensor, "b t d_out"], ConvState]:
         t = x.shape[1]
         tails, skips = [], []
         x = self.enter(x)
         for layer, tail in zip(self.layers, state, strict=True):
-            joined, after = read_on(tail, x)
+            joined, after = append_to_state(tail, x)
             tails.append(after)
             x, skip = layer(joined, t)
             skips.append(skip)

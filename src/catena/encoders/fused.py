@@ -21,10 +21,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.encoders.cells import Recurrence, State
+from catena.encoders.cells import CellState, Recurrence
 from catena.kernels.int8_weight import Int8Weight
 
-FusedName = Literal["elman_tanh", "elman_relu", "lstm", "gru"]
+_FusedName = Literal["elman_tanh", "elman_relu", "lstm", "gru"]
 
 
 class FusedRecurrence(Recurrence):
@@ -33,7 +33,7 @@ class FusedRecurrence(Recurrence):
     Blocks: i, f, g, o for ``lstm``; r, z, h̃ for ``gru``.
     """
 
-    def __init__(self, name: FusedName, d_in: int, d: int) -> None:
+    def __init__(self, name: _FusedName, d_in: int, d: int) -> None:
         super().__init__()
         self.name, self.d_in, self.d = name, d_in, d
         self.weight_dropout = 0.0
@@ -47,7 +47,9 @@ class FusedRecurrence(Recurrence):
         else:
             self.network = nn.RNN(d_in, d, nonlinearity=name.removeprefix("elman_"))
 
-    def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
+    def forward(
+        self, x: Float[Tensor, "t b d_in"], state: CellState | None = None
+    ) -> tuple[Float[Tensor, "t b d"], CellState]:
         if state is not None:
             state = tuple(part.contiguous() for part in state)  # cuDNN rejects slices of a wider tensor
         if self.training and self.weight_dropout:
@@ -77,7 +79,9 @@ class FusedRecurrence(Recurrence):
         of_x, of_h = self.vectors()
         return of_x if self.name == "gru" else of_x + of_h
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+    def step(
+        self, projected: Float[Tensor, "b gates"], state: CellState, weight_h: Float[Tensor, "gates d"]
+    ) -> CellState:
         h, d = state[0], self.d
         if self.name == "gru":
             past = F.linear(h, weight_h, cast(Tensor, self.network.bias_hh_l0))
@@ -91,7 +95,7 @@ class FusedRecurrence(Recurrence):
             return o * torch.tanh(c), c
         return (torch.tanh(gates) if self.name == "elman_tanh" else torch.relu(gates),)
 
-    def _with_dropped_weights(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+    def _with_dropped_weights(self, x: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """The same call with some recurrent weights at 0, for this call alone."""
         weight_h = cast(Tensor, self.network.weight_hh_l0)
         dropped = F.dropout(weight_h, self.weight_dropout)
@@ -119,7 +123,7 @@ class FusedRecurrence(Recurrence):
     def forget_biases(self) -> list[Tensor]:
         return [bias[self.d : 2 * self.d] for bias in self.vectors()] if self.name == "lstm" else []
 
-    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+    def gates(self, x: Float[Tensor, "b d_in"], state: CellState) -> dict[str, Float[Tensor, "b d"]]:
         if self.n_gates == 1:
             _, (h,) = self(x[None], state)
             return {"state": h.abs()}

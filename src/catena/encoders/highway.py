@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from catena.encoders.base import Encoder
-from catena.numerics import between
+from catena.numerics import lerp
 
 
 class HighwayLayer(nn.Module):
@@ -46,7 +46,7 @@ class HighwayLayer(nn.Module):
             torch.sigmoid(mapped[..., self.d : 2 * self.d]),
         )
         if not self.own_carry:
-            return between(x, new, transform)
+            return lerp(x, new, transform)
         return new * transform + x * torch.sigmoid(mapped[..., 2 * self.d :])
 
 

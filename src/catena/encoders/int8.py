@@ -19,11 +19,11 @@ from catena.errors import ConfigError
 from catena.kernels.int8_weight import LONGEST, Int8Matrix, Int8Weight
 from catena.outputs.scores import WordScores
 
-HELD = (nn.Linear, nn.RNNBase, EmbeddingTable, WordScores, StepRecurrence)
+_QUANTIZABLE = (nn.Linear, nn.RNNBase, EmbeddingTable, WordScores, StepRecurrence)
 """Modules whose matrices are converted."""
 
 
-def hold_in_int8(model: nn.Module) -> None:
+def quantize_int8_(model: nn.Module) -> None:
     """Put matrices of 8 bits in the place of float ones. The model is on a CPU and is not trained any more."""
     found = list(_matrices(model))
     if not found:
@@ -41,7 +41,7 @@ def hold_in_int8(model: nn.Module) -> None:
 
 def _matrices(model: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
     for module in model.modules():
-        if isinstance(module, HELD):
+        if isinstance(module, _QUANTIZABLE):
             for name, weight in list(module.named_parameters(recurse=False)):
                 if weight.dim() == 2 and weight.dtype == torch.float32 and weight.shape[1] <= LONGEST:
                     yield module, name, weight

@@ -29,8 +29,8 @@ from torch import Tensor, nn
 
 from catena.encoders.base import read_lengths
 from catena.errors import ShapeError
-from catena.numerics import NEVER, masked_softmax
-from catena.shapes import mask_from_lengths, read_axes
+from catena.numerics import NEG_INF, masked_softmax
+from catena.shapes import mask_from_lengths, match_shape
 
 
 class Pooling(nn.Module, ABC):
@@ -45,7 +45,7 @@ class Pooling(nn.Module, ABC):
 
     def forward(self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
         """Pool each sequence, of which the first ``lengths[i]`` positions are real."""
-        b, t, _ = read_axes("the input of the pooling", tuple(states.shape), "b t d", d=self.d_in).values()
+        b, t, _ = match_shape("the input of the pooling", tuple(states.shape), "b t d", d=self.d_in).values()
         lengths = read_lengths(lengths, b, t).to(states.device)
         if t == 0:
             return states.new_zeros(b, self.d_out)
@@ -111,7 +111,7 @@ class MaxPooling(Pooling):
     def pool(
         self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b d_out"]:
-        return states.masked_fill(~mask[..., None], NEVER).amax(dim=1)
+        return states.masked_fill(~mask[..., None], NEG_INF).amax(dim=1)
 
 
 class MinPooling(Pooling):
@@ -123,7 +123,7 @@ class MinPooling(Pooling):
     def pool(
         self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b d_out"]:
-        return states.masked_fill(~mask[..., None], -NEVER).amin(dim=1)
+        return states.masked_fill(~mask[..., None], -NEG_INF).amin(dim=1)
 
 
 class MeanPooling(Pooling):
@@ -170,7 +170,7 @@ class KMaxPooling(Pooling):
         k = min(self.k, states.shape[1])
         # Where fewer than k are real, padding is taken too; it stands last, and its value is 0.
         # Of equal values the earliest are kept, on every device and under any padding: topk promises no such order.
-        ranked = states.masked_fill(~mask[..., None], NEVER).sort(dim=1, descending=True, stable=True).indices
+        ranked = states.masked_fill(~mask[..., None], NEG_INF).sort(dim=1, descending=True, stable=True).indices
         best = ranked[:, :k].sort(dim=1).values
         kept = states.gather(1, best)
         return nn.functional.pad(kept, (0, 0, 0, self.k - k)).flatten(1)

@@ -25,10 +25,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from catena.encoders.causal import CausalEncoder
-from catena.encoders.cells import Recurrence, State
+from catena.encoders.cells import CellState, Recurrence
 from catena.encoders.dropout import Dropout
 
-States = tuple[State, ...]
+_States = tuple[CellState, ...]
 """What each layer remembers."""
 
 
@@ -78,34 +78,34 @@ class Recurrent(CausalEncoder):
         order = _reversed_rows(lengths, x.shape[1]) if self.bidirectional else None
         return self._run(x, order, None)[0]
 
-    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> States:
+    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> _States:
         self.check_causal()
         like = torch.empty(0, device=device, dtype=dtype)
         return tuple(cast(Recurrence, recurrence).start(b, like) for recurrence in self.forwards)
 
-    def continue_(self, x: Float[Tensor, "b t d_in"], state: States) -> tuple[Float[Tensor, "b t d_out"], States]:
+    def continue_(self, x: Float[Tensor, "b t d_in"], state: _States) -> tuple[Float[Tensor, "b t d_out"], _States]:
         return self._run(x, None, state)
 
     def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:
         self.check_causal()
         return self._run(x, None, None)[0]
 
-    def select(self, state: States, rows: Int[Tensor, " m"]) -> States:
+    def select(self, state: _States, rows: Int[Tensor, " m"]) -> _States:
         return tuple(tuple(part[rows] for part in layer) for layer in state)
 
-    def join(self, states: Sequence[States]) -> States:
+    def join(self, states: Sequence[_States]) -> _States:
         layers = zip(*states, strict=True)
         return tuple(tuple(torch.cat(parts) for parts in zip(*layer, strict=True)) for layer in layers)
 
-    def detach(self, state: States) -> States:
+    def detach(self, state: _States) -> _States:
         return tuple(tuple(part.detach() for part in layer) for layer in state)
 
     def _run(
-        self, x: Float[Tensor, "b t d_in"], order: Int[Tensor, " n"] | None, states: States | None
-    ) -> tuple[Float[Tensor, "b t d_out"], States]:
+        self, x: Float[Tensor, "b t d_in"], order: Int[Tensor, " n"] | None, states: _States | None
+    ) -> tuple[Float[Tensor, "b t d_out"], _States]:
         first = below = x.transpose(0, 1).contiguous()  # t b d
         layers: list[tuple[Tensor, ...]] = []
-        after: list[State] = []
+        after: list[CellState] = []
         for i in range(len(self.forwards)):
             read = self.dropout(below) if i > 0 else below
             if i > 0 and self.connections == "skip":

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.attention.attend import attend
+from catena.attention.base import attend
 from catena.attention.masks import attention_mask
-from catena.attention.scores import Score
+from catena.attention.scores import AttentionScore
 from catena.encoders.base import Encoder
 
 
@@ -28,7 +28,7 @@ class SelfAttentiveRecurrent(Encoder):
         causal: each state looks at itself and those before it alone.
     """
 
-    def __init__(self, recurrent: Encoder, score: Score, *, causal: bool = False) -> None:
+    def __init__(self, recurrent: Encoder, score: AttentionScore, *, causal: bool = False) -> None:
         super().__init__()
         self.d_in, self.d_out = recurrent.d_in, recurrent.d_out
         self.recurrent, self.score, self.causal = recurrent, score, causal

@@ -3,7 +3,7 @@ r"""Convolution and max over time: one vector for a whole text.
 .. math::  c^w_i = f\Big(b + \sum_{j=0}^{w-1} K_j\, x_{i - \ell + j}\Big), \qquad y^w = \max_i c^w_i
 
 Kim 2014, section 2, with the wide convolution of Kalchbrenner et al. 2014, section 3.1 (:math:`\ell = w - 1`,
-i from 1 to n + w - 1), or with one window centred on each position. Zeros stand beyond both ends, so that a
+i from 1 to n + w - 1), or with one window centered on each position. Zeros stand beyond both ends, so that a
 window may be longer than the text; a window that touches no real position is never counted.
 
 Time O(t d_in filters Σw). Where the activation never falls, the largest value is sought before bias and
@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from catena.encoders.activations import NEVER_FALLING, build_activation
+from catena.encoders.activations import NONDECREASING, build_activation
 from catena.encoders.base import read_lengths
-from catena.encoders.normalise import NoNorm, Norm
+from catena.encoders.normalize import NoNorm, Norm
 from catena.encoders.pooling import KMaxPooling, MaxPooling
 from catena.kernels.forward_mode import is_transformed
-from catena.numerics import NEVER
-from catena.shapes import mask_from_lengths, read_axes
+from catena.numerics import NEG_INF
+from catena.shapes import mask_from_lengths, match_shape
 
 
 class TextConvolution(nn.Module):
@@ -39,7 +39,7 @@ class TextConvolution(nn.Module):
         windows: sizes of the windows, in positions.
         padding: ``wide``, every window that touches the text; ``same``, one window for each position.
         activation: its name.
-        norms: a normalisation for the features of each window, before the activation; None for none.
+        norms: a normalization for the features of each window, before the activation; None for none.
         k: keep the ``k`` largest values of each filter in the order of the text.
         scale: filters are drawn from U(-scale, scale), with biases of 0; as torch draws those of a convolution if None.
 
@@ -71,12 +71,12 @@ class TextConvolution(nn.Module):
         self.norms = nn.ModuleList(norms) if norms is not None else None
         self.pooling = KMaxPooling(filters, k) if k > 1 else MaxPooling(filters)
         plain = norms is None or all(isinstance(norm, NoNorm) for norm in norms)
-        self.largest_first = k == 1 and plain and activation in NEVER_FALLING
+        self.largest_first = k == 1 and plain and activation in NONDECREASING
 
     def forward(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
         """The features of each text, of which the first ``lengths[i]`` positions are real; zeros for an empty
         one."""
-        b, t, _ = read_axes("the input of the convolution", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
+        b, t, _ = match_shape("the input of the convolution", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
         lengths = read_lengths(lengths, b, t).to(x.device)
         if t == 0:
             return x.new_zeros(b, self.d_out)
@@ -149,7 +149,7 @@ def _largest(
     found = []
     for total, kernel in zip(sums, kernels, strict=True):
         counted = mask_from_lengths(_counted(lengths, kernel.shape[0], wide), total.shape[1])
-        largest, place = total.masked_fill(~counted[..., None], NEVER).max(dim=1)
+        largest, place = total.masked_fill(~counted[..., None], NEG_INF).max(dim=1)
         found.append((largest.masked_fill((lengths == 0)[:, None], 0.0), place))
     return found
 

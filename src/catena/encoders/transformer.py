@@ -5,7 +5,7 @@ r"""The Transformer encoder.
     \text{pre} &: y = x + \mathrm{attend}(\mathrm{norm}(x)) \quad z = y + \mathrm{feed}(\mathrm{norm}(y))
 
 with :math:`\mathrm{feed}(x) = W_2 f(W_1 x + b_1) + b_2`. Vaswani et al. 2017, sections 3.1 to 3.3; the pre
-form, which ends with one more norm, Xiong et al. 2020, table 1. Time O(t² d + t d² + t d d_feed) for each
+form, which ends with one more norm, Xiong et al. 2020, table 1. Time O(t² d + t d² + t d d_ff) for each
 layer.
 """
 
@@ -23,10 +23,10 @@ from catena.attention.cache import KeyValueCache
 from catena.attention.masks import attention_mask
 from catena.attention.multihead import MultiHeadAttention
 from catena.encoders.causal import CausalEncoder
-from catena.encoders.transformer_step import StepPlan, plan_of
+from catena.encoders.transformer_step import StepPlan, build_plan
 from catena.shapes import mask_from_lengths
 
-Look = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
+SelfAttentionFn = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
 """Each position looks at others."""
 
 
@@ -36,19 +36,19 @@ class TransformerLayer(nn.Module):
     def __init__(
         self,
         attention: MultiHeadAttention,
-        d_feed: int,
+        d_ff: int,
         activation: nn.Module,
         *,
         norm_first: bool = True,
         dropout: float = 0.0,
-        feed_dropout: float | None = None,
+        ff_dropout: float | None = None,
     ) -> None:
-        """``feed_dropout`` is for the units of the feed-forward layer; ``dropout`` if omitted."""
+        """``ff_dropout`` is for the units of the feed-forward layer; ``dropout`` if omitted."""
         super().__init__()
         d = attention.d
         self.attention = attention
-        within = nn.Dropout(dropout if feed_dropout is None else feed_dropout)
-        self.feed = nn.Sequential(nn.Linear(d, d_feed), activation, within, nn.Linear(d_feed, d))
+        within = nn.Dropout(dropout if ff_dropout is None else ff_dropout)
+        self.feed = nn.Sequential(nn.Linear(d, d_ff), activation, within, nn.Linear(d_ff, d))
         self.attention_norm, self.feed_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self.norm_first = norm_first
         self.dropout = nn.Dropout(dropout)
@@ -60,7 +60,7 @@ class TransformerLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "b t d"],
-        look: Look,
+        look: SelfAttentionFn,
     ) -> Float[Tensor, "b t d"]:
         """``look`` lets each position look at others, by this layer's attention."""
         if self.norm_first:
@@ -79,7 +79,7 @@ class TransformerLayer(nn.Module):
                 nn.init.normal_(module.weight, std=0.02 / math.sqrt(n_parts) if module in last else 0.02)
 
 
-class Transformer(CausalEncoder):
+class TransformerEncoder(CausalEncoder):
     """A stack of Transformer layers.
 
     Args:
@@ -143,7 +143,7 @@ class Transformer(CausalEncoder):
         found: list[Tensor] = []
         x = self._enter(x.masked_fill(~real[..., None], 0.0), 0)
         for layer in self.layers:
-            x = layer(x, remembered(cast(TransformerLayer, layer).attention, may_look, found))
+            x = layer(x, collect_weights(cast(TransformerLayer, layer).attention, may_look, found))
         return [weights.masked_fill(~real[:, None, :, None], 0.0) for weights in found]
 
     def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:
@@ -154,7 +154,7 @@ class Transformer(CausalEncoder):
         return self.leave(x)
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the copies of the weights when the mode changes: fused optimisers change weights without a trace."""
+        """Forget the copies of the weights when the mode changes: fused optimizers change weights without a trace."""
         if mode != self.training:
             self._plan = None
         return super().train(mode)
@@ -190,7 +190,7 @@ class Transformer(CausalEncoder):
 
     def _step_plan(self) -> StepPlan:
         if self._plan is None or not self._plan.is_current():
-            self._plan = plan_of(list(self.layers), self.leave)
+            self._plan = build_plan(list(self.layers), self.leave)
         return self._plan
 
     def _enter(self, x: Float[Tensor, "b t d_in"], start: int | Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:
@@ -199,7 +199,9 @@ class Transformer(CausalEncoder):
         return self.dropout(x) if self.training else x
 
 
-def remembered(attention: MultiHeadAttention, mask: Bool[Tensor, "#b #t t"], kept: list[Tensor]) -> Look:
+def collect_weights(
+    attention: MultiHeadAttention, mask: Bool[Tensor, "#b #t t"], kept: list[Tensor]
+) -> SelfAttentionFn:
     """Self-attention that adds its weights, ``b h t t``, to those that are kept."""
 
     def look(seen: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:

@@ -25,29 +25,29 @@ from catena.attention.cache import KeyValueCache
 COMPILED = {nn.Identity: "identity", nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "swish"}
 """The activations that the compiled step knows."""
 
-NEAR = 64 * 2**20
+_NEAR = 64 * 2**20
 """Bytes of weights that a processor keeps near, about. A larger model is read from far, by as many threads as there
 are: that is left to torch."""
 
-VERSION = attrgetter("_version")
+_VERSION = attrgetter("_version")
 """How often a tensor has changed."""
 
 
-class Copies:
+class PackedWeights:
     """Copies of the weights of layers. To be made again when :meth:`is_current` says so."""
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         self.sources = [p for layer in layers for p in layer.parameters()]
         self.place = self.sources[0].data_ptr()
         self.tracked = [p for p in self.sources if not p.is_inference()]
-        self.versions = list(map(VERSION, self.tracked))
+        self.versions = list(map(_VERSION, self.tracked))
 
     def is_current(self) -> bool:
         """Whether no weight has changed since, nor moved to another device or type."""
-        return self.place == self.sources[0].data_ptr() and self.versions == list(map(VERSION, self.tracked))
+        return self.place == self.sources[0].data_ptr() and self.versions == list(map(_VERSION, self.tracked))
 
 
-class StepPlan(Copies, ABC):
+class StepPlan(PackedWeights, ABC):
     """Copies of the weights of layers, and a step with them."""
 
     @abstractmethod
@@ -60,21 +60,21 @@ class StepPlan(Copies, ABC):
         still empty."""
 
 
-def plan_of(layers: Sequence[nn.Module], leave: nn.Module) -> StepPlan:
+def build_plan(layers: Sequence[nn.Module], leave: nn.Module) -> StepPlan:
     """The faster plan for these layers and the norm behind them, if it is one, where they lie."""
     with torch.inference_mode(False), torch.no_grad():
-        return CompiledPlan(layers, leave) if may_be_compiled(layers) else FlatPlan(layers, leave)
+        return CompiledPlan(layers, leave) if can_compile(layers) else FlatPlan(layers, leave)
 
 
-def may_be_compiled(layers: Sequence[nn.Module]) -> bool:
+def can_compile(layers: Sequence[nn.Module]) -> bool:
     """Whether a compiled step is faster for these layers, and knows their make."""
     weights = [p for layer in layers for p in layer.parameters()]
     if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in weights):
         return False
     size = sum(4 * p.numel() for p in weights)
-    activation = feed_of(layers[0])[1]
+    activation = feed_forward_part(layers[0])[1]
     exact = getattr(activation, "approximate", "none") == "none"
-    return type(activation) in COMPILED and exact and (size <= NEAR or torch.get_num_threads() == 1)
+    return type(activation) in COMPILED and exact and (size <= _NEAR or torch.get_num_threads() == 1)
 
 
 class CompiledPlan(StepPlan):
@@ -82,26 +82,26 @@ class CompiledPlan(StepPlan):
 
     def __init__(self, layers: Sequence[nn.Module], leave: nn.Module) -> None:
         super().__init__([*layers, leave])
-        from catena.kernels.int8_weight import panels_of  # compiled kernels, which trainings do without
-        from catena.kernels.transformer_step import Make, Weights, as_wide_as_panels, stacked, step
+        from catena.kernels.int8_weight import pack_panels  # compiled kernels, which trainings do without
+        from catena.kernels.transformer_step import Make, TransformerWeights, as_wide_as_panels, stack_arrays, step
 
         first: Any = layers[0].attention
         self.rotate, self._step = first.rotate, step
-        activation = COMPILED[type(feed_of(layers[0])[1])]
+        activation = COMPILED[type(feed_forward_part(layers[0])[1])]
         self.make = Make(first.n_heads, first.n_kv_heads, bool(layers[0].norm_first), activation)
         plain = [_weights_of(layer) for layer in layers]
         maps: list[np.ndarray] = []
         for name in ("heads", "output", "rise", "fall"):
             pairs = [getattr(layer, name) for layer in plain]
-            maps.append(np.stack([panels_of(matrix) for _, matrix in pairs]))
-            maps.append(stacked([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
+            maps.append(np.stack([pack_panels(matrix) for _, matrix in pairs]))
+            maps.append(stack_arrays([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
         norms = [torch.stack((*layer.attention_norm[:2], *layer.feed_norm[:2])).numpy() for layer in plain]
         eps = [np.array([layer.attention_norm[2], layer.feed_norm[2]]) for layer in plain]
         if isinstance(leave, nn.LayerNorm):
-            weight, bias, last = norm_of(leave)
+            weight, bias, last = norm_part(leave)
             norms.append(torch.stack((weight, bias) * 2).numpy())
             eps.append(np.array([last, last]))
-        self.weights = Weights._make([*maps, stacked(norms), stacked(eps)])
+        self.weights = TransformerWeights._make([*maps, stack_arrays(norms), stack_arrays(eps)])
 
     def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
         return x.dtype == cache.dtype == torch.float32
@@ -137,7 +137,7 @@ class FlatPlan(StepPlan):
         first: Any = layers[0].attention
         self.d, self.d_head = first.d, first.d_head
         self.n_heads, self.n_kv_heads, self.rotate = first.n_heads, first.n_kv_heads, first.rotate
-        self.norm_first, self.activation = bool(layers[0].norm_first), feed_of(layers[0])[1]
+        self.norm_first, self.activation = bool(layers[0].norm_first), feed_forward_part(layers[0])[1]
         self.layers, self.leave = [_weights_of(layer) for layer in layers], leave
 
     def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
@@ -171,28 +171,28 @@ class FlatPlan(StepPlan):
 
 def _weights_of(layer: nn.Module) -> LayerWeights:
     attention: Any = layer.attention
-    feed = feed_of(layer)
+    feed = feed_forward_part(layer)
     return LayerWeights(
-        turned_maps(attention.query, attention.keys, attention.values),
-        turned_maps(attention.output),
-        turned_maps(cast(nn.Linear, feed[0])),
-        turned_maps(cast(nn.Linear, feed[3])),
-        norm_of(cast(nn.LayerNorm, layer.attention_norm)),
-        norm_of(cast(nn.LayerNorm, layer.feed_norm)),
+        transposed_linears(attention.query, attention.keys, attention.values),
+        transposed_linears(attention.output),
+        transposed_linears(cast(nn.Linear, feed[0])),
+        transposed_linears(cast(nn.Linear, feed[3])),
+        norm_part(cast(nn.LayerNorm, layer.attention_norm)),
+        norm_part(cast(nn.LayerNorm, layer.feed_norm)),
     )
 
 
-def feed_of(layer: nn.Module) -> nn.Sequential:
+def feed_forward_part(layer: nn.Module) -> nn.Sequential:
     """The feed-forward part of a layer."""
     return cast(nn.Sequential, layer.feed)
 
 
-def turned_maps(*maps: nn.Linear) -> tuple[Tensor, Tensor]:
+def transposed_linears(*maps: nn.Linear) -> tuple[Tensor, Tensor]:
     """The bias and the matrix ``d_in d_out`` of linear maps as one."""
     bias = torch.cat([m.bias.detach() for m in maps])
     return bias, torch.cat([m.weight.detach() for m in maps]).t().contiguous()
 
 
-def norm_of(norm: nn.LayerNorm) -> tuple[Tensor, Tensor, float]:
+def norm_part(norm: nn.LayerNorm) -> tuple[Tensor, Tensor, float]:
     """Weight, bias, and what is added to the variance."""
     return norm.weight.detach(), norm.bias.detach(), norm.eps

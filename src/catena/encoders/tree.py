@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from catena.encoders.tree_batch import Level, TreeBatch
+from catena.encoders.tree_batch import TreeBatch, TreeLevel
 from catena.errors import DataError
-from catena.shapes import read_axes
+from catena.shapes import match_shape
 
-Step = Callable[[Level, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
+_Step = Callable[[TreeLevel, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
 """From a level, the inputs of its nodes (None if it has none) and the states of their children, one row for each child,
 from left to right under each node in turn (None for leaves): the vectors of the nodes, and the states for their
 parents."""
@@ -38,7 +38,7 @@ class TreeEncoder(nn.Module, ABC):
 
     def forward(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
         """The vectors of all nodes, in the order of ``trees.nodes``; ``x`` in the order of ``trees.inputs``."""
-        read_axes("the input of the tree encoder", tuple(x.shape), "m d_in", m=len(trees.inputs), d_in=self.d_in)
+        match_shape("the input of the tree encoder", tuple(x.shape), "m d_in", m=len(trees.inputs), d_in=self.d_in)
         self._check(trees)
         if not trees.levels:
             return x.new_zeros(0, self.d_out)
@@ -67,7 +67,7 @@ class TreeEncoder(nn.Module, ABC):
             )
 
 
-def climb(trees: TreeBatch, x: Float[Tensor, "m p"], step: Step) -> Float[Tensor, "n d_out"]:
+def encode_bottom_up(trees: TreeBatch, x: Float[Tensor, "m p"], step: _Step) -> Float[Tensor, "n d_out"]:
     """Compute all nodes, level by level, each level in one step. O(n) vectors are moved, whatever the depth."""
     handed: list[list[Tensor]] = [[] for _ in trees.levels]
     vectors = []
@@ -85,7 +85,7 @@ def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _inputs(level: Level, x: Float[Tensor, "m p"]) -> Float[Tensor, "size p"] | None:
+def _inputs(level: TreeLevel, x: Float[Tensor, "m p"]) -> Float[Tensor, "size p"] | None:
     """The inputs of a level's nodes, zeros for those that have none; None if none has any."""
     first, last = level.inputs
     if first == last:
@@ -96,7 +96,7 @@ def _inputs(level: Level, x: Float[Tensor, "m p"]) -> Float[Tensor, "size p"] | 
     return x.new_zeros(level.size, x.shape[1]).index_copy(0, level.takers, own)
 
 
-def side_by_side(level: Level, children: Float[Tensor, "c s"], most: int) -> Float[Tensor, "size most s"]:
+def stack_children(level: TreeLevel, children: Float[Tensor, "c s"], most: int) -> Float[Tensor, "size most s"]:
     """The states of each node's children in ``most`` slots, zeros in those that are empty."""
     if level.arity == most:
         return children.view(level.size, most, -1)
@@ -104,7 +104,7 @@ def side_by_side(level: Level, children: Float[Tensor, "c s"], most: int) -> Flo
     return room.index_copy(0, level.parents * most + level.slots, children).view(level.size, most, -1)
 
 
-def added_up(level: Level, children: Float[Tensor, "c s"]) -> Float[Tensor, "size s"]:
+def sum_children(level: TreeLevel, children: Float[Tensor, "c s"]) -> Float[Tensor, "size s"]:
     """The sum over the children of each node."""
     if level.arity is not None:
         return children.view(level.size, level.arity, -1).sum(1)

@@ -24,7 +24,7 @@ from catena.errors import DataError
 
 
 @dataclass(frozen=True)
-class Level:
+class TreeLevel:
     """The nodes of one height, numbered from 0, and where their children and inputs are found.
 
     Args:
@@ -65,7 +65,7 @@ class TreeBatch:
         inner_inputs: whether some nodes have an input and children.
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[TreeLevel, ...]
     roots: Int[Tensor, "b"]
     nodes: Int[np.ndarray, "n"]
     inputs: Int[np.ndarray, "m"]
@@ -86,7 +86,7 @@ class TreeBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class Forest:
+class TreeBatchBuilder:
     """The shapes of many trees. Node ``i`` of tree ``j`` is node ``offsets[j] + i`` of the forest.
 
     Args:
@@ -103,7 +103,7 @@ class Forest:
     offsets: Int[np.ndarray, "_"]
 
     @classmethod
-    def of(cls, trees: Sequence[Sequence[int]], has_input: Sequence[Sequence[bool]] | None = None) -> Forest:
+    def of(cls, trees: Sequence[Sequence[int]], has_input: Sequence[Sequence[bool]] | None = None) -> TreeBatchBuilder:
         """A forest of trees, each given by the parent of every node, -1 for its root.
 
         Inputs are taken by the leaves unless ``has_input`` says by which nodes.
@@ -113,7 +113,7 @@ class Forest:
         parents = np.fromiter((parent for tree in trees for parent in tree), np.int64, int(offsets[-1]))
         _check_parents(parents, offsets)
         parents = np.where(parents < 0, -1, parents + np.repeat(offsets[:-1], sizes))
-        heights = heights_of(parents)
+        heights = node_heights(parents)
         if (heights < 0).any():
             tree = int(np.searchsorted(offsets, np.flatnonzero(heights < 0)[0], side="right")) - 1
             raise DataError(f"tree {tree} has a node that is its own ancestor: the parents of a tree have no cycle")
@@ -179,7 +179,7 @@ class _Builder:
             i, j = int(input_bounds[level]), int(input_bounds[level + 1])
             own = counts[first:last]
             levels.append(
-                Level(
+                TreeLevel(
                     last - first,
                     *passed[level],
                     on_device[0][a:b],
@@ -228,7 +228,7 @@ class _Builder:
         return [(tuple(a), (*b, last)) for (a, b), last in zip(found, roots, strict=True)]
 
 
-def heights_of(parents: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+def node_heights(parents: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
     """The height of each node: 0 for a leaf, otherwise one more than the highest of its children.
 
     ``parents`` may be those of many trees; -1 for a root. A node of a cycle, or above one, gets -1.

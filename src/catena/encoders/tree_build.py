@@ -1,4 +1,4 @@
-"""From settings to tree encoders. A new kind is entered in ``TREE_ENCODERS`` under its ``kind``."""
+"""From settings to tree encoders. A new kind is entered in ``_TREE_ENCODERS`` under its ``kind``."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import Any
 
 from catena.encoders.activations import build_activation
 from catena.encoders.tree import TreeEncoder
+from catena.encoders.tree_config import (
+    MatrixVectorConfig,
+    RecursiveConfig,
+    TensorConfig,
+    TreeEncoderConfig,
+    TreeLSTMConfig,
+)
 from catena.encoders.tree_lstm import ChildSumTreeLSTM, NaryTreeLSTM
 from catena.encoders.tree_recursive import MatrixVectorNetwork, RecursiveNetwork, TensorNetwork
-from catena.encoders.tree_settings import (
-    MatrixVectorSettings,
-    RecursiveSettings,
-    TensorSettings,
-    TreeLstmSettings,
-    TreeSettings,
-)
 from catena.registry import Registry
 
-TREE_ENCODERS: Registry[Callable[[Any, int], TreeEncoder]] = Registry("tree encoder")
+_TREE_ENCODERS: Registry[Callable[[Any, int], TreeEncoder]] = Registry("tree encoder")
 
 
-def build_tree_encoder(settings: TreeSettings, d: int) -> TreeEncoder:
+def build_tree_encoder(settings: TreeEncoderConfig, d: int) -> TreeEncoder:
     """The tree encoder of these settings for words with vectors of size ``d``."""
-    return TREE_ENCODERS[settings.kind](settings, d)
+    return _TREE_ENCODERS[settings.kind](settings, d)
 
 
-@TREE_ENCODERS.register("tree_lstm")
-def build_tree_lstm(settings: TreeLstmSettings, d: int) -> TreeEncoder:
+@_TREE_ENCODERS.register("tree_lstm")
+def build_tree_lstm(settings: TreeLSTMConfig, d: int) -> TreeEncoder:
     """A Tree-LSTM in one of its two forms."""
     if settings.children == "summed":
         return ChildSumTreeLSTM(d, settings.d, settings.dropout, settings.forget_bias)
     return NaryTreeLSTM(d, settings.d, settings.most, settings.dropout, settings.forget_bias)
 
 
-@TREE_ENCODERS.register("recursive")
-def build_recursive(settings: RecursiveSettings, d: int) -> RecursiveNetwork:
+@_TREE_ENCODERS.register("recursive")
+def build_recursive(settings: RecursiveConfig, d: int) -> RecursiveNetwork:
     """A recursive network."""
     return RecursiveNetwork(d, build_activation(settings.activation))
 
 
-@TREE_ENCODERS.register("mv_rnn")
-def build_matrix_vector(settings: MatrixVectorSettings, d: int) -> MatrixVectorNetwork:
+@_TREE_ENCODERS.register("mv_rnn")
+def build_matrix_vector(settings: MatrixVectorConfig, d: int) -> MatrixVectorNetwork:
     """Matrix-vector recursion. Its input is wider than ``d``: a word has a matrix too."""
     return MatrixVectorNetwork(d, settings.rank, build_activation(settings.activation))
 
 
-@TREE_ENCODERS.register("rntn")
-def build_tensor(settings: TensorSettings, d: int) -> TensorNetwork:
+@_TREE_ENCODERS.register("rntn")
+def build_tensor(settings: TensorConfig, d: int) -> TensorNetwork:
     """A recursive neural tensor network."""
     return TensorNetwork(d, build_activation(settings.activation), settings.scale)

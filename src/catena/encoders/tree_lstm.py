@@ -16,8 +16,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.encoders.tree import TreeEncoder, added_up, climb, side_by_side
-from catena.encoders.tree_batch import Level, TreeBatch
+from catena.encoders.tree import TreeEncoder, encode_bottom_up, stack_children, sum_children
+from catena.encoders.tree_batch import TreeBatch, TreeLevel
 from catena.kernels.forward_mode import is_transformed
 from catena.kernels.tree_lstm import climb_full
 
@@ -46,7 +46,7 @@ class ChildSumTreeLSTM(TreeEncoder):
         to_gates, to_forget = self.weight_h.split([3 * d, d])
         bias, forget_bias = self.bias.split([3 * d, d])
 
-        def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
+        def step(level: TreeLevel, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
             own_forget = None
             if own is not None and trees.inner_inputs:
                 own, own_forget = own.split([3 * d, d], dim=1)
@@ -54,13 +54,13 @@ class ChildSumTreeLSTM(TreeEncoder):
             if children is None:
                 return self._state(sums, None)
             h, c = children.split(d, dim=1)
-            sums = torch.addmm(sums, added_up(level, h), to_gates.t())
+            sums = torch.addmm(sums, sum_children(level, h), to_gates.t())
             forget = torch.addmm(forget_bias, h, to_forget.t())
             if own_forget is not None:
                 forget = forget + own_forget.index_select(0, level.parents)
-            return self._state(sums, added_up(level, forget.sigmoid() * c))
+            return self._state(sums, sum_children(level, forget.sigmoid() * c))
 
-        return climb(trees, _projected(x, self.weight_x, trees, d), step)
+        return encode_bottom_up(trees, _projected(x, self.weight_x, trees, d), step)
 
     def _state(self, sums: Float[Tensor, "k gates"], kept: Float[Tensor, "k d"] | None) -> tuple[Tensor, Tensor]:
         u, gates = sums.split([self.d_out, 2 * self.d_out], dim=1)
@@ -97,7 +97,7 @@ class NaryTreeLSTM(TreeEncoder):
             mask = self._dropped(leaves.new_ones(trees.n, d)) if self.training and self.dropout else None
             return climb_full(leaves, self.weight_h, bias, mask, trees.children, trees.sizes)
 
-        def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
+        def step(level: TreeLevel, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
             own_forget = None
             if own is not None and trees.inner_inputs:
                 own, own_forget = own.split([3 * d, d], dim=1)
@@ -105,7 +105,7 @@ class NaryTreeLSTM(TreeEncoder):
                 sums = leaf_bias.expand(level.size, -1) if own is None else own + leaf_bias
                 u, gates = sums.split([d, 2 * d], dim=1)
                 return _state(self._dropped(u.tanh()), gates.sigmoid(), None)
-            h, c = side_by_side(level, children, n).split(d, dim=2)
+            h, c = stack_children(level, children, n).split(d, dim=2)
             sums = torch.addmm(bias, h.reshape(level.size, n * d), self.weight_h.t())
             if own is not None and own_forget is not None:
                 sums = sums + torch.cat((own, own_forget.repeat(1, n)), dim=1)
@@ -113,7 +113,7 @@ class NaryTreeLSTM(TreeEncoder):
             gates, forget = gates.sigmoid().split([2 * d, n * d], dim=1)
             return _state(self._dropped(u.tanh()), gates, (forget.view(level.size, n, d) * c).sum(1))
 
-        return climb(trees, _projected(x, self.weight_x, trees, d), step)
+        return encode_bottom_up(trees, _projected(x, self.weight_x, trees, d), step)
 
     def _is_full(self, trees: TreeBatch) -> bool:
         """Whether there is a faster way: all leaves have inputs and no other node, which all have as many children."""

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from catena.encoders.tree import TreeEncoder, climb
-from catena.encoders.tree_batch import Level, TreeBatch
+from catena.encoders.tree import TreeEncoder, encode_bottom_up
+from catena.encoders.tree_batch import TreeBatch, TreeLevel
 
 
 class RecursiveNetwork(TreeEncoder):
@@ -31,7 +31,7 @@ class RecursiveNetwork(TreeEncoder):
         self.weight, self.bias = _pair_weights(d)
 
     def encode(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
-        def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
+        def step(level: TreeLevel, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
             if children is None:
                 vectors = _leaves(own, level, x)
             else:
@@ -39,7 +39,7 @@ class RecursiveNetwork(TreeEncoder):
                 vectors = self.activation(torch.addmm(self.bias, pairs, self.weight.t()))
             return vectors, vectors
 
-        return climb(trees, x, step)
+        return encode_bottom_up(trees, x, step)
 
 
 class TensorNetwork(TreeEncoder):
@@ -48,7 +48,7 @@ class TensorNetwork(TreeEncoder):
     .. math:: p_i = f([a; b]^\top V_i [a; b] + W_i [a; b] + b_i)
 
     Socher et al. 2013, section 4.3. Each of the d slices V_i is 2d × 2d. Time O(d³) for a node. ``tensor`` holds 2d V:
-    a step of an optimiser moves all numbers of V at once, of which each unit adds up 4d² where W has 2d, and would
+    a step of an optimizer moves all numbers of V at once, of which each unit adds up 4d² where W has 2d, and would
     otherwise drown W.
     """
 
@@ -67,7 +67,7 @@ class TensorNetwork(TreeEncoder):
         d = self.d_out
         slices = self.tensor.view(2 * d * d, 2 * d).t() / (2 * d)
 
-        def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
+        def step(level: TreeLevel, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
             if children is None:
                 vectors = _leaves(own, level, x)
             else:
@@ -76,7 +76,7 @@ class TensorNetwork(TreeEncoder):
                 vectors = self.activation(torch.addmm(self.bias, pairs, self.weight.t()) + products.squeeze(2))
             return vectors, vectors
 
-        return climb(trees, x, step)
+        return encode_bottom_up(trees, x, step)
 
 
 class MatrixVectorNetwork(TreeEncoder):
@@ -109,7 +109,7 @@ class MatrixVectorNetwork(TreeEncoder):
     def encode(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
         d = self.d_out
 
-        def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
+        def step(level: TreeLevel, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
             if children is None:
                 leaves = _leaves(own, level, x)
                 vectors, matrices = leaves[:, :d], self._matrices(leaves[:, d:])
@@ -121,7 +121,7 @@ class MatrixVectorNetwork(TreeEncoder):
                 matrices = self.weight_matrices @ both.reshape(level.size, 2 * d, d)
             return vectors, torch.cat((vectors, matrices.flatten(1)), dim=1)
 
-        return climb(trees, x, step)
+        return encode_bottom_up(trees, x, step)
 
     def _matrices(self, numbers: Float[Tensor, "k numbers"]) -> Float[Tensor, "k d d"]:
         d, r = self.d_out, self.rank
@@ -139,6 +139,6 @@ def _drawn(rows: int, columns: int) -> Float[Tensor, "rows columns"]:
     return torch.empty(rows, columns).uniform_(-bound, bound)
 
 
-def _leaves(own: Tensor | None, level: Level, x: Tensor) -> Tensor:
+def _leaves(own: Tensor | None, level: TreeLevel, x: Tensor) -> Tensor:
     """The inputs of the leaves; zeros where a batch gives them none."""
     return x.new_zeros(level.size, x.shape[1]) if own is None else own

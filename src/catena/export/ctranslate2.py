@@ -17,21 +17,21 @@ import torch
 from torch import Tensor, nn
 
 from catena.embeddings.positions import RotaryPositions
-from catena.encoders.transformer_step import feed_of
+from catena.encoders.transformer_step import feed_forward_part
 from catena.errors import ConfigError
 from catena.extras import require
 from catena.outputs.softmax import Softmax
-from catena.seq2seq.transformer import Transformer
+from catena.seq2seq.transformer import TransformerSeq2Seq
 
-ACTIVATIONS = {nn.ReLU: "RELU", nn.GELU: "GELU", nn.SiLU: "SWISH", nn.Tanh: "Tanh", nn.Sigmoid: "Sigmoid"}
-LONGEST = 2048
+_ACTIVATIONS = {nn.ReLU: "RELU", nn.GELU: "GELU", nn.SiLU: "SWISH", nn.Tanh: "Tanh", nn.Sigmoid: "Sigmoid"}
+_LONGEST = 2048
 """Positions that are written out where they are computed."""
-NEVER = -1e9
+_NEVER = -1e9
 """The score of what never comes: the format has no -inf in 8 bits."""
 
 
 @dataclass(frozen=True)
-class Tokens:
+class SpecialTokenNames:
     """The tokens of a model by their ids."""
 
     source: Sequence[str]
@@ -39,7 +39,9 @@ class Tokens:
     unknown: str = "<unk>"
 
 
-def to_ctranslate2(model: Transformer, tokens: Tokens, folder: Path, quantization: str | None = None) -> None:
+def to_ctranslate2(
+    model: TransformerSeq2Seq, tokens: SpecialTokenNames, folder: Path, quantization: str | None = None
+) -> None:
     """Write the model into a folder, which must not be there.
 
     Args:
@@ -56,7 +58,7 @@ def to_ctranslate2(model: Transformer, tokens: Tokens, folder: Path, quantizatio
         (len(model.encoder.layers), len(layers)),
         layers[0].attention.n_heads,
         pre_norm=layers[0].norm_first,
-        activation=getattr(common_spec.Activation, ACTIVATIONS[type(feed_of(layers[0])[1])]),
+        activation=getattr(common_spec.Activation, _ACTIVATIONS[type(feed_forward_part(layers[0])[1])]),
     )
     _fill_side(spec.encoder, model.encoder, model.encoder.positions)
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.weight)
@@ -65,7 +67,7 @@ def to_ctranslate2(model: Transformer, tokens: Tokens, folder: Path, quantizatio
     scores: Any = model.output.scores
     spec.decoder.projection.weight = _array(scores.weight)
     if scores.effective_bias is not None:
-        spec.decoder.projection.bias = _array(scores.effective_bias).clip(min=NEVER)
+        spec.decoder.projection.bias = _array(scores.effective_bias).clip(min=_NEVER)
     spec.register_source_vocabulary(list(tokens.source))
     spec.register_target_vocabulary(list(tokens.target))
     spec.config.unk_token = tokens.unknown
@@ -77,7 +79,7 @@ def to_ctranslate2(model: Transformer, tokens: Tokens, folder: Path, quantizatio
     spec.save(str(folder))
 
 
-def check(model: Transformer) -> None:
+def check(model: TransformerSeq2Seq) -> None:
     """Refuse what the format cannot hold."""
     layer: Any = model.decoder.layers[0]
     if isinstance(layer.attention.rotate, RotaryPositions):
@@ -85,9 +87,9 @@ def check(model: Transformer) -> None:
             "CTranslate2 has no rotary positions for models with an encoder: train with positions = 'sinusoidal' or "
             "'learned', or export to ONNX"
         )
-    activation = type(feed_of(layer)[1])
-    if activation not in ACTIVATIONS:
-        known = ", ".join(kind.__name__ for kind in ACTIVATIONS)
+    activation = type(feed_forward_part(layer)[1])
+    if activation not in _ACTIVATIONS:
+        known = ", ".join(kind.__name__ for kind in _ACTIVATIONS)
         raise ConfigError(f"CTranslate2 has no activation {activation.__name__}, only {known}: export to ONNX")
     if not isinstance(model.output, Softmax) or model.output.temperature != 1:
         raise ConfigError("CTranslate2 has the full softmax at temperature 1 alone: train with output.kind = 'softmax'")
@@ -96,7 +98,7 @@ def check(model: Transformer) -> None:
 def _fill_side(spec: Any, side: Any, positions: nn.Module) -> None:
     d = side.layers[0].attention.d
     spec.scale_embeddings = True
-    longest = getattr(positions, "max_length", LONGEST)
+    longest = getattr(positions, "max_length", _LONGEST)
     spec.position_encodings.encodings = _array(positions(torch.zeros(1, longest, d))[0])
     if isinstance(side.leave, nn.LayerNorm):
         _fill_norm(spec.layer_norm, side.leave)

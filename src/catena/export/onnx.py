@@ -32,8 +32,8 @@ from catena.export.steps import StepModule, step_module
 from catena.extras import require
 from catena.seq2seq.base import EncoderDecoder
 
-OPSET = 17
-UNTOLD_SHAPES = re.compile(rb"Warning: The shape inference of prim::(PackPadded|PadPacked) type is missing")
+_OPSET = 17
+_UNTOLD_SHAPES = re.compile(rb"Warning: The shape inference of prim::(PackPadded|PadPacked) type is missing")
 """What compiled code writes to standard error of networks over packed sequences: they are gone from the graph when it
 is done."""
 ENCODER, STEP, SIGNATURE = "encoder.onnx", "step.onnx", "signature.json"
@@ -97,7 +97,7 @@ def _write(
             input_names=list(names),
             output_names=list(results),
             dynamic_axes=used,
-            opset_version=OPSET,
+            opset_version=_OPSET,
             dynamo=False,
         )
 
@@ -118,7 +118,7 @@ def _without_harmless_warnings() -> Iterator[None]:
     """Leave out what is known and harmless: that the exporter is the older one; that checks of sizes, which the example
     passes, are no part of the graph; that networks over packed sequences have sizes of batches, which the graph takes
     from its input. All else is said."""
-    with warnings.catch_warnings(), _said_but(UNTOLD_SHAPES):
+    with warnings.catch_warnings(), _said_but(_UNTOLD_SHAPES):
         warnings.simplefilter("ignore", torch.jit.TracerWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", "Exporting a model to ONNX with a batch_size other than 1")

@@ -20,7 +20,7 @@ from catena.seq2seq.base import EncoderDecoder, Memory, Source
 from catena.seq2seq.recurrent import RecurrentEncoderDecoder
 from catena.seq2seq.recurrent_decoder import DecoderState
 from catena.seq2seq.recurrent_encoder import SteppedLayer
-from catena.seq2seq.transformer import Transformer
+from catena.seq2seq.transformer import TransformerSeq2Seq
 
 
 class StepModule(nn.Module, ABC):
@@ -51,7 +51,7 @@ class StepModule(nn.Module, ABC):
 
 def step_module(model: EncoderDecoder) -> StepModule:
     """The model, copied, as a step module."""
-    if isinstance(model, Transformer):
+    if isinstance(model, TransformerSeq2Seq):
         return TransformerSteps(copy.deepcopy(model).cpu().float().eval())
     if isinstance(model, RecurrentEncoderDecoder):
         return RecurrentSteps(copy.deepcopy(model).cpu().float().eval())
@@ -66,7 +66,7 @@ class TransformerSteps(StepModule):
 
     changing = (0,)
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: TransformerSeq2Seq) -> None:
         super().__init__()
         self.begin, self.end, self.model = model.begin, model.end, model
         self.growing = [{4: "t"}, {4: "s"}, {}]

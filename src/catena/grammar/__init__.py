@@ -4,7 +4,7 @@
 ``cfg``              the values: symbols, rules with weights, grammars
 ``files``            grammar files in three styles, read and written; ``notation`` knows their tokens
 ``derivation``       a parse: a rule at each node, words below
-``parse``            recognise, parse, count and weigh sentences
+``parse``            recognize, parse, count and weigh sentences
 ``binary``           rules of at most two symbols, numbered: what the dynamic programs read
 ``closure``          exact sums over chains of unit rules; ``empty`` over empty phrases; circles included
 ``chart``            the dynamic program over spans (CKY); ``forest`` has its parses, ``ranking`` ranks them

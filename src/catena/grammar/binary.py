@@ -22,7 +22,7 @@ HELPER = -1
 """The origin of a rule that stands for a part of another one."""
 
 
-class Pairs(NamedTuple):
+class RulePairs(NamedTuple):
     """Rules ``left -> first second``, sorted by ``left``."""
 
     left: Int[np.ndarray, "n"]
@@ -32,7 +32,7 @@ class Pairs(NamedTuple):
     origin: Int[np.ndarray, "n"]
 
 
-class Unit(NamedTuple):
+class UnitRule(NamedTuple):
     """A rule ``left -> below``."""
 
     left: int
@@ -58,15 +58,15 @@ class Binary:
     grammar: Grammar
     symbols: tuple[Nonterminal, ...]
     start: int
-    pairs: Pairs
-    units: tuple[Unit, ...]
+    pairs: RulePairs
+    units: tuple[UnitRule, ...]
     empties: tuple[Leaf, ...]
     words: dict[str, tuple[Leaf, ...]]
 
     @cached_property
-    def units_by_left(self) -> dict[int, list[Unit]]:
+    def units_by_left(self) -> dict[int, list[UnitRule]]:
         """The unit rules of each symbol that has any."""
-        found: dict[int, list[Unit]] = {}
+        found: dict[int, list[UnitRule]] = {}
         for unit in self.units:
             found.setdefault(unit.left, []).append(unit)
         return found
@@ -105,7 +105,7 @@ class _Splitter:
         self.taken = set(self.names)
         self.helpers: dict[tuple[int, ...] | str, int] = {}
         self.pairs: list[tuple[int, int, int, float, int]] = []
-        self.units: list[Unit] = []
+        self.units: list[UnitRule] = []
         self.empties: list[Leaf] = []
         self.words: dict[str, list[Leaf]] = defaultdict(list)
 
@@ -120,7 +120,7 @@ class _Splitter:
 
     def _split(self, left: int, parts: tuple[int, ...], log_weight: float, origin: int) -> None:
         if len(parts) == 1:
-            self.units.append(Unit(left, parts[0], log_weight, origin))
+            self.units.append(UnitRule(left, parts[0], log_weight, origin))
             return
         while True:
             rest = parts if len(parts) == 2 else parts[1:] if self.side == "right" else parts[:-1]
@@ -152,7 +152,7 @@ class _Splitter:
     def finish(self) -> Binary:
         columns = list(zip(*sorted(self.pairs), strict=True)) or [()] * 5
         left, first, second, origin = (np.array(columns[c], dtype=np.int64) for c in (0, 1, 2, 4))
-        pairs = Pairs(left, first, second, np.array(columns[3], dtype=np.float64), origin)
+        pairs = RulePairs(left, first, second, np.array(columns[3], dtype=np.float64), origin)
         words = {word: tuple(leaves) for word, leaves in self.words.items()}
         symbols = (*self.grammar.nonterminals, *map(Nonterminal, self.names[len(self.grammar.nonterminals) :]))
         start = self.ids[self.grammar.start]

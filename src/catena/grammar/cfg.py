@@ -134,14 +134,14 @@ class Grammar:
         """Whether any weight differs from 1."""
         return any(rule.weight != 1.0 for rule in self.rules)
 
-    def is_normalised(self, tolerance: float = 1e-9) -> bool:
+    def is_normalized(self, tolerance: float = 1e-9) -> bool:
         """Whether the weights of the rules of each symbol sum to 1: a probabilistic grammar."""
         sums = (math.fsum(rule.weight for rule in rules) for rules in self.by_left.values())
         return all(abs(total - 1.0) <= tolerance for total in sums)
 
     # --- other grammars -------------------------------------------------------------------------------------
 
-    def normalised(self) -> Grammar:
+    def normalized(self) -> Grammar:
         """The same rules, with the weights of each symbol divided by their sum."""
         sums = {left: math.fsum(rule.weight for rule in rules) for left, rules in self.by_left.items()}
         dead = next((left.name for left, total in sums.items() if total == 0), None)

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 
 from catena.grammar.binary import HELPER, Leaf
 from catena.grammar.closure import NEVER
-from catena.grammar.empty import Closed
+from catena.grammar.epsilon_removal import EpsilonClosure
 
 Matches = Sequence[Sequence[Leaf]]
 """For each word the rules that rewrite to it."""
@@ -37,7 +37,7 @@ class Chart:
         bars: for spans where not every symbol may be rewritten to words or pairs, whether each symbol may.
     """
 
-    closed: Closed
+    closed: EpsilonClosure
     matches: Matches
     column: Int[np.ndarray, "s"]
     values: Float[np.ndarray, "t u c"]
@@ -59,7 +59,7 @@ class Chart:
         return self.value(self.closed.binary.start, 0, len(self.matches))
 
 
-def fill(closed: Closed, matches: Matches, top: int | None = None) -> Chart:
+def fill(closed: EpsilonClosure, matches: Matches, top: int | None = None) -> Chart:
     """The chart of a sentence, with all that is needed below a symbol on top: the start, if not given."""
     used = np.flatnonzero(used_symbols(closed, matches, closed.binary.start if top is None else top))
     column = np.full(len(closed.binary.symbols), len(used), dtype=np.int64)
@@ -78,7 +78,7 @@ def fill(closed: Closed, matches: Matches, top: int | None = None) -> Chart:
     return chart
 
 
-def join(closed: Closed, first: int, second: int) -> Chart:
+def join(closed: EpsilonClosure, first: int, second: int) -> Chart:
     """The chart of two phrases side by side, of which only the symbols on top are given."""
     s = len(closed.binary.symbols)
     matches = [[Leaf(first, 0.0, HELPER)], [Leaf(second, 0.0, HELPER)]]
@@ -135,7 +135,7 @@ class _Rules:
         cell[here] = self.plus(cell[here], self.plus.reduceat(weights, starts))
 
 
-def used_symbols(closed: Closed, matches: Matches, top: int) -> Bool[np.ndarray, "s"]:
+def used_symbols(closed: EpsilonClosure, matches: Matches, top: int) -> Bool[np.ndarray, "s"]:
     """The symbols that can stand over some of these words in whatever order, and that the top can come to."""
     pairs = closed.binary.pairs
     left, below = closed.chains.left, closed.chains.below

@@ -3,7 +3,7 @@ r"""Exact sums over what has no bound: chains of unit rules, circles included.
 .. math::  U^* = I + U + U^2 + \dots = (I - U)^{-1}
 
 found by Lehmann's elimination (1977) on each strongly connected part: exact, and the same program for sums and for best
-weights. :mod:`catena.grammar.empty` does the same for derivations of the empty string.
+weights. :mod:`catena.grammar.epsilon_removal` does the same for derivations of the empty string.
 
 All weights are logs; -inf is exact.
 """
@@ -27,7 +27,7 @@ NEVER = -math.inf
 ROUNDING = 1e-12
 """What two log-weights may differ by and still count as equal."""
 
-Row = dict[int, float]
+_Row = dict[int, float]
 
 
 class Algebra(ABC):
@@ -69,7 +69,7 @@ SUM: Algebra = _Sum()
 BEST: Algebra = _Best()
 
 
-class Step(NamedTuple):
+class UnitStep(NamedTuple):
     """A way to come from one symbol to another over the same words."""
 
     left: int
@@ -77,7 +77,7 @@ class Step(NamedTuple):
     log_weight: float
 
 
-class Chains(NamedTuple):
+class UnitChains(NamedTuple):
     """``log_weight`` of all chains of at least one step from ``left`` down to ``below``, sorted by both."""
 
     left: Int[np.ndarray, "n"]
@@ -85,16 +85,16 @@ class Chains(NamedTuple):
     log_weight: Float[np.ndarray, "n"]
 
 
-def chains_of(symbols: Sequence[Nonterminal], steps: Iterable[Step], algebra: Algebra) -> Chains:
+def close_chains(symbols: Sequence[Nonterminal], steps: Iterable[UnitStep], algebra: Algebra) -> UnitChains:
     """The closure of the steps, one strongly connected part after the other, from the bottom up."""
-    rows: dict[int, Row] = {}
+    rows: dict[int, _Row] = {}
     for step in steps:
         _add(rows.setdefault(step.left, {}), {step.below: 0.0}, step.log_weight, algebra)
-    closed: dict[int, Row] = {}
+    closed: dict[int, _Row] = {}
     for part in connected_parts(rows):
         within = lehmann(np.array([[rows.get(a, {}).get(b, NEVER) for b in part] for a in part]), algebra)
         if within is None:
-            raise divergent(symbols, part, algebra)
+            raise divergence_error(symbols, part, algebra)
         leaving = [_leaving(rows.get(b, {}), set(part), closed, algebra) for b in part]
         for a, walks in zip(part, within.tolist(), strict=True):
             total = {b: x for b, x in zip(part, walks, strict=True) if x > NEVER}
@@ -104,12 +104,12 @@ def chains_of(symbols: Sequence[Nonterminal], steps: Iterable[Step], algebra: Al
             closed[a] = total
     entries = [(a, b, x) for a in sorted(closed) for b, x in sorted(closed[a].items())]
     left, below, weights = zip(*entries, strict=True) if entries else ((), (), ())
-    return Chains(np.array(left, np.int64), np.array(below, np.int64), np.array(weights, np.float64))
+    return UnitChains(np.array(left, np.int64), np.array(below, np.int64), np.array(weights, np.float64))
 
 
-def _leaving(row: Row, part: set[int], closed: Mapping[int, Row], algebra: Algebra) -> Row:
+def _leaving(row: _Row, part: set[int], closed: Mapping[int, _Row], algebra: Algebra) -> _Row:
     """Chains whose first step leaves the part, for good."""
-    total: Row = {}
+    total: _Row = {}
     for b, weight in row.items():
         if b not in part:
             _add(total, {b: 0.0}, weight, algebra)
@@ -117,7 +117,7 @@ def _leaving(row: Row, part: set[int], closed: Mapping[int, Row], algebra: Algeb
     return total
 
 
-def _add(total: Row, more: Row, weight: float, algebra: Algebra) -> None:
+def _add(total: _Row, more: _Row, weight: float, algebra: Algebra) -> None:
     if weight > NEVER:
         for b, x in more.items():
             total[b] = float(algebra.plus(total.get(b, NEVER), x + weight))
@@ -166,7 +166,7 @@ def connected_parts(edges: Mapping[int, Iterable[int]]) -> list[list[int]]:
     return parts
 
 
-def divergent(symbols: Sequence[Nonterminal], part: Sequence[int], algebra: Algebra) -> DivergentSumError:
+def divergence_error(symbols: Sequence[Nonterminal], part: Sequence[int], algebra: Algebra) -> DivergentSumError:
     """The error of an infinite closure: the symbols that lead back to themselves, and the cure."""
     names = sorted(symbols[a].name for a in part)
     listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

@@ -1,7 +1,7 @@
 """A grammar in Chomsky normal form as tensors: every question of :class:`catena.structure.pcfg.PCFG`, for a batch.
 
 A symbol that rewrites to words and to pairs becomes two: one over single words, one over longer phrases. Memory grows
-with the cube of the number of symbols, so this is for small grammars; :class:`catena.grammar.parse.Parser` takes
+with the cube of the number of symbols, so this is for small grammars; :class:`catena.grammar.parse.CFGParser` takes
 large ones.
 """
 
@@ -16,10 +16,10 @@ from torch import Tensor
 
 from catena.errors import DataError, LimitError
 from catena.grammar.cfg import Grammar, Nonterminal, Rule
-from catena.grammar.derivation import Derivation, derivation_of
+from catena.grammar.derivation import Derivation, build_derivation
 from catena.grammar.normal_form import is_normal_form
-from catena.grammar.parse import Words, words_of
-from catena.numerics import NEVER
+from catena.grammar.parse import SentenceWords, split_words
+from catena.numerics import NEG_INF
 from catena.registry import did_you_mean
 from catena.structure.pcfg import PCFG
 
@@ -53,26 +53,26 @@ class DenseGrammar:
         if n * s * s > MOST:
             raise LimitError(
                 f"the tensor of rules would have {n} x {s} x {s} numbers, which is more than {MOST:,}: use "
-                "catena.grammar.parse.Parser, whose rules are sparse"
+                "catena.grammar.parse.CFGParser, whose rules are sparse"
             )
         self._places: dict[Nonterminal, list[int]] = {}
         for place, symbol in enumerate((*self.nonterminals, *self.preterminals)):
             self._places.setdefault(symbol, []).append(place)
-        self.rules = torch.full((n, s, s), NEVER, dtype=dtype)
+        self.rules = torch.full((n, s, s), NEG_INF, dtype=dtype)
         for rule in pairs:
             self._fill(rule)
-        self.roots = torch.full((s,), NEVER, dtype=dtype)
+        self.roots = torch.full((s,), NEG_INF, dtype=dtype)
         self.roots[self._places.get(grammar.start, [])] = 0.0
         self._words: dict[str, Tensor] = {}
         for rule in leaves:
-            row = self._words.setdefault(str(rule.right[0]), torch.full((s - n,), NEVER, dtype=dtype))
+            row = self._words.setdefault(str(rule.right[0]), torch.full((s - n,), NEG_INF, dtype=dtype))
             row[self._places[rule.left][-1] - n] = math.log(rule.weight)
 
-    def structure(self, sentences: Sequence[Words]) -> PCFG:
+    def structure(self, sentences: Sequence[SentenceWords]) -> PCFG:
         """The distribution over the parses of each sentence. Symbols are numbered nonterminals first, then
         preterminals.
         """
-        split = [words_of(sentence) for sentence in sentences]
+        split = [split_words(sentence) for sentence in sentences]
         if not split or not all(split):
             raise DataError("a sentence must have at least one word, and there must be at least one sentence")
         t = max(map(len, split))
@@ -85,9 +85,9 @@ class DenseGrammar:
                 words[at, i] = self._words[word]
         return PCFG(words, self.rules, self.roots, lengths=torch.tensor([len(sentence) for sentence in split]))
 
-    def derivation(self, spans: Int[Tensor, "m 3"], sentence: Words) -> Derivation:
+    def derivation(self, spans: Int[Tensor, "m 3"], sentence: SentenceWords) -> Derivation:
         """The parse that rows ``(first, last, symbol)`` of the structure stand for, in preorder."""
-        words, symbols = words_of(sentence), (*self.nonterminals, *self.preterminals)
+        words, symbols = split_words(sentence), (*self.nonterminals, *self.preterminals)
         known = {(rule.left, rule.right): rule for rule in self.grammar.rules}
         rows = [row for row in spans.tolist() if row[0] >= 0]
         ends = {(first, last): symbols[symbol] for first, last, symbol in rows}
@@ -98,7 +98,7 @@ class DenseGrammar:
             split = next(k for k in range(first, last) if (first, k) in ends and (k + 1, last) in ends)
             return known[symbols[symbol], (ends[first, split], ends[split + 1, last])]
 
-        return derivation_of(rule(*row) for row in rows)
+        return build_derivation(rule(*row) for row in rows)
 
     def _fill(self, rule: Rule) -> None:
         first, second = (self._places.get(symbol, []) for symbol in rule.right if isinstance(symbol, Nonterminal))

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 from catena.errors import DataError
 from catena.grammar.cfg import Nonterminal, Rule
 from catena.grammar.reduce import STEPS, normal_form
-from catena.grammar.semantics import meaning_of
-from catena.grammar.terms import Term, applied
+from catena.grammar.semantics import rule_meaning
+from catena.grammar.terms import Term, apply_to
 
 T = TypeVar("T")
 
-NOWHERE = Place("parse", 1)
+NOWHERE = SourceLocation("parse", 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -105,7 +105,7 @@ class Derivation:
 
         def combine(node: Derivation, parts: list[Term | str]) -> Term:
             meanings = [part for part in parts if isinstance(part, Term)]
-            return normal_form(applied(meaning_of(node.rule), meanings), steps=steps)
+            return normal_form(apply_to(rule_meaning(node.rule), meanings), steps=steps)
 
         return self.fold(combine)
 
@@ -148,7 +148,7 @@ class Derivation:
         return hash((self.words(), self.rules()))
 
 
-def derivation_of(rules: Iterator[Rule]) -> Derivation:
+def build_derivation(rules: Iterator[Rule]) -> Derivation:
     """The tree whose leftmost derivation uses these rules, in this order."""
     open_nodes: list[tuple[Rule, list[Derivation | str]]] = []
     for rule in rules:

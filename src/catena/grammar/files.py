@@ -24,7 +24,7 @@ from pathlib import Path
 from catena.data.files import LINE_END, bad_line, check_line, open_text
 from catena.errors import DataError, FormatError
 from catena.grammar.cfg import Grammar, Nonterminal, Rule, Symbol, check_choice
-from catena.grammar.notation import Alternative, alternatives, named, number, rule_text, symbol_text, tokens
+from catena.grammar.notation import Alternative, alternatives, nonterminal, number, rule_text, symbol_text, tokens
 from catena.grammar.semantics import check_meaning
 from catena.registry import did_you_mean
 
@@ -60,8 +60,8 @@ def read_grammar(
     """The grammar of a file, or of several files read as one.
 
     Args:
-        path: the file; compressed files are recognised by their content.
-        style: how it is written; recognised from the first rule if not given.
+        path: the file; compressed files are recognized by their content.
+        style: how it is written; recognized from the first rule if not given.
         start: the start symbol, in place of the one the file names.
         encoding: UTF-8, or what the byte-order mark says, if not given.
     """
@@ -82,7 +82,7 @@ def parse_grammar(text: str, *, style: str | None = None, start: str | None = No
 
 
 def _grammar(lines: list[_Line], style: str | None, start: str | None, source: str) -> Grammar:
-    style = style or _recognise(lines, source)
+    style = style or _recognize(lines, source)
     check_choice("the style of a grammar file", style, _CURES)
     if style == "weighted":
         found, declared = _weighted(lines)
@@ -100,7 +100,7 @@ def _grammar(lines: list[_Line], style: str | None, start: str | None, source: s
         raise FormatError(f"{source}: {error}") from None
 
 
-def _recognise(lines: list[_Line], source: str) -> str:
+def _recognize(lines: list[_Line], source: str) -> str:
     for line in lines:
         text = line.text.strip()
         if not text or text[0] in "#%":
@@ -164,7 +164,7 @@ def _sides(line: _Line, style: str) -> Iterator[tuple[Nonterminal, Alternative]]
         raise FormatError("has no arrow behind its first symbol")
     if found[0].kind != "angle" and (style == "bnf" or found[0].kind != "name"):
         raise FormatError(f"has {found[0].text!r} on the left of its arrow, where a nonterminal must be")
-    left = named(found[0].text)
+    left = nonterminal(found[0].text)
     for side in alternatives(found[2:], style):
         yield left, side
 
@@ -176,7 +176,7 @@ def _declared(line: _Line) -> Nonterminal:
     found = list(tokens(rest[0] if rest else ""))
     if len(found) != 1 or found[0].kind not in ("name", "angle"):
         raise FormatError("must name one nonterminal behind %start")
-    return named(found[0].text)
+    return nonterminal(found[0].text)
 
 
 def _weighted(lines: Iterable[_Line]) -> tuple[list[tuple[_Line, Rule]], Nonterminal | None]:

@@ -23,7 +23,7 @@ Parts = tuple[Derivation | str, ...]
 """What the right side of a rule has become; a symbol made by splitting stands for several."""
 
 
-class Node(NamedTuple):
+class ForestNode(NamedTuple):
     """A symbol over the words from ``i`` up to ``j``; over none, ``i = j = 0``. The word ``i`` itself is symbol -1."""
 
     symbol: int
@@ -31,12 +31,12 @@ class Node(NamedTuple):
     j: int
 
 
-class Way(NamedTuple):
+class HyperEdge(NamedTuple):
     """A rule that a node can be rewritten by: its log-weight, its place in the grammar, and what is below."""
 
     log_weight: float
     origin: int
-    children: tuple[Node, ...]
+    children: tuple[ForestNode, ...]
 
 
 class Forest:
@@ -50,32 +50,32 @@ class Forest:
 
     def __init__(self, chart: Chart, leaves: Sequence[Parts], top: int | None = None) -> None:
         self.chart, self.leaves, self.binary = chart, leaves, chart.closed.binary
-        self.root = Node(self.binary.start if top is None else top, 0, len(leaves))
-        self._ways: dict[Node, list[Way]] = {}
+        self.root = ForestNode(self.binary.start if top is None else top, 0, len(leaves))
+        self._ways: dict[ForestNode, list[HyperEdge]] = {}
 
-    def value(self, node: Node) -> float:
+    def value(self, node: ForestNode) -> float:
         """The log-weight of a node in the chart."""
         return 0.0 if node.symbol == WORD else self.chart.value(*node)
 
-    def ways(self, node: Node) -> list[Way]:
+    def ways(self, node: ForestNode) -> list[HyperEdge]:
         """Every way to rewrite a node that leads to the words below it."""
         if node not in self._ways:
             find = self._ways_of_nothing if node.i == node.j else self._ways_of_words
             self._ways[node] = [] if node.symbol == WORD else list(find(node))
         return self._ways[node]
 
-    def _ways_of_nothing(self, node: Node) -> Iterator[Way]:
+    def _ways_of_nothing(self, node: ForestNode) -> Iterator[HyperEdge]:
         for leaf in self.binary.empties:
             if leaf.left == node.symbol:
-                yield Way(leaf.log_weight, leaf.origin, ())
+                yield HyperEdge(leaf.log_weight, leaf.origin, ())
         yield from self._units(node)
         pairs = self.binary.pairs
         for at in range(*self.binary.pairs_of(node.symbol).indices(len(pairs.left))):
-            children = (Node(int(pairs.first[at]), 0, 0), Node(int(pairs.second[at]), 0, 0))
+            children = (ForestNode(int(pairs.first[at]), 0, 0), ForestNode(int(pairs.second[at]), 0, 0))
             if all(self.value(child) > NEVER for child in children):
-                yield Way(float(pairs.log_weight[at]), int(pairs.origin[at]), children)
+                yield HyperEdge(float(pairs.log_weight[at]), int(pairs.origin[at]), children)
 
-    def _ways_of_words(self, node: Node) -> Iterator[Way]:
+    def _ways_of_words(self, node: ForestNode) -> Iterator[HyperEdge]:
         symbol, i, j = node
         yield from self._units(node)
         if not self.chart.may_branch(symbol, i, j):
@@ -83,27 +83,30 @@ class Forest:
         if j == i + 1:
             for leaf in self.chart.matches[i]:
                 if leaf.left == symbol:
-                    yield Way(leaf.log_weight, leaf.origin, (Node(WORD, i, j),))
+                    yield HyperEdge(leaf.log_weight, leaf.origin, (ForestNode(WORD, i, j),))
         rows = self.binary.pairs_of(symbol)
         first, second, weights, origins = (c[rows] for c in self.binary.pairs[1:])
         values, column = self.chart.values, self.chart.column
         lefts, rights = values[i, i + 1 : j][:, column[first]], values[i + 1 : j, j][:, column[second]]
         for split, at in zip(*np.nonzero((lefts > NEVER) & (rights > NEVER)), strict=True):
             k = i + 1 + int(split)
-            children = (Node(int(first[at]), i, k), Node(int(second[at]), k, j))
-            yield Way(float(weights[at]), int(origins[at]), children)
+            children = (ForestNode(int(first[at]), i, k), ForestNode(int(second[at]), k, j))
+            yield HyperEdge(float(weights[at]), int(origins[at]), children)
         empty = self.chart.closed.empty
         for at in np.flatnonzero((empty[first] > NEVER) | (empty[second] > NEVER)):
-            nothing, all_words = Node(int(first[at]), 0, 0), Node(int(second[at]), i, j)
-            for children in ((nothing, all_words), (Node(int(first[at]), i, j), Node(int(second[at]), 0, 0))):
+            nothing, all_words = ForestNode(int(first[at]), 0, 0), ForestNode(int(second[at]), i, j)
+            for children in (
+                (nothing, all_words),
+                (ForestNode(int(first[at]), i, j), ForestNode(int(second[at]), 0, 0)),
+            ):
                 if all(self.value(child) > NEVER for child in children):
-                    yield Way(float(weights[at]), int(origins[at]), children)
+                    yield HyperEdge(float(weights[at]), int(origins[at]), children)
 
-    def _units(self, node: Node) -> Iterator[Way]:
+    def _units(self, node: ForestNode) -> Iterator[HyperEdge]:
         for unit in self.binary.units_by_left.get(node.symbol, ()):
-            child = Node(unit.below, node.i, node.j)
+            child = ForestNode(unit.below, node.i, node.j)
             if self.value(child) > NEVER:
-                yield Way(unit.log_weight, unit.origin, (child,))
+                yield HyperEdge(unit.log_weight, unit.origin, (child,))
 
     # --- counting -------------------------------------------------------------------------------------------
 
@@ -111,8 +114,8 @@ class Forest:
         """The number of parses, exactly; :class:`DivergentSumError` where there are infinitely many."""
         if self.value(self.root) == NEVER:
             return 0
-        counts: dict[Node, int] = {}
-        open_nodes: set[Node] = set()
+        counts: dict[ForestNode, int] = {}
+        open_nodes: set[ForestNode] = set()
         waiting = [(self.root, False)]
         while waiting:
             node, done = waiting.pop()
@@ -130,7 +133,7 @@ class Forest:
                 waiting.extend((child, False) for way in self.ways(node) for child in way.children)
         return counts[self.root]
 
-    def _endless(self, node: Node) -> DivergentSumError:
+    def _endless(self, node: ForestNode) -> DivergentSumError:
         name = self.binary.symbols[node.symbol].name
         return DivergentSumError(
             f"the sentence has infinitely many parses: the rules lead from {name} back to {name} over the same words. "

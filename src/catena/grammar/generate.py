@@ -13,10 +13,10 @@ import numpy as np
 
 from catena.errors import DataError, LimitError
 from catena.grammar.cfg import Grammar, Nonterminal, Rule, check_choice
-from catena.grammar.derivation import Derivation, derivation_of
+from catena.grammar.derivation import Derivation, build_derivation
 from catena.randomness import Randomness
 
-TRIES = 1000
+_TRIES = 1000
 
 
 class Generator:
@@ -52,14 +52,15 @@ class Generator:
 
     def draw(self) -> Derivation:
         """One parse, with its sentence: ``draw().words()``."""
-        for _ in range(TRIES if self.beyond == "retry" else 1):
+        for _ in range(_TRIES if self.beyond == "retry" else 1):
             try:
-                return derivation_of(self._rules())
+                return build_derivation(self._rules())
             except LimitError:
                 if self.beyond == "error":
                     raise
         raise LimitError(
-            f"{TRIES:,} draws in a row went beyond max_depth={self.max_depth:,} or max_words={self.max_words:,}: allow "
+            f"{_TRIES:,} draws in a row went beyond max_depth={self.max_depth:,} or max_words={self.max_words:,}: "
+            f"allow "
             "more, or give the rules that lead back to themselves lower weights"
         )
 

@@ -20,9 +20,9 @@ from catena.grammar.cfg import Grammar, Nonterminal, Rule, Symbol, check_choice
 from catena.grammar.chart import Chart, fill, join
 from catena.grammar.closure import BEST, NEVER, SUM
 from catena.grammar.derivation import Derivation
-from catena.grammar.empty import Closed, close
+from catena.grammar.epsilon_removal import EpsilonClosure, close
 from catena.grammar.forest import Forest, Parts
-from catena.grammar.ranking import ranked
+from catena.grammar.ranking import rank_parses
 
 _Right = tuple[Symbol, ...]
 
@@ -56,7 +56,7 @@ class NormalForm:
         parts: list[Parts] = [(part,) if isinstance(part, str) else part for part in below]
         top = self._number.get(node.rule.left)
         chart = None if top is None else self._chart(node.rule, top)
-        best = None if chart is None else next(ranked(Forest(chart, parts, top)), None)
+        best = None if chart is None else next(rank_parses(Forest(chart, parts, top)), None)
         if best is None:
             raise DataError(f"the parse cannot be mapped back: {node.rule} is no rule of this normal form")
         return best
@@ -74,7 +74,7 @@ class NormalForm:
                 return None
 
     @cached_property
-    def _best(self) -> Closed:
+    def _best(self) -> EpsilonClosure:
         return close(self.binary, BEST)
 
     @cached_property
@@ -111,7 +111,7 @@ def to_normal_form(grammar: Grammar, *, split: str = "right", chains: str = "sum
     return NormalForm(Grammar.of(rules, start).trimmed(), grammar, halves)
 
 
-def _merged(closed: Closed) -> Iterator[Rule]:
+def _merged(closed: EpsilonClosure) -> Iterator[Rule]:
     """The rules of two symbols and of words, below every chain that leads to them."""
     own = _own_rules(closed.binary)
     above: dict[int, list[tuple[int, float]]] = {}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from catena.errors import FormatError
 from catena.grammar.cfg import Nonterminal, Rule, Symbol
 
-ARROWS = {"nltk": "->", "bnf": "::="}
+_ARROWS = {"nltk": "->", "bnf": "::="}
 
 _ARROW = r"->|→|::="
 # A prime ends a name (N', as in X-bar theory) where it cannot open a quotation.
@@ -62,7 +62,7 @@ def tokens(line: str) -> Iterator[Token]:
             raise FormatError(f"has {_UNOPENED.get(line[at], repr(line[at]) + ' out of place')} at character {at + 1}")
         at, kind = match.end(), str(match.lastgroup)
         if kind in ("word", "angle"):
-            yield Token(kind, unescaped(match[0][1:-1]))
+            yield Token(kind, unescape(match[0][1:-1]))
         elif kind in ("weight", "meaning"):
             yield Token(kind, match[0][1:-1].strip())
         elif kind not in ("space", "comment"):
@@ -99,13 +99,13 @@ def _alternative(side: list[Token], style: str) -> Alternative:
         elif weight is not None or meaning is not None:
             raise FormatError(f"has {token.text!r} behind the weight or meaning, which must come last")
         elif token.kind == "angle" or (token.kind == "name" and style == "nltk" and token.text != "ε"):
-            right.append(named(token.text))
+            right.append(nonterminal(token.text))
         elif token.text and (token.kind == "word" or token.text != "ε"):  # '' stands for nothing, as a bare ε does
             right.append(token.text)
     return Alternative(tuple(right), weight, meaning)
 
 
-def named(name: str) -> Nonterminal:
+def nonterminal(name: str) -> Nonterminal:
     """The nonterminal of this name."""
     if not name:
         raise FormatError("has a nonterminal <> without a name")
@@ -126,7 +126,7 @@ def number(text: str) -> float:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """The text with its escapes replaced; an escape that means nothing stays as it is."""
     return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
@@ -138,7 +138,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return _PLAIN.get(code) or (code if code in "\\'\"<>" else match[0])
 
 
-def escaped(text: str, close: str) -> str:
+def escape(text: str, close: str) -> str:
     """The text with escapes for backslashes, the closing quote, and what cannot be printed."""
     return "".join("\\" + c if c in ("\\", close) else c if c.isprintable() else _code(c) for c in text)
 
@@ -152,16 +152,16 @@ def symbol_text(symbol: Symbol, style: str) -> str:
     """A symbol as it stands in a file."""
     if isinstance(symbol, str):
         quote = '"' if "'" in symbol and '"' not in symbol else "'"
-        return quote + escaped(symbol, quote) + quote
+        return quote + escape(symbol, quote) + quote
     plain = re.fullmatch(_NAME, symbol.name) and symbol.name.isprintable() and "\\" not in symbol.name
     if style == "nltk" and plain and symbol.name[0] not in "#%" and symbol.name != "ε":
         return symbol.name
-    return f"<{escaped(symbol.name, '>')}>"
+    return f"<{escape(symbol.name, '>')}>"
 
 
 def rule_text(rule: Rule, style: str, weighted: bool) -> str:
     """A rule as a line of a file."""
-    parts = [symbol_text(rule.left, style), ARROWS[style], *(symbol_text(symbol, style) for symbol in rule.right)]
+    parts = [symbol_text(rule.left, style), _ARROWS[style], *(symbol_text(symbol, style) for symbol in rule.right)]
     if not rule.right:
         parts.append("''")
     if rule.meaning is not None:

@@ -17,18 +17,18 @@ from typing import NamedTuple
 from catena.grammar.binary import HELPER
 from catena.grammar.closure import NEVER
 from catena.grammar.derivation import Derivation
-from catena.grammar.forest import WORD, Forest, Node, Parts, Way
+from catena.grammar.forest import WORD, Forest, ForestNode, HyperEdge, Parts
 
-TIE = 1e-10
+_TIE = 1e-10
 """Relative: sums of the same weights in another order differ by less."""
 
-Ranks = tuple[int, ...]
+_Ranks = tuple[int, ...]
 
 
 class _Found(NamedTuple):
     score: float
-    way: Way
-    ranks: Ranks
+    way: HyperEdge
+    ranks: _Ranks
 
 
 class _Row:
@@ -37,12 +37,12 @@ class _Row:
     def __init__(self) -> None:
         self.found: list[_Found] = []
         self.heap: list[tuple[float, int, _Found]] = []
-        self.pending: list[tuple[Way, Ranks]] = []
-        self.seen: set[tuple[int, Ranks]] = set()
+        self.pending: list[tuple[HyperEdge, _Ranks]] = []
+        self.seen: set[tuple[int, _Ranks]] = set()
         self.ended = False
 
 
-def ranked(forest: Forest) -> Iterator[Parts]:
+def rank_parses(forest: Forest) -> Iterator[Parts]:
     """The parses in a forest, the best first, as the parts that its top stands for: one, if it is no split symbol.
 
     There may be infinitely many.
@@ -59,13 +59,13 @@ def ranked(forest: Forest) -> Iterator[Parts]:
 class _Ranking:
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
-        self.rows: dict[Node, _Row] = {}
-        self.first: dict[Node, Way] = {}
+        self.rows: dict[ForestNode, _Row] = {}
+        self.first: dict[ForestNode, HyperEdge] = {}
         self.ticket = count()
 
     # --- scores ---------------------------------------------------------------------------------------------
 
-    def find(self, node: Node, rank: int) -> bool:
+    def find(self, node: ForestNode, rank: int) -> bool:
         """Whether the node has a parse of this rank, from 0 on; afterwards its row holds it."""
         waiting = [(node, rank)]
         while waiting:
@@ -83,7 +83,7 @@ class _Ranking:
                 row.ended = True
         return len(self._row(node).found) > rank
 
-    def _row(self, node: Node) -> _Row:
+    def _row(self, node: ForestNode) -> _Row:
         if node in self.rows:
             return self.rows[node]
         row = self.rows[node] = _Row()
@@ -96,7 +96,7 @@ class _Ranking:
             heapq.heappush(row.heap, (key, next(self.ticket), _Found(score, way, ranks)))
         return row
 
-    def _admit(self, row: _Row) -> tuple[Node, int] | None:
+    def _admit(self, row: _Row) -> tuple[ForestNode, int] | None:
         """Put pending candidates on the heap; returns the child and rank that must be found first, if any."""
         while row.pending:
             way, ranks = row.pending[-1]
@@ -111,7 +111,7 @@ class _Ranking:
                 heapq.heappush(row.heap, (-score, next(self.ticket), _Found(score, way, ranks)))
         return None
 
-    def _score(self, node: Node, rank: int) -> float | None:
+    def _score(self, node: ForestNode, rank: int) -> float | None:
         if rank == 0:
             return self.forest.value(node)
         found = self._row(node).found
@@ -129,16 +129,16 @@ class _Ranking:
 
     # --- the first of each node -----------------------------------------------------------------------------
 
-    def _first(self, node: Node) -> Way | None:
+    def _first(self, node: ForestNode) -> HyperEdge | None:
         """A best way to rewrite a node, such that no node over the same words is below itself."""
         if node not in self.first and node.symbol != WORD:
-            tolerance = TIE
+            tolerance = _TIE
             while node not in self.first:
                 self._choose(self._tied(node, tolerance), tolerance)
                 tolerance *= 10
         return self.first.get(node)
 
-    def _tied(self, node: Node, tolerance: float) -> list[Node]:
+    def _tied(self, node: ForestNode, tolerance: float) -> list[ForestNode]:
         """The node and those over the same words that its best ways lead to."""
         found, waiting = [node], [node]
         while waiting:
@@ -149,7 +149,7 @@ class _Ranking:
                 waiting += new
         return found
 
-    def _choose(self, nodes: list[Node], tolerance: float) -> None:
+    def _choose(self, nodes: list[ForestNode], tolerance: float) -> None:
         chosen = -1
         while chosen != len(self.first):
             chosen = len(self.first)
@@ -160,7 +160,7 @@ class _Ranking:
                         self.first[node] = way
                         break
 
-    def _best_ways(self, node: Node, tolerance: float) -> list[Way]:
+    def _best_ways(self, node: ForestNode, tolerance: float) -> list[HyperEdge]:
         best = self.forest.value(node)
         least = best - tolerance * max(1.0, abs(best))
         scored = [
@@ -174,7 +174,7 @@ class _Ranking:
     def parts(self, rank: int) -> Parts:
         """The parse of the root of this rank, which must have been found, in the rules of the grammar."""
         results: list[Parts] = []
-        waiting: list[tuple[Node, int] | _Found] = [(self.forest.root, rank)]
+        waiting: list[tuple[ForestNode, int] | _Found] = [(self.forest.root, rank)]
         while waiting:
             item = waiting.pop()
             if isinstance(item, _Found):
@@ -193,7 +193,7 @@ class _Ranking:
             waiting.extend(reversed(list(zip(found.way.children, found.ranks, strict=True))))
         return results[0]
 
-    def _built(self, way: Way, parts: Parts) -> Parts:
+    def _built(self, way: HyperEdge, parts: Parts) -> Parts:
         if way.origin == HELPER:
             return parts
         return (Derivation(self.forest.binary.grammar.rules[way.origin], parts),)

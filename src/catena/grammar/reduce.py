@@ -13,7 +13,7 @@ from catena.grammar.lambda_calculus import alpha_equal, substitute
 from catena.grammar.terms import Abstraction, Application, Term
 
 STEPS = 10_000
-SIZE = 1_000_000
+_SIZE = 1_000_000
 
 _Context = tuple[str, Term] | tuple[str, str]
 """What waits around the term in focus: ("argument", a) where the focus is applied to a; ("function", f) where f is
@@ -21,7 +21,7 @@ applied to the focus; ("body", x) where the focus is the body of an abstraction 
 """
 
 
-def normal_form(term: Term, *, steps: int = STEPS, size: int = SIZE, eta: bool = False) -> Term:
+def normal_form(term: Term, *, steps: int = STEPS, size: int = _SIZE, eta: bool = False) -> Term:
     r"""The beta-normal form.
 
     Args:
@@ -33,10 +33,10 @@ def normal_form(term: Term, *, steps: int = STEPS, size: int = SIZE, eta: bool =
     machine = _Machine(term, steps, size)
     while machine.step():
         pass
-    return eta_reduced(machine.focus) if eta else machine.focus
+    return eta_reduce(machine.focus) if eta else machine.focus
 
 
-def reductions(term: Term, *, steps: int = STEPS, size: int = SIZE) -> Iterator[Term]:
+def reductions(term: Term, *, steps: int = STEPS, size: int = _SIZE) -> Iterator[Term]:
     """The term, and what it becomes after each step, to its normal form."""
     machine = _Machine(term, steps, size)
     yield term
@@ -44,7 +44,7 @@ def reductions(term: Term, *, steps: int = STEPS, size: int = SIZE) -> Iterator[
         yield machine.whole()
 
 
-def eta_reduced(term: Term) -> Term:
+def eta_reduce(term: Term) -> Term:
     r"""With every ``\x.f x`` replaced by ``f`` where x is not free in f, from the inside out."""
     results: list[Term] = []
     waiting: list[tuple[Term, bool]] = [(term, False)]

@@ -15,16 +15,16 @@ from functools import lru_cache
 from catena.errors import DataError, FormatError
 from catena.grammar.cfg import Nonterminal, Rule
 from catena.grammar.lambda_calculus import alpha_equal
-from catena.grammar.notation import unescaped
+from catena.grammar.notation import unescape
 from catena.grammar.term_notation import parse_term
-from catena.grammar.terms import Term, Variable, abstracted
+from catena.grammar.terms import Term, Variable, abstract_over
 from catena.registry import did_you_mean
 
 _PART = "part_{}"
 
 
 @lru_cache(maxsize=10_000)
-def meaning_of(rule: Rule) -> Term:
+def rule_meaning(rule: Rule) -> Term:
     r"""The meaning of a rule as a function of the meanings of its nonterminal parts, from left to right.
 
     >>> str(meaning_of(Rule(Nonterminal("S"), (Nonterminal("NP"), Nonterminal("VP")), 1.0, "VP.sem(NP.sem)")))
@@ -34,14 +34,14 @@ def meaning_of(rule: Rule) -> Term:
     variables = [_PART.format(number) for number in range(1, len(names) + 1)]
     if rule.meaning is None:
         if len(rule.right) == 1 and names:
-            return abstracted(variables, Variable(variables[0]))
+            return abstract_over(variables, Variable(variables[0]))
         raise DataError(
             f"the rule {rule} has no meaning, so that a parse with it has no logical form: write one behind it, such "
             "as S -> NP VP {sem: VP.sem(NP.sem)}"
         )
 
     def part(name: str, number: int | None) -> Term:
-        places = [at for at, other in enumerate(names) if other == unescaped(name)]
+        places = [at for at, other in enumerate(names) if other == unescape(name)]
         if not places:
             raise FormatError(f"means {name}.sem, but {rule} has no part {name!r}: {did_you_mean(name, names)}")
         if number is None and len(places) > 1:
@@ -50,13 +50,13 @@ def meaning_of(rule: Rule) -> Term:
             raise FormatError(f"means {name}[{number}].sem, but {rule} has {len(places)} parts {name!r}")
         return Variable(variables[places[(number or 1) - 1]])
 
-    return abstracted(variables, parse_term(rule.meaning, part=part))
+    return abstract_over(variables, parse_term(rule.meaning, part=part))
 
 
 def check_meaning(rule: Rule) -> None:
     """Raise :class:`FormatError` where the meaning of a rule cannot be read."""
     try:
-        meaning_of(rule)
+        rule_meaning(rule)
     except FormatError as error:
         text = str(error)
         raise FormatError(text if text.startswith("means ") else f"has a meaning that cannot be read: {text}") from None

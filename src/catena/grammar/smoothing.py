@@ -18,24 +18,24 @@ from typing import TypeVar
 E = TypeVar("E", bound=Hashable)
 T = TypeVar("T", bound=Hashable)
 
-Context = tuple[tuple[str, ...], ...]
+CountContext = tuple[tuple[str, ...], ...]
 """Labels, the labels above, and for a step inside a rule the sisters to the left."""
 
 
-def backed_off(
-    events: Mapping[Context, Counter[E]], kappa: float, least: float = 0.0
-) -> Iterator[tuple[Context, E, float]]:
+def add_backoff(
+    events: Mapping[CountContext, Counter[E]], kappa: float, least: float = 0.0
+) -> Iterator[tuple[CountContext, E, float]]:
     """Every context that was seen with all that can come there, and its weight, which sums to the context's count.
 
     What was not seen in a context itself and has a probability below ``least`` there is left out.
     """
-    coarser: dict[Context, Counter[E]] = {}
+    coarser: dict[CountContext, Counter[E]] = {}
     for context, counter in events.items():
         for other in contexts(context)[1:]:
             coarser.setdefault(other, Counter()).update(counter)
-    known: dict[Context, dict[E, float]] = {}
+    known: dict[CountContext, dict[E, float]] = {}
 
-    def probabilities(chain: tuple[Context, ...]) -> dict[E, float]:
+    def probabilities(chain: tuple[CountContext, ...]) -> dict[E, float]:
         if not chain:
             return {}
         if chain[0] not in known:
@@ -50,7 +50,7 @@ def backed_off(
                 yield context, event, share * total
 
 
-def contexts(context: Context) -> tuple[Context, ...]:
+def contexts(context: CountContext) -> tuple[CountContext, ...]:
     """A context and those that remember less, the finest first. A step keeps its last sister, if it knows any."""
     labels, above, *sisters = context
     found = [context]

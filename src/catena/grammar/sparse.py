@@ -21,15 +21,15 @@ from catena.grammar.binary import HELPER
 from catena.grammar.chart import Chart, Matches, used_symbols
 from catena.grammar.closure import BEST, NEVER
 from catena.grammar.derivation import Derivation
-from catena.grammar.empty import Closed
-from catena.grammar.forest import WORD, Forest, Node, Parts, Way
-from catena.grammar.ranking import ranked
+from catena.grammar.epsilon_removal import EpsilonClosure
+from catena.grammar.forest import WORD, Forest, ForestNode, HyperEdge, Parts
+from catena.grammar.ranking import rank_parses
 from catena.kernels.sparse_chart import fill_best, fill_outside, fill_sums
 
 MOST_NUMBERS = 150_000_000
 """Numbers in one chart: 1.2 GB of doubles."""
 
-FREE = 1e-6
+_FREE = 1e-6
 """A circle of unit rules that costs fewer nats than this costs nothing: rounding may hide it."""
 
 
@@ -50,7 +50,7 @@ Bars = Mapping[tuple[int, int], Bool[np.ndarray, "s"]]
 """For spans of two words or more: whether each symbol may be rewritten to a pair there."""
 
 
-def fill_quickly(closed: Closed, matches: Matches, beam: Beam | None = None, bars: Bars | None = None) -> Chart:
+def fill_quickly(closed: EpsilonClosure, matches: Matches, beam: Beam | None = None, bars: Bars | None = None) -> Chart:
     """The chart of a sentence, as :func:`catena.grammar.chart.fill` has it."""
     chart = _blank(closed, matches, bars or {})
     if chart.values.shape[-1] == 1 or not matches:
@@ -82,7 +82,9 @@ class Expected:
     tags: tuple[dict[int, float], ...]
 
 
-def expected(closed: Closed, matches: Matches, beam: Beam | None = None, bars: Bars | None = None) -> Expected | None:
+def expectations(
+    closed: EpsilonClosure, matches: Matches, beam: Beam | None = None, bars: Bars | None = None
+) -> Expected | None:
     """The expectations of a sentence; None where it has no parse. ``closed`` must hold sums."""
     chart = _blank(closed, matches, bars or {})
     top = int(chart.column[closed.binary.start])
@@ -118,7 +120,7 @@ def expected(closed: Closed, matches: Matches, beam: Beam | None = None, bars: B
 def best_parse(chart: Chart, words: Sequence[str]) -> Derivation | None:
     """The best parse in a chart of best weights; None where there is none."""
     if np.any(chart.closed.empty > NEVER) or _has_free_circles(chart.closed):  # the best may be beside itself: rank
-        for (parse,) in ranked(Forest(chart, [(word,) for word in words])):
+        for (parse,) in rank_parses(Forest(chart, [(word,) for word in words])):
             assert isinstance(parse, Derivation)
             return parse
         return None
@@ -132,15 +134,15 @@ def sampled_parse(chart: Chart, words: Sequence[str], rng: np.random.Generator) 
 
 def _read(chart: Chart, words: Sequence[str], choice: Any) -> Derivation | None:
     """Build a parse from the top down by a choice of a way for each node."""
-    root = Node(chart.closed.binary.start, 0, len(words))
+    root = ForestNode(chart.closed.binary.start, 0, len(words))
     if chart.total == NEVER:
         return None
     results: list[Parts] = []
-    waiting: list[Node | Way] = [root]
+    waiting: list[ForestNode | HyperEdge] = [root]
     rules = chart.closed.binary.grammar.rules
     while waiting:
         item = waiting.pop()
-        if isinstance(item, Way):
+        if isinstance(item, HyperEdge):
             n = len(item.children)
             parts = tuple(part for several in results[len(results) - n :] for part in several)
             del results[len(results) - n :]
@@ -162,20 +164,20 @@ class _Best:
     def __init__(self, chart: Chart) -> None:
         self.chart, self.binary = chart, chart.closed.binary
 
-    def __call__(self, node: Node) -> Way:
+    def __call__(self, node: ForestNode) -> HyperEdge:
         branching = [*self._leaves(node), *self._pairs(node)] if self.chart.may_branch(*node) else []
         return max((*branching, *self._units(node)), key=self._value)
 
-    def _value(self, way: Way) -> float:
+    def _value(self, way: HyperEdge) -> float:
         return way.log_weight + sum(self.chart.value(*child) for child in way.children if child.symbol != WORD)
 
-    def _leaves(self, node: Node) -> list[Way]:
+    def _leaves(self, node: ForestNode) -> list[HyperEdge]:
         if node.j != node.i + 1:
             return []
-        below = (Node(WORD, node.i, node.j),)
-        return [Way(w, origin, below) for left, w, origin in self.chart.matches[node.i] if left == node.symbol]
+        below = (ForestNode(WORD, node.i, node.j),)
+        return [HyperEdge(w, origin, below) for left, w, origin in self.chart.matches[node.i] if left == node.symbol]
 
-    def _pairs(self, node: Node) -> list[Way]:
+    def _pairs(self, node: ForestNode) -> list[HyperEdge]:
         _, i, j = node
         first, second, weights, origins = (c[self.binary.pairs_of(node.symbol)] for c in self.binary.pairs[1:])
         if j < i + 2 or not len(first):
@@ -186,27 +188,31 @@ class _Best:
         if sums[split, at] == NEVER:
             return []
         k = i + 1 + split
-        children = (Node(int(first[at]), i, k), Node(int(second[at]), k, j))
-        return [Way(float(weights[at]), int(origins[at]), children)]
+        children = (ForestNode(int(first[at]), i, k), ForestNode(int(second[at]), k, j))
+        return [HyperEdge(float(weights[at]), int(origins[at]), children)]
 
-    def _units(self, node: Node) -> list[Way]:
-        below = [(unit, Node(unit.below, node.i, node.j)) for unit in self.binary.units_by_left.get(node.symbol, ())]
+    def _units(self, node: ForestNode) -> list[HyperEdge]:
+        below = [
+            (unit, ForestNode(unit.below, node.i, node.j)) for unit in self.binary.units_by_left.get(node.symbol, ())
+        ]
         return [
-            Way(unit.log_weight, unit.origin, (child,)) for unit, child in below if self.chart.value(*child) > NEVER
+            HyperEdge(unit.log_weight, unit.origin, (child,))
+            for unit, child in below
+            if self.chart.value(*child) > NEVER
         ]
 
 
-def _has_free_circles(closed: Closed) -> bool:
+def _has_free_circles(closed: EpsilonClosure) -> bool:
     """Whether some chain of unit rules leads back to where it began and costs next to nothing."""
     chains = closed.chains
-    return bool(np.any((chains.left == chains.below) & (chains.log_weight > -FREE)))
+    return bool(np.any((chains.left == chains.below) & (chains.log_weight > -_FREE)))
 
 
 class _Drawn:
     def __init__(self, forest: Forest, rng: np.random.Generator) -> None:
         self.forest, self.rng = forest, rng
 
-    def __call__(self, node: Node) -> Way:
+    def __call__(self, node: ForestNode) -> HyperEdge:
         ways = self.forest.ways(node)
         logs = np.array([way.log_weight + sum(self.forest.value(child) for child in way.children) for way in ways])
         weights = np.cumsum(np.exp(logs - logs.max()))
@@ -216,7 +222,7 @@ class _Drawn:
 # --- from a grammar to arrays -----------------------------------------------------------------------------------------
 
 
-def _blank(closed: Closed, matches: Matches, bars: Bars) -> Chart:
+def _blank(closed: EpsilonClosure, matches: Matches, bars: Bars) -> Chart:
     """A chart with the leaves of the words in place, and nothing else."""
     used = np.flatnonzero(used_symbols(closed, matches, closed.binary.start))
     column = np.full(len(closed.binary.symbols), len(used), dtype=np.int64)

@@ -35,12 +35,12 @@ from catena.grammar.terms import (
     Constant,
     Term,
     Variable,
-    abstracted,
-    applied,
+    abstract_over,
+    apply_to,
     looks_like_variable,
 )
 
-Part = Callable[[str, int | None], Term]
+_Part = Callable[[str, int | None], Term]
 """Gives the term for ``NP.sem`` or ``NP[2].sem``, from the name and the number."""
 
 _BINDERS = {"\\": "lambda", "λ": "lambda"}
@@ -73,7 +73,7 @@ class _Operator(NamedTuple):
     variables: tuple[str, ...] = ()
 
 
-def parse_term(text: str, *, part: Part | None = None) -> Term:
+def parse_term(text: str, *, part: _Part | None = None) -> Term:
     r"""The term that a text stands for, such as ``\x.chase(x,y)`` or ``λx. chase x y``.
 
     Args:
@@ -84,7 +84,7 @@ def parse_term(text: str, *, part: Part | None = None) -> Term:
 
 
 class _Reader:
-    def __init__(self, text: str, part: Part | None) -> None:
+    def __init__(self, text: str, part: _Part | None) -> None:
         self.text, self.part, self.at = text, part, 0
         self.operands: list[Term] = []
         self.operators: list[_Operator] = []
@@ -198,7 +198,7 @@ class _Reader:
                 self.operands.append(Application(Constant(NOT), self.operands.pop()))
             elif operator.kind == "infix":
                 right, left = self.operands.pop(), self.operands.pop()
-                self.operands.append(applied(Constant(operator.sign), (left, right)))
+                self.operands.append(apply_to(Constant(operator.sign), (left, right)))
             else:
                 self.bound.subtract(operator.variables)
                 self.operands.append(_bound(operator, self.operands.pop()))
@@ -231,7 +231,7 @@ class _Reader:
 
 def _bound(operator: _Operator, body: Term) -> Term:
     if operator.sign == "lambda":
-        return abstracted(operator.variables, body)
+        return abstract_over(operator.variables, body)
     for variable in reversed(operator.variables):
-        body = Application(Constant(operator.sign), abstracted((variable,), body))
+        body = Application(Constant(operator.sign), abstract_over((variable,), body))
     return body

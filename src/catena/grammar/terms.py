@@ -60,7 +60,7 @@ class Term:
 
     def __call__(self, *arguments: Term) -> Term:
         """This term applied to the arguments, one after the other."""
-        return applied(self, arguments)
+        return apply_to(self, arguments)
 
     def __str__(self) -> str:
         return format_term(self)
@@ -129,14 +129,14 @@ def check_variable(name: str) -> None:
         raise DataError(f"a variable must be a word, primes behind it allowed, such as x, x1 or x', but it is {name!r}")
 
 
-def applied(function: Term, arguments: Iterable[Term]) -> Term:
+def apply_to(function: Term, arguments: Iterable[Term]) -> Term:
     """The function applied to the arguments, one after the other."""
     for argument in arguments:
         function = Application(function, argument)
     return function
 
 
-def abstracted(variables: Iterable[str], body: Term) -> Term:
+def abstract_over(variables: Iterable[str], body: Term) -> Term:
     r"""``\x y z. body``."""
     for variable in reversed(list(variables)):
         body = Abstraction(variable, body)

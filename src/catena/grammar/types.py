@@ -1,7 +1,7 @@
 r"""Simple types of terms: ``e`` for things, ``t`` for truth values, ``<e,t>`` for functions from things to truth
 values.
 
-Types are optional. :func:`type_of` finds the most general type of a term by unification (Hindley 1969; Milner 1978),
+Types are optional. :func:`infer_type` finds the most general type of a term by unification (Hindley 1969; Milner 1978),
 where each name has one type everywhere. A term that has one always has a normal form; Ω has none.
 """
 
@@ -25,7 +25,7 @@ from catena.grammar.terms import (
     Variable,
 )
 
-MOST_NESTED = 100
+_MOST_NESTED = 100
 """Types nested more deeply than this are refused: no term that anyone means has one."""
 
 
@@ -67,7 +67,7 @@ def _read(text: str, at: int, depth: int) -> tuple[Type | None, int]:
     at = len(text) - len(text[at:].lstrip())
     if text[at : at + 1] in ("e", "t"):
         return Type(text[at]), at + 1
-    if text[at : at + 1] != "<" or depth > MOST_NESTED:
+    if text[at : at + 1] != "<" or depth > _MOST_NESTED:
         return None, at
     parts = []
     for close in ",>":
@@ -83,14 +83,14 @@ def _read(text: str, at: int, depth: int) -> tuple[Type | None, int]:
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedTerm:
     """The type of a term, and those of its free variables and constants, logical ones left out."""
 
     type: Type
     names: dict[str, Type]
 
 
-def type_of(term: Term, names: Mapping[str, Type] | None = None) -> Typed:
+def infer_type(term: Term, names: Mapping[str, Type] | None = None) -> TypedTerm:
     r"""The most general type of a term; :class:`DataError` where it has none.
 
     Args:
@@ -106,7 +106,7 @@ def type_of(term: Term, names: Mapping[str, Type] | None = None) -> Typed:
     inference.check_finite(term)
     letters = _letters()
     known: dict[int, Type] = {}
-    return Typed(
+    return TypedTerm(
         inference.read(whole, known, letters),
         {name: inference.read(number, known, letters) for name, number in sorted(inference.free.items())},
     )
@@ -221,9 +221,9 @@ class _Inference:
     def read(self, node: int, known: dict[int, Type], letters: Iterator[str], depth: int = 0) -> Type:
         """The type of a node; unknown ones get letters."""
         node = self._find(node)
-        if depth > MOST_NESTED:
+        if depth > _MOST_NESTED:
             raise DataError(
-                f"the term has a type that is nested more than {MOST_NESTED} deep: give its names simpler types"
+                f"the term has a type that is nested more than {_MOST_NESTED} deep: give its names simpler types"
             )
         if node not in known:
             shape = self.shapes[node]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 UNKNOWN = "UNK"
 
-SUFFIXES = ("ing", "ion", "ity", "ment", "ness", "able", "est", "ed", "er", "ly", "al", "s", "y")
+_SUFFIXES = ("ing", "ion", "ity", "ment", "ness", "able", "est", "ed", "er", "ly", "al", "s", "y")
 
 
 def word_classes(word: str) -> tuple[str, ...]:
     """Capitals, digits, a hyphen and the suffix, each finer class before those that are coarser."""
     shape = [name for name, there in _features(word) if there]
     ending = next(
-        (suffix for suffix in SUFFIXES if word.lower().endswith(suffix) and len(word) > len(suffix) + 1), None
+        (suffix for suffix in _SUFFIXES if word.lower().endswith(suffix) and len(word) > len(suffix) + 1), None
     )
     full = [UNKNOWN, *shape, *([ending] if ending and "num" not in shape else [])]
     return tuple(":".join(full[:n]) for n in range(len(full), 0, -1))

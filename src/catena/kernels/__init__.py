@@ -15,7 +15,7 @@ their derivatives, and ``x_search`` finds the best members, the k best, and samp
 ``pcfg*``, ``sparse_chart``                         parses by dense, low-rank and sparse rules
 ``eisner*``, ``matrix_tree*``, ``arborescence*``    dependency trees: projective, all of them, the best of all
 ``alignment*``, ``edit_*``, ``joint_*``             alignments, edits and units of two strings; CTC
-``lattice*``                                        automata: distances, compositions, determinisation, minimisation
+``lattice*``                                        automata: distances, compositions, determinization, minimization
 ``ngram_*``                                         n-gram models: counted, estimated, pruned, packed, asked
 ``feature_*``                                       taggers on sparse features
 ``word2vec_*``                                      word vectors

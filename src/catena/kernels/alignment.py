@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from catena.kernels.alignment_loops import sum_rows
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
-from catena.numerics import NEVER, log_sum_exp
+from catena.numerics import NEG_INF, log_sum_exp
 
 WORK = 10
 """What a point of the grid costs, in multiplications."""
@@ -31,7 +31,7 @@ def log_partition(
 ) -> Tensor:
     """log Z of every row."""
     arguments = (substitutions, insertions, deletions, n_source, n_target)
-    if wants_gradient(*arguments):
+    if needs_grad(*arguments):
         return _sum_both_ways(*arguments)[0]
     return _sum_one_way(*arguments)
 
@@ -42,7 +42,7 @@ def log_partition_and_marginals(
     """log Z of every row, and the probability of every substitution, insertion and deletion."""
     arguments = (substitutions, insertions, deletions, n_source, n_target)
     log_z, *marginals = _sum_both_ways(*arguments)
-    if not wants_gradient(*arguments):
+    if not needs_grad(*arguments):
         return log_z, *marginals
     return log_z, *_slopes(torch.ones_like(log_z), *arguments, *(x.detach() for x in marginals))
 
@@ -54,7 +54,7 @@ def plain_log_partition(
     b, s, t = substitutions.shape
     paired = by_diagonal(substitutions)
     put, dropped = by_diagonal(insertions.expand(b, s + 1, t)), by_diagonal(deletions.expand(b, s, t + 1))
-    never = substitutions.new_full((b, 1), NEVER)
+    never = substitutions.new_full((b, 1), NEG_INF)
     before = alpha = torch.cat((torch.zeros_like(never), never.expand(b, s)), dim=1)
     total = substitutions.new_zeros(b)
     for d in range(1, s + t + 1):
@@ -70,7 +70,7 @@ def plain_log_partition(
 def by_diagonal(x: Tensor) -> Tensor:
     """``[:, i, d]`` is ``x[:, i, d - i]``, and -inf where that lies outside."""
     b, m, n = x.shape
-    wide = torch.cat((x, x.new_full((b, m, m), NEVER)), dim=2).flatten(1)
+    wide = torch.cat((x, x.new_full((b, m, m), NEG_INF)), dim=2).flatten(1)
     return wide[:, : m * (m + n - 1)].unflatten(1, (m, m + n - 1))
 
 
@@ -155,12 +155,12 @@ def derivatives(plain: Callable[..., Tensor], one_way: Any, both_ways: Any, slop
 
     def back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs = ctx.saved_tensors
-        return *slopes(grad, *inputs, *sum_both_ways(*inputs)[1:]), None, None
+        return *gradients(grad, *inputs, *sum_both_ways(*inputs)[1:]), None, None
 
     def back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         if grad is None:
             return (None,) * 5
-        return *slopes(grad, *ctx.saved_tensors), None, None
+        return *gradients(grad, *ctx.saved_tensors), None, None
 
     def back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scale, *scores = ctx.saved_tensors[:4]
@@ -172,8 +172,8 @@ def derivatives(plain: Callable[..., Tensor], one_way: Any, both_ways: Any, slop
         fold_vmap(op)
     sum_one_way = differentiable(one_way, keep_inputs, back_one_way)
     sum_both_ways = differentiable(both_ways, keep_all, back_both_ways)
-    slopes = differentiable(slopes_op, keep_inputs, back_slopes, is_gradient=True)
-    return sum_one_way, sum_both_ways, slopes
+    gradients = differentiable(slopes_op, keep_inputs, back_slopes, is_gradient=True)
+    return sum_one_way, sum_both_ways, gradients
 
 
 _sum_one_way, _sum_both_ways, _slopes = derivatives(plain_log_partition, _one_way, _both_ways, _slopes_op)

@@ -1,4 +1,4 @@
-"""Sums over the labellings of CTC on the CPU: log Z and its gradient in one pass, as operators of torch.
+"""Sums over the labelings of CTC on the CPU: log Z and its gradient in one pass, as operators of torch.
 
 Rows of the batch lie on the first axis: ``emissions`` are ``[b, t, v]``, ``targets`` ``[b, s]``, and ``n_frames`` and
 ``n_labels`` say how many of each are real. All is computed in float64, whatever the dtype. Kept for the backward pass:
@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from catena.kernels.alignment_ctc_loops import spread_rows, sum_rows
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
-from catena.numerics import NEVER, log_sum_exp
+from catena.numerics import NEG_INF, log_sum_exp
 
 WORK = 10
 """What a label at a frame costs, in multiplications."""
@@ -27,7 +27,7 @@ WORK = 10
 
 def log_partition(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int) -> Tensor:
     """log Z of every row."""
-    if wants_gradient(emissions):
+    if needs_grad(emissions):
         return _sum_both_ways(emissions, targets, n_frames, n_labels, blank)[0]
     return _sum_one_way(emissions, targets, n_frames, n_labels, blank)
 
@@ -39,7 +39,7 @@ def marginals(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Te
     return _slopes(torch.ones_like(log_z), *arguments, chances.detach())
 
 
-def chances(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int) -> Tensor:
+def state_posteriors(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int) -> Tensor:
     """The probability that a frame belongs to each label of the target and, in the last place, to a blank."""
     return _both_ways(emissions, targets, n_frames, n_labels, blank)[1]
 
@@ -47,7 +47,7 @@ def chances(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tens
 def plain_log_partition(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int) -> Tensor:
     """What the kernels compute, by plain log-sum-exp; differentiable any number of times."""
     (b, t, _), s = emissions.shape, targets.shape[1]
-    never = emissions.new_full((b, 1), NEVER)
+    never = emissions.new_full((b, 1), NEG_INF)
     of_labels = emissions.gather(2, targets[:, None, :].expand(b, t, s))
     blanks, labels = torch.cat((torch.zeros_like(never), never.expand(b, s)), dim=1), never.expand(b, s)
     other = torch.cat((targets[:, :1] != targets[:, :1], targets[:, 1:] != targets[:, :-1]), dim=1)
@@ -55,7 +55,7 @@ def plain_log_partition(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_
     for i in range(t):
         before = torch.cat((never, labels), dim=1)
         to_blanks = log_sum_exp(torch.stack((blanks, before)), dim=0) + emissions[:, i, blank, None]
-        skipped = torch.where(may_skip, before[:, :-1], NEVER)
+        skipped = torch.where(may_skip, before[:, :-1], NEG_INF)
         to_labels = log_sum_exp(torch.stack((labels, blanks[:, :-1], skipped)), dim=0) + of_labels[:, i]
         real = (i < n_frames)[:, None]
         blanks, labels = torch.where(real, to_blanks, blanks), torch.where(real, to_labels, labels)

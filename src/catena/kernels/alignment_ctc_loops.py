@@ -1,10 +1,10 @@
-"""The compiled loops that sum over the labellings of CTC. Knows numpy alone; ``alignment_ctc`` knows torch.
+"""The compiled loops that sum over the labelings of CTC. Knows numpy alone; ``alignment_ctc`` knows torch.
 
-A labelling walks through states: a blank, the first label of the target, a blank, the second label, and so on. Blanks
+A labeling walks through states: a blank, the first label of the target, a blank, the second label, and so on. Blanks
 and labels are kept apart: ``blank[j]`` stands before label ``j``, and label ``j`` is kept at place ``j + 1``, behind a
 zero. With each frame a blank is stayed at or come to from the label before it; a label is stayed at, come to from the
 blank before it, or from the label before that if it is another one. So the emission of the blank is looked up and
-exponentiated once for all of its states, and all loops run over neighbours.
+exponentiated once for all of its states, and all loops run over neighbors.
 
 The numbers and the way back by shares are those of :mod:`catena.kernels.alignment_loops`.
 """
@@ -16,14 +16,22 @@ from typing import Any
 import numpy as np
 
 from catena.kernels.alignment_loops import FUSED
-from catena.kernels.alignment_numbers import NOWHERE, exp_exponent, exp_mantissa, exponent, log_of, mantissa, two_to
-from catena.kernels.compiled import called, compiled, inlined
+from catena.kernels.alignment_numbers import (
+    NOWHERE,
+    exp_mantissa,
+    exp_to_exponent,
+    get_exponent,
+    mantissa,
+    power_of_two,
+    scaled_log,
+)
+from catena.kernels.jit import jit, jit_function, jit_inline
 
 BLANK, LABEL, NEW_BLANK, NEW_LABEL, WEIGHT = 0, 2, 4, 6, 8
 """Rows of the scratch: the states before and after a frame, and the weights of labels; an ``e`` below each ``m``."""
-SKIP = 10
+_SKIP = 10
 """0 where a label may be come to from the one before it, else the exponent of zero."""
-TERM = 11
+_TERM = 11
 """Three rows: the ways to each state, one by one."""
 ROWS = 14
 
@@ -32,7 +40,7 @@ STAY_BLANK, LEAVE_LABEL, STAY_LABEL, LEAVE_BLANK, SKIP_BLANK = 0, 1, 2, 3, 4
 WAYS = 5
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def begin(targets: Any, r: int, n: int, blank: int, w: Any) -> None:
     """Before the first frame: at the first blank."""
     for row in range(0, WEIGHT, 2):
@@ -42,74 +50,76 @@ def begin(targets: Any, r: int, n: int, blank: int, w: Any) -> None:
     w[BLANK, 0], w[BLANK + 1, 0] = 1.0, 0.0
     for j in range(n):
         may = j > 0 and targets[r, j] != targets[r, j - 1] and targets[r, j] != blank
-        w[SKIP, j] = 0.0 if may else NOWHERE
+        w[_SKIP, j] = 0.0 if may else NOWHERE
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def weigh_labels(emissions: Any, r: int, i: int, targets: Any, n: int, w: Any) -> None:
     """The exponentials of the emissions of the target's labels at a frame."""
     for j in range(n):
-        w[TERM, j] = emissions[r, i, targets[r, j]]
+        w[_TERM, j] = emissions[r, i, targets[r, j]]
     for j in range(n):
-        x = w[TERM, j]
-        e = exp_exponent(x)
+        x = w[_TERM, j]
+        e = exp_to_exponent(x)
         w[WEIGHT + 1, j] = e
         w[WEIGHT, j] = exp_mantissa(x, e)
 
 
-@inlined(FUSED)
+@jit_inline(FUSED)
 def _keep(w: Any, n: int, row: int, total: int, further: int, shares: Any, i: int, way: int) -> None:
     for j in range(n):
         m = w[total, j + further]
         shares[i, way, j] = w[row, j] / m if m > 0 else 0.0
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _move_to_blanks(w: Any, n: int, m: float, e: float, keep: bool, shares: Any, i: int) -> None:
     for j in range(n + 1):
         a, b = w[BLANK + 1, j], w[LABEL + 1, j]
         w[NEW_BLANK + 1, j] = a if a > b else b
     for j in range(n + 1):
-        w[TERM, j] = w[BLANK, j] * two_to(w[BLANK + 1, j] - w[NEW_BLANK + 1, j])
+        w[_TERM, j] = w[BLANK, j] * power_of_two(w[BLANK + 1, j] - w[NEW_BLANK + 1, j])
     for j in range(n + 1):
-        w[TERM + 1, j] = w[LABEL, j] * two_to(w[LABEL + 1, j] - w[NEW_BLANK + 1, j])
+        w[_TERM + 1, j] = w[LABEL, j] * power_of_two(w[LABEL + 1, j] - w[NEW_BLANK + 1, j])
     for j in range(n + 1):
-        w[NEW_BLANK, j] = w[TERM, j] + w[TERM + 1, j]
+        w[NEW_BLANK, j] = w[_TERM, j] + w[_TERM + 1, j]
     if keep:
-        _keep(w, n + 1, TERM, NEW_BLANK, 0, shares, i, STAY_BLANK)
-        _keep(w, n + 1, TERM + 1, NEW_BLANK, 0, shares, i, LEAVE_LABEL)
+        _keep(w, n + 1, _TERM, NEW_BLANK, 0, shares, i, STAY_BLANK)
+        _keep(w, n + 1, _TERM + 1, NEW_BLANK, 0, shares, i, LEAVE_LABEL)
     for j in range(n + 1):
         value = w[NEW_BLANK, j] * m
-        w[NEW_BLANK + 1, j] = exponent(value, w[NEW_BLANK + 1, j] + e)
+        w[NEW_BLANK + 1, j] = get_exponent(value, w[NEW_BLANK + 1, j] + e)
         w[NEW_BLANK, j] = mantissa(value)
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _move_to_labels(w: Any, n: int, keep: bool, shares: Any, i: int) -> None:
     for j in range(n):
-        a, b, c = w[LABEL + 1, j + 1], w[BLANK + 1, j], w[LABEL + 1, j] + w[SKIP, j]
+        a, b, c = w[LABEL + 1, j + 1], w[BLANK + 1, j], w[LABEL + 1, j] + w[_SKIP, j]
         a = a if a > b else b
         w[NEW_LABEL + 1, j + 1] = a if a > c else c
     for j in range(n):
-        w[TERM, j] = w[LABEL, j + 1] * two_to(w[LABEL + 1, j + 1] - w[NEW_LABEL + 1, j + 1])
+        w[_TERM, j] = w[LABEL, j + 1] * power_of_two(w[LABEL + 1, j + 1] - w[NEW_LABEL + 1, j + 1])
     for j in range(n):
-        w[TERM + 1, j] = w[BLANK, j] * two_to(w[BLANK + 1, j] - w[NEW_LABEL + 1, j + 1])
+        w[_TERM + 1, j] = w[BLANK, j] * power_of_two(w[BLANK + 1, j] - w[NEW_LABEL + 1, j + 1])
     for j in range(n):
-        skipped = w[LABEL, j] * two_to(w[LABEL + 1, j] + w[SKIP, j] - w[NEW_LABEL + 1, j + 1])
-        w[TERM + 2, j] = skipped if w[SKIP, j] == 0 else 0.0  # a zero by its exponent alone may be the greatest of all
+        skipped = w[LABEL, j] * power_of_two(w[LABEL + 1, j] + w[_SKIP, j] - w[NEW_LABEL + 1, j + 1])
+        w[_TERM + 2, j] = (
+            skipped if w[_SKIP, j] == 0 else 0.0
+        )  # a zero by its exponent alone may be the greatest of all
     for j in range(n):
-        w[NEW_LABEL, j + 1] = w[TERM, j] + w[TERM + 1, j] + w[TERM + 2, j]
+        w[NEW_LABEL, j + 1] = w[_TERM, j] + w[_TERM + 1, j] + w[_TERM + 2, j]
     if keep:
-        _keep(w, n, TERM, NEW_LABEL, 1, shares, i, STAY_LABEL)
-        _keep(w, n, TERM + 1, NEW_LABEL, 1, shares, i, LEAVE_BLANK)
-        _keep(w, n, TERM + 2, NEW_LABEL, 1, shares, i, SKIP_BLANK)
+        _keep(w, n, _TERM, NEW_LABEL, 1, shares, i, STAY_LABEL)
+        _keep(w, n, _TERM + 1, NEW_LABEL, 1, shares, i, LEAVE_BLANK)
+        _keep(w, n, _TERM + 2, NEW_LABEL, 1, shares, i, SKIP_BLANK)
     for j in range(n):
         value = w[NEW_LABEL, j + 1] * w[WEIGHT, j]
-        w[NEW_LABEL + 1, j + 1] = exponent(value, w[NEW_LABEL + 1, j + 1] + w[WEIGHT + 1, j])
+        w[NEW_LABEL + 1, j + 1] = get_exponent(value, w[NEW_LABEL + 1, j + 1] + w[WEIGHT + 1, j])
         w[NEW_LABEL, j + 1] = mantissa(value)
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def forward(
     emissions: Any, targets: Any, r: int, n_frames: int, n: int, blank: int, keep: bool, w: Any, shares: Any
 ) -> Any:  # fmt: skip
@@ -117,7 +127,7 @@ def forward(
     begin(targets, r, n, blank, w)
     for i in range(n_frames):
         x = np.float64(emissions[r, i, blank])
-        e = exp_exponent(x)
+        e = exp_to_exponent(x)
         _move_to_blanks(w, n, exp_mantissa(x, e), e, keep, shares, i)
         weigh_labels(emissions, r, i, targets, n, w)
         _move_to_labels(w, n, keep, shares, i)
@@ -126,12 +136,12 @@ def forward(
                 w[row, j] = w[row + NEW_BLANK, j]
     a, b = w[BLANK + 1, n], w[LABEL + 1, n]
     e = a if a > b else b
-    ends_blank = w[BLANK, n] * two_to(a - e)
-    total = ends_blank + w[LABEL, n] * two_to(b - e)
-    return log_of(total, e), ends_blank / total if total > 0 else 0.0
+    ends_blank = w[BLANK, n] * power_of_two(a - e)
+    total = ends_blank + w[LABEL, n] * power_of_two(b - e)
+    return scaled_log(total, e), ends_blank / total if total > 0 else 0.0
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _backward(
     targets: Any, r: int, n_frames: int, n: int, ends_blank: float, w: Any, shares: Any, chances: Any
 ) -> None:
@@ -162,7 +172,7 @@ def _backward(
             w[LABEL, j] = w[NEW_LABEL, j] if j < n else 0.0
 
 
-@compiled("3", "i2", "i1", "i1", "i", "i", "i", "b", "d1", "3", fastmath=FUSED)
+@jit("3", "i2", "i1", "i1", "i", "i", "i", "b", "d1", "3", fastmath=FUSED)
 def sum_rows(
     emissions: Any, targets: Any, n_frames: Any, n_labels: Any, blank: int, low: int, high: int, both_ways: bool,
     log_z: Any, chances: Any,
@@ -178,7 +188,7 @@ def sum_rows(
             _backward(targets, r, frames, n, ends_blank, w, shares, chances)
 
 
-@compiled("3", "1", "i2", "i1", "i1", "i", "i", "i", "3")
+@jit("3", "1", "i2", "i1", "i1", "i", "i", "i", "3")
 def spread_rows(
     chances: Any, scale: Any, targets: Any, n_frames: Any, n_labels: Any, blank: int, low: int, high: int, result: Any
 ) -> None:  # fmt: skip

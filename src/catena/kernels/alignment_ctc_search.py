@@ -1,4 +1,4 @@
-"""The best labellings of CTC, the k best, and samples, on the CPU. No back-pointers are kept: the way back asks again.
+"""The best labelings of CTC, the k best, and samples, on the CPU. No back-pointers are kept: the way back asks again.
 
 Arguments are those of :mod:`catena.kernels.alignment_ctc`; the loops know float64 alone, so that they are compiled
 once. States are numbered as they are walked through: 0 is the first blank, 1 the first label, 2 a blank again.
@@ -24,17 +24,17 @@ from catena.kernels.alignment_ctc_loops import (
     forward,
 )
 from catena.kernels.alignment_loops import FUSED
-from catena.kernels.compiled import called, compiled
+from catena.kernels.jit import jit, jit_function
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 
 
-@called()
+@jit_function()
 def _label_of(targets: Any, r: int, state: int, blank: int) -> int:
     return targets[r, state // 2] if state % 2 else blank
 
 
-@called()
+@jit_function()
 def _steps_back(targets: Any, r: int, state: int, blank: int) -> int:
     """The most states that a frame may step over, the one it comes to included: from 0 (it stays) to 2."""
     if state < 2:
@@ -43,7 +43,7 @@ def _steps_back(targets: Any, r: int, state: int, blank: int) -> int:
     return 2 if label != blank and label != _label_of(targets, r, state - 2, blank) else 1
 
 
-@called()
+@jit_function()
 def _best_step(targets: Any, r: int, state: int, blank: int, before: Any) -> int:
     """How many states the best way to a state steps over."""
     choice = 0
@@ -53,11 +53,11 @@ def _best_step(targets: Any, r: int, state: int, blank: int, before: Any) -> int
     return choice
 
 
-@compiled("d3", "i2", "i1", "i1", "i", "i", "i", "i2")
+@jit("d3", "i2", "i1", "i1", "i", "i", "i", "i2")
 def best_rows(
     emissions: Any, targets: Any, n_frames: Any, n_labels: Any, blank: int, low: int, high: int, labels: Any
 ) -> None:  # fmt: skip
-    """The best labelling of each row; -1 beyond its frames and where none is possible."""
+    """The best labeling of each row; -1 beyond its frames and where none is possible."""
     t, s = emissions.shape[1], targets.shape[1]
     best = np.empty((t + 1, 2 * s + 1))
     for r in range(low, high):
@@ -82,7 +82,7 @@ def best_rows(
 # --- the k best ---------------------------------------------------------------------------------------------
 
 
-@called()
+@jit_function()
 def _ranked(before: Any, state: int, back: int, scores: Any, ways: Any) -> int:
     """The best ways (steps, rank before) to a state, best first, and how many there are: up to three lists merged."""
     heads, width = np.zeros(3, np.int64), scores.shape[0]
@@ -99,11 +99,11 @@ def _ranked(before: Any, state: int, back: int, scores: Any, ways: Any) -> int:
     return width
 
 
-@compiled("d3", "i2", "i1", "i1", "i", "i", "i", "i3", "i1")
+@jit("d3", "i2", "i1", "i1", "i", "i", "i", "i3", "i1")
 def top_rows(
     emissions: Any, targets: Any, n_frames: Any, n_labels: Any, blank: int, low: int, high: int, labels: Any, found: Any
 ) -> None:  # fmt: skip
-    """The best labellings of each row into ``labels[r, n]``, best first, and how many there are."""
+    """The best labelings of each row into ``labels[r, n]``, best first, and how many there are."""
     t, s, width = emissions.shape[1], targets.shape[1], labels.shape[1]
     best = np.empty((t + 1, 2 * s + 1, width))
     scores, ways = np.empty(width), np.empty((width, 2), np.int64)
@@ -132,7 +132,7 @@ def top_rows(
 # --- samples ------------------------------------------------------------------------------------------------
 
 
-@called()
+@jit_function()
 def _drawn_step(shares: Any, i: int, state: int, uniform: float) -> int:
     """How many states a walk to this state stepped over at a frame, drawn by the shares."""
     j = state // 2
@@ -147,12 +147,12 @@ def _drawn_step(shares: Any, i: int, state: int, uniform: float) -> int:
     return step
 
 
-@compiled("d3", "i2", "i1", "i1", "i", "i", "i", "d3", "i3", fastmath=FUSED)
+@jit("d3", "i2", "i1", "i1", "i", "i", "i", "d3", "i3", fastmath=FUSED)
 def sample_rows(
     emissions: Any, targets: Any, n_frames: Any, n_labels: Any, blank: int, low: int, high: int, uniforms: Any,
     labels: Any,
 ) -> None:  # fmt: skip
-    """``labels[n, r]``: labellings drawn by ``uniforms[n, r]``, which has one number more than there are frames."""
+    """``labels[n, r]``: labelings drawn by ``uniforms[n, r]``, which has one number more than there are frames."""
     t, s = emissions.shape[1], targets.shape[1]
     w, shares = np.zeros((ROWS, s + 2)), np.zeros((t, WAYS, s + 1))
     for r in range(low, high):
@@ -172,7 +172,7 @@ def sample_rows(
 
 @torch.library.custom_op("catena::ctc_best", mutates_args=())
 def best(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int) -> Tensor:
-    """The best labelling of each row, ``[b, t]``."""
+    """The best labeling of each row, ``[b, t]``."""
     b, t, _ = emissions.shape
     labels = torch.empty((b, t), dtype=torch.int64)
     arrays = ready(emissions.double(), targets, n_frames, n_labels)
@@ -185,7 +185,7 @@ def best(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor,
 def top(
     emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The ``k`` best labellings of each row, ``[b, k, t]``, and how many of them there are."""
+    """The ``k`` best labelings of each row, ``[b, k, t]``, and how many of them there are."""
     b, t, _ = emissions.shape
     labels, found = torch.empty((b, k, t), dtype=torch.int64), torch.empty(b, dtype=torch.int64)
     arrays, results = ready(emissions.double(), targets, n_frames, n_labels), (labels.numpy(), found.numpy())
@@ -215,7 +215,7 @@ fold_vmap(top)
 def sample(
     emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int, uniforms: Tensor
 ) -> Tensor:
-    """Labellings drawn from each row, ``[n, b, t]``, by uniform numbers ``[n, b, t + 1]``."""
+    """Labelings drawn from each row, ``[n, b, t]``, by uniform numbers ``[n, b, t + 1]``."""
     b, t, _ = emissions.shape
     labels = torch.empty((len(uniforms), b, t), dtype=torch.int64)
     arrays = ready(emissions.double(), targets, n_frames, n_labels)

@@ -2,7 +2,7 @@
 
 The grid of points is walked by source positions ``i``, and within one by target positions ``j``. A point is come to
 from above left (a substitution), from the left (an insertion) or from above (a deletion). The first and the last of the
-three are done for all of a row at once; what comes from the left must wait for its neighbour, but that is one product
+three are done for all of a row at once; what comes from the left must wait for its neighbor, but that is one product
 and one sum. All numbers are those of :mod:`catena.kernels.alignment_numbers`, so that no range of scores is too wide.
 
 The way back needs no weights of what lies behind. The share that each of the three ways had in the sum at a point is
@@ -19,8 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from catena.kernels.alignment_numbers import NOWHERE, exp_exponent, exp_mantissa, exponent, log_of, mantissa, two_to
-from catena.kernels.compiled import called, compiled, inlined
+from catena.kernels.alignment_numbers import (
+    NOWHERE,
+    exp_mantissa,
+    exp_to_exponent,
+    get_exponent,
+    mantissa,
+    power_of_two,
+    scaled_log,
+)
+from catena.kernels.jit import jit, jit_function, jit_inline
 
 ABOVE, HERE, PAIR, PUT, DROP = 0, 2, 4, 6, 8
 """Rows of the scratch: the points of two rows of the grid, and the weights of the operations into each point."""
@@ -41,12 +49,12 @@ U, ONE = np.uint64, np.uint64(1)
 which would count from the end, and would make no vector instructions."""
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def weigh(scores: Any, r: int, i: int, n: int, further: int, w: Any, row: int) -> None:
     """The exponentials of ``n`` scores into the points ``further`` places to the right. One score may stand for all."""
     if scores.shape[2] == 1:
         x = np.float64(scores[r, i, 0])
-        e = exp_exponent(x)
+        e = exp_to_exponent(x)
         m = exp_mantissa(x, e)
         for j in range(further, n + further):
             w[row, j] = m
@@ -54,20 +62,20 @@ def weigh(scores: Any, r: int, i: int, n: int, further: int, w: Any, row: int) -
         return
     for j in range(n):
         x = np.float64(scores[r, i, j])
-        e = exp_exponent(x)
+        e = exp_to_exponent(x)
         w[row + 1, j + further] = e
         w[row, j + further] = exp_mantissa(x, e)
 
 
-@inlined(FUSED)
+@jit_inline(FUSED)
 def add_products(w: Any, low: int, high: int, before: int, shift: int, weight: int, here: int, result: int) -> None:
     """``result[j]``: the number ``shift`` places to the left in one row times a weight, by the exponents of another."""
     for j in range(U(low), U(high)):
         e = w[before + 1, j - U(shift)] + w[weight + 1, j] - w[here + 1, j]
-        w[result, j] = w[before, j - U(shift)] * w[weight, j] * two_to(e)
+        w[result, j] = w[before, j - U(shift)] * w[weight, j] * power_of_two(e)
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _sum_points(w: Any, low: int, high: int, first: bool) -> None:
     """The points ``low`` to ``high`` of a row from those above and the one to the left, not made normal."""
     for j in range(U(low), U(high)):
@@ -83,7 +91,7 @@ def _sum_points(w: Any, low: int, high: int, first: bool) -> None:
     add_products(w, low, high, ABOVE, 1, PAIR, HERE, BY_PAIR)
     add_products(w, low, high, ABOVE, 0, DROP, HERE, BY_DROP)
     for j in range(U(low), U(high)):
-        w[BY_PUT, j] = w[PUT, j] * two_to(w[HERE + 1, j - ONE] + w[PUT + 1, j] - w[HERE + 1, j])
+        w[BY_PUT, j] = w[PUT, j] * power_of_two(w[HERE + 1, j - ONE] + w[PUT + 1, j] - w[HERE + 1, j])
     if first:
         w[BY_PAIR, low:high] = 0.0
         w[BY_DROP, low:high] = 0.0
@@ -93,7 +101,7 @@ def _sum_points(w: Any, low: int, high: int, first: bool) -> None:
         w[HERE, j] = m
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _keep_shares(w: Any, low: int, high: int, i: int, shares: Any) -> None:
     """``shares[o, i, j]``: what came to a point by operation ``o``, of all that came to it."""
     for j in range(U(low), U(high)):
@@ -104,15 +112,15 @@ def _keep_shares(w: Any, low: int, high: int, i: int, shares: Any) -> None:
         shares[2, i, j] = w[BY_DROP, j] * whole
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def make_normal(w: Any, low: int, high: int, row: int) -> None:
     """Mantissas between 1/2 and 1."""
     for j in range(U(low), U(high)):
-        w[row + 1, j] = exponent(w[row, j], w[row + 1, j])
+        w[row + 1, j] = get_exponent(w[row, j], w[row + 1, j])
         w[row, j] = mantissa(w[row, j])
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def forward(
     substitutions: Any, insertions: Any, deletions: Any, r: int, n_source: int, n_target: int, keep: bool, w: Any,
     shares: Any,
@@ -140,10 +148,10 @@ def forward(
             if keep:
                 _keep_shares(w, low, high, i, shares)
             make_normal(w, low, high, HERE)
-    return log_of(w[HERE, n_target], w[HERE + 1, n_target])
+    return scaled_log(w[HERE, n_target], w[HERE + 1, n_target])
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _backward(
     r: int, n_source: int, n_target: int, w: Any, shares: Any, by_substitutions: Any, by_insertions: Any,
     by_deletions: Any,
@@ -186,7 +194,7 @@ def _backward(
             by_insertions[r, 0, j] = w[INSERTED, j + 1]
 
 
-@compiled("3", "3", "3", "i1", "i1", "i", "i", "b", "d1", "3", "3", "3", fastmath=FUSED)
+@jit("3", "3", "3", "i1", "i1", "i", "i", "b", "d1", "3", "3", "3", fastmath=FUSED)
 def sum_rows(
     substitutions: Any, insertions: Any, deletions: Any, n_source: Any, n_target: Any, low: int, high: int,
     both_ways: bool, log_z: Any, by_substitutions: Any, by_insertions: Any, by_deletions: Any,

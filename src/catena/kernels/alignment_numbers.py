@@ -9,46 +9,46 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.kernels.compiled import inlined
 from catena.kernels.floats import BIAS, BITS, EXP_TERMS, FRACTION, LN2, LN2_HIGH, LN2_LOW, LOG2_E, bits_of, float64_of
+from catena.kernels.jit import jit_inline
 
 NOWHERE = -1e18
 """The exponent of zero: below all others, and sums of many of them are no trouble."""
 
 D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13 = EXP_TERMS
-WHOLE = 1.5 * 2.0**BITS
+_WHOLE = 1.5 * 2.0**BITS
 """Added to a whole number, it leaves that number in the last bits."""
 WHOLE_BITS, WHOLE_OF_BITS = 0x4330000000000000, 2.0**BITS
 """The bits of 2^52, whose last bits are a whole number's."""
-HALF_BITS = (BIAS - 1) << BITS
+_HALF_BITS = (BIAS - 1) << BITS
 LEAST = -1022.0
 
 
-@inlined()
-def two_to(e: float) -> float:
+@jit_inline()
+def power_of_two(e: float) -> float:
     """2^e for whole e ≤ 0; 0 below 2^-1022."""
     bounded = e if e > LEAST else LEAST
-    power = float64_of(bits_of(bounded + (WHOLE + BIAS)) << BITS)
+    power = float64_of(bits_of(bounded + (_WHOLE + BIAS)) << BITS)
     return power if e > LEAST else 0.0
 
 
-@inlined()
+@jit_inline()
 def mantissa(x: float) -> float:
     """The ``m`` of a positive float, 1/2 ≤ m < 1; what is not positive stays as it is."""
-    inside = float64_of((bits_of(x) & FRACTION) | HALF_BITS)
+    inside = float64_of((bits_of(x) & FRACTION) | _HALF_BITS)
     return inside if x > 0 else x
 
 
-@inlined()
-def exponent(x: float, e: float) -> float:
+@jit_inline()
+def get_exponent(x: float, e: float) -> float:
     """The exponent of a positive float x times 2^e, when its ``m`` is taken out; NOWHERE for 0."""
     found = float64_of((bits_of(x) >> BITS) | WHOLE_BITS) - (WHOLE_OF_BITS + (BIAS - 1)) + e
     return found if x > 0 else NOWHERE
 
 
-@inlined({"contract"})
+@jit_inline({"contract"})
 def exp_mantissa(x: float, e: float) -> float:
-    """exp(x) / 2^e, where e is that of :func:`exp_exponent`; between 0.7 and 1.42, or 0 for -inf."""
+    """exp(x) / 2^e, where e is that of :func:`exp_to_exponent`; between 0.7 and 1.42, or 0 for -inf."""
     r = (x - e * LN2_HIGH) - e * LN2_LOW
     p = ((((D13 * r + D12) * r + D11) * r + D10) * r + D9) * r + D8
     p = (((((p * r + D7) * r + D6) * r + D5) * r + D4) * r + D3) * r + D2
@@ -56,13 +56,13 @@ def exp_mantissa(x: float, e: float) -> float:
     return 0.0 if x == -np.inf else p
 
 
-@inlined()
-def exp_exponent(x: float) -> float:
+@jit_inline()
+def exp_to_exponent(x: float) -> float:
     """The whole number nearest to x / ln 2; NOWHERE for -inf."""
     return NOWHERE if x == -np.inf else np.floor(x * LOG2_E + 0.5)
 
 
-@inlined()
-def log_of(m: float, e: float) -> float:
+@jit_inline()
+def scaled_log(m: float, e: float) -> float:
     """The natural logarithm of m × 2^e."""
     return -np.inf if m == 0 else np.log(m) + e * LN2

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from catena.kernels.alignment import by_diagonal, derivatives, ready
 from catena.kernels.alignment_one_to_one_loops import sum_rows
-from catena.kernels.ops import wants_gradient
+from catena.kernels.ops import needs_grad
 from catena.kernels.threads import in_row_blocks
-from catena.numerics import NEVER, log_sum_exp
+from catena.numerics import NEG_INF, log_sum_exp
 
 WORK = 10
 """What a point of the grid costs, in multiplications."""
@@ -30,7 +30,7 @@ def log_partition(
 ) -> Tensor:
     """log Z of every row."""
     arguments = (scores, source_gaps, target_gaps, n_source, n_target)
-    if wants_gradient(*arguments):
+    if needs_grad(*arguments):
         return _sum_both_ways(*arguments)[0]
     return _sum_one_way(*arguments)
 
@@ -41,7 +41,7 @@ def log_partition_and_marginals(
     """log Z of every row, the probability of every pair, and that of every position to be left over."""
     arguments = (scores, source_gaps, target_gaps, n_source, n_target)
     log_z, *marginals = _sum_both_ways(*arguments)
-    if not wants_gradient(*arguments):
+    if not needs_grad(*arguments):
         return log_z, *marginals
     return log_z, *_slopes(torch.ones_like(log_z), *arguments, *(x.detach() for x in marginals))
 
@@ -52,7 +52,7 @@ def plain_log_partition(
     """What the kernels compute, by plain log-sum-exp over diagonals; differentiable any number of times."""
     b, s, t = scores.shape
     pairs, puts = by_diagonal(scores), by_diagonal(target_gaps[:, None].expand(b, s + 1, t))
-    never = scores.new_full((b, 1), NEVER)
+    never = scores.new_full((b, 1), NEG_INF)
     before = ahead = alpha = torch.cat((torch.zeros_like(never), never.expand(b, s)), dim=1)
     total = scores.new_zeros(b)
     for d in range(1, s + t + 1):

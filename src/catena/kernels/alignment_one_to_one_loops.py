@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from catena.kernels.alignment_loops import FUSED, ONE, TOGETHER, U, add_products, make_normal
-from catena.kernels.alignment_numbers import NOWHERE, exp_exponent, exp_mantissa, log_of, two_to
-from catena.kernels.compiled import called, compiled
+from catena.kernels.alignment_numbers import NOWHERE, exp_mantissa, exp_to_exponent, power_of_two, scaled_log
+from catena.kernels.jit import jit, jit_function
 
 ABOVE, HERE, PAIR, PUT, AHEAD = 0, 2, 4, 6, 8
 """Rows of the scratch; an ``e`` below each ``m``."""
@@ -29,7 +29,7 @@ PAIRED, PUT_SHARE, AHEAD_SHARE, DROPPED = 0, 1, 2, 3
 WAYS = 4
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _sum_ahead(w: Any, low: int, high: int, first: bool) -> None:
     """What is ahead at the points ``low`` to ``high``, not made normal."""
     for j in range(U(low), U(high)):
@@ -45,14 +45,14 @@ def _sum_ahead(w: Any, low: int, high: int, first: bool) -> None:
     if first:
         w[BY_PAIR, low:high] = 0.0
     for j in range(U(low), U(high)):
-        w[BY_PUT, j] = w[PUT, j] * two_to(w[AHEAD + 1, j - ONE] + w[PUT + 1, j] - w[AHEAD + 1, j])
+        w[BY_PUT, j] = w[PUT, j] * power_of_two(w[AHEAD + 1, j - ONE] + w[PUT + 1, j] - w[AHEAD + 1, j])
     m = w[AHEAD, low - 1]
     for j in range(U(low), U(high)):
         m = w[BY_PAIR, j] + w[BY_PUT, j] * m
         w[AHEAD, j] = m
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _keep_ahead(w: Any, low: int, high: int, i: int, shares: Any) -> None:
     for j in range(U(low), U(high)):
         m = w[AHEAD, j]
@@ -61,16 +61,16 @@ def _keep_ahead(w: Any, low: int, high: int, i: int, shares: Any) -> None:
         shares[PUT_SHARE, i, j] = w[BY_PUT, j] * w[AHEAD, j - ONE] * whole
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _sum_points(w: Any, n: int, m: float, e: float, i: int, keep: bool, shares: Any) -> None:
     """All points of a row, from what is ahead there, and from those above if the source position is left: m × 2^e."""
     for j in range(n):
         a, b = w[AHEAD + 1, j], w[ABOVE + 1, j] + e
         w[HERE + 1, j] = a if a > b else b
     for j in range(n):
-        w[BY_AHEAD, j] = w[AHEAD, j] * two_to(w[AHEAD + 1, j] - w[HERE + 1, j])
+        w[BY_AHEAD, j] = w[AHEAD, j] * power_of_two(w[AHEAD + 1, j] - w[HERE + 1, j])
     for j in range(n):
-        w[BY_DROP, j] = w[ABOVE, j] * m * two_to(w[ABOVE + 1, j] + e - w[HERE + 1, j])
+        w[BY_DROP, j] = w[ABOVE, j] * m * power_of_two(w[ABOVE + 1, j] + e - w[HERE + 1, j])
     for j in range(n):
         w[HERE, j] = w[BY_AHEAD, j] + w[BY_DROP, j]
     if keep:
@@ -81,17 +81,17 @@ def _sum_points(w: Any, n: int, m: float, e: float, i: int, keep: bool, shares: 
     make_normal(w, 0, n, HERE)
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _weigh(scores: Any, r: int, n: int, w: Any, row: int) -> None:
     """The exponentials of ``n`` scores into the points one place to the right."""
     for j in range(n):
         x = np.float64(scores[r, j])
-        e = exp_exponent(x)
+        e = exp_to_exponent(x)
         w[row + 1, j + 1] = e
         w[row, j + 1] = exp_mantissa(x, e)
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def forward(
     scores: Any, source_gaps: Any, target_gaps: Any, r: int, n_source: int, n_target: int, keep: bool, w: Any,
     shares: Any,
@@ -114,12 +114,12 @@ def forward(
                 _keep_ahead(w, low, high, i, shares)
             make_normal(w, low, high, AHEAD)
         x = np.float64(source_gaps[r, i - 1]) if i > 0 else -np.inf
-        e = exp_exponent(x)
+        e = exp_to_exponent(x)
         _sum_points(w, n_target + 1, exp_mantissa(x, e), e, i, keep, shares)
-    return log_of(w[HERE, n_target], w[HERE + 1, n_target])
+    return scaled_log(w[HERE, n_target], w[HERE + 1, n_target])
 
 
-@called(FUSED)
+@jit_function(FUSED)
 def _backward(
     r: int, n_source: int, n_target: int, w: Any, shares: Any, by_scores: Any, by_source: Any, by_target: Any
 ) -> None:  # fmt: skip
@@ -149,7 +149,7 @@ def _backward(
         by_target[r, j] = w[LEFT, j]
 
 
-@compiled("3", "2", "2", "i1", "i1", "i", "i", "b", "d1", "3", "2", "2", fastmath=FUSED)
+@jit("3", "2", "2", "i1", "i1", "i", "i", "b", "d1", "3", "2", "2", fastmath=FUSED)
 def sum_rows(
     scores: Any, source_gaps: Any, target_gaps: Any, n_source: Any, n_target: Any, low: int, high: int,
     both_ways: bool, log_z: Any, by_scores: Any, by_source: Any, by_target: Any,

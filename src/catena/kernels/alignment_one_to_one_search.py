@@ -16,12 +16,12 @@ from catena.kernels.alignment import ready
 from catena.kernels.alignment_loops import FUSED
 from catena.kernels.alignment_one_to_one import WORK
 from catena.kernels.alignment_one_to_one_loops import AHEAD_SHARE, DROPPED, PAIRED, PUT_SHARE, ROWS, WAYS, forward
-from catena.kernels.compiled import called, compiled
+from catena.kernels.jit import jit, jit_function
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 
 
-@called()
+@jit_function()
 def _merge(a: Any, to_a: float, b: Any, to_b: float, scores: Any, ways: Any) -> int:
     """The best of two falling lists with a gain added to each: (which list, which rank), best first, and how many."""
     heads_a = heads_b = 0
@@ -40,7 +40,7 @@ def _merge(a: Any, to_a: float, b: Any, to_b: float, scores: Any, ways: Any) -> 
     return width
 
 
-@called()
+@jit_function()
 def _merge_ahead(scores: Any, target_gaps: Any, r: int, i: int, j: int, best: Any, values: Any, ways: Any) -> int:
     """The best ways to be ahead at a point: 0 by a pair from above left, 1 over a target position from the left."""
     if i == 0:
@@ -50,7 +50,7 @@ def _merge_ahead(scores: Any, target_gaps: Any, r: int, i: int, j: int, best: An
     )
 
 
-@called()
+@jit_function()
 def _merge_here(source_gaps: Any, r: int, i: int, j: int, best: Any, values: Any, ways: Any) -> int:
     """The best ways to a point: 0 from what is ahead there, 1 by leaving the source position over."""
     if i == 0:
@@ -58,13 +58,13 @@ def _merge_here(source_gaps: Any, r: int, i: int, j: int, best: Any, values: Any
     return _merge(best[1, i, j], 0.0, best[0, i - 1, j], source_gaps[r, i - 1], values, ways)
 
 
-@called()
+@jit_function()
 def _fill(values: Any, count: int, result: Any) -> None:
     for rank in range(result.shape[0]):
         result[rank] = values[rank] if rank < count else -np.inf
 
 
-@called()
+@jit_function()
 def _best_points(
     scores: Any, source_gaps: Any, target_gaps: Any, r: int, n: int, m: int, best: Any, values: Any, ways: Any
 ) -> None:  # fmt: skip
@@ -81,7 +81,7 @@ def _best_points(
             _fill(values, _merge_here(source_gaps, r, i, j, best, values, ways), best[0, i, j])
 
 
-@compiled("d3", "d2", "d2", "i1", "i1", "i", "i", "i3", "i1")
+@jit("d3", "d2", "d2", "i1", "i1", "i", "i", "i3", "i1")
 def top_rows(
     scores: Any, source_gaps: Any, target_gaps: Any, n_source: Any, n_target: Any, low: int, high: int, partners: Any,
     found: Any,
@@ -116,7 +116,7 @@ def top_rows(
             found[r] += 1
 
 
-@compiled("d3", "d2", "d2", "i1", "i1", "i", "i", "d3", "i3", fastmath=FUSED)
+@jit("d3", "d2", "d2", "i1", "i1", "i", "i", "d3", "i3", fastmath=FUSED)
 def sample_rows(
     scores: Any, source_gaps: Any, target_gaps: Any, n_source: Any, n_target: Any, low: int, high: int, uniforms: Any,
     partners: Any,

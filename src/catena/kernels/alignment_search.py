@@ -14,13 +14,13 @@ from torch import Tensor
 
 from catena.kernels.alignment import WORK, ready
 from catena.kernels.alignment_loops import FUSED, ROWS, forward
-from catena.kernels.compiled import called, compiled
+from catena.kernels.jit import jit, jit_function
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 
 
-@called()
-def put_in_front(operations: Any, n: int) -> None:
+@jit_function()
+def move_to_front(operations: Any, n: int) -> None:
     """A list that was written from its end: its ``n`` operations lie at the end, and are to lie in front."""
     width = operations.shape[0]
     for place in range(n):
@@ -29,17 +29,17 @@ def put_in_front(operations: Any, n: int) -> None:
         operations[place] = -1
 
 
-@called()
+@jit_function()
 def _column(scores: Any, j: int) -> int:
     return j if scores.shape[2] > 1 else 0
 
 
-@called()
+@jit_function()
 def _row(scores: Any, i: int) -> int:
     return i if scores.shape[1] > 1 else 0
 
 
-@called()
+@jit_function()
 def _best_points(substitutions: Any, insertions: Any, deletions: Any, r: int, n: int, m: int, best: Any) -> None:
     """``best[i, j]``: the score of the best way to each point."""
     for i in range(n + 1):
@@ -61,7 +61,7 @@ def _best_points(substitutions: Any, insertions: Any, deletions: Any, r: int, n:
             best[i, j + 1] = top
 
 
-@compiled("d3", "d3", "d3", "i1", "i1", "i", "i", "i2")
+@jit("d3", "d3", "d3", "i1", "i1", "i", "i", "i2")
 def best_rows(
     substitutions: Any, insertions: Any, deletions: Any, n_source: Any, n_target: Any, low: int, high: int,
     operations: Any,
@@ -86,13 +86,13 @@ def best_rows(
             else:
                 operations[r, place] = 2
                 i -= 1
-        put_in_front(operations[r], s + t - place)
+        move_to_front(operations[r], s + t - place)
 
 
 # --- the k best ---------------------------------------------------------------------------------------------
 
 
-@called()
+@jit_function()
 def _ranked(
     substitutions: Any, insertions: Any, deletions: Any, r: int, i: int, j: int, best: Any, scores: Any, ways: Any
 ) -> int:  # fmt: skip
@@ -117,7 +117,7 @@ def _ranked(
     return k
 
 
-@compiled("d3", "d3", "d3", "i1", "i1", "i", "i", "i3", "i1")
+@jit("d3", "d3", "d3", "i1", "i1", "i", "i", "i3", "i1")
 def top_rows(
     substitutions: Any, insertions: Any, deletions: Any, n_source: Any, n_target: Any, low: int, high: int,
     operations: Any, found: Any,
@@ -147,14 +147,14 @@ def top_rows(
                 way, rank = ways[rank, 0], ways[rank, 1]
                 operations[r, found[r], place] = way
                 i, j = i - (way != 1), j - (way != 2)
-            put_in_front(operations[r, found[r]], s + t - place)
+            move_to_front(operations[r, found[r]], s + t - place)
             found[r] += 1
 
 
 # --- samples ------------------------------------------------------------------------------------------------
 
 
-@compiled("d3", "d3", "d3", "i1", "i1", "i", "i", "d3", "i3", fastmath=FUSED)
+@jit("d3", "d3", "d3", "i1", "i1", "i", "i", "d3", "i3", fastmath=FUSED)
 def sample_rows(
     substitutions: Any, insertions: Any, deletions: Any, n_source: Any, n_target: Any, low: int, high: int,
     uniforms: Any, operations: Any,
@@ -177,7 +177,7 @@ def sample_rows(
                         left -= shares[o, i, j]
                 operations[n, r, place] = way
                 i, j = i - (way != 1), j - (way != 2)
-            put_in_front(operations[n, r], s + t - place)
+            move_to_front(operations[n, r], s + t - place)
 
 
 # --- operators ----------------------------------------------------------------------------------------------

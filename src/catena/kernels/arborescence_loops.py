@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 
 HEAD, WORD, HOLDER = 0, 1, 2
 UNSEEN, ON_PATH, DONE = 0, 1, 2
@@ -115,7 +115,7 @@ def expand(n: int, size: int, took: Any, final: Any) -> None:
         final[inner, HEAD], final[inner, WORD] = final[c, HEAD], final[c, WORD]
 
 
-@compiled("3", "i1", "b", "i", "i", "i2")
+@jit("3", "i1", "b", "i", "i", "i2")
 def best_rows(arcs: Any, lengths: Any, single_root: bool, low: int, high: int, heads: Any) -> None:
     """The heads of the best tree of each row, into what is -1 before."""
     size = arcs.shape[1]

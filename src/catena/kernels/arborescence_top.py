@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from catena.kernels.arborescence_loops import HEAD, HOLDER, WORD, contract_all, expand
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 
 
 @njit(nogil=True)
@@ -127,7 +127,7 @@ def _second(
     return _total(arcs, n, tree, ranks) - loss, word
 
 
-@compiled("4", "i1", "b", "i", "i", "i3", "i3", "i1")
+@jit("4", "i1", "b", "i", "i", "i3", "i3", "i1")
 def top_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, heads: Any, labels: Any, found: Any
 ) -> None:

@@ -11,15 +11,15 @@ from torch import Tensor
 from catena.kernels.arc_sums import rows_without_numbers
 from catena.kernels.ops import fold_vmap
 from catena.kernels.threads import in_row_blocks
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 
-Best = Callable[[Tensor, Tensor, bool], Tensor]
-Top = Callable[[Tensor, Tensor, bool, int], tuple[Tensor, Tensor, Tensor]]
+_Best = Callable[[Tensor, Tensor, bool], Tensor]
+_Top = Callable[[Tensor, Tensor, bool, int], tuple[Tensor, Tensor, Tensor]]
 
 
 def search_operators(
     name: str, best_rows: Callable[..., None], top_rows: Callable[..., None], power: int
-) -> tuple[Best, Top]:
+) -> tuple[_Best, _Top]:
     """The functions ``best`` and ``top`` of rows of trees, from loops whose work grows by a power of the length."""
 
     @torch.library.custom_op(f"catena::{name}_best", mutates_args=())
@@ -68,6 +68,6 @@ def as_arrays(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Any, An
     """What the loops read. No tree is found where scores are no numbers."""
     wrong = rows_without_numbers(arcs if arcs.dim() == 3 else arcs.amax(-1), lengths)
     if wrong is not None:
-        arcs = torch.where(wrong.reshape(-1, *(1 for _ in arcs.shape[1:])), NEVER, arcs)
+        arcs = torch.where(wrong.reshape(-1, *(1 for _ in arcs.shape[1:])), NEG_INF, arcs)
     lengths = lengths.clamp(0, arcs.shape[1] - 1).contiguous()
     return arcs.detach().double().contiguous().numpy(), lengths.numpy(), single_root

@@ -19,26 +19,26 @@ import torch
 from torch import Tensor
 
 from catena.kernels.forward_mode import saved_without_tangents
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
-from catena.numerics import NEVER, log_sum_exp, masked_softmax, without_nan
+from catena.numerics import NEG_INF, log_sum_exp, masked_softmax, without_nan
 
-Loop = Callable[..., None]
-Plain = Callable[[Tensor, Tensor, bool], Tensor]
-LogPartition = Callable[[Tensor, Tensor, bool], Tensor]
-Both = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]]
+_Loop = Callable[..., None]
+_Plain = Callable[[Tensor, Tensor, bool], Tensor]
+_LogPartition = Callable[[Tensor, Tensor, bool], Tensor]
+_Both = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]]
 
 
-def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain, keep: bool) -> tuple[LogPartition, Both]:
+def arc_sum(name: str, loops: tuple[_Loop, _Loop], plain: _Plain, keep: bool) -> tuple[_LogPartition, _Both]:
     """The functions ``log_partition`` and ``log_partition_and_marginals`` of rows of trees.
 
     The first loop writes log Z and, if asked, the probabilities of the arcs of the rows ``low`` to ``high``,
     and where it could not do so exactly; the second does these rows again, at any range. ``plain`` computes
     log Z by torch. With ``keep`` the probabilities are computed together with log Z and kept for its gradient.
     """
-    one_way, both_ways, slopes = _operators(name, loops)
-    _register_shapes(one_way, both_ways, slopes)
+    one_way, both_ways, gradients = _operators(name, loops)
+    _register_shapes(one_way, both_ways, gradients)
 
     def back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (arcs, lengths), (single_root,) = ctx.saved_tensors, ctx.constants.values()
@@ -57,16 +57,16 @@ def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain, keep: bool) -> tu
 
     sum_one_way = differentiable(one_way, keep_inputs, back_one_way)
     sum_both_ways = differentiable(both_ways, keep_all, back_both_ways)
-    take_slopes = differentiable(slopes, keep_inputs, back_slopes, is_gradient=True)
+    take_slopes = differentiable(gradients, keep_inputs, back_slopes, is_gradient=True)
 
     def log_partition(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-        if keep and wants_gradient(arcs):
+        if keep and needs_grad(arcs):
             return sum_both_ways(arcs, lengths, single_root)[0]
         return sum_one_way(arcs, lengths, single_root)
 
     def log_partition_and_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
         log_z, chances = sum_both_ways(arcs, lengths, single_root)
-        if not wants_gradient(arcs):
+        if not needs_grad(arcs):
             return log_z, chances
         return log_z, take_slopes(torch.ones_like(log_z), arcs, lengths, chances.detach(), single_root)
 
@@ -111,7 +111,7 @@ def possible_arcs(arcs: Tensor, lengths: Tensor) -> Tensor:
     nodes = torch.arange(arcs.shape[-1], device=arcs.device)
     real = nodes <= lengths[:, None]
     arc = real[:, :, None] & real[:, None, :] & (nodes[:, None] != nodes) & (nodes > 0)
-    return torch.where(arc, arcs, NEVER)
+    return torch.where(arc, arcs, NEG_INF)
 
 
 def rows_without_numbers(arcs: Tensor, lengths: Tensor) -> Tensor | None:
@@ -124,11 +124,11 @@ def rows_without_numbers(arcs: Tensor, lengths: Tensor) -> Tensor | None:
     return ~(possible_arcs(arcs, lengths).flatten(1).amax(1) < torch.inf)
 
 
-def _operators(name: str, loops: tuple[Loop, Loop]) -> tuple[Any, Any, Any]:
+def _operators(name: str, loops: tuple[_Loop, _Loop]) -> tuple[Any, Any, Any]:
     def run(arcs: Tensor, lengths: Tensor, single_root: bool, both_ways: bool) -> tuple[Tensor, Tensor]:
         b, n, _ = arcs.shape
         wrong = rows_without_numbers(arcs, lengths)
-        arcs = arcs if wrong is None else torch.where(wrong[:, None, None], NEVER, arcs)
+        arcs = arcs if wrong is None else torch.where(wrong[:, None, None], NEG_INF, arcs)
         log_z, exact = torch.empty(b, dtype=torch.float64), torch.empty(b, dtype=torch.bool)
         chances = torch.zeros(arcs.shape if both_ways else (1, 1, 1), dtype=arcs.dtype)
         arrays = (arcs.detach().contiguous().numpy(), lengths.clamp(0, n - 1).contiguous().numpy(), single_root)
@@ -151,22 +151,22 @@ def _operators(name: str, loops: tuple[Loop, Loop]) -> tuple[Any, Any, Any]:
         return run(arcs, lengths, single_root, both_ways=True)
 
     @torch.library.custom_op(f"catena::{name}_slopes", mutates_args=())
-    def slopes(scale: Tensor, arcs: Tensor, lengths: Tensor, chances: Tensor, single_root: bool) -> Tensor:
+    def gradients(scale: Tensor, arcs: Tensor, lengths: Tensor, chances: Tensor, single_root: bool) -> Tensor:
         return chances * scale[:, None, None]
 
-    return one_way, both_ways, slopes
+    return one_way, both_ways, gradients
 
 
-def _call(loop: Loop, arrays: tuple[Any, ...], results: tuple[Any, ...], low: int, high: int) -> None:
+def _call(loop: _Loop, arrays: tuple[Any, ...], results: tuple[Any, ...], low: int, high: int) -> None:
     loop(*arrays, low, high, *results)
 
 
-def _register_shapes(one_way: Any, both_ways: Any, slopes: Any) -> None:
+def _register_shapes(one_way: Any, both_ways: Any, gradients: Any) -> None:
     def alike(x: Tensor) -> Tensor:
         return torch.empty_like(x, memory_format=torch.contiguous_format)
 
     one_way.register_fake(lambda arcs, lengths, single_root: arcs.new_empty(arcs.shape[0]))
     both_ways.register_fake(lambda arcs, lengths, single_root: (arcs.new_empty(arcs.shape[0]), alike(arcs)))
-    slopes.register_fake(lambda scale, arcs, lengths, chances, single_root: alike(arcs))
-    for op in (one_way, both_ways, slopes):
+    gradients.register_fake(lambda scale, arcs, lengths, chances, single_root: alike(arcs))
+    for op in (one_way, both_ways, gradients):
         fold_vmap(op)

@@ -6,7 +6,7 @@ g`` consecutive rows and all their positions, or ``[b, t, k, k]``, one for each 
 the first axis. Kept for the backward pass: three tensors the size of the emissions.
 
 The loops are in :mod:`catena.kernels.chain_loops`, what they read in :mod:`catena.kernels.chain_rows`. The second
-derivative is taken through :func:`plain_log_partition`.
+derivative is taken through :func:`log_partition_reference`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import torch
 from torch import Tensor
 
 from catena.kernels.chain_loops import BOTH_WAYS, ONE_WAY, scale_chances
-from catena.kernels.chain_rows import Array, Chains, Rescued
+from catena.kernels.chain_rows import Chains, Float64Retry, FloatArray
 from catena.kernels.ops import (
-    array_of,
+    as_array,
     differentiable,
     first_result,
     fold_vmap,
     is_plain,
     keep_all,
     keep_inputs,
-    like_scores,
-    wants_gradient,
+    needs_grad,
+    register_gradient_shapes,
 )
 from catena.kernels.second_derivative import second_derivative
 from catena.numerics import log_sum_exp
@@ -39,7 +39,7 @@ from catena.numerics import log_sum_exp
 def log_partition(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     """log Z of every row."""
     arguments = (emissions, tables, start, end, lengths)
-    if not wants_gradient(*arguments):
+    if not needs_grad(*arguments):
         return _sum_one_way(*with_rows(*arguments))
     if is_plain():
         return _sum_alone(*arguments)
@@ -52,12 +52,12 @@ def log_partition_and_marginals(
     """log Z of every row, and the probability of every tag at every position."""
     arguments = (emissions, tables, start, end, lengths)
     log_z, *kept = sum_both_ways(*arguments)
-    if not wants_gradient(*arguments):
+    if not needs_grad(*arguments):
         return log_z, kept[0]
-    return log_z, slopes(torch.ones_like(log_z), *arguments, *(x.detach() for x in kept))[0]
+    return log_z, gradients(torch.ones_like(log_z), *arguments, *(x.detach() for x in kept))[0]
 
 
-def plain_log_partition(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
+def log_partition_reference(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     """What the kernels compute, by plain log-sum-exp; differentiable any number of times."""
     b, t, _ = emissions.shape
     each = b // start.shape[0]
@@ -88,14 +88,14 @@ def with_rows(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, len
 @torch.library.custom_op("catena::chain_sum_one_way", mutates_args=())
 def _one_way(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     chains = Chains.of(emissions, tables, start, end, lengths)
-    return torch.from_numpy(summed(chains, ONE_WAY)[0].astype(chains.emissions.dtype))
+    return torch.from_numpy(forward_backward(chains, ONE_WAY)[0].astype(chains.emissions.dtype))
 
 
 @torch.library.custom_op("catena::chainsum_both_ways", mutates_args=())
 def _both_ways(
     emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    log_z, chances, a, onward, exact = summed(Chains.of(emissions, tables, start, end, lengths), BOTH_WAYS)
+    log_z, chances, a, onward, exact = forward_backward(Chains.of(emissions, tables, start, end, lengths), BOTH_WAYS)
     of = torch.from_numpy
     return of(log_z.astype(chances.dtype)), of(chances), of(a), of(onward), of(exact)
 
@@ -114,33 +114,35 @@ def _slopes_op(
     exact: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     chains = Chains.of(emissions, tables, start, end, lengths)
-    by_emissions, by_tables, by_start, by_end = slopes_of(chains, scale.numpy(), chances, a, onward, exact)
+    by_emissions, by_tables, by_start, by_end = log_partition_gradients(
+        chains, scale.numpy(), chances, a, onward, exact
+    )
     of = torch.from_numpy
     return of(by_emissions), of(by_tables).view(tables.shape), of(by_start), of(by_end)
 
 
-def summed(chains: Chains, keep: int) -> tuple[Array, Array, Array, Array, Array]:
+def forward_backward(chains: Chains, keep: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """What :meth:`Chains.summed` gives, with the rows that are not exact done with more range."""
     log_z, chances, a, onward, exact = chains.summed(keep)
     if not exact.all():
-        found = Rescued.of(chains, exact, np.ones(len(exact)))
+        found = Float64Retry.of(chains, exact, np.ones(len(exact)))
         log_z[found.rows] = found.log_z
         if keep == BOTH_WAYS:
             chances[found.rows] = found.chances
     return log_z, chances, a, onward, exact
 
 
-def slopes_of(
-    chains: Chains, scale: Array, chances: Tensor, a: Tensor, onward: Tensor, exact: Tensor
-) -> tuple[Array, Array, Array, Array]:
+def log_partition_gradients(
+    chains: Chains, scale: FloatArray, chances: Tensor, a: Tensor, onward: Tensor, exact: Tensor
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """The gradients by emissions, tables, starts and ends of the log Z of all rows, each times its scale."""
     by_emissions = np.empty_like(chains.emissions)
     by_start, by_end = np.zeros_like(chains.start), np.zeros_like(chains.end)
     factors = np.ascontiguousarray(scale)
-    scale_chances(array_of(chances), factors, by_emissions, chains.lengths, chains.sharing[2], by_start, by_end)
-    by_tables, fine = chains.expected_pairs(array_of(a), array_of(onward), scale), exact.numpy()
+    scale_chances(as_array(chances), factors, by_emissions, chains.lengths, chains.sharing[2], by_start, by_end)
+    by_tables, fine = chains.expected_pairs(as_array(a), as_array(onward), scale), exact.numpy()
     if not fine.all():
-        found = Rescued.of(chains, fine, scale)
+        found = Float64Retry.of(chains, fine, scale)
         np.add.at(by_tables, chains.groups()[found.rows].reshape(-1), found.pairs.astype(by_tables.dtype))
     return by_emissions, by_tables, by_start, by_end
 
@@ -157,7 +159,7 @@ def _(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Te
     return emissions.new_empty(b), *kept, emissions.new_empty(b, dtype=torch.bool)
 
 
-like_scores(_slopes_op, 4)
+register_gradient_shapes(_slopes_op, 4)
 
 
 for _op in (_one_way, _both_ways, _slopes_op):
@@ -170,27 +172,27 @@ for _op in (_one_way, _both_ways, _slopes_op):
 def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     inputs = ctx.saved_tensors
     kept = sum_both_ways(*inputs)[1:]
-    return *slopes(grad, *inputs, *kept), None
+    return *gradients(grad, *inputs, *kept), None
 
 
 def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 5
-    return *slopes(grad, *ctx.saved_tensors), None
+    return *gradients(grad, *ctx.saved_tensors), None
 
 
 def _back_alone(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 5
     saved = ctx.saved_tensors
-    found = slopes(grad, *with_rows(*saved[:5]), *saved[5:])
+    found = gradients(grad, *with_rows(*saved[:5]), *saved[5:])
     return *(x.view(of.shape) for x, of in zip(found, saved, strict=False)), None
 
 
 def back_slopes(inputs: Sequence[Tensor], grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The second derivative, through the plain form: by the scale and the scores, in the order of the inputs."""
     scale, *scores, lengths = inputs
-    return second_derivative(partial(plain_log_partition, lengths=lengths), scale, scores, grads)
+    return second_derivative(partial(log_partition_reference, lengths=lengths), scale, scores, grads)
 
 
 def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -199,5 +201,5 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
 
 _sum_one_way = differentiable(_one_way, keep_inputs, _back_one_way)
 sum_both_ways = differentiable(_both_ways, keep_all, _back_both_ways)
-slopes = differentiable(_slopes_op, keep_inputs, _back_slopes, is_gradient=True)
+gradients = differentiable(_slopes_op, keep_inputs, _back_slopes, is_gradient=True)
 _sum_alone = first_result(_both_ways, _back_alone)

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from catena.kernels.compiled import MAXIMA, SUMS, called, compiled, inlined
-from catena.kernels.four_rows import TOGETHER, four_times_matrix
+from catena.kernels.batched_matvec import TOGETHER, four_times_matrix
+from catena.kernels.jit import MAXIMA, SUMS, jit, jit_function, jit_inline
 from catena.kernels.vector_math import exp_less
 
 LIMITS = {
@@ -36,16 +36,17 @@ LIMITS = {
 """For each dtype: the least sum over predecessors, the least total of a position, the greatest backward weight."""
 
 ONE_WAY, KEEP_FORWARD, BOTH_WAYS = 0, 1, 2
-"""What ``sum_rows`` leaves behind: log Z alone; the forward weights too; all that the gradient is made of."""
+"""What ``forward_backward_rows`` leaves behind: log Z alone; the forward weights too; all that the gradient is made
+of."""
 
 FINE, IMPOSSIBLE, INEXACT = 0, 1, 2
 
-AHEAD = 16
+_AHEAD = 16
 """How many positions of a row are weighed at once."""
 
 
-@inlined(MAXIMA)
-def greatest(v: Any) -> Any:
+@jit_inline(MAXIMA)
+def max_of(v: Any) -> Any:
     """The maximum."""
     top = v[0]
     for i in range(1, v.shape[0]):
@@ -53,7 +54,7 @@ def greatest(v: Any) -> Any:
     return top
 
 
-@inlined()
+@jit_inline()
 def _greatest_of_columns(tables: Any, w: int, entry: Any) -> None:
     """The greatest of each column of a table; 0 where all are -inf."""
     k = tables.shape[1]
@@ -66,8 +67,8 @@ def _greatest_of_columns(tables: Any, w: int, entry: Any) -> None:
         entry[q] = entry[q] if entry[q] > -np.inf else 0
 
 
-@compiled("3", "2", "3", "3", "3")
-def level_tables(tables: Any, entry: Any, moves: Any, matrix: Any, matrix_t: Any) -> None:
+@jit("3", "2", "3", "3", "3")
+def normalize_transitions(tables: Any, entry: Any, moves: Any, matrix: Any, matrix_t: Any) -> None:
     """``entry`` (0 where a column is all -inf), ``moves``, ``matrix`` and its transpose from the tables."""
     n, k, _ = tables.shape
     for w in range(n):
@@ -81,7 +82,7 @@ def level_tables(tables: Any, entry: Any, moves: Any, matrix: Any, matrix_t: Any
                 matrix_t[w, q, p] = matrix[w, p, q]
 
 
-@inlined()
+@jit_inline()
 def _has_counts(counts: Any, w: int) -> bool:
     for p in range(counts.shape[1]):
         for q in range(counts.shape[2]):
@@ -90,9 +91,9 @@ def _has_counts(counts: Any, w: int) -> bool:
     return False
 
 
-@compiled("3", "f", "3")
+@jit("3", "f", "3")
 def weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
-    """``counts`` times the matrices of the tables, as :func:`level_tables` makes them, and ``times``."""
+    """``counts`` times the matrices of the tables, as :func:`normalize_transitions` makes them, and ``times``."""
     n, k, _ = tables.shape
     entry, move, matrix = np.empty(k, tables.dtype), np.empty(k, tables.dtype), np.empty(k, tables.dtype)
     for w in range(n):
@@ -111,8 +112,8 @@ def weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
 # operations on its reference count, which is as much as the arithmetic of a short row.
 
 
-@inlined(MAXIMA)
-def greatest_of(x: Any, i: int, j: int) -> Any:
+@jit_inline(MAXIMA)
+def max_entry(x: Any, i: int, j: int) -> Any:
     """The greatest of ``x[i, j]``."""
     top = x[i, j, 0]
     for q in range(1, x.shape[2]):
@@ -120,7 +121,7 @@ def greatest_of(x: Any, i: int, j: int) -> Any:
     return top
 
 
-@called()
+@jit_function()
 def _weigh(
     emissions: Any, r: int, t: int, entry: Any, table: int, stride: int, first: int, end: Any, edge: int, n: int,
     keep: int, i: int, x: Any, weight: Any, tops: Any, onward: Any,
@@ -131,7 +132,7 @@ def _weigh(
     faster than one for each.
     """
     k = emissions.shape[2]
-    many = min(AHEAD, n - t)
+    many = min(_AHEAD, n - t)
     for j in range(many):
         e = table + (t + j) * stride if t + j > 0 else first
         for q in range(k):
@@ -139,7 +140,7 @@ def _weigh(
         if t + j == n - 1:
             for q in range(k):
                 x[i, j, q] += end[edge, q]
-        top = greatest_of(x, i, j)
+        top = max_entry(x, i, j)
         if not top > -np.inf:
             top = x.dtype.type(0)
         tops[i, j] = top
@@ -152,7 +153,7 @@ def _weigh(
                 onward[r, t + j - 1, q] = weight[i, j, q]
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def _settle(sums: Any, i: int, weight: Any, j: int, here: Any, sum_least: Any) -> Any:
     """The forward weights of a position from the sums over predecessors. Returns (their total, how many are small)."""
     total = weight[i, j, 0] * 0
@@ -168,7 +169,7 @@ def _settle(sums: Any, i: int, weight: Any, j: int, here: Any, sum_least: Any) -
     return total, small
 
 
-@called()
+@jit_function()
 def _small_sums_are_exact(
     sums: Any, i: int, weight: Any, j: int, emissions: Any, r: int, t: int, entry: Any, e: int, moves: Any, w: int,
     least: Any, barred: Any,
@@ -194,7 +195,7 @@ def _small_sums_are_exact(
     return True
 
 
-@called()
+@jit_function()
 def _vanished(x: Any, weight: Any, i: int, j: int) -> bool:
     """Whether the weight of an allowed tag underflowed."""
     for q in range(x.shape[2]):  # noqa: SIM110
@@ -203,7 +204,7 @@ def _vanished(x: Any, weight: Any, i: int, j: int) -> bool:
     return False
 
 
-@called()
+@jit_function()
 def forward_rows(
     emissions: Any, entry: Any, end: Any, moves: Any, matrix: Any, rows: Any, table: int, stride: int,
     each_edge: int, lengths: Any, keep: int, log_z: Any, verdict: Any, a: Any, onward: Any, norms: Any,
@@ -212,8 +213,8 @@ def forward_rows(
     """The forward pass of up to four rows that share their table. Weights of t > 0 are left in ``onward[:, t - 1]``."""
     k, m, tables = emissions.shape[2], rows.shape[0], moves.shape[0]
     here, sums = np.zeros((TOGETHER, k), a.dtype), np.ones((TOGETHER, k), a.dtype)
-    x, weight = np.empty((TOGETHER, AHEAD, k), a.dtype), np.empty((TOGETHER, AHEAD, k), a.dtype)
-    tops, product = np.empty((TOGETHER, AHEAD), a.dtype), np.ones(TOGETHER)
+    x, weight = np.empty((TOGETHER, _AHEAD, k), a.dtype), np.empty((TOGETHER, _AHEAD, k), a.dtype)
+    tops, product = np.empty((TOGETHER, _AHEAD), a.dtype), np.ones(TOGETHER)
     barred = np.zeros((TOGETHER, k + 1), np.bool_)
     longest = 0
     for i in range(m):
@@ -221,7 +222,7 @@ def forward_rows(
         log_z[rows[i]] = 0.0
         verdict[i] = FINE
     for t in range(longest):
-        w, j = table + t * stride, t % AHEAD
+        w, j = table + t * stride, t % _AHEAD
         if t > 0:
             four_times_matrix(here, matrix, w, sums)
         for i in range(m):
@@ -254,7 +255,7 @@ def forward_rows(
         log_z[rows[i]] = -np.inf if verdict[i] == IMPOSSIBLE else log_z[rows[i]] + np.log(product[i])
 
 
-@called(SUMS)
+@jit_function(SUMS)
 def backward_rows(
     matrix_t: Any, rows: Any, table: int, stride: int, lengths: Any, verdict: Any, a: Any, chances: Any, onward: Any,
     norms: Any, most: Any,
@@ -294,18 +295,18 @@ def backward_rows(
                 verdict[i] = INEXACT
 
 
-@inlined()
+@jit_inline()
 def _clear(rows: Any, first: int) -> None:
     for t in range(first, rows.shape[0]):
         for q in range(rows.shape[1]):
             rows[t, q] = 0
 
 
-@compiled(
+@jit(
     "3", "2", "2", "3", "3", "3", "i1", "i", "i", "i", "i1", "i", "i", "i", "d1", "b1", "3", "3", "3",
     "f", "f", "f",
 )  # fmt: skip
-def sum_rows(
+def forward_backward_rows(
     emissions: Any, entry: Any, end: Any, moves: Any, matrix: Any, matrix_t: Any, order: Any, each: int,
     stride: int, each_edge: int, lengths: Any, low: int, high: int, keep: int, log_z: Any, exact: Any, a: Any,
     chances: Any, onward: Any, sum_least: Any, total_least: Any, most: Any,
@@ -342,7 +343,7 @@ def sum_rows(
                 _clear(onward[r], max(n - 1, 0))
 
 
-@compiled("3", "1", "3", "i1", "i", "2", "2")
+@jit("3", "1", "3", "i1", "i", "2", "2")
 def scale_chances(
     chances: Any, scale: Any, by_emissions: Any, lengths: Any, each_edge: int, by_start: Any, by_end: Any
 ) -> None:
@@ -361,10 +362,10 @@ def scale_chances(
 # --- in log space -------------------------------------------------------------------------------------------
 
 
-@inlined()
+@jit_inline()
 def log_sum(v: Any, scratch: Any) -> float:
     """log Σ exp(v)."""
-    top = greatest(v)
+    top = max_of(v)
     if not top > -np.inf:
         return top
     exp_less(v, top, scratch)
@@ -374,7 +375,7 @@ def log_sum(v: Any, scratch: Any) -> float:
     return top + np.log(total)
 
 
-@called()
+@jit_function()
 def _log_forward(
     emissions: Any, start: Any, end: Any, tables: Any, table: int, stride: int, n: int, alpha: Any, terms: Any,
     scratch: Any,
@@ -391,7 +392,7 @@ def _log_forward(
     return log_sum(alpha[n - 1], scratch)
 
 
-@compiled("3", "2", "2", "3", "i", "i", "i", "i1", "1", "1", "3", "3", "3")
+@jit("3", "2", "2", "3", "i", "i", "i", "i1", "1", "1", "3", "3", "3")
 def log_rows(
     emissions: Any, start: Any, end: Any, tables: Any, each: int, stride: int, each_edge: int, lengths: Any, scale: Any,
     log_z: Any, alpha: Any, chances: Any, pairs: Any,

@@ -13,11 +13,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from catena.kernels.chain_loops import BOTH_WAYS, LIMITS, ONE_WAY, level_tables, log_rows, sum_rows, weigh_pairs
-from catena.kernels.ops import array_of
+from catena.kernels.chain_loops import (
+    BOTH_WAYS,
+    LIMITS,
+    ONE_WAY,
+    forward_backward_rows,
+    log_rows,
+    normalize_transitions,
+    weigh_pairs,
+)
+from catena.kernels.ops import as_array
 from catena.kernels.threads import in_row_blocks
 
-Array = NDArray[Any]
+FloatArray = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +41,22 @@ class Chains:
         stepped: whether each position has a table of its own.
     """
 
-    emissions: Array
-    tables: Array
-    start: Array
-    end: Array
-    lengths: Array
+    emissions: FloatArray
+    tables: FloatArray
+    start: FloatArray
+    end: FloatArray
+    lengths: FloatArray
     stepped: bool
 
     @classmethod
     def of(cls, emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Chains:
         """Tensors as :mod:`catena.kernels.chain` takes them, what all rows share with or without a first axis."""
         t, k = emissions.shape[1:]
-        given, stepped = array_of(lengths), tables.dim() == 4
+        given, stepped = as_array(lengths), tables.dim() == 4
         if given.min() < 0 or given.max() > t:
             given = given.clip(0, t)
-        start_, end_ = array_of(start).reshape(-1, k), array_of(end).reshape(-1, k)
-        return cls(array_of(emissions), array_of(tables).reshape(-1, k, k), start_, end_, given, stepped)
+        start_, end_ = as_array(start).reshape(-1, k), as_array(end).reshape(-1, k)
+        return cls(as_array(emissions), as_array(tables).reshape(-1, k, k), start_, end_, given, stepped)
 
     @property
     def sharing(self) -> tuple[int, int, int]:
@@ -56,16 +64,16 @@ class Chains:
         b = len(self.emissions)
         return 1 if self.stepped else b // len(self.tables), int(self.stepped), b // len(self.start)
 
-    def levelled(self) -> tuple[Array, Array, Array, Array]:
+    def leveled(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """(the greatest of each column and the starts, tables less that, their exponentials, transposed too)."""
         tables, edges = self.tables, len(self.start)
         entry = np.empty((len(tables) + edges, tables.shape[2]), tables.dtype)
         entry[-edges:] = self.start
         moves, matrix, matrix_t = (np.empty(tables.shape, tables.dtype) for _ in range(3))
-        level_tables(tables, entry, moves, matrix, matrix_t)
+        normalize_transitions(tables, entry, moves, matrix, matrix_t)
         return entry, moves, matrix, matrix_t
 
-    def summed(self, keep: int) -> tuple[Array, Array, Array, Array, Array]:
+    def summed(self, keep: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """(log Z, marginals, forward weights, onward weights, whether each row is exact)."""
         b, t, k = self.emissions.shape
         each, stride, each_edge = self.sharing
@@ -77,10 +85,10 @@ class Chains:
         log_z, exact = np.empty(b), np.empty(b, np.bool_)
         a = np.empty(large if keep > ONE_WAY else small, dtype)
         chances, onward = (np.empty(large if keep == BOTH_WAYS else small, dtype) for _ in range(2))
-        entry, moves, matrix, matrix_t = self.levelled()
+        entry, moves, matrix, matrix_t = self.leveled()
 
         def run(low: int, high: int) -> None:
-            sum_rows(
+            forward_backward_rows(
                 self.emissions, entry, self.end, moves, matrix, matrix_t, order, each, stride, each_edge, lengths, low,
                 high, keep, log_z, exact, a, chances, onward, *LIMITS[dtype],
             )  # fmt: skip
@@ -88,7 +96,7 @@ class Chains:
         in_row_blocks(run, b, b * t * k * k * (2 if keep == BOTH_WAYS else 1))
         return log_z, chances, a, onward, exact
 
-    def in_logs(self, scale: Array) -> tuple[Array, Array, Array, Array]:
+    def in_logs(self, scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """(log Z, marginals, logs of the forward weights, scale × expected pairs), in log space and float64."""
         log_z = np.empty(len(self.emissions))
         alpha, chances = np.empty_like(self.emissions), np.empty_like(self.emissions)
@@ -97,13 +105,13 @@ class Chains:
         log_rows(*scores, *self.sharing, self.lengths, scale, log_z, alpha, chances, pairs)
         return log_z, chances, alpha, pairs
 
-    def expected_pairs(self, a: Array, onward: Array, scale: Array) -> Array:
+    def expected_pairs(self, a: FloatArray, onward: FloatArray, scale: FloatArray) -> FloatArray:
         """Scale × expected pairs for each table, from the forward and the onward weights."""
         (b, t, k), times = a.shape, scale[0]
         if scale.strides[0] != 0 and not (scale == times).all():
             onward, times = onward * scale[:, None, None], scale.dtype.type(1)
         if self.stepped:
-            counts: Array = np.zeros((b, t, k, k), a.dtype)
+            counts: FloatArray = np.zeros((b, t, k, k), a.dtype)
             np.multiply(a[:, :-1, :, None], onward[:, :-1, None, :], out=counts[:, 1:])
         else:
             rows = (len(self.tables), -1, k)
@@ -115,13 +123,13 @@ class Chains:
         weigh_pairs(self.tables, times, counts)
         return counts
 
-    def groups(self) -> Array:
+    def groups(self) -> FloatArray:
         """For each row the numbers of its tables: one, or ``t``."""
         each, stride, _ = self.sharing
         b, t, _ = self.emissions.shape
         return np.arange(b * t).reshape(b, t) if stride else np.arange(b)[:, None] // each
 
-    def those(self, rows: Array) -> Chains:
+    def those(self, rows: FloatArray) -> Chains:
         """Some of the rows, in float64, each with tables of its own."""
         edge = rows // self.sharing[2]
         tables = self.tables[self.groups()[rows].reshape(-1)]
@@ -131,17 +139,17 @@ class Chains:
 
 
 @dataclass(frozen=True)
-class Rescued:
+class Float64Retry:
     """Rows for which the range of their floats did not suffice, done with more."""
 
-    rows: Array
-    log_z: Array
-    chances: Array
-    pairs: Array
+    rows: FloatArray
+    log_z: FloatArray
+    chances: FloatArray
+    pairs: FloatArray
     """``[n, k, k]``, or ``[n t, k, k]`` where each position has a table; scaled."""
 
     @classmethod
-    def of(cls, chains: Chains, exact: Array, scale: Array) -> Rescued:
+    def of(cls, chains: Chains, exact: FloatArray, scale: FloatArray) -> Float64Retry:
         """The rows that are not exact: float32 goes on in float64, float64 in log space."""
         rows = np.flatnonzero(~exact)
         wide, scale = chains.those(rows), scale[rows].astype(np.float64)

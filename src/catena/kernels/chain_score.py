@@ -14,25 +14,25 @@ import torch
 from torch import Tensor
 
 from catena.errors import DataError
-from catena.kernels.chain import back_slopes, slopes_of, summed, with_rows
+from catena.kernels.chain import back_slopes, forward_backward, log_partition_gradients, with_rows
 from catena.kernels.chain_loops import BOTH_WAYS
-from catena.kernels.chain_rows import Array, Chains
-from catena.kernels.compiled import compiled
+from catena.kernels.chain_rows import Chains, FloatArray
+from catena.kernels.jit import jit
 from catena.kernels.ops import (
-    array_of,
+    as_array,
     differentiable,
     first_result,
     fold_vmap,
     is_plain,
     keep_all,
     keep_inputs,
-    like_scores,
-    wants_gradient,
+    needs_grad,
+    register_gradient_shapes,
 )
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 
 
-@compiled("3", "3", "2", "2", "i1", "i", "i", "i", "i2", "d1", "i1")
+@jit("3", "3", "2", "2", "i1", "i", "i", "i", "i2", "d1", "i1")
 def score_rows(
     emissions: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, stride: int, each_edge: int, tags: Any,
     scores: Any, unknown: Any,
@@ -55,7 +55,7 @@ def score_rows(
         scores[r] = total
 
 
-@compiled("1", "i2", "i1", "i", "i", "i", "3", "3", "2", "2")
+@jit("1", "i2", "i1", "i", "i", "i", "3", "3", "2", "2")
 def add_parts(
     scale: Any, tags: Any, lengths: Any, each: int, stride: int, each_edge: int, emissions: Any, tables: Any,
     start: Any, end: Any,
@@ -84,10 +84,10 @@ def _score(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, length
     return torch.from_numpy(_scored(chains, tags).astype(chains.emissions.dtype))
 
 
-def _scored(chains: Chains, tags: Tensor) -> Array:
+def _scored(chains: Chains, tags: Tensor) -> FloatArray:
     (b, _, k), unknown = chains.emissions.shape, np.array([-1])
     scores, arrays = np.empty(b), (chains.emissions, chains.tables, chains.start, chains.end, chains.lengths)
-    score_rows(*arrays, *chains.sharing, array_of(tags), scores, unknown)
+    score_rows(*arrays, *chains.sharing, as_array(tags), scores, unknown)
     if unknown[0] >= 0:
         raise DataError(f"tags must lie below their number, {k}, but one is {unknown[0]}")
     return scores
@@ -99,7 +99,7 @@ def _score_slopes(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     chains = Chains.of(emissions, tables, start, end, lengths)
     found = [np.zeros_like(x) for x in (chains.emissions, chains.tables, chains.start, chains.end)]
-    add_parts(array_of(scale), array_of(tags), chains.lengths, *chains.sharing, *found)
+    add_parts(as_array(scale), as_array(tags), chains.lengths, *chains.sharing, *found)
     by_emissions, by_tables, by_start, by_end = (torch.from_numpy(x) for x in found)
     return by_emissions, by_tables.view(tables.shape), by_start, by_end
 
@@ -109,7 +109,7 @@ def _(emissions: Tensor, *_: Tensor) -> Tensor:
     return emissions.new_empty(emissions.shape[0])
 
 
-like_scores(_score_slopes, 4)
+register_gradient_shapes(_score_slopes, 4)
 
 
 def _back_score(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -119,7 +119,7 @@ def _back_score(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     lengths, tags = ctx.saved_tensors[-2:]
     by_scale = score(*grads, lengths, tags)
-    return torch.where(by_scale == NEVER, 0.0, by_scale), *(None for _ in range(6))
+    return torch.where(by_scale == NEG_INF, 0.0, by_scale), *(None for _ in range(6))
 
 
 fold_vmap(_score)
@@ -136,9 +136,9 @@ def _log_prob(
     emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     chains = Chains.of(emissions, tables, start, end, lengths)
-    log_z, *kept = summed(chains, BOTH_WAYS)
-    never = log_z == NEVER
-    log_p = np.where(never, NEVER, _scored(chains, tags) - np.where(never, 0.0, log_z))
+    log_z, *kept = forward_backward(chains, BOTH_WAYS)
+    never = log_z == NEG_INF
+    log_p = np.where(never, NEG_INF, _scored(chains, tags) - np.where(never, 0.0, log_z))
     chances, a, onward, exact = (torch.from_numpy(x) for x in kept)
     return torch.from_numpy(log_p.astype(chains.emissions.dtype)), chances, a, onward, exact
 
@@ -157,9 +157,9 @@ def _log_prob_slopes(
     onward: Tensor,
     exact: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    chains, factors = Chains.of(emissions, tables, start, end, lengths), array_of(scale)
-    found = slopes_of(chains, -factors, chances, a, onward, exact)
-    add_parts(factors, array_of(tags), chains.lengths, *chains.sharing, *found)
+    chains, factors = Chains.of(emissions, tables, start, end, lengths), as_array(scale)
+    found = log_partition_gradients(chains, -factors, chances, a, onward, exact)
+    add_parts(factors, as_array(tags), chains.lengths, *chains.sharing, *found)
     by_emissions, by_tables, by_start, by_end = (torch.from_numpy(x) for x in found)
     return by_emissions, by_tables.view(tables.shape), by_start, by_end
 
@@ -171,7 +171,7 @@ def _(emissions: Tensor, *_: Tensor) -> Any:
     return emissions.new_empty(b), *kept, emissions.new_empty(b, dtype=torch.bool)
 
 
-like_scores(_log_prob_slopes, 4)
+register_gradient_shapes(_log_prob_slopes, 4)
 
 
 def _back_log_prob(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
@@ -192,7 +192,7 @@ def _back_log_prob_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]
     scale, emissions, tables, start, end, lengths, tags = ctx.saved_tensors[:7]
     of_sum = back_slopes((-scale, emissions, tables, start, end, lengths), grads)
     of_score = score(*grads, lengths, tags)
-    of_score = torch.where(of_score == NEVER, 0.0, of_score)
+    of_score = torch.where(of_score == NEG_INF, 0.0, of_score)
     return of_score - of_sum[0], *of_sum[1:], *(None for _ in range(6))
 
 
@@ -205,6 +205,6 @@ _log_prob_alone = first_result(_log_prob, _back_alone)
 
 def log_prob(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
     """The log-probability of one chain for each row. What all rows share may lack the first axis."""
-    if is_plain() and wants_gradient(emissions, tables, start, end):
+    if is_plain() and needs_grad(emissions, tables, start, end):
         return _log_prob_alone(emissions, tables, start, end, lengths, tags)
     return _log_prob_and_kept(*with_rows(emissions, tables, start, end, lengths), tags)[0]

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.chain_loops import KEEP_FORWARD, greatest
-from catena.kernels.chain_rows import Array, Chains
-from catena.kernels.compiled import called, compiled
-from catena.kernels.ops import array_of, draws, fold_vmap
+from catena.kernels.chain_loops import KEEP_FORWARD, max_of
+from catena.kernels.chain_rows import Chains, FloatArray
+from catena.kernels.jit import jit, jit_function
+from catena.kernels.ops import as_array, draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_math import exp_less
 
 
-@called()
+@jit_function()
 def _best_moves(before: Any, moves: Any, here: Any) -> None:
     """here[q] = max_p before[p] + moves[p, q], four rows at a time."""
     k = here.shape[0]
@@ -42,7 +42,7 @@ def _best_moves(before: Any, moves: Any, here: Any) -> None:
         p += 1
 
 
-@called()
+@jit_function()
 def _best_ends(emissions: Any, tables: Any, start: Any, end: Any, table: int, stride: int, n: int, best: Any) -> None:
     """``best[t, q]``:
 
@@ -60,13 +60,13 @@ def _best_ends(emissions: Any, tables: Any, start: Any, end: Any, table: int, st
         if t == n - 1:
             for q in range(k):
                 here[q] += end[q]
-        top = greatest(here)
+        top = max_of(here)
         if top > -np.inf:
             for q in range(k):
                 here[q] -= top
 
 
-@compiled("3", "3", "2", "2", "i1", "i", "i", "i", "i", "i", "i2")
+@jit("3", "3", "2", "2", "i1", "i", "i", "i", "i", "i", "i2")
 def best_rows(
     emissions: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, stride: int, each_edge: int, low: int,
     high: int, tags: Any,
@@ -92,7 +92,7 @@ def best_rows(
             q = tags[r, t] = choice
 
 
-@called()
+@jit_function()
 def _ranked(before: Any, moves: Any, w: int, q: int, scores: Any, tags: Any, ranks: Any) -> int:
     """The best ways from ``before[p, j]`` to ``q``, or to the end for q = -1, best first; how many there are."""
     k, width = before.shape
@@ -111,7 +111,7 @@ def _ranked(before: Any, moves: Any, w: int, q: int, scores: Any, tags: Any, ran
     return n
 
 
-@compiled("3", "3", "2", "2", "i1", "i", "i", "i", "i", "i", "i3", "i1")
+@jit("3", "3", "2", "2", "i1", "i", "i", "i", "i", "i", "i3", "i1")
 def top_rows(
     emissions: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, stride: int, each_edge: int, low: int,
     high: int, tags: Any, found: Any,
@@ -149,7 +149,7 @@ def top_rows(
                 tags[r, i, t - 1] = q
 
 
-@called()
+@jit_function()
 def draw(weights: Any, uniform: float) -> int:
     """A number drawn in proportion to the weights; -1 where all are 0."""
     total = 0.0
@@ -165,7 +165,7 @@ def draw(weights: Any, uniform: float) -> int:
     return place
 
 
-@compiled("3", "3", "i", "i", "i1", "i", "i", "b", "1", "3", "i3")
+@jit("3", "3", "i", "i", "i1", "i", "i", "b", "1", "3", "i3")
 def sample_rows(
     a: Any, tables: Any, each: int, stride: int, lengths: Any, low: int, high: int, logs: bool, log_z: Any,
     uniforms: Any, tags: Any,
@@ -190,7 +190,7 @@ def sample_rows(
                     if q >= 0:
                         weights[p] = weights[p] + tables[w, p, q] if logs else weights[p] * tables[w, p, q]
                 if logs:
-                    exp_less(weights, greatest(weights), shares)
+                    exp_less(weights, max_of(weights), shares)
                 q = tags[i, r, t] = draw(shares if logs else weights, uniforms[i, r, t])
 
 
@@ -224,9 +224,9 @@ def top(
 def sample(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Chains drawn from each row, ``[n, b, t]``, by uniform numbers of that shape."""
     emissions, tables, start, end = (x.detach().double() for x in (emissions, tables, start, end))
-    chains, numbers = Chains.of(emissions, tables, start, end, lengths), array_of(uniforms)
+    chains, numbers = Chains.of(emissions, tables, start, end, lengths), as_array(uniforms)
     log_z, _, a, _, exact = chains.summed(KEEP_FORWARD)
-    tags = _drawn(chains, log_z, a, chains.levelled()[2], numbers, logs=False)
+    tags = _drawn(chains, log_z, a, chains.leveled()[2], numbers, logs=False)
     if not exact.all():
         rows = np.flatnonzero(~exact)
         rest = chains.those(rows)
@@ -238,7 +238,9 @@ def sample(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, length
 draws(sample, lambda scores, _: scores.shape[1:2])
 
 
-def _drawn(chains: Chains, log_z: Array, a: Array, tables: Array, uniforms: Array, logs: bool) -> Array:
+def _drawn(
+    chains: Chains, log_z: FloatArray, a: FloatArray, tables: FloatArray, uniforms: FloatArray, logs: bool
+) -> FloatArray:
     each, stride, _ = chains.sharing
     tags = np.empty(uniforms.shape, np.int64)
     b, t, k = a.shape

@@ -3,8 +3,9 @@ r"""One step of a Transformer decoder that looks at a source, all its layers in 
 What one more position makes of ``n`` rows. The keys and values that were written lie in a pool that only grows, each
 position of each row in an entry of its own; a row is a list of entries, so that rows which have a beginning in common
 share it, and a search that turns its rows round copies numbers of entries and no keys. Long rows are looked at in
-blocks (:mod:`catena.kernels.blocks`). The keys and values of the sources lie beside it. The plain form, which defines
-what is right, is :mod:`catena.seq2seq.transformer_decoder`. Time O(n (l d² + l d d_feed + l (t + s) d)) for ``l``
+blocks (:mod:`catena.kernels.kv_blocks`). The keys and values of the sources lie beside it. The plain form, which
+defines
+what is right, is :mod:`catena.seq2seq.transformer_decoder`. Time O(n (l d² + l d d_ff + l (t + s) d)) for ``l``
 layers. Single precision; the maps may be of 8 bits.
 """
 
@@ -14,24 +15,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.kernels.blocks import BLOCK, look_together, pack
-from catena.kernels.compiled import SUMS, called, compiled
-from catena.kernels.looks import look, rounded_up
+from catena.kernels.attention_cpu import attend_rows, round_up_to_vector
+from catena.kernels.jit import SUMS, jit, jit_function
+from catena.kernels.kv_blocks import BLOCK, attend_shared_blocks, pack
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.transformer_step import (
     ACTIVATIONS,
     ROWS,
     activate,
     add_rows,
+    apply_rotary,
     copy_rows,
-    map_rows,
-    normalise,
-    turn,
+    linear_rows,
+    normalize,
 )
 
 
-class Weights(NamedTuple):
-    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.products`, or
+class DecoderWeights(NamedTuple):
+    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.panel_gemm`, or
     :mod:`catena.kernels.int8_products`) and biases as wide as their panels."""
 
     heads: np.ndarray
@@ -56,14 +57,14 @@ class Weights(NamedTuple):
     """what is added to the variances, ``l+1 3``"""
 
 
-class Make(NamedTuple):
+class LayerSpec(NamedTuple):
     """What the layers have in common."""
 
     norm_first: bool
     activation: str
 
 
-class Written(NamedTuple):
+class KVPool(NamedTuple):
     """What the rows have written: keys and values, and the places of each row's among them."""
 
     pool: np.ndarray
@@ -73,14 +74,14 @@ class Written(NamedTuple):
     begins: np.ndarray
     """the first of ``t`` that is real in each row"""
     blocks: np.ndarray
-    """``m l 2 h BLOCK*d_head``: entries that are laid out together (:mod:`catena.kernels.blocks`)"""
+    """``m l 2 h BLOCK*d_head``: entries that are laid out together (:mod:`catena.kernels.kv_blocks`)"""
     ids: np.ndarray
     """the blocks of each row, ``n k``; negative behind the last one"""
     fresh: np.ndarray
     """the block of each row that is still empty, and ends with the last of its entries; negative where none does"""
 
 
-class Source(NamedTuple):
+class SourceKV(NamedTuple):
     """What the rows look at: keys and values, and the places of each row's among them."""
 
     data: np.ndarray
@@ -93,10 +94,10 @@ class Source(NamedTuple):
 
 def step(
     x: np.ndarray,
-    weights: Weights,
-    make: Make,
-    written: Written,
-    source: Source,
+    weights: DecoderWeights,
+    make: LayerSpec,
+    written: KVPool,
+    source: SourceKV,
     turns: np.ndarray,
     asked: np.ndarray,
 ) -> None:
@@ -138,7 +139,7 @@ def _layers(
     fed = np.empty((n, rise_bias.shape[1]), np.float32)
     tail = np.empty((2, rise_bias.shape[1]), np.float32)
     n_heads = d // d_head
-    wide = rounded_up(longest)
+    wide = round_up_to_vector(longest)
     scores, offsets = np.empty(n_heads * together * wide, np.float32), np.empty(together * wide, np.int64)
     masses = np.empty(together * n_heads, np.float32)
     of_heads = n_heads, n_heads, d_head, d_head
@@ -148,10 +149,10 @@ def _layers(
         keys, values = pool[layer, 0], pool[layer, 1]
         source_keys, source_values = source[layer, 0].ravel(), source[layer, 1].ravel()
         _enter(here, pre, norm[0], norm[1], eps[layer, 0], seen)
-        map_rows(seen, heads[layer], heads_bias[layer], projected)
+        linear_rows(seen, heads[layer], heads_bias[layer], projected)
         if turns.shape[0]:
             for r in range(n):
-                turn(projected[r], 2 * d, turns[low + r])
+                apply_rotary(projected[r], 2 * d, turns[low + r])
         for r in range(n):
             entry = entries[low + r, used - 1]
             for h in range(n_heads):
@@ -164,49 +165,49 @@ def _layers(
         r = 0
         while r < n:
             last = r + rows_of_one_source(first, sizes, low + r, high)
-            look_together(
+            attend_shared_blocks(
                 projected[r:last], keys, values, entries[low + r : low + last], begins[low + r : low + last], blocks,
                 layer, ids[low + r : low + last], scores, offsets, masses, looked[r:last],
             )  # fmt: skip
             r = last
-        map_rows(looked, output[layer], output_bias[layer], added)
+        linear_rows(looked, output[layer], output_bias[layer], added)
         _leave(added, here, pre, norm[0], norm[1], eps[layer, 0], seen)
 
         _enter(here, pre, norm[2], norm[3], eps[layer, 1], seen)
-        map_rows(seen, query[layer], query_bias[layer], added)
+        linear_rows(seen, query[layer], query_bias[layer], added)
         r = 0
         while r < n:
             last, size = r + rows_of_one_source(first, sizes, low + r, high), sizes[low + r]
             for s in range(size):
                 offsets[s] = (first[low + r] + s) * d
-            look(added[r:last], source_keys, source_values, offsets, size, of_heads, scores, looked[r:last])
+            attend_rows(added[r:last], source_keys, source_values, offsets, size, of_heads, scores, looked[r:last])
             r = last
         if layer == n_layers - 1:
             for r in range(n):
                 for j in range(d):
                     asked[low + r, j] = added[r, j]
-        map_rows(looked, found[layer], found_bias[layer], added)
+        linear_rows(looked, found[layer], found_bias[layer], added)
         _leave(added, here, pre, norm[2], norm[3], eps[layer, 1], seen)
 
         _enter(here, pre, norm[4], norm[5], eps[layer, 2], seen)
-        map_rows(seen, rise[layer], rise_bias[layer], fed)
+        linear_rows(seen, rise[layer], rise_bias[layer], fed)
         activate(fed, activation, tail)
-        map_rows(fed, fall[layer], fall_bias[layer], added)
+        linear_rows(fed, fall[layer], fall_bias[layer], added)
         _leave(added, here, pre, norm[4], norm[5], eps[layer, 2], seen)
     if pre:
-        normalise(here, norms[n_layers, 0], norms[n_layers, 1], eps[n_layers, 0], seen)
+        normalize(here, norms[n_layers, 0], norms[n_layers, 1], eps[n_layers, 0], seen)
         copy_rows(seen, here)
 
 
-SHAPES = (
+_SHAPES = (
     "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f5", "i2", "i1", "f5", "i2", "i1",
     "f5", "i1", "i1", "2", "2", "i1", "i", "i",
 )  # fmt: skip
-_step = compiled(*SHAPES, fastmath=SUMS)(_layers)
-_step8 = compiled(*("c4" if shape == "4" else shape for shape in SHAPES), fastmath=SUMS)(_layers)
+_step = jit(*_SHAPES, fastmath=SUMS)(_layers)
+_step8 = jit(*("c4" if shape == "4" else shape for shape in _SHAPES), fastmath=SUMS)(_layers)
 
 
-@called()
+@jit_function()
 def rows_of_one_source(first: Any, sizes: Any, row: Any, high: Any) -> Any:
     """How many rows from ``row`` on, up to ``high``, look at the same positions of the sources."""
     n = 1
@@ -215,19 +216,19 @@ def rows_of_one_source(first: Any, sizes: Any, row: Any, high: Any) -> Any:
     return n
 
 
-@called()
+@jit_function()
 def _enter(here: Any, pre: Any, weight: Any, bias: Any, eps: Any, seen: Any) -> None:
     """What a part reads."""
     if pre:
-        normalise(here, weight, bias, eps, seen)
+        normalize(here, weight, bias, eps, seen)
     else:
         copy_rows(here, seen)
 
 
-@called()
+@jit_function()
 def _leave(added: Any, here: Any, pre: Any, weight: Any, bias: Any, eps: Any, seen: Any) -> None:
     """Add what a part gives to what went round it."""
     add_rows(added, here)
     if not pre:
-        normalise(here, weight, bias, eps, seen)
+        normalize(here, weight, bias, eps, seen)
         copy_rows(seen, here)

@@ -23,8 +23,8 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import DOUBLES, DOUBLES2, DOUBLES3, DOUBLES4, LONGS, LONGS2
-from catena.kernels.compiled import when_needed
 from catena.kernels.floats import log_add
+from catena.kernels.jit import lazy_jit
 
 LEAST = 1e-12
 """A pivot at or below this counts as 0: the series diverges."""
@@ -176,7 +176,7 @@ def _slopes(
         gone += top
 
 
-@when_needed(
+@lazy_jit(
     DOUBLES4, DOUBLES4, DOUBLES3, DOUBLES2, LONGS, int64, int64, DOUBLES, DOUBLES4, DOUBLES4, DOUBLES3, DOUBLES2,
 )  # fmt: skip
 def totals(
@@ -207,7 +207,7 @@ def totals(
     return -1
 
 
-@when_needed(DOUBLES3, DOUBLES3, DOUBLES2, DOUBLES, int64, DOUBLES2)
+@lazy_jit(DOUBLES3, DOUBLES3, DOUBLES2, DOUBLES, int64, DOUBLES2)
 def following(sub: Any, ins: Any, dele: Any, end: Any, n: int, log_beta: Any) -> int:
     """``log_beta[i, p]``: log of the weight of all that may follow at place i after p. 0 where it diverges, else 1."""
     states = len(end)
@@ -220,7 +220,7 @@ def following(sub: Any, ins: Any, dele: Any, end: Any, n: int, log_beta: Any) ->
     return 1
 
 
-@when_needed(
+@lazy_jit(
     DOUBLES4, DOUBLES4, DOUBLES3, DOUBLES2, LONGS, LONGS2, LONGS, int64, int64, DOUBLES, DOUBLES4, DOUBLES4,
     DOUBLES3, DOUBLES2,
 )  # fmt: skip
@@ -275,8 +275,8 @@ def paths(
                 beta[i, j] = total
 
 
-@when_needed(DOUBLES3, DOUBLES3, DOUBLES2, LONGS, int64, LONGS)
-def aligned(sub: Any, ins: Any, dele: Any, y: Any, n: int, edits: Any) -> int:
+@lazy_jit(DOUBLES3, DOUBLES3, DOUBLES2, LONGS, int64, LONGS)
+def best_edits(sub: Any, ins: Any, dele: Any, y: Any, n: int, edits: Any) -> int:
     """The edits of the best way to write a target: 0 deletes, 1 inserts, 2 substitutes. Their number, -1 for none."""
     m = len(y)
     best, by = np.full((n + 1, m + 1), -np.inf), np.zeros((n + 1, m + 1), np.int64)

@@ -13,10 +13,10 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import DOUBLES, DOUBLES2, DOUBLES3, LONGS
-from catena.kernels.compiled import when_needed
 from catena.kernels.floats import log_add
+from catena.kernels.jit import lazy_jit
 
-BAND = 40.0
+_BAND = 40.0
 """Nats below the best place of the source that still count for a beginning."""
 
 
@@ -30,7 +30,7 @@ def _rested(raw: Any, dele: Any, p: int, n: int, low: int, alpha: Any) -> int:
             alpha[i] = log_add(alpha[i], alpha[i - 1] + dele[i - 1, p])
         top = max(top, alpha[i])
     high = n
-    while high > low and alpha[high] < top - BAND:
+    while high > low and alpha[high] < top - _BAND:
         high -= 1
     return high
 
@@ -61,7 +61,7 @@ def _first_within(raw: Any, low: int, n: int) -> int:
     top = -np.inf
     for i in range(low, n + 1):
         top = max(top, raw[i])
-    while low < n and raw[low] < top - BAND:
+    while low < n and raw[low] < top - _BAND:
         low += 1
     return low
 
@@ -83,7 +83,7 @@ def _ranked(
     return min(count + 1, wanted)
 
 
-@when_needed(DOUBLES3, DOUBLES3, DOUBLES2, DOUBLES, DOUBLES2, int64, int64, int64, int64, LONGS, LONGS, DOUBLES)
+@lazy_jit(DOUBLES3, DOUBLES3, DOUBLES2, DOUBLES, DOUBLES2, int64, int64, int64, int64, LONGS, LONGS, DOUBLES)
 def strings(
     sub: Any, ins: Any, dele: Any, end: Any, beta: Any, n: int, wanted: int, width: int, most: int,
     found: Any, lengths: Any, scores: Any,

@@ -18,10 +18,17 @@ from torch import Tensor
 from catena.errors import DivergentSumError
 from catena.kernels import alignment
 from catena.kernels.edit_loops import paths, totals
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, like_scores, longs_of
+from catena.kernels.ops import (
+    as_int64_array,
+    differentiable,
+    fold_vmap,
+    keep_all,
+    keep_inputs,
+    register_gradient_shapes,
+)
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
-from catena.numerics import NEVER, log_sum_exp, safe_log
+from catena.numerics import NEG_INF, log_sum_exp, safe_log
 
 
 def log_sum(
@@ -73,7 +80,7 @@ def _plain_total(substitute: Tensor, insert: Tensor, delete: Tensor, end: Tensor
             written = log_sum_exp(substitute[:, i] + after[:, None, 1:], dim=2)
             moved = log_sum_exp(torch.stack((written, delete[:, i] + after)), dim=0)
             after = torch.where((i < lengths)[:, None], moved, end)
-        inserted = torch.where((i <= lengths)[:, None, None], insert[:, i], NEVER).exp()
+        inserted = torch.where((i <= lengths)[:, None, None], insert[:, i], NEG_INF).exp()
         top = after.amax(1, keepdim=True).detach()
         top = torch.where(top.isinf(), 0.0, top)
         weight = (after - top).exp()
@@ -115,8 +122,8 @@ def _sum_op(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     scores = [x.detach().cpu().double().contiguous().numpy() for x in (substitute, insert, delete, end)]
     gradients = [np.zeros_like(x) for x in scores]
-    found, n = np.empty(len(scores[0])), longs_of(lengths)
-    y, m = (None if x is None else longs_of(x) for x in (targets, target_lengths))
+    found, n = np.empty(len(scores[0])), as_int64_array(lengths)
+    y, m = (None if x is None else as_int64_array(x) for x in (targets, target_lengths))
     divergent: list[int] = []
 
     def run(low: int, high: int) -> None:
@@ -149,7 +156,7 @@ def _(*arguments: Any) -> Any:
     return scores[0].new_empty(scores[0].shape[0]), *(x.new_empty(x.shape) for x in scores)
 
 
-like_scores(_gradients_op, 4)
+register_gradient_shapes(_gradients_op, 4)
 for _op in (_sum_op, _gradients_op):
     fold_vmap(_op)
 

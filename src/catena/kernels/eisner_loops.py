@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
-from catena.kernels.compiled import SUMS, compiled
+from catena.kernels.jit import SUMS, jit
+from catena.kernels.scaled_floats import ZERO_EXPONENT, narrow, normal, wide_dot, wide_exp, wide_log, wide_sum
 from catena.kernels.vector_math import exp_less
-from catena.kernels.wide_numbers import NOTHING, narrow, normal, wide_dot, wide_exp, wide_log, wide_sum
 
 GROWTH = 2.6
-LOG_GROWTH = np.log(GROWTH)
-NONE_32 = 1e-50
+_LOG_GROWTH = np.log(GROWTH)
+_NONE_32 = 1e-50
 """A probability that is 0 in float32, whose least number is 1e-45."""
 
 
@@ -159,7 +159,7 @@ def _outside(
                 (a, b, b + 1, b + 1, n + 1, 0, a),
                 (b, a, a - 1, low, a, b + 1, n + 1),
             ):
-                number = (0.0, NOTHING)
+                number = (0.0, ZERO_EXPONENT)
                 if h == 0 and (single_root or width == n):  # the root's half-tree must reach to the end
                     number = (1.0, 0) if width == n else number
                 elif least < most:
@@ -168,7 +168,7 @@ def _outside(
                     number = _plus(number, _dot(dct, e, far, it, h, far, far_most - far, wide), wide)
                 _put(dc, h, e, number, wide)
                 _put(dct, e, h, number, wide)
-            below = (0.0, NOTHING)
+            below = (0.0, ZERO_EXPONENT)
             for h, m, least, most in ((a, b, b, n + 1), (b, a, 0, a + 1)):
                 number = _dot(dc, h, least, c, m, least, most - least, wide)
                 _put(di, h, m, number, wide)
@@ -180,7 +180,7 @@ def _outside(
 @njit(nogil=True)
 def _chances(x: Any, n: int, wide: bool, total: Any, i: Any, di: Any, least: float, chances: Any) -> bool:
     """The probabilities of arcs. Returns whether floats sufficed for all of them."""
-    inexact_is_none = chances.itemsize == 4 and least < NONE_32 * total[0]
+    inexact_is_none = chances.itemsize == 4 and least < _NONE_32 * total[0]
     for h in range(n + 1):
         for m in range(1, n + 1):
             if h == m:
@@ -201,7 +201,7 @@ def _sum_row(x: Any, n: int, single_root: bool, both_ways: bool, wide: bool, m: 
     """(log Z without the shifts, whether it and the probabilities are exact) of one sentence."""
     w, c, ct, i, it = (m[0], e[0]), (m[1], e[1]), (m[2], e[2]), (m[3], e[3]), (m[4], e[4])
     dc, dct, di, ds = (m[5], e[5]), (m[6], e[6]), (m[7], e[7]), (m[8], e[8])
-    thin = 0.0 if wide else LOG_GROWTH
+    thin = 0.0 if wide else _LOG_GROWTH
     weigh(x, n, thin, wide, w[0], w[1])
     total = inside(w, n, single_root, wide, c, ct, i, it)
     log_z = wide_log(total[0], total[1]) if wide else np.log(total[0])
@@ -232,7 +232,7 @@ def _sum_rows(
         log_z[r] += shift
 
 
-@compiled("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
+@jit("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
 def sum_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, both_ways: bool, log_z: Any, chances: Any,
     exact: Any,
@@ -244,7 +244,7 @@ def sum_rows(
     _sum_rows(arcs, lengths, single_root, low, high, both_ways, False, log_z, chances, exact)
 
 
-@compiled("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
+@jit("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
 def rescue_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, both_ways: bool, log_z: Any, chances: Any,
     exact: Any,

@@ -14,11 +14,11 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.arc_searches import as_arrays, search_operators
-from catena.kernels.compiled import compiled
 from catena.kernels.eisner_loops import inside, level, weigh
+from catena.kernels.jit import jit
 from catena.kernels.ops import draws
+from catena.kernels.scaled_floats import narrow
 from catena.kernels.threads import in_row_blocks
-from catena.kernels.wide_numbers import narrow
 
 
 @njit(nogil=True, fastmath={"nnan", "nsz"})
@@ -56,7 +56,7 @@ def _best_halves(arcs: Any, n: int, single_root: bool, c: Any, ct: Any, i: Any) 
             c[b, a] = ct[a, b] = _best_sum(i[b, a:b], ct[a, a:b])
 
 
-@compiled("3", "i1", "b", "i", "i", "i2")
+@jit("3", "i1", "b", "i", "i", "i2")
 def best_rows(arcs: Any, lengths: Any, single_root: bool, low: int, high: int, heads: Any) -> None:
     """The heads of the best tree of each row, into what is -1 before."""
     size = arcs.shape[1]
@@ -174,7 +174,7 @@ def _ranked_tree(
             depth += 1
 
 
-@compiled("4", "i1", "b", "i", "i", "i3", "i3", "i1")
+@jit("4", "i1", "b", "i", "i", "i3", "i3", "i1")
 def top_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, heads: Any, labels: Any, found: Any
 ) -> None:
@@ -244,7 +244,7 @@ def _drawn_tree(n: int, single_root: bool, m: Any, e: Any, uniforms: Any, stack:
             depth += 1
 
 
-@compiled("3", "i1", "b", "i", "i", "3", "i3")
+@jit("3", "i1", "b", "i", "i", "3", "i3")
 def sample_rows(arcs: Any, lengths: Any, single_root: bool, low: int, high: int, uniforms: Any, heads: Any) -> None:
     """``heads[s, r]``: trees drawn by ``uniforms[s, r]``, two numbers for each word, into what is -1 before."""
     size = arcs.shape[1]

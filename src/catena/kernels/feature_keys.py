@@ -15,12 +15,12 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import INTS, INTS2, KEYS, KEYS2, LONGS
-from catena.kernels.compiled import when_needed
-from catena.kernels.word2vec_draw import GOLDEN, mixed
+from catena.kernels.jit import lazy_jit
+from catena.kernels.word2vec_draw import GOLDEN, splitmix64
 
-NOTHING = np.uint64(0)
+_NOTHING = np.uint64(0)
 """The value of what is not there, such as the four last letters of a short word: a feature with it is left out."""
-ONE = np.uint64(1)
+_ONE = np.uint64(1)
 BEFORE, BEHIND = np.uint64(0x5851F42D4C957F2D), np.uint64(0x14057B7EF767814F)
 """What the values of places before the first token and behind the last are made of."""
 
@@ -28,17 +28,17 @@ BEFORE, BEHIND = np.uint64(0x5851F42D4C957F2D), np.uint64(0x14057B7EF767814F)
 @njit(nogil=True, forceinline=True)
 def _value_at(values: Any, function: int, low: int, high: int, at: int) -> Any:
     if at < low:
-        return mixed(BEFORE + np.uint64(low - at) * GOLDEN)
+        return splitmix64(BEFORE + np.uint64(low - at) * GOLDEN)
     if at >= high:
-        return mixed(BEHIND + np.uint64(at - high + 1) * GOLDEN)
+        return splitmix64(BEHIND + np.uint64(at - high + 1) * GOLDEN)
     return values[function, at]
 
 
-@when_needed(KEYS2, LONGS, KEYS, LONGS, LONGS, LONGS, KEYS2)
+@lazy_jit(KEYS2, LONGS, KEYS, LONGS, LONGS, LONGS, KEYS2)
 def fill_keys(
     values: Any, first: Any, seeds: Any, atom_first: Any, atom_function: Any, atom_offset: Any, keys: Any
 ) -> None:
-    """``keys[i, j]`` is the key of template ``j`` at token ``i``, or ``NOTHING``.
+    """``keys[i, j]`` is the key of template ``j`` at token ``i``, or ``_NOTHING``.
 
     Args:
         values: ``values[f, i]`` is the number of what function ``f`` gives for token ``i``.
@@ -53,10 +53,10 @@ def fill_keys(
                 key = seeds[j]
                 for a in range(atom_first[j], atom_first[j + 1]):
                     value = _value_at(values, atom_function[a], low, high, i + atom_offset[a])
-                    if value == NOTHING:
-                        key = NOTHING
+                    if value == _NOTHING:
+                        key = _NOTHING
                         break
-                    key = max(mixed(key ^ value), ONE)
+                    key = max(splitmix64(key ^ value), _ONE)
                 keys[i, j] = key
 
 
@@ -64,13 +64,13 @@ def fill_keys(
 def _place(table: Any, key: Any) -> Any:
     """Where a key stands, or where it would go."""
     mask = np.uint64(len(table) - 1)
-    at = mixed(key) & mask
-    while table[at] != NOTHING and table[at] != key:
-        at = (at + ONE) & mask
+    at = splitmix64(key) & mask
+    while table[at] != _NOTHING and table[at] != key:
+        at = (at + _ONE) & mask
     return np.int64(at)
 
 
-@when_needed(KEYS2, KEYS, INTS, int64, LONGS, LONGS, INTS2)
+@lazy_jit(KEYS2, KEYS, INTS, int64, LONGS, LONGS, INTS2)
 def enter_keys(keys: Any, table: Any, table_ids: Any, n: int, counts: Any, places: Any, ids: Any) -> int:
     """Number new keys from ``n`` on, count all of them, and return how many there are. The table is large enough.
 
@@ -80,10 +80,10 @@ def enter_keys(keys: Any, table: Any, table_ids: Any, n: int, counts: Any, place
         for j in range(keys.shape[1]):
             key = keys[i, j]
             ids[i, j] = -1
-            if key == NOTHING:
+            if key == _NOTHING:
                 continue
             at = _place(table, key)
-            if table[at] == NOTHING:
+            if table[at] == _NOTHING:
                 table[at], table_ids[at] = key, n
                 places[n] = i * keys.shape[1] + j
                 n += 1
@@ -92,28 +92,28 @@ def enter_keys(keys: Any, table: Any, table_ids: Any, n: int, counts: Any, place
     return n
 
 
-@when_needed(KEYS2, KEYS, INTS, INTS2)
+@lazy_jit(KEYS2, KEYS, INTS, INTS2)
 def look_up_keys(keys: Any, table: Any, table_ids: Any, ids: Any) -> None:
     """The ids of keys, -1 for those that the table does not hold."""
     for i in range(keys.shape[0]):
         for j in range(keys.shape[1]):
             ids[i, j] = -1
-            if keys[i, j] != NOTHING:
+            if keys[i, j] != _NOTHING:
                 at = _place(table, keys[i, j])
-                if table[at] != NOTHING:
+                if table[at] != _NOTHING:
                     ids[i, j] = table_ids[at]
 
 
-@when_needed(KEYS, INTS, KEYS, INTS)
+@lazy_jit(KEYS, INTS, KEYS, INTS)
 def insert_keys(keys: Any, ids: Any, table: Any, table_ids: Any) -> None:
-    """Put different keys and their ids into an empty table that is large enough; ``NOTHING`` is left out."""
+    """Put different keys and their ids into an empty table that is large enough; ``_NOTHING`` is left out."""
     for i in range(len(keys)):
-        if keys[i] != NOTHING:
+        if keys[i] != _NOTHING:
             at = _place(table, keys[i])
             table[at], table_ids[at] = keys[i], ids[i]
 
 
-@when_needed(INTS2, INTS, LONGS, INTS)
+@lazy_jit(INTS2, INTS, LONGS, INTS)
 def packed_ids(ids: Any, renumber: Any, first: Any, packed: Any) -> int:
     """The ids of each row that are kept, one after another: row ``i`` is ``packed[first[i] : first[i + 1]]``.
 

@@ -17,18 +17,18 @@ from numba import boolean, float64, int64
 
 from catena.kernels.array_types import DOUBLES, INTS, LONGS
 from catena.kernels.chain_loops import FINE, LIMITS, backward_rows, forward_rows
-from catena.kernels.compiled import called, when_needed
-from catena.kernels.feature_sums import score_token, softmax_of
+from catena.kernels.feature_sums import score_token, softmax_and_log_sum
+from catena.kernels.jit import jit_function, lazy_jit
 from catena.kernels.vector_math import exp_less
 
 CRF, SOFTMAX, MEMM, PERCEPTRON, MARGIN = 0, 1, 2, 3, 4
-BOTH_WAYS = 2
+_BOTH_WAYS = 2
 SUM_LEAST, TOTAL_LEAST, MOST = LIMITS[np.dtype(np.float64)]
 
 
-@called()
+@jit_function()
 def _level(transitions: Any, start: Any, entry: Any, moves: Any, matrix: Any, matrix_t: Any) -> None:
-    """As :func:`~catena.kernels.chain_loops.level_tables`, for one table."""
+    """As :func:`~catena.kernels.chain_loops.normalize_transitions`, for one table."""
     k = len(start)
     for q in range(k):
         top = -np.inf
@@ -44,7 +44,7 @@ def _level(transitions: Any, start: Any, entry: Any, moves: Any, matrix: Any, ma
             matrix_t[0, q, p] = matrix[0, p, q]
 
 
-@called()
+@jit_function()
 def _hold(scores: Any, n: int, tags: Any, begin: int) -> None:
     for t in range(n):
         if tags[begin + t] >= 0:
@@ -53,7 +53,7 @@ def _hold(scores: Any, n: int, tags: Any, begin: int) -> None:
                     scores[0, t, q] = -np.inf
 
 
-@called()
+@jit_function()
 def _expect(scores: Any, n: int, transitions: Any, start: Any, end: Any, sign: float, use: Any, pairs: Any) -> float:
     """Add ``sign`` times the expected uses to ``use[t, q]`` and ``pairs[p, q]``. Returns log Z, or nan if floats do
     not suffice."""
@@ -66,7 +66,7 @@ def _expect(scores: Any, n: int, transitions: Any, start: Any, end: Any, sign: f
     norms, verdict, z = np.empty((4, n)), np.zeros(4, np.int64), np.empty(1)
     rows, lengths = np.zeros(1, np.int64), np.full(1, n)
     forward_rows(
-        scores, entry, ends, moves, matrix, rows, 0, 0, 1, lengths, BOTH_WAYS, z, verdict, a, onward, norms,
+        scores, entry, ends, moves, matrix, rows, 0, 0, 1, lengths, _BOTH_WAYS, z, verdict, a, onward, norms,
         SUM_LEAST, TOTAL_LEAST,
     )  # fmt: skip
     backward_rows(matrix_t, rows, 0, 0, lengths, verdict, a, chances, onward, norms, MOST)
@@ -82,7 +82,7 @@ def _expect(scores: Any, n: int, transitions: Any, start: Any, end: Any, sign: f
     return z[0]
 
 
-@called()
+@jit_function()
 def _best_tags(scores: Any, n: int, transitions: Any, start: Any, end: Any, path: Any) -> float:
     """The best sequence of tags, and its score. Viterbi (1967)."""
     k = len(start)
@@ -108,7 +108,7 @@ def _best_tags(scores: Any, n: int, transitions: Any, start: Any, end: Any, path
     return here[last]
 
 
-@called()
+@jit_function()
 def _use_path(path: Any, n: int, sign: float, use: Any, pairs: Any) -> None:
     for t in range(n):
         use[t, path[t]] += sign
@@ -116,7 +116,7 @@ def _use_path(path: Any, n: int, sign: float, use: Any, pairs: Any) -> None:
             pairs[path[t - 1], path[t]] += sign
 
 
-@called()
+@jit_function()
 def _score_path(
     path: Any, n: int, scores: Any, transitions: Any, start: Any, end: Any, cost: float, tags: Any, begin: int
 ) -> float:
@@ -131,7 +131,7 @@ def _score_path(
     return total
 
 
-@called()
+@jit_function()
 def _local(
     scores: Any, n: int, transitions: Any, start: Any, tags: Any, begin: int, after: bool, use: Any, pairs: Any
 ) -> float:
@@ -147,7 +147,7 @@ def _local(
             row[q] = scores[0, t, q]
             if after:
                 row[q] += start[q] if t == 0 else transitions[before, q]
-        loss += softmax_of(row, chances) - row[tag]
+        loss += softmax_and_log_sum(row, chances) - row[tag]
         use[t, tag] += 1.0
         for q in range(k):
             use[t, q] -= chances[q]
@@ -158,7 +158,7 @@ def _local(
     return loss
 
 
-@called()
+@jit_function()
 def _chain_wise(
     scores: Any, n: int, transitions: Any, start: Any, end: Any, tags: Any, begin: int, kind: int, cost: float,
     use: Any, pairs: Any,
@@ -196,14 +196,14 @@ def _chain_wise(
     return high - low
 
 
-@called()
+@jit_function()
 def _move(weights: Any, sums: Any, mask: Any, at: int, by: float, moment: float) -> None:
     if mask[at] != 0:
         weights[at] += by
         sums[at] += by * moment
 
 
-@called()
+@jit_function()
 def _learn(
     token_first: Any, ids: Any, begin: int, n: int, pair_first: Any, pair_tag: Any, k: int, vector: Any, sums: Any,
     in_use: Any, kind: int, use: Any, pairs: Any, by: float, now: float,
@@ -225,7 +225,7 @@ def _learn(
                 _move(vector, sums, in_use, at_moves + p * k + q, by * pairs[p, q], now)
 
 
-@when_needed(
+@lazy_jit(
     LONGS, INTS, LONGS, LONGS, INTS, LONGS, INTS, int64, DOUBLES, DOUBLES, DOUBLES, int64, float64, float64, float64,
     boolean, int64,
 )  # fmt: skip
@@ -237,16 +237,16 @@ def learn_sentences(
     the range of floats did not suffice somewhere.
 
     Args:
-        vector: all weights, as :class:`catena.tasks.tag.features.weights.Layout` has them.
+        vector: all weights, as :class:`catena.tasks.tag.features.weights.WeightLayout` has them.
         sums: each move times the number of sentences before it, in the same layout.
         in_use: 1 where a weight may move.
-        kind: what is learnt: CRF, SOFTMAX, MEMM, PERCEPTRON or MARGIN.
+        kind: what is learned: CRF, SOFTMAX, MEMM, PERCEPTRON or MARGIN.
         cost: by how much a MARGIN must win for each wrong tag.
         rate: size of the moves.
         decay: how fast the weights shrink.
         falls: let the rate fall as ``rate / (1 + rate × decay × moment)`` (Bottou 2012, section 5.2); without decay as
             one over the number of passes.
-        moment: sentences learnt from so far, in all passes.
+        moment: sentences learned from so far, in all passes.
     """
     pairs_n, t_most, scale, total = len(pair_tag), 1, 1.0, 0.0
     for s in order:

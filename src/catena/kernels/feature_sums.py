@@ -19,20 +19,20 @@ import numpy as np
 from numba import boolean, int64
 
 from catena.kernels.array_types import DOUBLES, DOUBLES2, DOUBLES3, FLAGS, INTS, LONGS
-from catena.kernels.chain_loops import FINE, INEXACT, LIMITS, backward_rows, forward_rows, greatest
-from catena.kernels.compiled import SUMS, called, inlined, when_needed
+from catena.kernels.chain_loops import FINE, INEXACT, LIMITS, backward_rows, forward_rows, max_of
+from catena.kernels.jit import SUMS, jit_function, jit_inline, lazy_jit
 from catena.kernels.vector_math import exp_less
 
 TOGETHER = 4
 SUM_LEAST, TOTAL_LEAST, MOST = LIMITS[np.dtype(np.float64)]
-BOTH_WAYS = 2
+_BOTH_WAYS = 2
 
 
 # Places below are unsigned: of a signed one the compiler asks each time whether it counts from the end, and vector
 # instructions are out of the question.
 
 
-@inlined()
+@jit_inline()
 def score_token(
     i: int, token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, weights: Any, r: int, t: int, scores: Any
 ) -> None:
@@ -50,7 +50,7 @@ def score_token(
                 scores[r, t, np.uint32(pair_tag[p])] += weights[p]
 
 
-@inlined()
+@jit_inline()
 def spread_token(
     i: int, token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, chances: Any, r: int, t: int, counts: Any
 ) -> None:
@@ -66,7 +66,7 @@ def spread_token(
                 counts[p] += chances[r, t, np.uint32(pair_tag[p])]
 
 
-@inlined()
+@jit_inline()
 def _hold_to(tag: int, r: int, t: int, scores: Any) -> None:
     """Forbid all tags but one."""
     for q in range(scores.shape[2]):
@@ -74,7 +74,7 @@ def _hold_to(tag: int, r: int, t: int, scores: Any) -> None:
             scores[r, t, q] = -np.inf
 
 
-@called(SUMS)
+@jit_function(SUMS)
 def _add_pairs(t: int, a: Any, onward: Any, pairs: Any) -> None:
     """``pairs[p, q] += Σ_i a[i, t, p] onward[i, t, q]`` for four rows."""
     k = pairs.shape[0]
@@ -86,14 +86,14 @@ def _add_pairs(t: int, a: Any, onward: Any, pairs: Any) -> None:
             row[q] += (a0 * o0[q] + a1 * o1[q]) + (a2 * o2[q] + a3 * o3[q])
 
 
-@inlined()
+@jit_inline()
 def _clear_from(n: int, longest: int, r: int, a: Any) -> None:
     for t in range(n, longest):
         for q in range(a.shape[2]):
             a[r, t, q] = 0.0
 
 
-@when_needed(
+@lazy_jit(
     LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, DOUBLES, DOUBLES2, DOUBLES2, DOUBLES3,
     DOUBLES3, DOUBLES3, DOUBLES, FLAGS, DOUBLES, DOUBLES2, DOUBLES, DOUBLES,
 )  # fmt: skip
@@ -111,7 +111,8 @@ def sum_chains(
         order: sentences, those of like lengths together.
         tags: the tag of each token, -1 where it is not known; read if ``held``, and then only sequences with these
             tags are summed over.
-        entry, end, moves, matrix, matrix_t: the transitions as :func:`~catena.kernels.chain_loops.level_tables` has
+        entry, end, moves, matrix, matrix_t: the transitions as
+        :func:`~catena.kernels.chain_loops.normalize_transitions` has
             them, with the starts as last row of ``entry``.
     """
     k, t_most = end.shape[1], 1
@@ -135,7 +136,7 @@ def sum_chains(
                 if held and tags[i] >= 0:
                     _hold_to(tags[i], r, t, scores)
         forward_rows(
-            scores, entry, end, moves, matrix, rows[:m], 0, 0, TOGETHER, lengths, BOTH_WAYS, z, verdict, a, onward,
+            scores, entry, end, moves, matrix, rows[:m], 0, 0, TOGETHER, lengths, _BOTH_WAYS, z, verdict, a, onward,
             norms, SUM_LEAST, TOTAL_LEAST,
         )  # fmt: skip
         backward_rows(matrix_t, rows[:m], 0, 0, lengths, verdict, a, chances, onward, norms, MOST)
@@ -158,9 +159,9 @@ def sum_chains(
             pairs[p, q] += products[p, q] * matrix[0, p, q]
 
 
-@inlined()
+@jit_inline()
 def _level_step(transitions: Any, wide: Any, t: int, entry: Any, moves: Any, matrix: Any, matrix_t: Any) -> None:
-    """The transitions into position ``t``, levelled: those of all positions and those of its own features."""
+    """The transitions into position ``t``, leveled: those of all positions and those of its own features."""
     k = transitions.shape[0]
     for q in range(k):
         entry[t, q] = -np.inf
@@ -177,7 +178,7 @@ def _level_step(transitions: Any, wide: Any, t: int, entry: Any, moves: Any, mat
             matrix_t[t, q, p] = matrix[t, p, q]
 
 
-@when_needed(
+@lazy_jit(
     LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, DOUBLES, DOUBLES2, DOUBLES, DOUBLES2, DOUBLES,
     FLAGS, DOUBLES, DOUBLES2, DOUBLES, DOUBLES,
 )  # fmt: skip
@@ -209,7 +210,7 @@ def sum_stepped_chains(
             if held and tags[i] >= 0:
                 _hold_to(tags[i], 0, t, scores)
         forward_rows(
-            scores, entry, end, moves, matrix, rows, 0, 1, 1, lengths, BOTH_WAYS, z, verdict, a, onward, norms,
+            scores, entry, end, moves, matrix, rows, 0, 1, 1, lengths, _BOTH_WAYS, z, verdict, a, onward, norms,
             SUM_LEAST, TOTAL_LEAST,
         )  # fmt: skip
         backward_rows(matrix_t, rows, 0, 1, lengths, verdict, a, chances, onward, norms, MOST)
@@ -226,10 +227,10 @@ def sum_stepped_chains(
             spread_token(first[s] + t, token_first, ids, pair_first, pair_tag, use, 0, t, counts)
 
 
-@inlined()
-def softmax_of(scores: Any, chances: Any) -> Any:
+@jit_inline()
+def softmax_and_log_sum(scores: Any, chances: Any) -> Any:
     """The probabilities of scores, and the log of the sum of their exponentials."""
-    top = greatest(scores)
+    top = max_of(scores)
     if not top > -np.inf:
         chances[:] = 0.0
         return -np.inf
@@ -242,7 +243,7 @@ def softmax_of(scores: Any, chances: Any) -> Any:
     return top + np.log(total)
 
 
-@when_needed(
+@lazy_jit(
     LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, DOUBLES, DOUBLES2, DOUBLES, DOUBLES, DOUBLES,
     DOUBLES2, DOUBLES,
 )  # fmt: skip
@@ -271,7 +272,7 @@ def sum_tokens(
             if after:
                 for q in range(k):
                     scores[0, 0, q] += start[q] if before < 0 else transitions[before, q]
-            log_z[s] += softmax_of(scores[0, 0], chances[0, 0])
+            log_z[s] += softmax_and_log_sum(scores[0, 0], chances[0, 0])
             spread_token(i, token_first, ids, pair_first, pair_tag, chances, 0, 0, counts)
             if after:
                 for q in range(k):
@@ -281,7 +282,7 @@ def sum_tokens(
                         pairs[before, q] += chances[0, 0, q]
 
 
-@when_needed(LONGS, INTS, LONGS, INTS, DOUBLES, DOUBLES2)
+@lazy_jit(LONGS, INTS, LONGS, INTS, DOUBLES, DOUBLES2)
 def score_tokens(token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, weights: Any, scores: Any) -> None:
     """``scores[i, q]`` is the score of tag ``q`` at token ``i``."""
     row = np.zeros((1, 1, scores.shape[1]))
@@ -291,7 +292,7 @@ def score_tokens(token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, wei
             scores[i, q] = row[0, 0, q]
 
 
-@when_needed(LONGS, INTS, INTS, LONGS, INTS, LONGS, int64, boolean, DOUBLES)
+@lazy_jit(LONGS, INTS, INTS, LONGS, INTS, LONGS, int64, boolean, DOUBLES)
 def count_tags(
     token_first: Any, ids: Any, tags: Any, pair_first: Any, pair_tag: Any, first: Any, k: int, after: bool, counts: Any
 ) -> None:
@@ -309,7 +310,7 @@ def count_tags(
                         counts[p] += 1.0
 
 
-@when_needed(LONGS, INTS, INTS, LONGS, int64, FLAGS, LONGS)
+@lazy_jit(LONGS, INTS, INTS, LONGS, int64, FLAGS, LONGS)
 def seen_pairs(token_first: Any, ids: Any, tags: Any, first: Any, k: int, of_pairs: Any, pairs: Any) -> None:
     """``feature * (k + k * k) + tag`` for each feature of each token whose tag is known, -1 for the others.
 
@@ -326,7 +327,7 @@ def seen_pairs(token_first: Any, ids: Any, tags: Any, first: Any, k: int, of_pai
                 pairs[j] = np.int64(ids[j]) * width + tag if tag >= 0 else -1
 
 
-@when_needed(LONGS, INTS, LONGS, INTS, int64, DOUBLES3, DOUBLES)
+@lazy_jit(LONGS, INTS, LONGS, INTS, int64, DOUBLES3, DOUBLES)
 def spread_tokens(
     token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, begin: int, chances: Any, counts: Any
 ) -> None:

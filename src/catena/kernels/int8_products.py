@@ -11,7 +11,8 @@ the largest number of either is 127. The sum is exact. What is rounded is at mos
 
 Processors with an instruction for four such products at once (x86: VNNI) have a form of the tile that uses it; others
 get one in plain vector instructions of LLVM. Both give the same numbers. The layout is that of
-:mod:`catena.kernels.products`, with four neighbouring ``i`` in a row: a panel of :data:`WIDE` columns is a line of
+:mod:`catena.kernels.panel_gemm`, with four neighboring ``i`` in a row: a panel of :data:`PANEL_COLUMNS` columns is a
+line of
 scales (float32), a line of sums (int32), and a line for every four ``i``.
 
 Time O(n d_in d_out).
@@ -31,10 +32,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from catena.kernels.compiled import called, compiled
-from catena.kernels.products import WIDE, place_of, widened
+from catena.kernels.jit import jit, jit_function
+from catena.kernels.panel_gemm import PANEL_COLUMNS, place_of, round_up_to_panel
 
-LANES = 16
+_LANES = 16
 """Columns of a vector, four bytes each."""
 MOST = 127
 """The largest number of 8 bits that is used: as far from 0 on either side."""
@@ -42,12 +43,12 @@ HEAD = 2
 """Lines of a panel before its numbers: scales and sums."""
 
 BYTE, WORD, INDEX, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
-BYTES, WORDS, FLOATS = ir.VectorType(BYTE, 4 * LANES), ir.VectorType(WORD, LANES), ir.VectorType(FLOAT, LANES)
-LINE = 4 * WIDE
+BYTES, WORDS, FLOATS = ir.VectorType(BYTE, 4 * _LANES), ir.VectorType(WORD, _LANES), ir.VectorType(FLOAT, _LANES)
+_LINE = 4 * PANEL_COLUMNS
 """Bytes of a line."""
 
 
-def rounded(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A matrix ``d_out d_in`` of floats as numbers of 8 bits, and the scale of each row."""
     scales = np.abs(matrix).max(axis=1, initial=0).astype(np.float32) / np.float32(MOST)
     divisor = np.where(scales > 0, scales, np.float32(1))
@@ -59,23 +60,25 @@ def packed8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """Numbers ``d_out d_in`` and the scales of their rows as panels of bytes, ``p HEAD+d_in/4 LINE``; what is missing
     in the last panel, and in the last four ``i``, is zero."""
     d_out, d_in = numbers.shape
-    groups, n_panels = -(-d_in // 4), widened(d_out) // WIDE
-    filled = np.zeros((n_panels * WIDE, 4 * groups), np.int8)
+    groups, n_panels = -(-d_in // 4), round_up_to_panel(d_out) // PANEL_COLUMNS
+    filled = np.zeros((n_panels * PANEL_COLUMNS, 4 * groups), np.int8)
     filled[:d_out, :d_in] = numbers
-    of_columns = np.zeros(n_panels * WIDE, np.float32)
+    of_columns = np.zeros(n_panels * PANEL_COLUMNS, np.float32)
     of_columns[:d_out] = scales
-    panels = np.empty((n_panels, HEAD + groups, LINE), np.int8)
-    panels[:, 0] = of_columns.reshape(n_panels, WIDE).view(np.int8)
+    panels = np.empty((n_panels, HEAD + groups, _LINE), np.int8)
+    panels[:, 0] = of_columns.reshape(n_panels, PANEL_COLUMNS).view(np.int8)
     # Vectors come with 128 added to each number, for instructions that take no sign: it is taken off again here.
-    panels[:, 1] = (128 * filled.sum(axis=1, dtype=np.int32)).reshape(n_panels, WIDE).view(np.int8)
-    panels[:, HEAD:] = filled.reshape(n_panels, WIDE, groups, 4).transpose(0, 2, 1, 3).reshape(n_panels, groups, LINE)
+    panels[:, 1] = (128 * filled.sum(axis=1, dtype=np.int32)).reshape(n_panels, PANEL_COLUMNS).view(np.int8)
+    panels[:, HEAD:] = (
+        filled.reshape(n_panels, PANEL_COLUMNS, groups, 4).transpose(0, 2, 1, 3).reshape(n_panels, groups, _LINE)
+    )
     return panels
 
 
 def unpacked8(panels: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Some rows of the numbers that were packed, with zeros behind them up to a whole four, and their scales."""
-    p, j = rows // WIDE, rows % WIDE
-    by_four = panels[:, HEAD:].reshape(len(panels), -1, WIDE, 4)
+    p, j = rows // PANEL_COLUMNS, rows % PANEL_COLUMNS
+    by_four = panels[:, HEAD:].reshape(len(panels), -1, PANEL_COLUMNS, 4)
     scales = np.ascontiguousarray(panels[:, 0]).view(np.float32)
     return by_four[p, :, j].reshape(len(rows), 4 * by_four.shape[1]), scales[p, j]
 
@@ -84,7 +87,7 @@ def unpacked8(panels: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 @lru_cache(maxsize=1)
-def way() -> str:
+def simd_variant() -> str:
     """How four products at once are written for this processor: ``vnni512``, ``vnni256`` or ``plain``."""
     if any(getattr(numba.config, name, None) for name in ("CPU_NAME", "CPU_FEATURES")):
         return "plain"  # code is asked for that another processor can run
@@ -105,7 +108,7 @@ def _tile(n_rows: int) -> Any:
         context: Any, q: Any, q_stride: Any, panel: Any, groups: Any, y: Any, y_stride: Any, scales: Any, bias: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            write_tile(builder, n_rows, way(), *arguments)
+            write_tile(builder, n_rows, simd_variant(), *arguments)
             return context.get_dummy_value()
 
         return signature, generate
@@ -118,17 +121,17 @@ def write_tile(
     scales: Any, bias: Any,
 ) -> None:  # fmt: skip
     """The instructions of a tile: sums start at 0, pass through the loop over groups of four, are scaled and stored."""
-    n_vectors = WIDE // LANES
-    nothing = ir.Constant(WORDS, [WORD(0)] * LANES)
+    n_vectors = PANEL_COLUMNS // _LANES
+    nothing = ir.Constant(WORDS, [WORD(0)] * _LANES)
     before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
     builder.cbranch(builder.icmp_signed(">", groups, INDEX(0)), loop, after)
 
     builder.position_at_end(loop)
     g = builder.phi(INDEX)
     sums = [builder.phi(WORDS) for _ in range(n_rows * n_vectors)]
-    line = builder.mul(builder.add(g, INDEX(HEAD)), INDEX(LINE))
+    line = builder.mul(builder.add(g, INDEX(HEAD)), INDEX(_LINE))
     weights = [
-        builder.load(_at(builder, panel, builder.add(line, INDEX(4 * LANES * k)), BYTES), align=1)
+        builder.load(_at(builder, panel, builder.add(line, INDEX(4 * _LANES * k)), BYTES), align=1)
         for k in range(n_vectors)
     ]
     added: list[Any] = []
@@ -151,35 +154,37 @@ def write_tile(
         result.add_incoming(new, loop)
     heads = []
     for k in range(n_vectors):
-        at = INDEX(4 * LANES * k)
+        at = INDEX(4 * _LANES * k)
         of_column = builder.load(_at(builder, panel, at, FLOATS), align=1)
-        less = builder.load(_at(builder, panel, builder.add(at, INDEX(LINE)), WORDS), align=1)
-        first = builder.load(_at(builder, bias, INDEX(LANES * k), FLOATS), align=4)
+        less = builder.load(_at(builder, panel, builder.add(at, INDEX(_LINE)), WORDS), align=1)
+        first = builder.load(_at(builder, bias, INDEX(_LANES * k), FLOATS), align=4)
         heads.append((of_column, less, first))
     for row in range(n_rows):
         scale = _everywhere(builder, builder.load(builder.gep(scales, [INDEX(row)]), align=4), FLOATS)
         for k, (of_column, less, first) in enumerate(heads):
             whole = builder.sitofp(builder.sub(results[row * n_vectors + k], less), FLOATS)
             found = builder.fadd(builder.fmul(whole, builder.fmul(scale, of_column)), first)
-            place = builder.add(builder.mul(INDEX(row), y_stride), INDEX(LANES * k))
+            place = builder.add(builder.mul(INDEX(row), y_stride), INDEX(_LANES * k))
             builder.store(found, _at(builder, y, place, FLOATS), align=4)
 
 
 def _four_products(builder: Any, how: str, total: Any, x: Any, w: Any) -> Any:
-    """total + the sum of each four neighbouring products of bytes, those of ``x`` without a sign."""
+    """total + the sum of each four neighboring products of bytes, those of ``x`` without a sign."""
     if how == "vnni512":
-        return _by_instruction(builder, "llvm.x86.avx512.vpdpbusd.512", total, x, w, LANES)
+        return _by_instruction(builder, "llvm.x86.avx512.vpdpbusd.512", total, x, w, _LANES)
     if how == "vnni256":
         halves = []
-        for low in (0, LANES // 2):
-            one, two, three = (_part(builder, v, range(low, low + LANES // 2)) for v in (total, *_words(builder, x, w)))
-            halves.append(_by_instruction(builder, "llvm.x86.avx512.vpdpbusd.256", one, two, three, LANES // 2))
-        both = ir.Constant(ir.VectorType(WORD, LANES), list(range(LANES)))
+        for low in (0, _LANES // 2):
+            one, two, three = (
+                _part(builder, v, range(low, low + _LANES // 2)) for v in (total, *_words(builder, x, w))
+            )
+            halves.append(_by_instruction(builder, "llvm.x86.avx512.vpdpbusd.256", one, two, three, _LANES // 2))
+        both = ir.Constant(ir.VectorType(WORD, _LANES), list(range(_LANES)))
         return builder.shuffle_vector(*halves, both)
-    wide = ir.VectorType(WORD, 4 * LANES)
+    wide = ir.VectorType(WORD, 4 * _LANES)
     products = builder.mul(builder.zext(x, wide), builder.sext(w, wide))
-    two = builder.add(*(_part(builder, products, range(k, 4 * LANES, 2)) for k in range(2)))
-    four = builder.add(*(_part(builder, two, range(k, 2 * LANES, 2)) for k in range(2)))
+    two = builder.add(*(_part(builder, products, range(k, 4 * _LANES, 2)) for k in range(2)))
+    four = builder.add(*(_part(builder, two, range(k, 2 * _LANES, 2)) for k in range(2)))
     return builder.add(total, four)
 
 
@@ -208,7 +213,7 @@ def _at(builder: Any, pointer: Any, offset: Any, kind: Any) -> Any:
 def _everywhere(builder: Any, number: Any, kind: Any) -> Any:
     nothing = ir.Constant(kind, ir.Undefined)
     one = builder.insert_element(nothing, number, WORD(0))
-    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(WORD, LANES), [0] * LANES))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(WORD, _LANES), [0] * _LANES))
 
 
 # A decorated intrinsic takes one argument less than its definition, which a type checker cannot know.
@@ -220,14 +225,14 @@ _tile_of_1: Any = _tile(1)
 
 # --- rows and matrices ------------------------------------------------------------------------------------------------
 
-WITHOUT_SIGN = np.int32(0x7FFFFFFF)
+_WITHOUT_SIGN = np.int32(0x7FFFFFFF)
 """All bits of a float but its sign. Read as whole numbers, they are in the order of the floats, and nan is last."""
-NO_NUMBER = np.int32(0x7F800000)
+_NO_NUMBER = np.int32(0x7F800000)
 """The bits of infinity."""
 ZERO, LIMIT, SHIFT, NOT_A_NUMBER = np.float32(0), np.float32(MOST), np.float32(128), np.float32(np.nan)
 
 
-def _quantise(x: Any, q: Any, scales: Any) -> None:
+def _quantize(x: Any, q: Any, scales: Any) -> None:
     """Rows of floats as numbers from 1 to 255, 128 being 0, with the scale of each row; nan where a row has one."""
     n, d = x.shape[0], min(x.shape[1], q.shape[1])
     bits = np.zeros(1, np.int32)
@@ -235,10 +240,10 @@ def _quantise(x: Any, q: Any, scales: Any) -> None:
         row, numbers = x[r, :d], x[r].view(np.int32)
         most = np.int32(0)
         for i in range(d):
-            most = max(most, numbers[i] & WITHOUT_SIGN)
+            most = max(most, numbers[i] & _WITHOUT_SIGN)
         bits[0] = most
         largest = bits.view(np.float32)[0]
-        scales[r] = largest / LIMIT if most < NO_NUMBER else NOT_A_NUMBER
+        scales[r] = largest / LIMIT if most < _NO_NUMBER else NOT_A_NUMBER
         factor = LIMIT / largest if ZERO < largest < np.inf else ZERO
         for i in range(d):
             q[r, i] = np.uint8(np.int32(np.rint(row[i] * factor) + SHIFT))
@@ -247,39 +252,39 @@ def _quantise(x: Any, q: Any, scales: Any) -> None:
 
 
 def _multiply(y: Any, q: Any, panels: Any, scales: Any, bias: Any, low: Any, high: Any) -> None:
-    """y = bias + x w in the columns of the panels from ``low`` to ``high``, for rows that :func:`quantise` has made."""
+    """y = bias + x w in the columns of the panels from ``low`` to ``high``, for rows that :func:`quantize` has made."""
     n, wide, stride = y.shape[0], y.shape[1], q.shape[1]
     size, groups = panels.shape[1] * panels.shape[2], panels.shape[1] - HEAD
     for p in range(low, high):
-        panel, first = place_of(panels, p * size), place_of(bias, p * WIDE)
+        panel, first = place_of(panels, p * size), place_of(bias, p * PANEL_COLUMNS)
         row = 0
         while row + 8 <= n:
-            left, right = place_of(q, row * stride), place_of(y, row * wide + p * WIDE)
+            left, right = place_of(q, row * stride), place_of(y, row * wide + p * PANEL_COLUMNS)
             _tile_of_8(left, stride, panel, groups, right, wide, place_of(scales, row), first)
             row += 8
         if row + 4 <= n:
-            left, right = place_of(q, row * stride), place_of(y, row * wide + p * WIDE)
+            left, right = place_of(q, row * stride), place_of(y, row * wide + p * PANEL_COLUMNS)
             _tile_of_4(left, stride, panel, groups, right, wide, place_of(scales, row), first)
             row += 4
         if row + 2 <= n:
-            left, right = place_of(q, row * stride), place_of(y, row * wide + p * WIDE)
+            left, right = place_of(q, row * stride), place_of(y, row * wide + p * PANEL_COLUMNS)
             _tile_of_2(left, stride, panel, groups, right, wide, place_of(scales, row), first)
             row += 2
         if row < n:
-            left, right = place_of(q, row * stride), place_of(y, row * wide + p * WIDE)
+            left, right = place_of(q, row * stride), place_of(y, row * wide + p * PANEL_COLUMNS)
             _tile_of_1(left, stride, panel, groups, right, wide, place_of(scales, row), first)
 
 
-_quantise_called: Callable[..., None] = called()(_quantise)
-_multiply_called: Callable[..., None] = called()(_multiply)
-quantise: Callable[..., None] = compiled("2", "u2", "1")(_quantise)
-multiply8: Callable[..., None] = compiled("2", "u2", "c3", "1", "1", "i", "i")(_multiply)
+_quantize_called: Callable[..., None] = jit_function()(_quantize)
+_multiply_called: Callable[..., None] = jit_function()(_multiply)
+quantize: Callable[..., None] = jit("2", "u2", "1")(_quantize)
+multiply8: Callable[..., None] = jit("2", "u2", "c3", "1", "1", "i", "i")(_multiply)
 
 
-@called()
+@jit_function()
 def map_rows8(x: Any, panels: Any, bias: Any, y: Any) -> None:
     """y = bias + x w for panels of bytes; ``x`` may be wider than the matrix. Callable from compiled loops only."""
     q = np.empty((x.shape[0], 4 * (panels.shape[1] - HEAD)), np.uint8)
     scales = np.empty(x.shape[0], np.float32)
-    _quantise_called(x, q, scales)
+    _quantize_called(x, q, scales)
     _multiply_called(y, q, panels, scales, bias, 0, panels.shape[0])

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
-from catena.kernels.few_rows import found_at_once, may_be_found_at_once
+from catena.kernels.small_batch_linear import apply_small_batch, may_be_found_at_once
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.top import largest
 
@@ -39,9 +39,9 @@ class Int8Matrix:
     @staticmethod
     def of(weight: Tensor) -> Int8Matrix:
         """The nearest numbers to a matrix of floats."""
-        from catena.kernels.int8_products import rounded
+        from catena.kernels.int8_products import quantize_rows
 
-        return Int8Matrix(*rounded(weight.detach().cpu().float().numpy()))
+        return Int8Matrix(*quantize_rows(weight.detach().cpu().float().numpy()))
 
     @staticmethod
     def joined(matrices: Sequence[Int8Matrix]) -> Int8Matrix:
@@ -57,7 +57,7 @@ class Int8Matrix:
         return numbers[:, : self.d_in], scales
 
     def columns(self, low: int, high: int) -> Int8Matrix:
-        """Neighbouring columns, kept for the next time: a decoder asks for the same ones at every step."""
+        """Neighboring columns, kept for the next time: a decoder asks for the same ones at every step."""
         if (low, high) not in self.parts:
             numbers, scales = self.numbers()
             self.parts[low, high] = Int8Matrix(numbers[:, low:high], scales)
@@ -84,7 +84,7 @@ class Int8Matrix:
         y = self._product(x.reshape(-1, self.d_in), bias)[:, : self.d_out]
         return torch.from_numpy(y).reshape(*x.shape[:-1], self.d_out)
 
-    # What output layers ask of a copy of their weights: see :class:`catena.kernels.few_rows.FewRows`.
+    # What output layers ask of a copy of their weights: see :class:`catena.kernels.small_batch_linear.FewRows`.
 
     def is_current(self, weight: Tensor) -> bool:
         """Whether this is the matrix."""
@@ -95,7 +95,7 @@ class Int8Matrix:
 
     def log_softmax(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """The log of the softmax of x wᵀ + bias, made in one place; -inf in the bias stays."""
-        from catena.kernels.products import log_softmax_rows
+        from catena.kernels.panel_gemm import log_softmax_rows
 
         y, v = self._product(x, bias), self.d_out
         in_row_blocks(lambda low, high: log_softmax_rows(y, v, low, high), len(y), 4 * len(y) * v)
@@ -108,7 +108,7 @@ class Int8Matrix:
         from catena.kernels.top_products import top_products8
 
         rows, panels = np.ascontiguousarray(x.detach().numpy()), self.panels
-        return found_at_once(top_products8, rows, panels, self._widened(bias), k, len(rows) * panels.size // 4)
+        return apply_small_batch(top_products8, rows, panels, self._widened(bias), k, len(rows) * panels.size // 4)
 
     def _widened(self, bias: Tensor | None) -> np.ndarray:
         """The bias, as wide as the panels, -inf where they are wider than the matrix."""
@@ -118,12 +118,12 @@ class Int8Matrix:
 
     def _product(self, x: Tensor, bias: Tensor | None) -> np.ndarray:
         """x wᵀ + bias, as wide as the panels."""
-        from catena.kernels.int8_products import HEAD, multiply8, quantise
+        from catena.kernels.int8_products import HEAD, multiply8, quantize
 
         rows, panels = np.ascontiguousarray(x.detach().numpy()), self.panels
         n, first = len(rows), self._widened(bias)
         q, scales = np.empty((n, 4 * (panels.shape[1] - HEAD)), np.uint8), np.empty(n, np.float32)
-        quantise(rows, q, scales)
+        quantize(rows, q, scales)
         y = np.empty((n, self.wide), np.float32)
         work = n * panels.size // 4  # four multiplications take the time of one
         in_row_blocks(lambda low, high: multiply8(y, q, panels, scales, first, low, high), len(panels), work)
@@ -167,13 +167,13 @@ class Int8Weight(Tensor):
         cls, function: Any, types: Any, given: Sequence[Any] = (), named: Mapping[str, Any] | None = None
     ) -> Any:
         named = named or {}
-        known = KNOWN.get(function)
+        known = _KNOWN.get(function)
         if known is not None:
             found = known(*given, **named)
             if found is not NotImplemented:
                 return found
         with torch._C.DisableTorchFunctionSubclass():
-            if function in WHOLE:
+            if function in _WHOLE:
                 given, named = tree_map(_plain, (given, named))
             return function(*given, **named)
 
@@ -192,13 +192,13 @@ class Int8Weight(Tensor):
         return operation(*given, **named)
 
 
-def panels_of(matrix: Tensor) -> np.ndarray:
+def pack_panels(matrix: Tensor) -> np.ndarray:
     """A matrix ``d_in d_out`` laid out for compiled products: panels of bytes where it is of 8 bits, else of floats."""
-    from catena.kernels.products import packed
+    from catena.kernels.panel_gemm import pack_panels
 
     if isinstance(matrix, Int8Weight):
         return matrix.matrix.panels if matrix.turned else Int8Matrix.of(matrix.floats().t()).panels
-    return packed(matrix.numpy())
+    return pack_panels(matrix.numpy())
 
 
 def _plain(x: Any) -> Any:
@@ -237,7 +237,7 @@ def _embedding(ids: Tensor, weight: Tensor, *more: Any, **others: Any) -> Any:
 
 
 def _item(weight: Tensor, index: Any) -> Any:
-    """Rows by their numbers, or neighbouring columns."""
+    """Rows by their numbers, or neighboring columns."""
     if not isinstance(weight, Int8Weight) or weight.turned:
         return NotImplemented
     if isinstance(index, Tensor) and index.dtype == torch.int64:
@@ -268,7 +268,7 @@ def _place(weight: Tensor) -> Any:
     return weight.matrix.panels.ctypes.data if isinstance(weight, Int8Weight) else NotImplemented
 
 
-KNOWN: dict[Any, Callable[..., Any]] = {
+_KNOWN: dict[Any, Callable[..., Any]] = {
     F.linear: _linear,
     F.embedding: _embedding,
     torch.addmm: _added_times,
@@ -285,5 +285,5 @@ KNOWN: dict[Any, Callable[..., Any]] = {
     Tensor.__getitem__: _item,
     Tensor.data_ptr: _place,
 }
-WHOLE = {torch._VF.lstm, torch._VF.gru, torch._VF.rnn_tanh, torch._VF.rnn_relu, Tensor.numpy}
+_WHOLE = {torch._VF.lstm, torch._VF.gru, torch._VF.rnn_tanh, torch._VF.rnn_relu, Tensor.numpy}
 """What would ask for the floats of one matrix many times over: they are made once."""

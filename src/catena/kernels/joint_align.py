@@ -16,8 +16,8 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import DOUBLES, INTS, LONGS
-from catena.kernels.compiled import when_needed
 from catena.kernels.floats import log_add
+from catena.kernels.jit import lazy_jit
 
 FREE = -1
 """The key of an empty place of a table."""
@@ -44,8 +44,8 @@ def _key(x: Any, i: Any, a: Any, y: Any, j: Any, b: Any, base_x: Any, most_x: An
     return key
 
 
-@when_needed(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, int64)
-def gathered(
+@lazy_jit(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, int64)
+def collect_units(
     xs: Any, x_ends: Any, ys: Any, y_ends: Any, take: Any, give: Any, sizes: Any, table: Any, most: int
 ) -> int:
     """Enter every unit that some segmentation of a pair may use into an empty table; their number.
@@ -92,8 +92,8 @@ def _fill(x: Any, y: Any, take: Any, give: Any, sizes: Any, table: Any, log_prob
     return alpha[n * (m + 1) + m]
 
 
-@when_needed(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, int64, int64, DOUBLES, DOUBLES)
-def expected(
+@lazy_jit(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, int64, int64, DOUBLES, DOUBLES)
+def expected_counts(
     xs: Any, x_ends: Any, ys: Any, y_ends: Any, take: Any, give: Any, sizes: Any, table: Any, log_probs: Any,
     low: int, high: int, counts: Any, totals: Any,
 ) -> None:  # fmt: skip
@@ -129,7 +129,7 @@ def expected(
                             counts[p] += np.exp(alpha[before] + way - log_z)
 
 
-@when_needed(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, int64, int64, LONGS, LONGS)
+@lazy_jit(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, int64, int64, LONGS, LONGS)
 def best(
     xs: Any, x_ends: Any, ys: Any, y_ends: Any, take: Any, give: Any, sizes: Any, table: Any, log_probs: Any,
     low: int, high: int, found: Any, lengths: Any,

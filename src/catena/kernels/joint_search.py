@@ -15,8 +15,8 @@ import numpy as np
 from numba import float64, int64, njit
 
 from catena.kernels.array_types import DOUBLES, FLOATS, INTS, LONGS
-from catena.kernels.compiled import when_needed
 from catena.kernels.floats import log_add
+from catena.kernels.jit import lazy_jit
 from catena.kernels.ngram_query import step
 
 
@@ -287,11 +287,11 @@ def _best_paths(
     return paths
 
 
-@when_needed(
+@lazy_jit(
     INTS, FLOATS, INTS, FLOATS, int64, int64, LONGS, INTS, LONGS, int64, INTS, int64, int64, float64, int64, float64,
     int64, LONGS, LONGS, DOUBLES,
 )  # fmt: skip
-def searched(
+def joint_ngram_search(
     histories: Any, histories_f: Any, slots_lm: Any, slots_lm_f: Any, begin: int, end: int, flat_units: Any,
     written: Any, flat_candidates: Any, n: int, target: Any, given: int, insertions: int, beam: float, most: int,
     skip: float, wanted: int, found: Any, lengths: Any, scores: Any,

@@ -3,7 +3,7 @@ pass.
 
 Rows are weights over one and the same graph: ``weight[r, i]`` of arc ``i``, ``initial[r, q]`` and
 ``final[r, q]`` of state ``q``. The graph comes as a list of integer tensors, :data:`GRAPH`, which
-:func:`catena.kernels.lattice_graph.analysed` makes. Time O(arcs), and O(m³) for each component of m states
+:func:`catena.kernels.lattice_graph.analyze_graph` makes. Time O(arcs), and O(m³) for each component of m states
 with a cycle (O(m · arcs) for the best).
 
 A score counts if it lies on a path that no score of -inf interrupts. If one that counts is nan or +inf, the result of
@@ -23,14 +23,14 @@ import torch
 from torch import Tensor
 
 from catena.errors import DivergentSumError
-from catena.kernels.lattice_loops import INVALID, log_distances, log_slopes, max_distances, traced
+from catena.kernels.lattice_loops import INVALID, log_distances, log_slopes, max_distances, trace_path
 from catena.kernels.lattice_useful import invalid_states, useful_scores
 from catena.kernels.threads import in_row_blocks
 
 GRAPH = ("source", "target", "component", "order", "bounds", "cyclic", "in_starts", "in_arcs", "out_starts", "out_arcs")
 """The integer tensors of a graph, in this order."""
 
-Slopes = tuple[Tensor, Tensor, Tensor, Tensor]
+_Slopes = tuple[Tensor, Tensor, Tensor, Tensor]
 T = TypeVar("T")
 
 
@@ -160,12 +160,12 @@ def log_total(
     """The log of the summed weights of all paths, and its gradient by weights, initial and final weights."""
     arrays, wide = _arrays(graph), _wide(weight, initial, final)
     log_z = np.full(len(wide[0]), np.nan)
-    slopes = [np.full_like(x, np.nan) for x in wide]
+    gradients = [np.full_like(x, np.nan) for x in wide]
 
     def sum_row(r: int, weight: Any, initial: Any, final: Any) -> None:
         total, there = _log_row(weight, initial, final, arrays)
         onward, _ = distances(weight, final, arrays, best=False, backwards=True)
-        results = (x[r] for x in slopes)
+        results = (x[r] for x in gradients)
         log_slopes(weight, initial, final, arrays[0], arrays[1], there, onward, total, *results)
         log_z[r] = total
 
@@ -174,7 +174,7 @@ def log_total(
             over_useful(partial(sum_row, r), [x[r] for x in wide], arrays)
 
     in_row_blocks(run, len(log_z), 40 * weight.numel())
-    results = [torch.from_numpy(x).to(weight.dtype) for x in (log_z, *slopes)]
+    results = [torch.from_numpy(x).to(weight.dtype) for x in (log_z, *gradients)]
     return results[0], results[1], results[2], results[3]
 
 
@@ -212,7 +212,7 @@ def best_path(weight: Any, initial: Any, final: Any, graph: Sequence[Any]) -> tu
     if state < 0 or _checked(ends[state]) == -np.inf:
         return -1, -np.inf, np.empty(0, np.int64)
     path = np.empty(len(ends), np.int64)
-    return state, float(ends[state]), path[: traced(graph[0], through, state, path)]
+    return state, float(ends[state]), path[: trace_path(graph[0], through, state, path)]
 
 
 @log_value.register_fake
@@ -220,9 +220,9 @@ def _(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -
     return weight.new_empty(weight.shape[0])
 
 
-def _fake(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> Slopes:
-    rows, *slopes = (weight.new_empty(x) for x in (weight.shape[:1], weight.shape, initial.shape, final.shape))
-    return rows, slopes[0], slopes[1], slopes[2]
+def _fake(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> _Slopes:
+    rows, *gradients = (weight.new_empty(x) for x in (weight.shape[:1], weight.shape, initial.shape, final.shape))
+    return rows, gradients[0], gradients[1], gradients[2]
 
 
 @torch.library.custom_op("catena::lattice_log_gradient", mutates_args=())
@@ -230,8 +230,8 @@ def log_gradient(
     weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient of :func:`log_value` alone."""
-    _, *slopes = log_total(weight, initial, final, graph)
-    return slopes[0], slopes[1], slopes[2]
+    _, *gradients = log_total(weight, initial, final, graph)
+    return gradients[0], gradients[1], gradients[2]
 
 
 log_total.register_fake(_fake)
@@ -245,11 +245,11 @@ def _keep_inputs(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _log_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     weight, initial, final, *graph = ctx.saved_tensors
-    slopes = log_gradient(weight, initial, final, graph)
-    return *(grad[:, None] * x for x in slopes), [None for _ in graph]
+    gradients = log_gradient(weight, initial, final, graph)
+    return *(grad[:, None] * x for x in gradients), [None for _ in graph]
 
 
-def _keep_counts(ctx: Any, inputs: Any, output: Slopes) -> None:
+def _keep_counts(ctx: Any, inputs: Any, output: _Slopes) -> None:
     ctx.mark_non_differentiable(*output[1:])
     ctx.save_for_backward(*output[1:])
 

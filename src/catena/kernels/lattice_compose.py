@@ -12,10 +12,10 @@ import numpy as np
 from numba import float64, int64, njit
 
 from catena.kernels.array_types import DOUBLES, LONGS
-from catena.kernels.compiled import when_needed
-from catena.kernels.lattice_graph import on_a_way
+from catena.kernels.jit import lazy_jit
+from catena.kernels.lattice_graph import coaccessible_states
 
-FREE = -1
+_FREE = -1
 
 
 @njit(nogil=True)
@@ -42,16 +42,16 @@ def _longer(rows: Any, n: int) -> Any:
 def _slot(keys: Any, key: int) -> int:
     """Where a key is in the hash table, or may be put. The size of the table is a power of two."""
     place = (key * 0x9E3779B97F4A7C1 >> 17) & (len(keys) - 1)
-    while keys[place] != FREE and keys[place] != key:
+    while keys[place] != _FREE and keys[place] != key:
         place = (place + 1) & (len(keys) - 1)
     return place
 
 
 @njit(nogil=True)
 def _rehashed(keys: Any, numbers: Any) -> tuple[Any, Any]:
-    new_keys, new_numbers = np.full(2 * len(keys), FREE, np.int64), np.empty(2 * len(keys), np.int64)
+    new_keys, new_numbers = np.full(2 * len(keys), _FREE, np.int64), np.empty(2 * len(keys), np.int64)
     for i in range(len(keys)):
-        if keys[i] != FREE:
+        if keys[i] != _FREE:
             place = _slot(new_keys, keys[i])
             new_keys[place], new_numbers[place] = keys[i], numbers[i]
     return new_keys, new_numbers
@@ -78,7 +78,7 @@ def _composed(
     the limit.
     """
     n_b = len(b_starts) - 1
-    keys, numbers = np.full(1024, FREE, np.int64), np.empty(1024, np.int64)
+    keys, numbers = np.full(1024, _FREE, np.int64), np.empty(1024, np.int64)
     states, arcs, step = np.empty((256, 3), np.int64), np.empty((512, 5), np.int64), np.empty((64, 6), np.int64)
     n_states = n_arcs = 0
     for p in a_begins:
@@ -110,7 +110,7 @@ def _composed(
         for i in range(n_step):
             key = (step[i, 3] * n_b + step[i, 4]) * 2 + step[i, 5]
             place = _slot(keys, key)
-            if keys[place] == FREE:
+            if keys[place] == _FREE:
                 keys[place], numbers[place] = key, n_states
                 for c in range(3):
                     states[n_states, c] = step[i, 3 + c]
@@ -123,8 +123,8 @@ def _composed(
     return states[:n_states], arcs[:n_arcs]
 
 
-@when_needed(LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, int64)
-def composed(
+@lazy_jit(LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, int64)
+def compose_graphs(
     a_starts: Any, a_labels: Any, a_targets: Any, a_silent: Any, a_stuck: Any, a_begins: Any,
     b_starts: Any, b_labels: Any, b_targets: Any, b_fails: Any, b_begins: Any, limit: int,
 ) -> Any:  # fmt: skip
@@ -167,7 +167,7 @@ def _product(a: float, b: float, zero: float) -> float:
     return zero if a == zero or b == zero else a + b
 
 
-@when_needed(
+@lazy_jit(
     LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES,
     DOUBLES, DOUBLES, float64, int64,
 )  # fmt: skip
@@ -197,7 +197,7 @@ def composed_sums(
         begins[q] = q < n_begins
         final[q] = _product(a_final[states[q, 0]], b_final[states[q, 1]], zero)
         ends[q] = final[q] != zero
-    kept = on_a_way(arcs[:, 3].copy(), arcs[:, 4].copy(), begins, ends)
+    kept = coaccessible_states(arcs[:, 3].copy(), arcs[:, 4].copy(), begins, ends)
     number, n_kept = np.empty(n, np.int64), 0
     initial = np.full(n, zero)
     for q in range(n):

@@ -12,11 +12,11 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 
 @njit(nogil=True)
-def grouped(keys: Any, n: int) -> tuple[Any, Any]:
+def group_by_key(keys: Any, n: int) -> tuple[Any, Any]:
     """(starts, members): ``members[starts[k] : starts[k + 1]]`` are the places of key ``k``, in their order."""
     starts = np.zeros(n + 1, np.int64)
     for key in keys:
@@ -74,8 +74,8 @@ def _components(target: Any, out_starts: Any, out_arcs: Any, n: int) -> tuple[An
     return component, count
 
 
-@when_needed(LONGS, LONGS, int64)
-def analysed(source: Any, target: Any, n: int) -> Any:
+@lazy_jit(LONGS, LONGS, int64)
+def analyze_graph(source: Any, target: Any, n: int) -> Any:
     """Everything about a graph that does not depend on weights.
 
     Returns (component, order, bounds, cyclic, level, in_starts, in_arcs, out_starts, out_arcs).
@@ -83,10 +83,10 @@ def analysed(source: Any, target: Any, n: int) -> Any:
     to a higher one. ``cyclic[c]`` is 1 where a cycle runs inside it. ``level[q]`` is the number of components
     on the longest way to that of ``q``.
     """
-    out_starts, out_arcs = grouped(source, n)
-    in_starts, in_arcs = grouped(target, n)
+    out_starts, out_arcs = group_by_key(source, n)
+    in_starts, in_arcs = group_by_key(target, n)
     component, count = _components(target, out_starts, out_arcs, n)
-    bounds, order = grouped(component, count)
+    bounds, order = group_by_key(component, count)
     cyclic = np.zeros(count, np.int64)
     depth = np.zeros(count, np.int64)
     for c in range(count):
@@ -126,18 +126,18 @@ def _reached(target: Any, starts: Any, arcs: Any, seen: Any) -> None:
 
 
 @njit(nogil=True)
-def on_a_way(source: Any, target: Any, begins: Any, ends: Any) -> Any:
+def coaccessible_states(source: Any, target: Any, begins: Any, ends: Any) -> Any:
     """1 for each state on some way from a state where ``begins`` is 1 to one where ``ends`` is 1, else 0."""
     n = len(begins)
     forward, backward = begins.copy(), ends.copy()
-    starts, arcs = grouped(source, n)
+    starts, arcs = group_by_key(source, n)
     _reached(target, starts, arcs, forward)
-    starts, arcs = grouped(target, n)
+    starts, arcs = group_by_key(target, n)
     _reached(source, starts, arcs, backward)
     return forward * backward
 
 
-@when_needed(LONGS, LONGS, LONGS, LONGS)
+@lazy_jit(LONGS, LONGS, LONGS, LONGS)
 def useful(source: Any, target: Any, begins: Any, ends: Any) -> Any:
-    """:func:`on_a_way`, to be called from Python."""
-    return on_a_way(source, target, begins, ends)
+    """:func:`coaccessible_states`, to be called from Python."""
+    return coaccessible_states(source, target, begins, ends)

@@ -22,9 +22,9 @@ import numpy as np
 from numba import float64, int64, njit
 
 from catena.kernels.array_types import DOUBLES, LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
-EPSILON = 2.0**-52
+_EPSILON = 2.0**-52
 
 INVALID = -2
 """Returned in place of a state where a score is nan or +inf."""
@@ -73,7 +73,7 @@ def _beats(new: float, old: float, last: float) -> bool:
     """Whether a score is better by more than rounding: a cycle that adds up to 0 may come out above it."""
     if old == -np.inf:
         return new > -np.inf
-    return new > old + 4 * EPSILON * max(abs(old), abs(last))
+    return new > old + 4 * _EPSILON * max(abs(old), abs(last))
 
 
 @njit(nogil=True)
@@ -121,7 +121,7 @@ def _solved(
             if component[p] == component[q] and h[p] > -np.inf and weight[arc] > -np.inf:
                 W[place[p], k] += np.exp(weight[arc] + h[p] - h[q])
                 size = max(size, abs(weight[arc]), abs(h[p]), abs(h[q]))
-    least = 8 * EPSILON * (m + size)
+    least = 8 * _EPSILON * (m + size)
     for k in range(m):
         left = 1.0 - W[k, k]
         if not left > least:
@@ -147,7 +147,7 @@ def _solved(
     return -1
 
 
-@when_needed(DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES)
+@lazy_jit(DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES)
 def log_distances(
     weight: Any, begins: Any, source: Any, starts: Any, arcs: Any, component: Any, order: Any, bounds: Any,
     cyclic: Any, distance: Any,
@@ -182,7 +182,7 @@ def log_distances(
     return -1
 
 
-@when_needed(DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, LONGS)
+@lazy_jit(DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, LONGS)
 def max_distances(
     weight: Any, begins: Any, source: Any, starts: Any, arcs: Any, component: Any, order: Any, bounds: Any,
     cyclic: Any, distance: Any, through: Any,
@@ -211,7 +211,7 @@ def max_distances(
     return -1
 
 
-@when_needed(DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, DOUBLES, DOUBLES, float64, DOUBLES, DOUBLES, DOUBLES)
+@lazy_jit(DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, DOUBLES, DOUBLES, float64, DOUBLES, DOUBLES, DOUBLES)
 def log_slopes(
     weight: Any, initial: Any, final: Any, source: Any, target: Any, there: Any, onward: Any, log_z: float,
     by_weight: Any, by_initial: Any, by_final: Any,
@@ -231,8 +231,8 @@ def _share(a: float, b: float, c: float, log_z: float) -> float:
     return np.exp(a + b + c - log_z)
 
 
-@when_needed(LONGS, LONGS, int64, LONGS)
-def traced(source: Any, through: Any, last: int, path: Any) -> int:
+@lazy_jit(LONGS, LONGS, int64, LONGS)
+def trace_path(source: Any, through: Any, last: int, path: Any) -> int:
     """The path that ``through`` spells backwards from ``last``, written to ``path``; its length."""
     n, q = 0, last
     while through[q] >= 0 and n < len(path):

@@ -1,4 +1,4 @@
-"""The coarsest partition of states that arcs respect: minimisation of deterministic machines.
+"""The coarsest partition of states that arcs respect: minimization of deterministic machines.
 
 Hopcroft (1971) in the form of Valmari (2012), for machines that lack arcs for some labels. Time O(arcs · log
 arcs).
@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from catena.kernels.array_types import LONGS
-from catena.kernels.compiled import when_needed
-from catena.kernels.lattice_graph import grouped
+from catena.kernels.jit import lazy_jit
+from catena.kernels.lattice_graph import group_by_key
 
 # A partition is six arrays: the elements in the order of their sets, the place and the set of each element,
 # the first place and the one past the last of each set, and how many elements of each set are marked. Marked
@@ -22,7 +22,7 @@ from catena.kernels.lattice_graph import grouped
 
 @njit(nogil=True)
 def _partition(n: int, sets: Any, n_sets: int) -> Any:
-    starts, elements = grouped(sets, n_sets)
+    starts, elements = group_by_key(sets, n_sets)
     place = np.empty(n, np.int64)
     for i in range(n):
         place[elements[i]] = i
@@ -71,8 +71,8 @@ def _split(parts: Any, touched: Any, n_touched: int, n_sets: int) -> int:
     return n_sets
 
 
-@when_needed(LONGS, LONGS, LONGS, LONGS)
-def refined(source: Any, target: Any, label: Any, kind: Any) -> Any:
+@lazy_jit(LONGS, LONGS, LONGS, LONGS)
+def refine_partition(source: Any, target: Any, label: Any, kind: Any) -> Any:
     """The set of each state, such that states of a set have one ``kind`` and, for every label, arcs to one
     set.
 
@@ -85,7 +85,7 @@ def refined(source: Any, target: Any, label: Any, kind: Any) -> Any:
     for x in label:
         n_cords = max(n_cords, x + 1)
     blocks, cords = _partition(n, kind, n_blocks), _partition(n_arcs, label, n_cords)
-    starts, arcs = grouped(target, n)
+    starts, arcs = group_by_key(target, n)
     touched = np.empty(max(n, n_arcs) + 1, np.int64)
     block, cord = 1, 0  # arcs into the one block that is left out are those that come into no other
     while block < n_blocks or cord < n_cords:

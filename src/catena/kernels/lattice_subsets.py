@@ -12,13 +12,13 @@ import numpy as np
 from numba import float64, int64, njit
 
 from catena.kernels.array_types import DOUBLES, LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 LOGS, MAXIMA, REALS = 0, 1, 2
 """What ⊕ is: log-sum-exp, max, or +. Boolean machines go as maxima of 0 and -inf, tropical ones negated."""
 
-FREE = -1
-GREATEST = 2.0**62
+_FREE = -1
+_GREATEST = 2.0**62
 
 
 @njit(nogil=True)
@@ -45,7 +45,7 @@ def _divided(kind: int, a: float, b: float) -> float:
 
 @njit(nogil=True)
 def _rounded(x: float, tolerance: float) -> Any:
-    return np.int64(np.rint(min(max(x / tolerance, -GREATEST), GREATEST)))
+    return np.int64(np.rint(min(max(x / tolerance, -_GREATEST), _GREATEST)))
 
 
 @njit(nogil=True)
@@ -71,7 +71,7 @@ def _hash(states: Any, keys: Any, low: int, high: int) -> int:
 def _slot(table: Any, starts: Any, states: Any, keys: Any, low: int, high: int) -> int:
     """Where the set at ``low … high`` is in the hash table, or may be put."""
     place = _hash(states, keys, low, high) & (len(table) - 1)
-    while table[place] != FREE:
+    while table[place] != _FREE:
         first, past = starts[table[place]], starts[table[place] + 1]
         same = past - first == high - low
         for i in range(high - low if same else 0):
@@ -86,7 +86,7 @@ def _slot(table: Any, starts: Any, states: Any, keys: Any, low: int, high: int) 
 
 @njit(nogil=True)
 def _rehashed(table: Any, starts: Any, states: Any, keys: Any, n: int) -> Any:
-    larger = np.full(2 * len(table), FREE, np.int64)
+    larger = np.full(2 * len(table), _FREE, np.int64)
     for s in range(n):
         larger[_slot(larger, starts, states, keys, starts[s], starts[s + 1])] = s
     return larger
@@ -117,8 +117,8 @@ def _gathered(
     return distinct
 
 
-@when_needed(LONGS, LONGS, LONGS, DOUBLES, DOUBLES, LONGS, DOUBLES, int64, float64, int64)
-def determinised(
+@lazy_jit(LONGS, LONGS, LONGS, DOUBLES, DOUBLES, LONGS, DOUBLES, int64, float64, int64)
+def determinize_graph(
     arc_starts: Any, labels: Any, targets: Any, weights: Any, final: Any, begin_states: Any, begin_residuals: Any,
     kind: int, tolerance: float, limit: int,
 ) -> Any:  # fmt: skip
@@ -133,7 +133,7 @@ def determinised(
     Returns (source, label, target, weight of each arc, final weight of each set); no sets beyond the limit.
     """
     n, zero = len(arc_starts) - 1, 0.0 if kind == REALS else -np.inf
-    table, starts, ends = np.full(1024, FREE, np.int64), np.zeros(256, np.int64), np.empty(256)
+    table, starts, ends = np.full(1024, _FREE, np.int64), np.zeros(256, np.int64), np.empty(256)
     states, residuals, keys = np.empty(256, np.int64), np.empty(256), np.empty(256, np.int64)
     arcs, paid_all, n_arcs = np.empty(768, np.int64), np.empty(256), 0
     ways, owed = np.empty(64, np.int64), np.empty(64)
@@ -167,7 +167,7 @@ def determinised(
                 keys[used + k] = _rounded(residuals[used + k], tolerance)
             place = _slot(table, starts, states, keys, used, past)
             target = table[place]
-            if target == FREE:
+            if target == _FREE:
                 if n_sets == limit:
                     return arcs[:0], arcs[:0], arcs[:0], paid_all[:0], ends[:0]
                 target = table[place] = n_sets

@@ -9,7 +9,7 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import DOUBLES, LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 
 @njit(nogil=True)
@@ -19,7 +19,7 @@ def _grown(x: Any, room: int) -> Any:
     return larger
 
 
-@when_needed(DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, LONGS, DOUBLES, int64)
+@lazy_jit(DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, LONGS, DOUBLES, int64)
 def top_paths(
     weight: Any, initial: Any, final: Any, target: Any, out_starts: Any, out_arcs: Any, onward: Any, k: int
 ) -> Any:

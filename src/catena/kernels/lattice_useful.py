@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from catena.kernels.array_types import DOUBLES, LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 
 @njit(nogil=True)
@@ -45,7 +45,7 @@ def _reached(weight: Any, begins: Any, target: Any, starts: Any, arcs: Any) -> A
     return seen
 
 
-@when_needed(DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS)
+@lazy_jit(DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS)
 def useful_scores(
     weight: Any, initial: Any, final: Any, source: Any, target: Any, in_starts: Any, in_arcs: Any, out_starts: Any,
     out_arcs: Any,
@@ -65,7 +65,7 @@ def useful_scores(
     return weight, initial, final
 
 
-@when_needed(DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS)
+@lazy_jit(DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS)
 def invalid_states(weight: Any, begins: Any, source: Any, target: Any, out_starts: Any, out_arcs: Any) -> Any:
     """1 for each state with a path from the beginning that reads nan or +inf and no -inf, else 0."""
     there = _reached(weight, begins, target, out_starts, out_arcs)

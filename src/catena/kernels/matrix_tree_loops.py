@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
-from catena.kernels.compiled import SUMS, compiled
 from catena.kernels.eisner_loops import level, weigh
+from catena.kernels.jit import SUMS, jit
 
-LEAST = 1e-200
-TINY = 1e-250
-MOST_32 = 1e50
+MIN_PIVOT = 1e-200
+_TINY = 1e-250
+_MOST_32 = 1e50
 """What underflow takes from a share, at most n / LEAST times the least float, is 0 in float32 even times this."""
 
 UP, DOWN, BACK, LEAF = 0, 1, 2, 3
@@ -211,7 +211,7 @@ def _pair(a: Any, base: int, size: int, n: int, low: int, with_root: bool, up: A
 
 
 @njit(nogil=True)
-def fill_up(a: Any, q: Any, size: int, n: int, with_root: bool, up: Any, plan: Any, losses: Any, ds: Any) -> Any:
+def fill_upper(a: Any, q: Any, size: int, n: int, with_root: bool, up: Any, plan: Any, losses: Any, ds: Any) -> Any:
     """All of ``up`` from the weights, the first of the matrices in ``a``, which follow each other, rows of ``size``.
 
     Returns (log Z without the shifts, whether floats sufficed).
@@ -230,7 +230,7 @@ def fill_up(a: Any, q: Any, size: int, n: int, with_root: bool, up: Any, plan: A
             else:
                 loss, product = _pair(a, here, size, n, low, with_root, up)
                 i += 4  # its leaves and the ways back are done
-            if not losses[depth] * min(loss, 1.0) > LEAST:
+            if not losses[depth] * min(loss, 1.0) > MIN_PIVOT:
                 return log_z, False
             log_z += np.log(product) if high == n else 0.0
             continue
@@ -244,7 +244,7 @@ def fill_up(a: Any, q: Any, size: int, n: int, with_root: bool, up: Any, plan: A
         _copy(a, here, here + area, size, n, low, high)
         loss, log_d = _lost(ds, _eliminate(a, here + area, size, n, low, mid, high, task == UP, with_root, q, here, ds))
         losses[depth + 1] = losses[depth] * loss
-        if not losses[depth + 1] > LEAST:
+        if not losses[depth + 1] > MIN_PIVOT:
             return log_z, False
         log_z += log_d if task == UP and high == n else 0.0
     return log_z, True
@@ -280,12 +280,12 @@ def _chances(x: Any, w: Any, n: int, up: Any, size: int, norms: Any, chances: An
             to = m + uint64(1)
             share = weight[to] * (up[row + m] if h > 0 else 1.0)
             result[to] = share * norms[m]
-            exact = share > TINY and share * norms[m] > TINY
-            small += (score[to] > -np.inf) & (not exact) & (told | (not norms[m] < MOST_32))
+            exact = share > _TINY and share * norms[m] > _TINY
+            small += (score[to] > -np.inf) & (not exact) & (told | (not norms[m] < _MOST_32))
     return small == 0
 
 
-@compiled("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
+@jit("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
 def sum_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, both_ways: bool, log_z: Any, chances: Any,
     exact: Any,
@@ -305,23 +305,23 @@ def sum_rows(
         n = lengths[r]
         shift = level(arcs[r], n, single_root, x, ds)
         weigh(x, n, 0.0, False, w, plan)
-        lay_out(w, n, width, a)
+        permute_weights(w, n, width, a)
         if both_ways:
-            log_z[r], exact[r] = fill_up(a, q, width, n, not single_root, up, plan, losses, ds)
+            log_z[r], exact[r] = fill_upper(a, q, width, n, not single_root, up, plan, losses, ds)
             if exact[r] and n > 0:
                 exact[r] = _chances(x, w, n, up, width, ds, chances[r])
         elif n > 0:
             _eliminate(a, 0, width, n, 0, n - 1, n, True, not single_root, q, 0, ds)
             ds[n - 1] = a[(n - 1) * width + n]
             loss, log_z[r] = _lost(ds, n)
-            exact[r] = loss > LEAST
+            exact[r] = loss > MIN_PIVOT
         else:
             log_z[r], exact[r] = 0.0, True
         log_z[r] += shift
 
 
 @njit(nogil=True)
-def lay_out(w: Any, n: int, size: int, a: Any) -> None:
+def permute_weights(w: Any, n: int, size: int, a: Any) -> None:
     """The weights in the numbering of this file."""
     for h in range(n + 1):
         to = h - 1 if h > 0 else n

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.arc_sums import possible_arcs
-from catena.numerics import NEVER, log_add_exp, log_sum_exp
+from catena.numerics import NEG_INF, log_add_exp, log_sum_exp
 
 
 def plain_log_partition(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
@@ -50,8 +50,8 @@ def plain_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     order = torch.where(number == 0, number[:, None], number - (number <= number[:, None]).to(number.dtype))
     mine, own_core = words[:, order[:, :, None], order[:, None, :]], core[:, order]
     log_z, steps = _eliminated(mine, roots[:, order], own_core)
-    possible = possible & (log_z[:, 0] > NEVER)
-    escape = torch.full_like(mine[..., :1, 0], NEVER)
+    possible = possible & (log_z[:, 0] > NEG_INF)
+    escape = torch.full_like(mine[..., :1, 0], NEG_INF)
     for to_words, to_root in reversed(steps[:-1]):
         here = log_sum_exp(torch.cat((to_words + escape, to_root[..., None]), dim=-1), dim=-1)
         escape = torch.cat((escape, here[..., None]), dim=-1)
@@ -61,10 +61,10 @@ def plain_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     ways = possible_arcs(arcs.double(), lengths)[:, :, 1:]
     ways = torch.cat((ways[:, :1], ways[:, 1:] + torch.where(direct, 0.0, escape)), dim=1)
     blocked = (core.any(-1, keepdim=True) & ~core)[:, None] & (torch.arange(t + 1, device=arcs.device) == 0)[:, None]
-    ways = torch.where(blocked, NEVER, ways)
+    ways = torch.where(blocked, NEG_INF, ways)
     total = log_sum_exp(ways, dim=1)[:, None]
-    there = possible[:, None, None] & (total > NEVER)
-    chances = torch.where(there, (ways - torch.where(total == NEVER, 0.0, total)).exp(), 0.0)
+    there = possible[:, None, None] & (total > NEG_INF)
+    chances = torch.where(there, (ways - torch.where(total == NEG_INF, 0.0, total)).exp(), 0.0)
     chances = torch.cat((torch.zeros_like(chances[:, :, :1]), chances), dim=-1)
     return torch.where(wrong[:, None, None], torch.nan, chances).to(arcs.dtype)
 
@@ -72,7 +72,7 @@ def plain_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
 def _without_wrong_rows(arcs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """Arcs with no tree in rows where one is nan or +inf, and which rows these are."""
     wrong = ~(possible_arcs(arcs, lengths).flatten(1).amax(1) < torch.inf)
-    return torch.where(wrong[:, None, None], NEVER, arcs), wrong
+    return torch.where(wrong[:, None, None], NEG_INF, arcs), wrong
 
 
 def _prepared(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -85,11 +85,11 @@ def _prepared(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor,
     real = torch.arange(roots.shape[-1], device=arcs.device) < lengths[:, None]
     if not single_root:
         return words, torch.where(real, roots, 0.0), torch.zeros_like(real), torch.ones_like(real[:, 0])
-    core = _core(words > NEVER, real)
+    core = _core(words > NEG_INF, real)
     leaving = core[:, :, None] & ~core[:, None, :]
-    from_core = log_sum_exp(torch.where(leaving, words, NEVER), dim=1)
+    from_core = log_sum_exp(torch.where(leaving, words, NEG_INF), dim=1)
     roots = torch.where(core, roots, torch.where(real, from_core, 0.0))
-    return torch.where(leaving, NEVER, words), roots, core, core.any(-1) | ~real.any(-1)
+    return torch.where(leaving, NEG_INF, words), roots, core, core.any(-1) | ~real.any(-1)
 
 
 def _core(arc: Tensor, real: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def _core(arc: Tensor, real: Tensor) -> Tensor:
 def _log_partition(words: Tensor, roots: Tensor, core: Tensor, possible: Tensor) -> Tensor:
     total = _eliminated(words, roots, core)[0]
     # A total of -inf would pass a gradient on to its other terms.
-    return torch.where(possible & (total > NEVER), total, NEVER)
+    return torch.where(possible & (total > NEG_INF), total, NEG_INF)
 
 
 def _eliminated(words: Tensor, roots: Tensor, core: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
@@ -113,10 +113,10 @@ def _eliminated(words: Tensor, roots: Tensor, core: Tensor) -> tuple[Tensor, lis
     steps = []
     for k in range(roots.shape[-1] - 1, -1, -1):
         into, root, out = words[..., :k, k], roots[..., k], words[..., k, :k]
-        d = log_sum_exp(torch.cat((into, torch.where(core[..., k], NEVER, root)[..., None]), dim=-1), dim=-1)
-        d = torch.where(core[..., k] & (d == NEVER), root, d)
+        d = log_sum_exp(torch.cat((into, torch.where(core[..., k], NEG_INF, root)[..., None]), dim=-1), dim=-1)
+        d = torch.where(core[..., k] & (d == NEG_INF), root, d)
         total = total + d
-        d = torch.where(d == NEVER, 0.0, d)
+        d = torch.where(d == NEG_INF, 0.0, d)
         to_words, to_root = into - d[..., None], root - d
         words = log_add_exp(words[..., :k, :k], to_words[..., :, None] + out[..., None, :])
         roots = log_add_exp(roots[..., :k], to_root[..., None] + out)

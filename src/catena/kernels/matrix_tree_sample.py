@@ -20,16 +20,16 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.arc_searches import as_arrays
-from catena.kernels.compiled import SUMS, compiled
 from catena.kernels.eisner_loops import level, weigh
+from catena.kernels.jit import SUMS, jit
 from catena.kernels.matrix_tree import log_partition_and_marginals
-from catena.kernels.matrix_tree_loops import fill_up, row_width
-from catena.kernels.matrix_tree_wide import come_back, eliminate
+from catena.kernels.matrix_tree_loops import fill_upper, row_width
+from catena.kernels.matrix_tree_wide import back_substitute, eliminate_word
 from catena.kernels.ops import draws
+from catena.kernels.scaled_floats import ZERO_EXPONENT, narrow, wide_sum
 from catena.kernels.threads import in_row_blocks
-from catena.kernels.wide_numbers import NOTHING, narrow, wide_sum
 
-STEPS = 30.0
+_STEPS = 30.0
 """Walks are taken while their expected number of steps is below this times t²."""
 
 # Steele et al. (2014): a counter, and a mixer of its bits.
@@ -71,7 +71,7 @@ def _steps(w: Any, size: int, n: int, root: int, a: Any, q: Any, up: Any, plan: 
         for h in range(n):
             a[m * size + h] = 0.0 if m + 1 == root or h + 1 == root or h == m else w[h + 1, m + 1]
         a[m * size + n] = 1.0 if m + 1 == root else w[root, m + 1]
-    if not fill_up(a, q, size, n, True, up, plan, losses, ds)[1]:
+    if not fill_upper(a, q, size, n, True, up, plan, losses, ds)[1]:
         return np.inf
     steps = 0.0
     for m in range(n):
@@ -107,7 +107,7 @@ def _walk_up(n: int, root: int, reach: Any, state: Any, heads: Any, inside: Any)
 @njit(nogil=True)
 def _head_in_group(w: Any, group: Any, wanted: int, m: int, n: int, state: Any) -> int:
     """A head of ``m`` among the words that have joined one, by the weights of their own arcs."""
-    total_m, total_e = 0.0, NOTHING
+    total_m, total_e = 0.0, ZERO_EXPONENT
     for h in range(n + 1):
         if group[h] == wanted and h != m:
             total_m, total_e = wide_sum(total_m, total_e, w[0][h, m], w[1][h, m])
@@ -128,11 +128,11 @@ def _drawn_group(a: Any, n: int, size: int, b: Any, up: Any, state: Any) -> int:
     for i in range(size + 1):
         row = i if i < size else n
         b[0][row, :size], b[1][row, :size] = a[0][row, :size], a[1][row, :size]
-    eliminate(b, n, 0, last, size, True, np.zeros(n, np.bool_))
-    up[0][last, last], up[1][last, last] = 0.0, NOTHING
+    eliminate_word(b, n, 0, last, size, True, np.zeros(n, np.bool_))
+    up[0][last, last], up[1][last, last] = 0.0, ZERO_EXPONENT
     up[0][n, last], up[1][n, last] = 1.0, 0
-    come_back(b, n, 0, last, size, True, up)
-    total_m, total_e = 0.0, NOTHING
+    back_substitute(b, n, 0, last, size, True, up)
+    total_m, total_e = 0.0, ZERO_EXPONENT
     for i in range(size + 1):
         row = i if i < size else n
         b[0][row, last] = a[0][row, last] * up[0][row, last]
@@ -170,7 +170,7 @@ def _join(w: Any, n: int, root: int, state: Any, a: Any, b: Any, up: Any, words:
             a[0][chosen, k], a[1][chosen, k] = wide_sum(a[0][chosen, k], a[1][chosen, k], a[0][last, k], a[1][last, k])
 
 
-@compiled("3", "i1", "b", "i", "i", "2", "i2", "i3", "b2")
+@jit("3", "i1", "b", "i", "i", "2", "i2", "i3", "b2")
 def walk_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, roots: Any, seeds: Any, heads: Any, left: Any
 ) -> None:
@@ -201,14 +201,14 @@ def walk_rows(
             root = _drawn(roots[r, : n + 1], state) if single_root else 0
             if steps[root] < 0:
                 steps[root] = _steps(w, width, n, root, a, q, up, plan, losses, ds)
-            left[s, r] = not steps[root] < STEPS * n * n
+            left[s, r] = not steps[root] < _STEPS * n * n
             if not left[s, r]:
                 _walk_up(n, root, reach[:, : n + 1], state, heads[s, r], inside)
                 if single_root:
                     heads[s, r, root - 1] = 0
 
 
-@compiled("3", "i1", "b", "i", "i", "2", "i2", "i3", "b2")
+@jit("3", "i1", "b", "i", "i", "2", "i2", "i3", "b2")
 def join_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, roots: Any, seeds: Any, heads: Any, left: Any
 ) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.compiled import compiled
 from catena.kernels.eisner_loops import level, weigh
+from catena.kernels.jit import jit
 from catena.kernels.matrix_tree_loops import BACK, DOWN, LEAF, UP, halving
-from catena.kernels.wide_numbers import NOTHING, narrow, normal, power, wide_log, wide_sum
+from catena.kernels.scaled_floats import ZERO_EXPONENT, narrow, normal, power, wide_log, wide_sum
 
 
 @njit(nogil=True)
@@ -44,7 +44,7 @@ def _copy(a: Any, b: Any, n: int, low: int, high: int) -> None:
 @njit(nogil=True)
 def _pivot(a: Any, k: int, n: int, low: int, high: int, core: Any) -> Any:
     """d: the summed weights of the heads of ``k`` among ``low`` to ``high``, and of the root where it counts."""
-    m, e = (0.0, NOTHING) if core[k] else (a[0][n, k], a[1][n, k])
+    m, e = (0.0, ZERO_EXPONENT) if core[k] else (a[0][n, k], a[1][n, k])
     for h in range(low, high):
         m, e = wide_sum(m, e, a[0][h, k], a[1][h, k])
     if m == 0 and core[k]:  # the last of the core has the root for its head
@@ -53,7 +53,7 @@ def _pivot(a: Any, k: int, n: int, low: int, high: int, core: Any) -> Any:
 
 
 @njit(nogil=True)
-def eliminate(a: Any, n: int, low: int, mid: int, high: int, upwards: bool, core: Any) -> float:
+def eliminate_word(a: Any, n: int, low: int, mid: int, high: int, upwards: bool, core: Any) -> float:
     """Eliminate the words from ``low`` to ``mid``, or from ``high`` down to ``mid``.
 
     Returns the log of the product of all d, which is -inf where some d is 0.
@@ -75,7 +75,7 @@ def eliminate(a: Any, n: int, low: int, mid: int, high: int, upwards: bool, core
 
 
 @njit(nogil=True)
-def come_back(a: Any, n: int, low: int, mid: int, high: int, upwards: bool, up: Any) -> None:
+def back_substitute(a: Any, n: int, low: int, mid: int, high: int, upwards: bool, up: Any) -> None:
     """``up`` of the words that were eliminated, for those that were left, the last eliminated first."""
     left_low, left_high = (mid, high) if upwards else (low, mid)
     for step in range(mid - low if upwards else high - mid):
@@ -96,17 +96,17 @@ def _fill_up(ms: Any, es: Any, n: int, core: Any, up: Any, plan: Any) -> float:
         task, depth, low, high = plan[i]
         mid = (low + high) // 2
         if task == LEAF:
-            up[0][low, low], up[1][low, low] = 0.0, NOTHING
+            up[0][low, low], up[1][low, low] = 0.0, ZERO_EXPONENT
             if high == n:
                 log_z += wide_log(ms[depth, n, low], es[depth, n, low])
             continue
         below = (ms[depth + 1], es[depth + 1])
         if task in (DOWN, BACK):
-            come_back(below, n, low, mid, high, task == DOWN, up)
+            back_substitute(below, n, low, mid, high, task == DOWN, up)
         if task == BACK:
             continue
         _copy((ms[depth], es[depth]), below, n, low, high)
-        log_d = eliminate(below, n, low, mid, high, task == UP, core)
+        log_d = eliminate_word(below, n, low, mid, high, task == UP, core)
         if log_d == -np.inf:
             return log_d
         if task == UP and high == n:
@@ -120,7 +120,7 @@ def _head_weight(w: Any, h: int, m: int, core: Any, some_core: bool, up: Any) ->
     weight, e = w[0][h, m], w[1][h, m]
     outside = some_core and not core[m - 1]
     if h == 0:
-        return (0.0, NOTHING) if outside else (weight, e)
+        return (0.0, ZERO_EXPONENT) if outside else (weight, e)
     if outside and core[h - 1]:  # the core never comes to a word outside
         return weight, e
     return weight * up[0][h - 1, m - 1], e + up[1][h - 1, m - 1]
@@ -130,7 +130,7 @@ def _head_weight(w: Any, h: int, m: int, core: Any, some_core: bool, up: Any) ->
 def _chances(n: int, w: Any, core: Any, some_core: bool, up: Any, chances: Any) -> None:
     """The probabilities of arcs."""
     for m in range(1, n + 1):
-        total_m, total_e = 0.0, NOTHING
+        total_m, total_e = 0.0, ZERO_EXPONENT
         for h in range(n + 1):
             if h != m:
                 weight, e = _head_weight(w, h, m, core, some_core, up)
@@ -174,12 +174,12 @@ def fill(w: Any, n: int, core: Any, some_core: bool, a: Any) -> None:
     """The weights in the numbering of this file. Words outside the core hang from it as from the root."""
     for m in range(n):
         outside = some_core and not core[m]
-        a[0][n, m], a[1][n, m] = (0.0, NOTHING) if outside else (w[0][0, m + 1], w[1][0, m + 1])
+        a[0][n, m], a[1][n, m] = (0.0, ZERO_EXPONENT) if outside else (w[0][0, m + 1], w[1][0, m + 1])
         for h in range(n):
             weight, e = w[0][h + 1, m + 1], w[1][h + 1, m + 1]
             if outside and core[h]:
                 a[0][n, m], a[1][n, m] = wide_sum(a[0][n, m], a[1][n, m], weight, e)
-                weight, e = 0.0, NOTHING
+                weight, e = 0.0, ZERO_EXPONENT
             a[0][h, m], a[1][h, m] = weight, e
         a[0][n, m], a[1][n, m] = normal(a[0][n, m], a[1][n, m])
 
@@ -194,7 +194,7 @@ def prepare(x: Any, n: int, single_root: bool, w: Any, core: Any, a: Any) -> boo
     return some_core or not single_root
 
 
-@compiled("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
+@jit("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
 def rescue_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, both_ways: bool, log_z: Any, chances: Any,
     exact: Any,
@@ -222,6 +222,6 @@ def rescue_rows(
             if log_z[r] > -np.inf:
                 _chances(n, w, core, single_root, up, chances[r])
         else:
-            log_z[r] = eliminate(a, n, 0, n - 1, n, True, core)
+            log_z[r] = eliminate_word(a, n, 0, n - 1, n, True, core)
             log_z[r] += wide_log(a[0][n, n - 1], a[1][n, n - 1])
         log_z[r] += shift

@@ -8,7 +8,7 @@ import numpy as np
 from numba import boolean, int64, njit
 
 from catena.kernels.array_types import FLOATS, FLOATS2, LONGS2
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 
 @njit(nogil=True, forceinline=True)
@@ -33,7 +33,7 @@ def _worse(scores: Any, places: Any, q: int, a: int, b: int) -> bool:
     return scores[q, a] < scores[q, b] or (scores[q, a] == scores[q, b] and places[q, a] > places[q, b])
 
 
-@when_needed(FLOATS2, FLOATS, int64, FLOATS2, LONGS2)
+@lazy_jit(FLOATS2, FLOATS, int64, FLOATS2, LONGS2)
 def keep_best(found: Any, norms: Any, base: int, scores: Any, places: Any) -> None:
     """Bring the scores of a block, ``found[q, i] / norms[i]`` for place ``base + i``, into the heaps.
 
@@ -47,7 +47,7 @@ def keep_best(found: Any, norms: Any, base: int, scores: Any, places: Any) -> No
                 _push(scores, places, q, k, score, base + i)
 
 
-@when_needed(FLOATS2, LONGS2, int64, boolean, FLOATS, LONGS2, FLOATS2, LONGS2)
+@lazy_jit(FLOATS2, LONGS2, int64, boolean, FLOATS, LONGS2, FLOATS2, LONGS2)
 def keep_best_analogies(
     cosines: Any, questions: Any, base: int, multiply: bool, weights: Any, excluded: Any, scores: Any, places: Any
 ) -> None:

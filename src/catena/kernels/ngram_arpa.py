@@ -8,8 +8,8 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import BYTES, DOUBLES, INTS, KEYS, LONGS, TEXT
-from catena.kernels.compiled import when_needed
-from catena.kernels.ngram_text import LETTER, LINE_END, hash_of, place_of
+from catena.kernels.jit import lazy_jit
+from catena.kernels.ngram_text import LETTER, LINE_END, find_slot, hash_bytes
 
 FINE, NO_NUMBER, FEW_WORDS, UNKNOWN_WORD, NO_WEIGHT, TOO_LONG, POSITIVE = range(7)
 """What may be wrong with a line."""
@@ -60,7 +60,7 @@ def _past_blanks(data: Any, i: int) -> int:
     return i
 
 
-@when_needed(TEXT, LONGS, int64, KEYS, INTS, BYTES, DOUBLES, INTS, DOUBLES, DOUBLES)
+@lazy_jit(TEXT, LONGS, int64, KEYS, INTS, BYTES, DOUBLES, INTS, DOUBLES, DOUBLES)
 def read_lines(
     data: Any, at: Any, k: int, keys: Any, values: Any, kinds: Any, tenths: Any, rows: Any, probs: Any, backoffs: Any
 ) -> None:
@@ -94,8 +94,8 @@ def read_lines(
                 if i == start:
                     at[3] = FEW_WORDS
                     break
-                key = hash_of(data, start, i)
-                place = place_of(keys, key)
+                key = hash_bytes(data, start, i)
+                place = find_slot(keys, key)
                 if keys[place] != key:
                     at[3] = UNKNOWN_WORD
                     break
@@ -147,7 +147,7 @@ def _write_number(out: Any, n: int, value: float) -> int:
     return n
 
 
-@when_needed(INTS, int64, DOUBLES, DOUBLES, int64, BYTES, LONGS, BYTES)
+@lazy_jit(INTS, int64, DOUBLES, DOUBLES, int64, BYTES, LONGS, BYTES)
 def written_lines(
     rows: Any, k: int, probs: Any, backoffs: Any, with_backoffs: int, names: Any, name_ends: Any, out: Any
 ) -> int:
@@ -171,8 +171,8 @@ def written_lines(
     return n
 
 
-@when_needed(KEYS, LONGS)
-def summed(words: Any, found: Any) -> None:
+@lazy_jit(KEYS, LONGS)
+def checksum_lanes(words: Any, found: Any) -> None:
     """A checksum in four lanes, as fast as memory is read. ``found[0]`` is set to it."""
     a, b, c, d = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     by = np.uint64(0x9E3779B97F4A7C15)

@@ -8,11 +8,11 @@ import numpy as np
 from numba import float64, int64
 
 from catena.kernels.array_types import BYTES, DOUBLES, INTS, LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 
-@when_needed(INTS, BYTES, INTS, INTS, int64, int64, DOUBLES, float64, DOUBLES, DOUBLES)
-def interpolated(
+@lazy_jit(INTS, BYTES, INTS, INTS, int64, int64, DOUBLES, float64, DOUBLES, DOUBLES)
+def estimate_interpolated(
     counts: Any, kept: Any, first: Any, suffix: Any, low: int, high: int,
     discounts: Any, weight_of_types: float, probs: Any, backoffs: Any,
 ) -> None:  # fmt: skip
@@ -40,8 +40,8 @@ def interpolated(
                 probs[c] = own + backoffs[g] * probs[suffix[c]]
 
 
-@when_needed(INTS, BYTES, INTS, INTS, int64, int64, DOUBLES, DOUBLES, DOUBLES)
-def backed_off(
+@lazy_jit(INTS, BYTES, INTS, INTS, int64, int64, DOUBLES, DOUBLES, DOUBLES)
+def estimate_backoff(
     counts: Any, kept: Any, first: Any, suffix: Any, low: int, high: int, ratios: Any, probs: Any, backoffs: Any
 ) -> None:
     """p(w | h) = ratio · c(hw) / c(h) where it was seen, else backoff(h) p(w | h'), which makes the sum one.
@@ -72,8 +72,8 @@ def backed_off(
                     probs[c] /= given
 
 
-@when_needed(INTS, BYTES, INTS, int64, int64, DOUBLES, float64, float64, float64, DOUBLES, DOUBLES)
-def floored(
+@lazy_jit(INTS, BYTES, INTS, int64, int64, DOUBLES, float64, float64, float64, DOUBLES, DOUBLES)
+def estimate_floored(
     counts: Any, kept: Any, first: Any, low: int, high: int,
     stars: Any, more: float, nothing: float, v: float, probs: Any, floors: Any,
 ) -> None:  # fmt: skip
@@ -101,7 +101,7 @@ def floored(
                 probs[c] = probs[c] / total if counts[c] > 0 else floors[g]
 
 
-@when_needed(INTS, int64, int64, LONGS)
+@lazy_jit(INTS, int64, int64, LONGS)
 def counts_of_counts(counts: Any, low: int, high: int, found: Any) -> None:
     """``found[c]`` is how many of the nodes low … high - 1 have count c; greater counts are not looked at."""
     most = len(found)
@@ -110,8 +110,8 @@ def counts_of_counts(counts: Any, low: int, high: int, found: Any) -> None:
             found[counts[g]] += 1
 
 
-@when_needed(BYTES, INTS, INTS, INTS, LONGS, INTS)
-def compacted(kept: Any, words: Any, first: Any, suffix: Any, bases: Any, places: Any) -> None:
+@lazy_jit(BYTES, INTS, INTS, INTS, LONGS, INTS)
+def compact(kept: Any, words: Any, first: Any, suffix: Any, bases: Any, places: Any) -> None:
     """Move the nodes that are kept together, in place; ``places[g]`` is where node g went, -1 if it is gone.
 
     The parent and the suffix of a node that is kept must be kept.

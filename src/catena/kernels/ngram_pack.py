@@ -15,26 +15,26 @@ import numpy as np
 from numba import njit
 
 from catena.kernels.array_types import FLOATS, INTS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
-DENSE = 4
+_DENSE = 4
 """Up to so many words are stored without gaps: looking at all of them takes one or two lines of the cache."""
 
 
 @njit(nogil=True, inline="always")
 def room(n: Any) -> Any:
     """The slots that n words take."""
-    return n if n <= DENSE else n + n // 2
+    return n if n <= _DENSE else n + n // 2
 
 
 @njit(nogil=True, inline="always")
-def home(word: Any, size: Any) -> Any:
+def hash_slot(word: Any, size: Any) -> Any:
     """Where a word would stand among ``size`` slots."""
     return (((word * 0x9E3779B1) & 0xFFFFFFFF) * size) >> 32
 
 
-@when_needed(INTS, INTS, FLOATS, INTS)
-def numbered(first: Any, suffix: Any, backoffs: Any, states: Any) -> Any:
+@lazy_jit(INTS, INTS, FLOATS, INTS)
+def number_states(first: Any, suffix: Any, backoffs: Any, states: Any) -> Any:
     """Set the state that each node leads to: its own, or that of its longest suffix which is a state.
 
     Returns the number of states and of slots.
@@ -53,8 +53,8 @@ def numbered(first: Any, suffix: Any, backoffs: Any, states: Any) -> Any:
     return n, slots
 
 
-@when_needed(INTS, INTS, INTS, FLOATS, FLOATS, INTS, INTS, FLOATS, INTS, FLOATS)
-def packed(
+@lazy_jit(INTS, INTS, INTS, FLOATS, FLOATS, INTS, INTS, FLOATS, INTS, FLOATS)
+def pack_trie(
     words: Any, first: Any, suffix: Any, log_probs: Any, backoffs: Any, states: Any,
     histories: Any, histories_f: Any, slots: Any, slots_f: Any,
 ) -> None:  # fmt: skip
@@ -73,7 +73,7 @@ def packed(
         for s in range(at, at + size):
             slots[3 * s] = -1
         for c in range(low, high):
-            i = home(words[c], size) if g else words[c]
+            i = hash_slot(words[c], size) if g else words[c]
             while slots[3 * (at + i)] >= 0:
                 i = i + 1 if i + 1 < size else 0
             place = at + i
@@ -81,8 +81,8 @@ def packed(
         at += size
 
 
-@when_needed(INTS, FLOATS, INTS, FLOATS, INTS, INTS, FLOATS, FLOATS)
-def unpacked(
+@lazy_jit(INTS, FLOATS, INTS, FLOATS, INTS, INTS, FLOATS, FLOATS)
+def unpack_trie(
     histories: Any, histories_f: Any, slots: Any, slots_f: Any, words: Any, first: Any, log_probs: Any, backoffs: Any
 ) -> None:
     """The sorted trie again, but for the suffixes. States were numbered in the order of their nodes."""

@@ -8,11 +8,11 @@ import numpy as np
 from numba import float64, int64
 
 from catena.kernels.array_types import BYTES, DOUBLES, FLOATS, INTS, LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 
-@when_needed(INTS, LONGS, FLOATS, int64, DOUBLES)
-def of_histories(first: Any, bases: Any, log_probs: Any, begin: int, found: Any) -> None:
+@lazy_jit(INTS, LONGS, FLOATS, int64, DOUBLES)
+def history_log_probs(first: Any, bases: Any, log_probs: Any, begin: int, found: Any) -> None:
     """The log-probability of each history as a string; the begin of a sentence is certain."""
     found[0] = 0.0
     for g in range(len(found)):
@@ -20,7 +20,7 @@ def of_histories(first: Any, bases: Any, log_probs: Any, begin: int, found: Any)
             found[c] = found[g] + (0.0 if c == 1 + begin else log_probs[c])
 
 
-@when_needed(INTS, INTS, FLOATS, FLOATS, DOUBLES, int64, int64, float64, BYTES, BYTES)
+@lazy_jit(INTS, INTS, FLOATS, FLOATS, DOUBLES, int64, int64, float64, BYTES, BYTES)
 def chosen(
     first: Any, suffix: Any, log_probs: Any, backoffs: Any, strings: Any, low: int, high: int, threshold: float,
     bound: Any, kept: Any,
@@ -51,8 +51,10 @@ def chosen(
                 kept[c] = 0
 
 
-@when_needed(INTS, INTS, FLOATS, FLOATS, int64, int64, BYTES)
-def reweighted(first: Any, suffix: Any, log_probs: Any, backoffs: Any, low: int, high: int, kept: Any) -> None:
+@lazy_jit(INTS, INTS, FLOATS, FLOATS, int64, int64, BYTES)
+def renormalize_backoffs(
+    first: Any, suffix: Any, log_probs: Any, backoffs: Any, low: int, high: int, kept: Any
+) -> None:
     """Back-off weights that make the sums one again, of histories that lost words."""
     for g in range(low, high):
         given, below, words, lost = 0.0, 0.0, 0, 0

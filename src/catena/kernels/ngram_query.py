@@ -8,11 +8,11 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import FLOATS, INTS, LONGS
-from catena.kernels.compiled import when_needed
-from catena.kernels.ngram_pack import home
+from catena.kernels.jit import lazy_jit
+from catena.kernels.ngram_pack import hash_slot
 from catena.kernels.ngram_prefetch import prefetch
 
-LANES = 32
+_LANES = 32
 """Sentences that are walked side by side: while one waits for memory, the others go on."""
 
 
@@ -24,7 +24,7 @@ def _slot(histories: Any, slots: Any, s: Any, word: Any) -> Any:
         return word
     if size < 0:
         return begin if -1 - size == word else -1
-    i = home(word, size)
+    i = hash_slot(word, size)
     for _ in range(size):
         found = slots[3 * (begin + i)]
         if found == word:
@@ -50,8 +50,8 @@ def step(histories: Any, histories_f: Any, slots: Any, slots_f: Any, s: Any, wor
     return np.int64(slots[3 * i + 1]), passed if flat and failed and last > -np.inf else passed + last
 
 
-@when_needed(INTS, FLOATS, INTS, FLOATS, LONGS, LONGS, int64, LONGS, FLOATS)
-def stepped(
+@lazy_jit(INTS, FLOATS, INTS, FLOATS, LONGS, LONGS, int64, LONGS, FLOATS)
+def step_states(
     histories: Any, histories_f: Any, slots: Any, slots_f: Any, states: Any, words: Any, flat: int,
     after: Any, log_probs: Any,
 ) -> None:  # fmt: skip
@@ -62,7 +62,7 @@ def stepped(
         )
 
 
-@when_needed(INTS, FLOATS, INTS, FLOATS, INTS, LONGS, int64, int64, FLOATS)
+@lazy_jit(INTS, FLOATS, INTS, FLOATS, INTS, LONGS, int64, int64, FLOATS)
 def walked_plainly(
     histories: Any, histories_f: Any, slots: Any, slots_f: Any, ids: Any, ends: Any, begin: int, flat: int, out: Any
 ) -> None:
@@ -78,8 +78,8 @@ def walked_plainly(
 U = np.uint64  # an index of this type is never taken for one from the end, and saves the question
 
 
-@when_needed(INTS, FLOATS, INTS, FLOATS, INTS, LONGS, int64, FLOATS)
-def walked(
+@lazy_jit(INTS, FLOATS, INTS, FLOATS, INTS, LONGS, int64, FLOATS)
+def score_sentences(
     histories: Any, histories_f: Any, slots: Any, slots_f: Any, ids: Any, ends: Any, begin: int, out: Any
 ) -> None:
     """As :func:`walked_plainly`, for models that are not flat, in half the time.
@@ -87,10 +87,10 @@ def walked(
     Many sentences take turns, and none waits for memory: each says what it will read, and reads it a turn later.
     Whether a word is found can hardly be guessed, so both ways are computed and one of them kept.
     """
-    at, stop, state = np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64)
-    word, found, passed = np.zeros(LANES, np.int64), np.zeros(LANES, np.uint64), np.zeros(LANES, np.float32)
+    at, stop, state = np.zeros(_LANES, np.uint64), np.zeros(_LANES, np.uint64), np.zeros(_LANES, np.uint64)
+    word, found, passed = np.zeros(_LANES, np.int64), np.zeros(_LANES, np.uint64), np.zeros(_LANES, np.float32)
     lanes, sentence, n = U(0), 0, len(ends)
-    while lanes < U(LANES) and sentence < n:
+    while lanes < U(_LANES) and sentence < n:
         low = ends[sentence - 1] if sentence else 0
         if ends[sentence] > low:
             at[lanes], stop[lanes], state[lanes], word[lanes] = low, ends[sentence], begin, ids[low]
@@ -105,7 +105,7 @@ def walked(
                 state[k] = U(histories[s + U(3)])
                 s = U(4) * state[k]
                 size = np.int64(histories[s + U(1)])
-            i = U(histories[s]) + (U(home(w, size if size > 0 else 0)) if s else U(w))
+            i = U(histories[s]) + (U(hash_slot(w, size if size > 0 else 0)) if s else U(w))
             found[k] = i
             prefetch(slots, U(3) * i)
             prefetch(slots, U(3) * i + U(5))  # one slot in eight lies on two lines, and the next may be looked at too
@@ -146,7 +146,7 @@ def walked(
                 word[a], found[a], passed[a] = word[lanes], found[lanes], passed[lanes]
 
 
-@when_needed(INTS, FLOATS, INTS, FLOATS, FLOATS, LONGS, int64, FLOATS)
+@lazy_jit(INTS, FLOATS, INTS, FLOATS, FLOATS, LONGS, int64, FLOATS)
 def spread(
     histories: Any, histories_f: Any, slots: Any, slots_f: Any, unigrams: Any, states: Any, flat: int, out: Any
 ) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 from numba import int64
 
 from catena.kernels.array_types import INTS, LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 
-@when_needed(INTS, INTS, int64, int64, INTS)
-def rows_of(tokens: Any, positions: Any, order: int, end: int, rows: Any) -> int:
+@lazy_jit(INTS, INTS, int64, int64, INTS)
+def distinct_rows(tokens: Any, positions: Any, order: int, end: int, rows: Any) -> int:
     """The different n-grams at sorted positions, with their counts. Returns how many there are."""
     width, n = order + 1, 0
     for p in positions:
@@ -31,8 +31,8 @@ def rows_of(tokens: Any, positions: Any, order: int, end: int, rows: Any) -> int
     return n
 
 
-@when_needed(INTS, INTS, LONGS, int64, INTS)
-def merged(a: Any, b: Any, at: Any, width: int, out: Any) -> None:
+@lazy_jit(INTS, INTS, LONGS, int64, INTS)
+def merge_rows(a: Any, b: Any, at: Any, width: int, out: Any) -> None:
     """Merge sorted rows until one side or the room is used up; counts of equal rows are added.
 
     ``at`` is where the loop is, and is left: [row of a, row of b, row of out, rows of a, rows of b, room of out].
@@ -58,8 +58,8 @@ def merged(a: Any, b: Any, at: Any, width: int, out: Any) -> None:
     at[0], at[1], at[2] = i, j, n
 
 
-@when_needed(INTS, int64, int64, int64, INTS, INTS, INTS, LONGS)
-def layered(rows: Any, n: int, order: int, end: int, before: Any, pending: Any, nodes: Any, filled: Any) -> None:
+@lazy_jit(INTS, int64, int64, int64, INTS, INTS, INTS, LONGS)
+def build_levels(rows: Any, n: int, order: int, end: int, before: Any, pending: Any, nodes: Any, filled: Any) -> None:
     """The nodes of each length that sorted rows make, as (word, count, children).
 
     Args:

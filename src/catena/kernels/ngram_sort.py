@@ -13,10 +13,10 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import BYTES, INTS, LONGS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 
-@when_needed(INTS, int64, int64, int64)
+@lazy_jit(INTS, int64, int64, int64)
 def sorted_positions(tokens: Any, n: int, order: int, v: int) -> Any:
     """Positions ``0 … n - 1`` sorted by the ``order`` tokens that begin there. Radix sort, last token first.
 
@@ -39,8 +39,8 @@ def sorted_positions(tokens: Any, n: int, order: int, v: int) -> Any:
     return now
 
 
-@when_needed(INTS, INTS, int64, int64, BYTES, BYTES, LONGS)
-def compared(tokens: Any, positions: Any, order: int, end: int, shared: Any, depth: Any, sizes: Any) -> None:
+@lazy_jit(INTS, INTS, int64, int64, BYTES, BYTES, LONGS)
+def common_prefixes(tokens: Any, positions: Any, order: int, end: int, shared: Any, depth: Any, sizes: Any) -> None:
     """What each position has in common with the one before it, in tokens, and how far its sentence reaches.
 
     ``sizes[k]`` is set to the number of different n-grams of length ``k``.
@@ -61,8 +61,8 @@ def compared(tokens: Any, positions: Any, order: int, end: int, shared: Any, dep
         before, before_depth = p, deep
 
 
-@when_needed(INTS, INTS, BYTES, BYTES, int64, LONGS, INTS, INTS, INTS, INTS)
-def grown(
+@lazy_jit(INTS, INTS, BYTES, BYTES, int64, LONGS, INTS, INTS, INTS, INTS)
+def fill_trie(
     tokens: Any, positions: Any, shared: Any, depth: Any, order: int, bases: Any,
     words: Any, counts: Any, first: Any, suffix: Any,
 ) -> None:  # fmt: skip
@@ -96,8 +96,8 @@ def grown(
             suffix[g] = 1 + tokens[p] if k == 2 else nodes[p * inner + k - 3]
 
 
-@when_needed(INTS, INTS, LONGS, INTS, int64, INTS)
-def adjusted(counts: Any, first: Any, bases: Any, suffix: Any, begin: int, found: Any) -> None:
+@lazy_jit(INTS, INTS, LONGS, INTS, int64, INTS)
+def adjusted_counts(counts: Any, first: Any, bases: Any, suffix: Any, begin: int, found: Any) -> None:
     """How many different words stand before each n-gram: the counts of Kneser & Ney (1995).
 
     Those of the greatest length, and those that begin a sentence, before which nothing stands, keep their counts.
@@ -125,8 +125,8 @@ def child(words: Any, first: Any, g: Any, word: Any) -> Any:
     return low if low < first[g + 1] and words[low] == word else -1
 
 
-@when_needed(INTS, INTS, LONGS, INTS)
-def linked(words: Any, first: Any, bases: Any, suffix: Any) -> int:
+@lazy_jit(INTS, INTS, LONGS, INTS)
+def link_suffixes(words: Any, first: Any, bases: Any, suffix: Any) -> int:
     """Find all suffixes from the rest of the trie. Returns the first node that has none, or -1."""
     for g in range(1, bases[len(bases) - 2]):
         for c in range(first[g], first[g + 1]):
@@ -136,8 +136,8 @@ def linked(words: Any, first: Any, bases: Any, suffix: Any) -> int:
     return -1
 
 
-@when_needed(INTS, INTS, LONGS, int64, INTS)
-def spelled(words: Any, first: Any, bases: Any, k: int, rows: Any) -> None:
+@lazy_jit(INTS, INTS, LONGS, int64, INTS)
+def spell_ngrams(words: Any, first: Any, bases: Any, k: int, rows: Any) -> None:
     """All n-grams of length k, word by word. Time O(k · their number): ancestors only ever move on."""
     above = bases[: k + 1].copy()
     for g in range(bases[k], bases[k + 1]):
@@ -150,8 +150,8 @@ def spelled(words: Any, first: Any, bases: Any, k: int, rows: Any) -> None:
             rows[row + j - 1] = words[at]
 
 
-@when_needed(INTS, INTS, INTS, int64, LONGS)
-def located(words: Any, first: Any, rows: Any, k: int, found: Any) -> int:
+@lazy_jit(INTS, INTS, INTS, int64, LONGS)
+def find_nodes(words: Any, first: Any, rows: Any, k: int, found: Any) -> int:
     """The node of the first ``k - 1`` words of each row of ``k``, or -1. Returns how many are not there."""
     missing = 0
     for row in range(len(found)):

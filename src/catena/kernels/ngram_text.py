@@ -13,7 +13,7 @@ import numpy as np
 from numba import int64, njit
 
 from catena.kernels.array_types import BYTES, INTS, KEYS, LONGS, TEXT
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 from catena.kernels.ngram_bytes import eight, folded, zeros
 
 LETTER, BLANK, LINE_END, MAYBE = 0, 1, 2, 3
@@ -71,7 +71,7 @@ LENGTHS, MIXER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
 @njit(nogil=True, inline="always")
-def hash_of(data: Any, start: Any, end: Any) -> Any:
+def hash_bytes(data: Any, start: Any, end: Any) -> Any:
     """64 bits that tell ``data[start:end]`` from other words. Never 0, which marks a free place of the table."""
     n = end - start
     h = np.uint64(n) * LENGTHS  # so that zeros which fill up the last eight bytes are no part of the word
@@ -95,7 +95,7 @@ def _last(data: Any, at: Any, n: Any) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def place_of(keys: Any, key: Any) -> Any:
+def find_slot(keys: Any, key: Any) -> Any:
     """Where a key is in the table, or may be put. The size of the table is a power of two."""
     mask = len(keys) - 1
     place = np.int64(key >> np.uint64(20)) & mask
@@ -104,8 +104,8 @@ def place_of(keys: Any, key: Any) -> Any:
     return place
 
 
-@when_needed(TEXT, LONGS, KEYS, INTS, BYTES, LONGS, INTS, BYTES, int64, int64, int64, int64, int64)
-def tokenised(
+@lazy_jit(TEXT, LONGS, KEYS, INTS, BYTES, LONGS, INTS, BYTES, int64, int64, int64, int64, int64)
+def tokenize_lines(
     data: Any, at: Any, keys: Any, values: Any, names: Any, name_ends: Any, out: Any, kinds: Any,
     most: int, new: int, begin: int, end: int, skip_blank: int,
 ) -> None:  # fmt: skip
@@ -152,8 +152,8 @@ def tokenised(
             out[n] = begin
             n += 1
         is_open = 1
-        key = hash_of(data, start, i)
-        place = place_of(keys, key)
+        key = hash_bytes(data, start, i)
+        place = find_slot(keys, key)
         if keys[place] == key:
             out[n] = values[place]
         elif most == 0:
@@ -169,19 +169,19 @@ def tokenised(
     at[0], at[1], at[2], at[3] = i, is_open, n, types
 
 
-@when_needed(TEXT, LONGS, KEYS)
-def hashed(names: Any, name_ends: Any, found: Any) -> None:
-    """The hash of each name, as :func:`tokenised` has it."""
+@lazy_jit(TEXT, LONGS, KEYS)
+def hash_names(names: Any, name_ends: Any, found: Any) -> None:
+    """The hash of each name, as :func:`tokenized` has it."""
     start = 0
     for t in range(len(name_ends)):
-        found[t] = hash_of(names, start, name_ends[t])
+        found[t] = hash_bytes(names, start, name_ends[t])
         start = name_ends[t]
 
 
-@when_needed(KEYS, INTS, KEYS, INTS)
-def entered(new_keys: Any, new_values: Any, keys: Any, values: Any) -> None:
+@lazy_jit(KEYS, INTS, KEYS, INTS)
+def insert_keys(new_keys: Any, new_values: Any, keys: Any, values: Any) -> None:
     """Put keys with their values into a table, which must have room; free ones (0) are passed over."""
     for j in range(len(new_keys)):
         if new_keys[j] != np.uint64(0):
-            place = place_of(keys, new_keys[j])
+            place = find_slot(keys, new_keys[j])
             keys[place], values[place] = new_keys[j], new_values[j]

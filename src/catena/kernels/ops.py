@@ -62,7 +62,7 @@ def _folded(x: Any, dim: int | None, n: int, axis: int = 0) -> Any:
     return x.flatten(axis, axis + 1)
 
 
-def like_scores(op: Any, n: int) -> None:
+def register_gradient_shapes(op: Any, n: int) -> None:
     """Register the shapes of an operator of slopes: its results are like the ``n`` scores that follow the scale."""
 
     @op.register_fake
@@ -129,7 +129,7 @@ def differentiable(
             return Door.apply(*arguments)
         if not is_plain():
             return op(*arguments)
-        if wants_gradient(*(x for x in arguments if isinstance(x, Tensor))):
+        if needs_grad(*(x for x in arguments if isinstance(x, Tensor))):
             return Eager.apply(*arguments)
         return kernel(*arguments)
 
@@ -159,12 +159,12 @@ def first_result(op: Any, backward: Callable[[Any, Tensor | None], Any]) -> Call
     return First.apply
 
 
-def array_of(x: Tensor) -> NDArray[Any]:
+def as_array(x: Tensor) -> NDArray[Any]:
     """The numbers of a tensor, contiguous, for a kernel."""
     return np.ascontiguousarray(x.numpy())
 
 
-def longs_of(x: Tensor) -> NDArray[np.int64]:
+def as_int64_array(x: Tensor) -> NDArray[np.int64]:
     """Whole numbers of a tensor of any kind and place, contiguous and 64 bits wide, for a kernel."""
     return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.int64)
 
@@ -176,7 +176,7 @@ def is_plain() -> bool:
     return torch._C._len_torch_dispatch_stack() == 0
 
 
-def wants_gradient(*tensors: Tensor) -> bool:
+def needs_grad(*tensors: Tensor) -> bool:
     """Whether a derivative may be needed later. Inside torch.func and in forward mode it always may."""
     if is_transformed():
         return True

@@ -21,15 +21,15 @@ from catena.kernels.forward_mode import is_transformed
 
 BLOCK_ON_CPU = 13_000_000
 """Logits in one block, about 50 MB: smaller blocks make the gradient of the weights be read and written more often."""
-BLOCK_ON_GPU = 1 << 27
-FAINT = 1e-30
+_BLOCK_ON_GPU = 1 << 27
+_FAINT = 1e-30
 """A probability below which its log is taken from the logits."""
-HALVES = (torch.bfloat16, torch.float16)
+_HALVES = (torch.bfloat16, torch.float16)
 
 
 def rows_in_block(n: int, v: int, device: torch.device) -> int:
     """Rows whose logits are held at once, such that the blocks are of equal size."""
-    most = max(1, (BLOCK_ON_GPU if device.type == "cuda" else BLOCK_ON_CPU) // max(v, 1))
+    most = max(1, (_BLOCK_ON_GPU if device.type == "cuda" else BLOCK_ON_CPU) // max(v, 1))
     blocks = max(1, -(-n // most))
     return max(1, -(-n // blocks))
 
@@ -76,7 +76,7 @@ def softmax_log_prob(
 
 def wide(dtype: torch.dtype) -> torch.dtype:
     """The dtype that sums are taken in."""
-    return torch.float32 if dtype in HALVES else dtype
+    return torch.float32 if dtype in _HALVES else dtype
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:
@@ -105,7 +105,7 @@ class _Blocks:
             p = torch.softmax(logits, dim=-1, out=logits)
             of_target = p.gather(1, target).squeeze(1)
             # One pass over the block instead of two, unless the log of a target would feel where floats end.
-            if bool((of_target >= FAINT).all()):
+            if bool((of_target >= _FAINT).all()):
                 return p, of_target.log()
             logits = self._logits(low, high)
         torch.log_softmax(logits, dim=-1, out=logits)

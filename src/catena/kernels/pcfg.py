@@ -16,19 +16,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
 from catena.kernels.pcfg_dense import DenseRules
 from catena.kernels.pcfg_logs import dense_log_rows
-from catena.kernels.pcfg_solve import Kind, Solved, problem_of, solve_inside, solve_outside
+from catena.kernels.pcfg_solve import Solved, SolveKind, build_problem, solve_inside, solve_outside
 from catena.kernels.second_derivative import second_derivative
-from catena.numerics import NEVER, log_sum_exp
+from catena.numerics import NEG_INF, log_sum_exp
 
-DENSE = Kind(DenseRules, dense_log_rows)
+DENSE = SolveKind(DenseRules, dense_log_rows)
 
 
 def log_partition(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor) -> Tensor:
     """log Z of every row."""
-    keep = wants_gradient(*(x for x in (words, rules, roots, spans) if x is not None))
+    keep = needs_grad(*(x for x in (words, rules, roots, spans) if x is not None))
     return _inside(words, rules, roots, spans, lengths, keep)[0]
 
 
@@ -36,8 +36,8 @@ def plain_log_partition(words: Tensor, rules: Tensor, roots: Tensor, spans: Tens
     """What the kernels compute, by plain log-sum-exp; differentiable any number of times."""
     (b, t, p), n = words.shape, rules.shape[1]
     rules, roots = rules.repeat_interleave(b // len(rules), 0), roots.repeat_interleave(b // len(roots), 0)
-    by_width = [torch.cat((words.new_full((b, t, n), NEVER), words), dim=2)]
-    total = torch.where(lengths == 1, log_sum_exp(roots + by_width[0][:, 0], dim=1), NEVER)
+    by_width = [torch.cat((words.new_full((b, t, n), NEG_INF), words), dim=2)]
+    total = torch.where(lengths == 1, log_sum_exp(roots + by_width[0][:, 0], dim=1), NEG_INF)
     for w in range(1, t):
         m = t - w
         left = torch.stack([by_width[u][:, :m] for u in range(w)])
@@ -46,7 +46,7 @@ def plain_log_partition(words: Tensor, rules: Tensor, roots: Tensor, spans: Tens
         here = log_sum_exp(rules.flatten(2)[:, None] + pairs[:, :, None], dim=3)
         if spans is not None:
             here = here + spans.diagonal(w, dim1=1, dim2=2).transpose(1, 2)
-        by_width.append(torch.cat((here, words.new_full((b, m, p), NEVER)), dim=2))
+        by_width.append(torch.cat((here, words.new_full((b, m, p), NEG_INF)), dim=2))
         total = torch.where(lengths == w + 1, log_sum_exp(roots + by_width[w][:, 0], dim=1), total)
     return total
 
@@ -58,7 +58,7 @@ def plain_log_partition(words: Tensor, rules: Tensor, roots: Tensor, spans: Tens
 def _inside_op(
     words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    found = solve_inside(problem_of(words, (rules,), roots, spans, lengths), DENSE, keep)
+    found = solve_inside(build_problem(words, (rules,), roots, spans, lengths), DENSE, keep)
     return found.log_z.to(words.dtype), found.exact, found.chart, found.e
 
 
@@ -67,7 +67,7 @@ def _slopes_op(
     scale: Tensor, words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, exact: Tensor,
     chart: Tensor, e: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    problem = problem_of(words, (rules,), roots, spans, lengths)
+    problem = build_problem(words, (rules,), roots, spans, lengths)
     found = solve_outside(problem, DENSE, scale, Solved(scale, exact, chart, e))
     by_rules, by_roots = grouped_again(found.rules[0], len(rules)), grouped_again(found.roots, len(roots))
     by_spans = found.spans if spans is not None else found.spans.expand(len(words), 0, 0, 0)

@@ -1,6 +1,6 @@
 """Inside and outside over a batch of sentences, width by width: the chart, whatever the rules are.
 
-:class:`Chart` is what grammars with dense and with low-rank rules share, and :class:`Rules` what it asks of
+:class:`PCFGChart` is what grammars with dense and with low-rank rules share, and :class:`PCFGRules` what it asks of
 them. Rows of all tables are spans, in the order that :mod:`catena.kernels.pcfg_loops` describes. All numbers
 are float64.
 """
@@ -18,16 +18,16 @@ import torch
 from torch import Tensor
 
 from catena.kernels.floats import LN2, LN2_HIGH, LN2_LOW, LOG2_E
-from catena.kernels.pcfg_loops import LEAST, close_spans, open_spans
+from catena.kernels.pcfg_loops import LEAST, open_spans, rescale_spans
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_numbers import NOWHERE
 
-FLOOR = 1e-300
+_FLOOR = 1e-300
 """Weights of words below this, beside the greatest of the word, are taken as 0."""
 
 
 @dataclass(frozen=True)
-class Problem:
+class PCFGProblem:
     """Sentences and their grammars: rules and roots are shared by all (``[1, ...]``) or each sentence's own (``[b,
     ...]``)."""
 
@@ -37,16 +37,16 @@ class Problem:
     spans: Tensor | None
     lengths: Tensor
 
-    def take(self, rows: Tensor) -> Problem:
+    def take(self, rows: Tensor) -> PCFGProblem:
         """These sentences alone."""
         rules, roots = (x if len(x) == 1 else x[rows] for x in self.rules), self.roots
         spans = None if self.spans is None else self.spans[rows]
-        return Problem(
+        return PCFGProblem(
             self.words[rows], tuple(rules), roots if len(roots) == 1 else roots[rows], spans, self.lengths[rows]
         )
 
 
-class Layout:
+class ChartLayout:
     """Where each span of each sentence lies."""
 
     def __init__(self, lengths: Tensor, t: int) -> None:
@@ -109,42 +109,42 @@ class Layout:
         return x.split(self.counts[w].tolist())
 
 
-class Rules(ABC):
+class PCFGRules(ABC):
     """What a grammar does between the weights of parts and the sums over rules, on the way up and down.
 
     ``steepest`` is ``[g, n]``: for each nonterminal the log-weight that was taken out of its rules.
     """
 
-    layout: Layout
+    layout: ChartLayout
     n: int
     steepest: Tensor
 
     @abstractmethod
-    def begin(self, chart: Chart) -> None:
+    def begin(self, chart: PCFGChart) -> None:
         """The weights of words are known."""
 
     @abstractmethod
-    def sums(self, chart: Chart, w: int) -> tuple[Tensor, Any]:
+    def sums(self, chart: PCFGChart, w: int) -> tuple[Tensor, Any]:
         """The sums over rules and splits for the spans of ``w + 1`` words, and the exponents that go with them."""
 
     @abstractmethod
-    def closed(self, chart: Chart, w: int) -> None:
+    def closed(self, chart: PCFGChart, w: int) -> None:
         """The weights of the spans of ``w + 1`` words are known."""
 
     @abstractmethod
-    def begin_back(self, chart: Chart) -> None:
+    def begin_back(self, chart: PCFGChart) -> None:
         """The chart is whole; the way down begins."""
 
     @abstractmethod
-    def exponents(self, chart: Chart, w: int) -> Any:
+    def exponents(self, chart: PCFGChart, w: int) -> Any:
         """The gradients by the spans of ``w + 1`` words are to be made whole; returns the exponents of their sums."""
 
     @abstractmethod
-    def back(self, chart: Chart, w: int, onward: Tensor) -> None:
+    def back(self, chart: PCFGChart, w: int, onward: Tensor) -> None:
         """Hand the gradient by the sums on to the parts and to the rules."""
 
     @abstractmethod
-    def words_back(self, chart: Chart) -> None:
+    def words_back(self, chart: PCFGChart) -> None:
         """Make the gradient by the weights of words whole."""
 
     @abstractmethod
@@ -153,17 +153,17 @@ class Rules(ABC):
 
 
 @dataclass
-class Chart:
+class PCFGChart:
     """The weights of all spans of a batch of sentences, as they become known."""
 
-    problem: Problem
-    rules: Rules
+    problem: PCFGProblem
+    rules: PCFGRules
     signs_only: bool = False
     """Only whether a weight is more than 0 is asked."""
 
     chart: Tensor = field(init=False)
     e: Tensor = field(init=False)
-    slopes: Tensor = field(init=False)
+    gradients: Tensor = field(init=False)
     by_words: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -175,9 +175,9 @@ class Chart:
         if self.signs_only:
             self._weigh_signs(words, spans)
             return
-        self.words, tops = levelled(words)
-        self.words[self.words < FLOOR] = 0.0
-        self.roots, shift = levelled(problem.roots)
+        self.words, tops = scale_by_max(words)
+        self.words[self.words < _FLOOR] = 0.0
+        self.roots, shift = scale_by_max(problem.roots)
         self.shift = shift.expand(layout.b).index_add(0, in_words, tops)
         steepest = self.rules.steepest
         if spans is None:
@@ -195,7 +195,7 @@ class Chart:
         self.shift = torch.zeros(self.layout.b, dtype=torch.float64)
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ChartLayout:
         return self.rules.layout
 
     def inside(self) -> tuple[Tensor, Tensor]:
@@ -221,7 +221,7 @@ class Chart:
 
     def _close(self, w: int, sums: Any, most: Any, fixed: tuple[Any, ...], results: tuple[Any, ...]) -> None:
         def run(low: int, high: int) -> None:
-            close_spans(sums, most, *fixed, w, low, high, self.signs_only, *results)
+            rescale_spans(sums, most, *fixed, w, low, high, self.signs_only, *results)
 
         self.layout.each(run, sums.size * 8)
 
@@ -229,15 +229,15 @@ class Chart:
         """The gradients, times ``scale`` for each sentence, from the top down. Returns that by the roots, ``[b,
         s]``."""
         layout, rules, n = self.layout, self.rules, self.rules.n
-        self.slopes, self.by_words = torch.zeros_like(self.chart), torch.zeros_like(self.words)
+        self.gradients, self.by_words = torch.zeros_like(self.chart), torch.zeros_like(self.words)
         on_top = self.on_top()
         total = (self.roots * on_top).sum(-1)
         by_top = torch.where(total > 0, scale / torch.where(total > 0, total, 1.0), 0.0)[:, None] * self.roots
         long, rows, alone, words = layout.tops
-        self.slopes[rows] = by_top[long, :n]
+        self.gradients[rows] = by_top[long, :n]
         self.by_words[words] = by_top[alone, n:]
         rules.begin_back(self)
-        fixed = [x.numpy() for x in (self.slopes, self.chart, self.e, self.own, self.own_e)]
+        fixed = [x.numpy() for x in (self.gradients, self.chart, self.e, self.own, self.own_e)]
         for w in range(len(layout.blocks) - 1, 0, -1):
             onward = self._open(w, rules.exponents(self, w), fixed)
             rules.back(self, w, onward)
@@ -260,7 +260,7 @@ class Chart:
         found[alone, self.rules.n :] = self.words[words]
         return found
 
-    def lost(self, signs: Chart) -> Tensor:
+    def lost(self, signs: PCFGChart) -> Tensor:
         """For each sentence whether a weight is missing that ought to be there, given the chart of signs."""
         sentence, n_words = self.layout.spans[0], self.layout.n_words
         missing = ((signs.chart > 0) & (self.chart == 0)).any(-1)
@@ -270,7 +270,7 @@ class Chart:
         return found
 
 
-def levelled(x: Tensor) -> tuple[Tensor, Tensor]:
+def scale_by_max(x: Tensor) -> tuple[Tensor, Tensor]:
     """exp(x) over its greatest entry on the last axis, and the log of that, as 0 where all are -inf."""
     top = x.amax(-1)
     top = torch.where(top == -torch.inf, 0.0, top)

@@ -12,21 +12,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.pcfg_chart import Chart, Layout, Problem, Rules, levelled
-from catena.kernels.pcfg_loops import add_words, pair_spans, pairs_back, words_back
+from catena.kernels.pcfg_chart import ChartLayout, PCFGChart, PCFGProblem, PCFGRules, scale_by_max
+from catena.kernels.pcfg_loops import add_words, backward_words, pair_spans, pairs_back
 
 
-class DenseRules(Rules):
+class DenseRules(PCFGRules):
     """``rules[g, a, b, c]``; all the matrices here have the parent ``a`` on their last axis."""
 
-    def __init__(self, problem: Problem, layout: Layout, signs_only: bool = False) -> None:
+    def __init__(self, problem: PCFGProblem, layout: ChartLayout, signs_only: bool = False) -> None:
         (rules,) = problem.rules
         g, self.n, self.s = rules.shape[:3]
         self.layout, self.p = layout, self.s - self.n
         if signs_only:
             weights, self.steepest = (rules > -torch.inf).double().flatten(2), torch.zeros(rules.shape[:2]).double()
         else:
-            weights, self.steepest = levelled(rules.flatten(2))
+            weights, self.steepest = scale_by_max(rules.flatten(2))
         self.weights, n = weights.view(rules.shape), self.n
         by_parts = self.weights.permute(0, 2, 3, 1)
         self.spans = by_parts[:, :n, :n].reshape(g, n * n, n)
@@ -34,7 +34,7 @@ class DenseRules(Rules):
         self.right = by_parts[:, :n, n:].transpose(1, 2).reshape(g, self.p, n * n)
         self.both = by_parts[:, n:, n:].reshape(g, self.p, self.p * n)
 
-    def begin(self, chart: Chart) -> None:
+    def begin(self, chart: PCFGChart) -> None:
         words, n, layout = chart.words, self.n, self.layout
         self.word_left = layout.times(0, words, self.left).view(-1, n, n)
         self.word_right = layout.times(0, words, self.right).view(-1, n, n)
@@ -44,7 +44,7 @@ class DenseRules(Rules):
         self.for_words = (*arrays, layout.place, layout.lengths)
         self.for_spans = (arrays[0], arrays[2], layout.place, layout.lengths)
 
-    def sums(self, chart: Chart, w: int) -> tuple[Tensor, Any]:
+    def sums(self, chart: PCFGChart, w: int) -> tuple[Tensor, Any]:
         pairs, most = self._pairs(w)
         rows = self.layout.blocks[w][1]
         sums = self.layout.times(w, pairs, self.spans) if w >= 3 else torch.zeros(rows, self.n, dtype=torch.float64)
@@ -52,32 +52,34 @@ class DenseRules(Rules):
         self.layout.each(lambda low, high: add_words(*fixed, w, low, high, most, result), rows * self.n**2 * 2)
         return sums, most
 
-    def closed(self, chart: Chart, w: int) -> None:
+    def closed(self, chart: PCFGChart, w: int) -> None:
         """Nothing is kept of a span but its weights."""
 
-    def begin_back(self, chart: Chart) -> None:
+    def begin_back(self, chart: PCFGChart) -> None:
         self.begin(chart)
         self.by_spans, self.spans_back = torch.zeros_like(self.spans), self.spans.transpose(1, 2)
         self.by_word_left, self.by_word_right = torch.zeros_like(self.word_left), torch.zeros_like(self.word_right)
         self.by_word_both = torch.zeros_like(self.word_both)
-        tensors = (chart.slopes, chart.by_words, self.by_word_left, self.by_word_right, self.by_word_both)
+        tensors = (chart.gradients, chart.by_words, self.by_word_left, self.by_word_right, self.by_word_both)
         self.results = [x.numpy() for x in tensors]
 
-    def exponents(self, chart: Chart, w: int) -> Any:
+    def exponents(self, chart: PCFGChart, w: int) -> Any:
         self.pairs, self.most = self._pairs(w)
         return self.most
 
-    def back(self, chart: Chart, w: int, onward: Tensor) -> None:
-        layout, rows, n, most, slopes = self.layout, self.layout.blocks[w][1], self.n, self.most, self.results[0]
+    def back(self, chart: PCFGChart, w: int, onward: Tensor) -> None:
+        layout, rows, n, most, gradients = self.layout, self.layout.blocks[w][1], self.n, self.most, self.results[0]
         if w >= 3:
             layout.add_product(w, self.pairs, onward, self.by_spans)
             by_pairs = layout.times(w, onward, self.spans_back).view(rows, n, n).numpy()
             spans = self.for_spans
-            layout.each(lambda low, high: pairs_back(*spans, w, low, high, most, by_pairs, slopes), rows * w * n**2 * 2)
+            layout.each(
+                lambda low, high: pairs_back(*spans, w, low, high, most, by_pairs, gradients), rows * w * n**2 * 2
+            )
         fixed, given, results = self.for_words, onward.numpy(), self.results
-        layout.each(lambda low, high: words_back(*fixed, w, low, high, most, given, *results), rows * n**2 * 4)
+        layout.each(lambda low, high: backward_words(*fixed, w, low, high, most, given, *results), rows * n**2 * 4)
 
-    def words_back(self, chart: Chart) -> None:
+    def words_back(self, chart: PCFGChart) -> None:
         layout, words = self.layout, chart.words
         self.by_left, self.by_right, self.by_both = (torch.zeros_like(x) for x in (self.left, self.right, self.both))
         pieces = (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 
 
 @njit(nogil=True)
@@ -146,7 +146,7 @@ def _dense_outside(
                             chances[m + 1, j, c] += share
 
 
-@compiled("d3", "d4", "d2", "d4", "b", "i1", "d1", "b", "d1", "d3", "d4", "d2", "d4")
+@jit("d3", "d4", "d2", "d4", "b", "i1", "d1", "b", "d1", "d3", "d4", "d2", "d4")
 def dense_log_rows(
     words: Any, rules: Any, roots: Any, spans: Any, has_spans: bool, lengths: Any, scale: Any, both_ways: bool,
     log_z: Any, by_words: Any, by_rules: Any, by_roots: Any, by_spans: Any,
@@ -264,7 +264,7 @@ def _low_rank_outside(
                         by_right[m + 1, j, q] += share
 
 
-@compiled("d3", "d3", "d3", "d3", "d2", "d4", "b", "i1", "d1", "b", "d1", "d3", "d3", "d3", "d3", "d2", "d4")
+@jit("d3", "d3", "d3", "d3", "d2", "d4", "b", "i1", "d1", "b", "d1", "d3", "d3", "d3", "d3", "d2", "d4")
 def low_rank_log_rows(
     words: Any, parents: Any, lefts: Any, rights: Any, roots: Any, spans: Any, has_spans: bool, lengths: Any,
     scale: Any, both_ways: bool, log_z: Any, by_words: Any, by_parents: Any, by_lefts: Any, by_rights: Any,

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.compiled import SUMS, compiled
-from catena.kernels.tree_numbers import NOWHERE, exponent, power_of_two
+from catena.kernels.jit import SUMS, jit
+from catena.kernels.tree_numbers import NOWHERE, get_exponent, power_of_two
 
-NEAR = 2048
+_NEAR = 2048
 """Spans of one width are done together, side by side, as long as their sums have no more numbers than this: their parts
 lie side by side too, and are fetched at once. One span after the other, each part would be fetched anew, which takes
 most of the time where a chart outgrows the cache next to a core."""
@@ -32,7 +32,7 @@ LEAST = 1e-140
 @njit(nogil=True)
 def _together(size: int) -> int:
     """How many spans are done together whose sums have so many numbers each."""
-    return max(1, min(16, NEAR // size))
+    return max(1, min(16, _NEAR // size))
 
 
 @njit(nogil=True)
@@ -49,8 +49,8 @@ def _greatest(e: Any, place: Any, w: int, r: int, low: int, high: int, most: Any
             most[at + i] = both if both > most[at + i] else most[at + i]
 
 
-@compiled("d2", "i1", "d2", "i1", "i2", "i1", "i", "i", "i", "b", "d2", "i1", "b1")
-def close_spans(
+@jit("d2", "i1", "d2", "i1", "i2", "i1", "i", "i", "i", "b", "d2", "i1", "b1")
+def rescale_spans(
     sums: Any, most: Any, own: Any, own_e: Any, place: Any, lengths: Any, w: int, low: int, high: int, signs_only: bool,
     chart: Any, e: Any, suspect: Any,
 ) -> None:  # fmt: skip
@@ -73,7 +73,7 @@ def close_spans(
                     here[a] = 1.0 if here[a] > 0 else 0.0
                 e[row] = 0 if top > 0 else NOWHERE
                 continue
-            shift = exponent(top, 0)
+            shift = get_exponent(top, 0)
             small = 0
             for a in range(n):
                 small += here[a] < LEAST
@@ -89,9 +89,9 @@ def close_spans(
             e[row] = shift + most[row - begin] + own_e[row]
 
 
-@compiled("d2", "d2", "i1", "d2", "i1", "i1", "i2", "i1", "i", "i", "i", "d2")
+@jit("d2", "d2", "i1", "d2", "i1", "i1", "i2", "i1", "i", "i", "i", "d2")
 def open_spans(
-    slopes: Any, chart: Any, e: Any, own: Any, own_e: Any, most: Any, place: Any, lengths: Any, w: int, low: int,
+    gradients: Any, chart: Any, e: Any, own: Any, own_e: Any, most: Any, place: Any, lengths: Any, w: int, low: int,
     high: int, onward: Any,
 ) -> None:  # fmt: skip
     """``onward``: the gradient by the sums over rules, from ``slopes``, that by the kept weights of spans."""
@@ -107,7 +107,7 @@ def open_spans(
             scale = power_of_two(most[row - begin] + own_e[row] - e[row])
             for a in range(n):
                 # What is impossible gets nothing, whatever its surroundings are.
-                to[a] = slopes[row, a] * own[row, a] * scale if chart[row, a] > 0 else 0.0
+                to[a] = gradients[row, a] * own[row, a] * scale if chart[row, a] > 0 else 0.0
 
 
 # --- dense rules --------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def _pair_up(chart: Any, e: Any, place: Any, w: int, r: int, i: int, first: int,
         _add_outer(chart[lefts[x]], chart[rights[x]], scales[x], pairs)
 
 
-@compiled("d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d2")
+@jit("d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d2")
 def pair_spans(
     chart: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, pairs: Any
 ) -> None:
@@ -204,7 +204,7 @@ def pair_spans(
                     _pair_up(chart, e, place, w, r, i, u, most[at], pairs[at].reshape(n, n))
 
 
-@compiled("d2", "d2", "i1", "d3", "d3", "d3", "i2", "i1", "i", "i", "i", "i1", "d2")
+@jit("d2", "d2", "i1", "d3", "d3", "d3", "i2", "i1", "i", "i", "i", "i1", "d2")
 def add_words(
     chart: Any, words: Any, e: Any, word_left: Any, word_right: Any, word_both: Any, place: Any, lengths: Any, w: int,
     low: int, high: int, most: Any, sums: Any,
@@ -223,11 +223,27 @@ def add_words(
             _add_times(chart[left], word_right[last], power_of_two(e[left] + e[last] - most[at]), sums[at])
 
 
-@compiled("d2", "d2", "i1", "d3", "d3", "d3", "i2", "i1", "i", "i", "i", "i1", "d2", "d2", "d2", "d3", "d3", "d3")
-def words_back(
-    chart: Any, words: Any, e: Any, word_left: Any, word_right: Any, word_both: Any, place: Any, lengths: Any, w: int,
-    low: int, high: int, most: Any, onward: Any, slopes: Any, by_words: Any, by_left: Any, by_right: Any, by_both: Any,
-) -> None:  # fmt: skip
+@jit("d2", "d2", "i1", "d3", "d3", "d3", "i2", "i1", "i", "i", "i", "i1", "d2", "d2", "d2", "d3", "d3", "d3")
+def backward_words(
+    chart: Any,
+    words: Any,
+    e: Any,
+    word_left: Any,
+    word_right: Any,
+    word_both: Any,
+    place: Any,
+    lengths: Any,
+    w: int,
+    low: int,
+    high: int,
+    most: Any,
+    onward: Any,
+    gradients: Any,
+    by_words: Any,
+    by_left: Any,
+    by_right: Any,
+    by_both: Any,
+) -> None:
     """What :func:`add_words` hands back: gradients by spans, words and matrices."""
     begin = place[w, 0]
     for r in range(low, high):
@@ -241,16 +257,16 @@ def words_back(
                 continue
             left, right = place[w - 1, r] + i, place[w - 1, r] + i + 1
             scale = power_of_two(e[first] + e[right] - most[at])
-            _add_dots(word_left[first], by_sum, scale, slopes[right])
+            _add_dots(word_left[first], by_sum, scale, gradients[right])
             _add_outer(chart[right], by_sum, scale, by_left[first])
             scale = power_of_two(e[left] + e[last] - most[at])
-            _add_dots(word_right[last], by_sum, scale, slopes[left])
+            _add_dots(word_right[last], by_sum, scale, gradients[left])
             _add_outer(chart[left], by_sum, scale, by_right[last])
 
 
-@compiled("d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d3", "d2")
+@jit("d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d3", "d2")
 def pairs_back(
-    chart: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, by_pairs: Any, slopes: Any
+    chart: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, by_pairs: Any, gradients: Any
 ) -> None:
     """What :func:`pair_spans` hands back: gradients by the parts' weights."""
     step = _together(chart.shape[1] ** 2)
@@ -263,14 +279,14 @@ def pairs_back(
                     at, left, right = begin + i, place[u, r] + i, place[w - 1 - u, r] + i + u + 1
                     scale = power_of_two(e[left] + e[right] - most[at])
                     if scale > 0.0:
-                        _add_dots(by_pairs[at], chart[right], scale, slopes[left])
-                        _add_times(chart[left], by_pairs[at], scale, slopes[right])
+                        _add_dots(by_pairs[at], chart[right], scale, gradients[left])
+                        _add_times(chart[left], by_pairs[at], scale, gradients[right])
 
 
 # --- low-rank rules -----------------------------------------------------------------------------------------
 
 
-@compiled("d2", "d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d2")
+@jit("d2", "d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d2")
 def merge_spans(
     lefts: Any, rights: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, merged: Any
 ) -> None:
@@ -293,7 +309,7 @@ def merge_spans(
                             total[q] += scale * left[q] * right[q]
 
 
-@compiled("d2", "d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d2", "d2", "d2")
+@jit("d2", "d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d2", "d2", "d2")
 def merge_back(
     lefts: Any, rights: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, by_merged: Any,
     by_lefts: Any, by_rights: Any,

@@ -11,47 +11,47 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
 from catena.kernels.pcfg import chart_shapes, grouped_again
-from catena.kernels.pcfg_chart import Chart, Layout, Problem, Rules, levelled
+from catena.kernels.pcfg_chart import ChartLayout, PCFGChart, PCFGProblem, PCFGRules, scale_by_max
 from catena.kernels.pcfg_logs import low_rank_log_rows
 from catena.kernels.pcfg_loops import merge_back, merge_spans
-from catena.kernels.pcfg_solve import Kind, Solved, problem_of, solve_inside, solve_outside
+from catena.kernels.pcfg_solve import Solved, SolveKind, build_problem, solve_inside, solve_outside
 from catena.kernels.second_derivative import second_derivative
-from catena.numerics import NEVER, log_sum_exp
+from catena.numerics import NEG_INF, log_sum_exp
 
 
-class LowRankRules(Rules):
+class LowRankRules(PCFGRules):
     """What each rank finds in a span, as a left and as a right part, is kept beside the weights of its symbols."""
 
-    def __init__(self, problem: Problem, layout: Layout, signs_only: bool = False) -> None:
+    def __init__(self, problem: PCFGProblem, layout: ChartLayout, signs_only: bool = False) -> None:
         parents, lefts, rights = problem.rules
         self.layout, self.n, self.r = layout, parents.shape[1], parents.shape[2]
         if signs_only:
             self.parents, self.lefts, self.rights = ((x > -torch.inf).double() for x in problem.rules)
             self.steepest = torch.zeros(parents.shape[:2], dtype=torch.float64)
         else:
-            (self.lefts, left_top), (self.rights, right_top) = levelled(lefts), levelled(rights)
-            self.parents, self.steepest = levelled(parents + (left_top + right_top)[:, None])
+            (self.lefts, left_top), (self.rights, right_top) = scale_by_max(lefts), scale_by_max(rights)
+            self.parents, self.steepest = scale_by_max(parents + (left_top + right_top)[:, None])
         self.up, self.down = self.parents.transpose(1, 2).contiguous(), self.parents
         self.from_left, self.from_right = self.lefts.transpose(1, 2), self.rights.transpose(1, 2)  # g s r
 
-    def begin(self, chart: Chart) -> None:
+    def begin(self, chart: PCFGChart) -> None:
         size = (self.layout.rows, self.r)
         self.found_left, self.found_right = (torch.zeros(size, dtype=torch.float64) for _ in range(2))
         tensors = (self.found_left, self.found_right, chart.e)
         self.fixed = (*(x.numpy() for x in tensors), self.layout.place, self.layout.lengths)
         self._project(0, chart.words, slice(self.n, None))
 
-    def sums(self, chart: Chart, w: int) -> tuple[Tensor, Any]:
+    def sums(self, chart: PCFGChart, w: int) -> tuple[Tensor, Any]:
         merged, most = self._merge(w)
         return self.layout.times(w, merged, self.up), most
 
-    def closed(self, chart: Chart, w: int) -> None:
+    def closed(self, chart: PCFGChart, w: int) -> None:
         low, rows = self.layout.blocks[w]
         self._project(w, chart.chart[low : low + rows], slice(self.n))
 
-    def begin_back(self, chart: Chart) -> None:
+    def begin_back(self, chart: PCFGChart) -> None:
         self.begin(chart)
         for w in range(1, len(self.layout.blocks)):
             self.closed(chart, w)
@@ -59,21 +59,21 @@ class LowRankRules(Rules):
         self.by_from_left, self.by_from_right = torch.zeros_like(self.from_left), torch.zeros_like(self.from_right)
         self.by_up = torch.zeros_like(self.up)
 
-    def exponents(self, chart: Chart, w: int) -> Any:
+    def exponents(self, chart: PCFGChart, w: int) -> Any:
         low, rows = self.layout.blocks[w]
         here = slice(low, low + rows)
-        chart.slopes[here] += self._project_back(w, chart.chart[here], slice(self.n))
+        chart.gradients[here] += self._project_back(w, chart.chart[here], slice(self.n))
         self.merged, self.most = self._merge(w)
         return self.most
 
-    def back(self, chart: Chart, w: int, onward: Tensor) -> None:
+    def back(self, chart: PCFGChart, w: int, onward: Tensor) -> None:
         layout, most = self.layout, self.most
         layout.add_product(w, self.merged, onward, self.by_up)
         given = layout.times(w, onward, self.down).numpy()
         fixed, results = self.fixed, (self.by_left.numpy(), self.by_right.numpy())
         layout.each(lambda low, high: merge_back(*fixed, w, low, high, most, given, *results), given.size * w * 4)
 
-    def words_back(self, chart: Chart) -> None:
+    def words_back(self, chart: PCFGChart) -> None:
         chart.by_words += self._project_back(0, chart.words, slice(self.n, None))
 
     def gradients(self) -> tuple[Tensor, ...]:
@@ -105,14 +105,14 @@ class LowRankRules(Rules):
         return merged, most
 
 
-LOW_RANK = Kind(LowRankRules, low_rank_log_rows)
+_LOW_RANK = SolveKind(LowRankRules, low_rank_log_rows)
 
 
 def log_partition(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor
 ) -> Tensor:
     """log Z of every row."""
-    keep = wants_gradient(*(x for x in (words, parents, lefts, rights, roots, spans) if x is not None))
+    keep = needs_grad(*(x for x in (words, parents, lefts, rights, roots, spans) if x is not None))
     return _inside(words, parents, lefts, rights, roots, spans, lengths, keep)[0]
 
 
@@ -123,8 +123,8 @@ def plain_log_partition(
     (b, t, p), n = words.shape, parents.shape[1]
     groups = (x.repeat_interleave(b // len(x), 0) for x in (parents, lefts, rights, roots))
     parents, lefts, rights, roots = groups
-    column = torch.cat((words.new_full((b, t, n), NEVER), words), dim=2)
-    total = torch.where(lengths == 1, log_sum_exp(roots + column[:, 0], dim=1), NEVER)
+    column = torch.cat((words.new_full((b, t, n), NEG_INF), words), dim=2)
+    total = torch.where(lengths == 1, log_sum_exp(roots + column[:, 0], dim=1), NEG_INF)
     as_left: list[Tensor] = []
     as_right: list[Tensor] = []
     for w in range(1, t):
@@ -136,7 +136,7 @@ def plain_log_partition(
         here = log_sum_exp(parents[:, None] + log_sum_exp(left + right, dim=0)[:, :, None], dim=3)
         if spans is not None:
             here = here + spans.diagonal(w, dim1=1, dim2=2).transpose(1, 2)
-        column = torch.cat((here, words.new_full((b, m, p), NEVER)), dim=2)
+        column = torch.cat((here, words.new_full((b, m, p), NEG_INF)), dim=2)
         total = torch.where(lengths == w + 1, log_sum_exp(roots + column[:, 0], dim=1), total)
     return total
 
@@ -149,7 +149,7 @@ def _inside_op(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor,
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    found = solve_inside(problem_of(words, (parents, lefts, rights), roots, spans, lengths), LOW_RANK, keep)
+    found = solve_inside(build_problem(words, (parents, lefts, rights), roots, spans, lengths), _LOW_RANK, keep)
     return found.log_z.to(words.dtype), found.exact, found.chart, found.e
 
 
@@ -158,8 +158,8 @@ def _slopes_op(
     scale: Tensor, words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None,
     lengths: Tensor, exact: Tensor, chart: Tensor, e: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    problem = problem_of(words, (parents, lefts, rights), roots, spans, lengths)
-    found = solve_outside(problem, LOW_RANK, scale, Solved(scale, exact, chart, e))
+    problem = build_problem(words, (parents, lefts, rights), roots, spans, lengths)
+    found = solve_outside(problem, _LOW_RANK, scale, Solved(scale, exact, chart, e))
     by_spans = found.spans if spans is not None else found.spans.expand(len(words), 0, 0, 0)
     shared = zip((*found.rules, found.roots), (parents, lefts, rights, roots), strict=True)
     kinds = (found.words, *(grouped_again(x, len(given)) for x, given in shared), by_spans)

@@ -13,11 +13,11 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.pcfg_logs import low_rank_inside, merge_logs
 from catena.kernels.pcfg_search import draw_log
-from catena.kernels.pcfg_solve import problem_of
+from catena.kernels.pcfg_solve import build_problem
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_search import clear
 
@@ -34,7 +34,7 @@ def _choose(terms: Any, best: bool, uniform: float) -> int:
     return found
 
 
-@compiled("d3", "d3", "d3", "d3", "d2", "d4", "b", "i1", "i", "i", "b", "d3", "i4")
+@jit("d3", "d3", "d3", "d3", "d2", "d4", "b", "i1", "i", "i", "b", "d3", "i4")
 def search_rows(
     words: Any, parents: Any, lefts: Any, rights: Any, roots: Any, spans: Any, has_spans: bool, lengths: Any, low: int,
     high: int, best: bool, uniforms: Any, found: Any,
@@ -116,7 +116,7 @@ def _searched(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor,
     best: bool, uniforms: Tensor,
 ) -> Tensor:  # fmt: skip
-    problem = problem_of(words, (parents, lefts, rights), roots, spans, lengths)
+    problem = build_problem(words, (parents, lefts, rights), roots, spans, lengths)
     own = problem.words.new_zeros(1, 1, 1, 1) if problem.spans is None else problem.spans
     given = [x.numpy() for x in (problem.words, *problem.rules, problem.roots, own)]
     (b, t), (r, s) = words.shape[:2], lefts.shape[1:]

@@ -14,9 +14,9 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 from catena.kernels.ops import fold_vmap
-from catena.kernels.pcfg_solve import problem_of
+from catena.kernels.pcfg_solve import build_problem
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_search import clear, place_way, top_of_lists
 
@@ -91,7 +91,7 @@ def _write_tree(
         row += 1
 
 
-@compiled("d3", "d3", "d3", "d3", "d2", "d4", "b", "i1", "i", "i", "i4", "i1")
+@jit("d3", "d3", "d3", "d3", "d2", "d4", "b", "i1", "i", "i", "i4", "i1")
 def top_rows(
     words: Any, parents: Any, lefts: Any, rights: Any, roots: Any, spans: Any, has_spans: bool, lengths: Any, low: int,
     high: int, found: Any, counts: Any,
@@ -127,7 +127,7 @@ def top(
     k: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The spans and ranks of the ``k`` best parses of each row, ``[b, k, 2 t - 1, 4]``, and how many there are."""
-    problem = problem_of(words, (parents, lefts, rights), roots, spans, lengths)
+    problem = build_problem(words, (parents, lefts, rights), roots, spans, lengths)
     own = problem.words.new_zeros(1, 1, 1, 1) if problem.spans is None else problem.spans
     given = [x.numpy() for x in (problem.words, *problem.rules, problem.roots, own)]
     (b, t), (ranks, s) = words.shape[:2], lefts.shape[1:]

@@ -13,12 +13,12 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from catena.kernels.compiled import compiled
 from catena.kernels.floats import LN2
+from catena.kernels.jit import jit
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.pcfg import DENSE
 from catena.kernels.pcfg_logs import dense_inside
-from catena.kernels.pcfg_solve import problem_of, solve_inside
+from catena.kernels.pcfg_solve import build_problem, solve_inside
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_search import clear
 
@@ -36,7 +36,7 @@ def words_alone(words: Any, n_words: int, best: Any) -> None:
 
 
 @njit(nogil=True)
-def symbols_over(words: int, n: int, s: int) -> tuple[int, int]:
+def symbol_range(words: int, n: int, s: int) -> tuple[int, int]:
     """The range of symbols that can stand over so many words."""
     return (n, s) if words == 1 else (0, n)
 
@@ -49,8 +49,8 @@ def _best_pairs(best: Any, n: int, i: int, j: int, pairs: Any) -> None:
         for c in range(s):
             pairs[b, c] = -np.inf
     for m in range(i, j):
-        b_low, b_high = symbols_over(m - i + 1, n, s)
-        c_low, c_high = symbols_over(j - m, n, s)
+        b_low, b_high = symbol_range(m - i + 1, n, s)
+        c_low, c_high = symbol_range(j - m, n, s)
         left, right = best[i, m], best[m + 1, j]
         for b in range(b_low, b_high):
             here, x = pairs[b], left[b]
@@ -79,8 +79,8 @@ def _best_way(best: Any, rules: Any, n: int, i: int, j: int, a: int) -> tuple[in
     s, top = best.shape[2], -np.inf
     way = (-1, -1, -1)
     for m in range(i, j):
-        b_low, b_high = symbols_over(m - i + 1, n, s)
-        c_low, c_high = symbols_over(j - m, n, s)
+        b_low, b_high = symbol_range(m - i + 1, n, s)
+        c_low, c_high = symbol_range(j - m, n, s)
         for b in range(b_low, b_high):
             for c in range(c_low, c_high):
                 value = best[i, m, b] + best[m + 1, j, c] + rules[b, c, a]
@@ -89,7 +89,7 @@ def _best_way(best: Any, rules: Any, n: int, i: int, j: int, a: int) -> tuple[in
     return way
 
 
-@compiled("d3", "d4", "d2", "d4", "b", "i1", "i", "i", "i3")
+@jit("d3", "d4", "d2", "d4", "b", "i1", "i", "i", "i3")
 def best_rows(
     words: Any, rules: Any, roots: Any, spans: Any, has_spans: bool, lengths: Any, low: int, high: int, found: Any
 ) -> None:
@@ -182,8 +182,8 @@ def _split_sums(weights: Any, tops: Any, rule: Any, n: int, i: int, j: int, sums
     """For each split the log of what it gives to a symbol with these rules (weights over the greatest of them)."""
     s = weights.shape[2]
     for m in range(i, j):
-        b_low, b_high = symbols_over(m - i + 1, n, s)
-        c_low, c_high = symbols_over(j - m, n, s)
+        b_low, b_high = symbol_range(m - i + 1, n, s)
+        c_low, c_high = symbol_range(j - m, n, s)
         total = 0.0
         for b in range(b_low, b_high):
             if weights[i, m, b] > 0:
@@ -217,7 +217,7 @@ def _pair_terms(beta: Any, rule: Any, n: int, i: int, m: int, j: int, terms: Any
             terms[b * s + c] = beta[i, m, b] + beta[m + 1, j, c] + rule[b, c]
 
 
-@compiled("d3", "d4", "d4", "d2", "d4", "b", "i1", "b1", "d3", "i2", "i", "i", "d3", "i4")
+@jit("d3", "d4", "d4", "d2", "d4", "b", "i1", "b1", "d3", "i2", "i", "i", "d3", "i4")
 def sample_rows(
     words: Any, rules: Any, weighed: Any, roots: Any, spans: Any, has_spans: bool, lengths: Any, exact: Any, chart: Any,
     e: Any, low: int, high: int, uniforms: Any, found: Any,
@@ -269,7 +269,7 @@ def sample_rows(
 @torch.library.custom_op("catena::pcfg_best", mutates_args=())
 def best(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor) -> Tensor:
     """The spans of the best parse of each row, ``[b, 2 t - 1, 3]``."""
-    given = arrays_of(words, rules, roots, spans, lengths)
+    given = search_arrays(words, rules, roots, spans, lengths)
     b, t, n, s = *words.shape[:2], *rules.shape[1:3]
     found = torch.empty((b, 2 * t - 1, 3), dtype=torch.int64)
     result = found.numpy()
@@ -282,7 +282,7 @@ def sample(
     words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, uniforms: Tensor
 ) -> Tensor:
     """Parses drawn from each row, ``[k, b, 2 t - 1, 3]``, by uniform numbers ``[k, b, 2 t]``."""
-    problem = problem_of(words, (rules,), roots, spans, lengths)
+    problem = build_problem(words, (rules,), roots, spans, lengths)
     solved = solve_inside(problem, DENSE, keep=True)
     (b, t), n = words.shape[:2], rules.shape[1]
     found = torch.empty((len(uniforms), b, 2 * t - 1, 3), dtype=torch.int64)
@@ -308,9 +308,11 @@ def sample(
 draws(sample, lambda scores, _: (2 * scores.shape[1] - 1, 3))
 
 
-def arrays_of(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor) -> tuple[Any, ...]:
+def search_arrays(
+    words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor
+) -> tuple[Any, ...]:
     """What the loops of searches read: rules with the parent last."""
-    problem = problem_of(words, (rules,), roots, spans, lengths)
+    problem = build_problem(words, (rules,), roots, spans, lengths)
     parent_last = problem.rules[0].permute(0, 2, 3, 1).contiguous()
     spans_or_none = problem.words.new_zeros(1, 1, 1, 1) if problem.spans is None else problem.spans
     tensors = (problem.words, parent_last, problem.roots, spans_or_none)

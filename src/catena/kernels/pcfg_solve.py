@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catena.kernels.pcfg_chart import Chart, Layout, Problem, Rules
+from catena.kernels.pcfg_chart import ChartLayout, PCFGChart, PCFGProblem, PCFGRules
 
 AT_ONCE = 2**23
 """Sentences are done together as long as the tables for them have no more numbers than this."""
 
 
 @dataclass(frozen=True)
-class Kind:
+class SolveKind:
     """A kind of rules: how to multiply with them, and how to do a sentence in log space."""
 
-    rules: Callable[[Problem, Layout, bool], Rules]
+    rules: Callable[[PCFGProblem, ChartLayout, bool], PCFGRules]
     log_rows: Callable[..., None]
 
 
@@ -35,7 +35,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Of log Z, by what a :class:`Problem` holds."""
+    """Of log Z, by what a :class:`PCFGProblem` holds."""
 
     words: Tensor
     rules: tuple[Tensor, ...]
@@ -43,7 +43,7 @@ class Gradients:
     spans: Tensor
 
     @classmethod
-    def zeros(cls, problem: Problem) -> Gradients:
+    def zeros(cls, problem: PCFGProblem) -> Gradients:
         spans = problem.words.new_zeros(1, 0, 0, 0) if problem.spans is None else torch.zeros_like(problem.spans)
         rules = tuple(torch.zeros_like(x) for x in problem.rules)
         return cls(torch.zeros_like(problem.words), rules, torch.zeros_like(problem.roots), spans)
@@ -61,7 +61,9 @@ class Gradients:
             self.spans[rows] += other.spans
 
 
-def problem_of(words: Tensor, rules: Sequence[Tensor], roots: Tensor, spans: Tensor | None, lengths: Tensor) -> Problem:
+def build_problem(
+    words: Tensor, rules: Sequence[Tensor], roots: Tensor, spans: Tensor | None, lengths: Tensor
+) -> PCFGProblem:
     """Float64, contiguous, and what is shared by some rows only is each row's own."""
     b, t = words.shape[:2]
 
@@ -70,10 +72,12 @@ def problem_of(words: Tensor, rules: Sequence[Tensor], roots: Tensor, spans: Ten
         return (x if len(x) in (1, b) else x.repeat_interleave(b // len(x), 0)).contiguous()
 
     spans = None if spans is None else ready(spans)
-    return Problem(ready(words), tuple(ready(x) for x in rules), ready(roots), spans, lengths.clamp(0, t).contiguous())
+    return PCFGProblem(
+        ready(words), tuple(ready(x) for x in rules), ready(roots), spans, lengths.clamp(0, t).contiguous()
+    )
 
 
-def solve_inside(problem: Problem, kind: Kind, keep: bool) -> Solved:
+def solve_inside(problem: PCFGProblem, kind: SolveKind, keep: bool) -> Solved:
     """log Z of each sentence; with ``keep`` also what the way down needs."""
     problem, wrong = _without_wrong_rows(problem)
     b, t = problem.words.shape[:2]
@@ -82,11 +86,11 @@ def solve_inside(problem: Problem, kind: Kind, keep: bool) -> Solved:
     chart = torch.zeros(b, size, problem.rules[0].shape[1], dtype=torch.float64)
     e = torch.zeros(b, size, dtype=torch.int64)
     for rows, part in _chunks(problem):
-        layout = Layout(part.lengths, t)
-        done = Chart(part, kind.rules(part, layout, False))
+        layout = ChartLayout(part.lengths, t)
+        done = PCFGChart(part, kind.rules(part, layout, False))
         log_z[rows], suspect = done.inside()
         if suspect.any():
-            signs = Chart(part, kind.rules(part, layout, True), signs_only=True)
+            signs = PCFGChart(part, kind.rules(part, layout, True), signs_only=True)
             signs.inside()
             exact[rows] = ~(suspect & done.lost(signs))
         if keep:
@@ -102,14 +106,14 @@ def solve_inside(problem: Problem, kind: Kind, keep: bool) -> Solved:
     return Solved(log_z, exact, chart, e)
 
 
-def solve_outside(problem: Problem, kind: Kind, scale: Tensor, found: Solved) -> Gradients:
+def solve_outside(problem: PCFGProblem, kind: SolveKind, scale: Tensor, found: Solved) -> Gradients:
     """The gradients of log Z, times ``scale`` for each sentence."""
     problem, wrong = _without_wrong_rows(problem)
     total, t, scale = Gradients.zeros(problem), problem.words.shape[1], scale.double()
     for rows, part in _chunks(problem):
-        layout = Layout(torch.where(found.exact[rows], part.lengths, 0), t)
+        layout = ChartLayout(torch.where(found.exact[rows], part.lengths, 0), t)
         rules = kind.rules(part, layout, False)
-        chart = Chart(part, rules)
+        chart = PCFGChart(part, rules)
         chart.chart = found.chart[rows].flatten(0, 1)[layout.padded]
         chart.e = found.e[rows].flatten()[layout.padded]
         by_roots = chart.outside(scale[rows])
@@ -123,7 +127,7 @@ def solve_outside(problem: Problem, kind: Kind, scale: Tensor, found: Solved) ->
     return total
 
 
-def _without_wrong_rows(problem: Problem) -> tuple[Problem, Tensor | None]:
+def _without_wrong_rows(problem: PCFGProblem) -> tuple[PCFGProblem, Tensor | None]:
     """Without words where a score is nan or +inf, which a chart would take for weight 0; and which rows these are.
 
     None where there is no such score anywhere.
@@ -143,18 +147,18 @@ def _without_wrong_rows(problem: Problem) -> tuple[Problem, Tensor | None]:
     return replace(problem, lengths=torch.where(wrong, 0, lengths)), wrong
 
 
-def _spread(part: Problem, chart: Chart, by_roots: Tensor) -> Gradients:
+def _spread(part: PCFGProblem, chart: PCFGChart, by_roots: Tensor) -> Gradients:
     """The gradients of a chart, back where the scores are."""
     layout, found = chart.layout, Gradients.zeros(part)
     sentence, first, last = layout.spans
     n_words = layout.n_words
     found.words[sentence[:n_words], first[:n_words]] = chart.by_words * chart.words
     if part.spans is not None:
-        found.spans[sentence, first, last] = chart.slopes * chart.chart
+        found.spans[sentence, first, last] = chart.gradients * chart.chart
     return Gradients(found.words, chart.rules.gradients(), by_roots, found.spans)
 
 
-def _in_logs(problem: Problem, kind: Kind, scale: Tensor, both_ways: bool) -> tuple[Tensor, Gradients]:
+def _in_logs(problem: PCFGProblem, kind: SolveKind, scale: Tensor, both_ways: bool) -> tuple[Tensor, Gradients]:
     log_z, found = torch.empty(len(scale), dtype=torch.float64), Gradients.zeros(problem)
     has_spans = problem.spans is not None
     spans = problem.spans if problem.spans is not None else problem.words.new_zeros(1, 1, 1, 1)
@@ -165,7 +169,7 @@ def _in_logs(problem: Problem, kind: Kind, scale: Tensor, both_ways: bool) -> tu
     return log_z, found
 
 
-def _chunks(problem: Problem) -> Iterator[tuple[Tensor, Problem]]:
+def _chunks(problem: PCFGProblem) -> Iterator[tuple[Tensor, PCFGProblem]]:
     """The rows of the batch in blocks, and the problem of each."""
     b, t, p = problem.words.shape
     n = problem.rules[0].shape[1]

@@ -13,9 +13,9 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 from catena.kernels.ops import fold_vmap
-from catena.kernels.pcfg_search import arrays_of, symbols_over
+from catena.kernels.pcfg_search import search_arrays, symbol_range
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_search import clear, place_way, top_of_lists
 
@@ -28,8 +28,8 @@ def _top_pairs(best: Any, n: int, i: int, j: int, scores: Any, ways: Any, counts
         for c in range(s):
             counts[b, c] = 0
     for m in range(i, j):
-        b_low, b_high = symbols_over(m - i + 1, n, s)
-        c_low, c_high = symbols_over(j - m, n, s)
+        b_low, b_high = symbol_range(m - i + 1, n, s)
+        c_low, c_high = symbol_range(j - m, n, s)
         for b in range(b_low, b_high):
             for c in range(c_low, c_high):
                 for p in range(width):
@@ -55,7 +55,7 @@ def _top_parents(pairs: Any, counts: Any, rules: Any, a: int, scores: Any, ways:
     return n
 
 
-@compiled("d3", "d4", "d2", "d4", "b", "i1", "i", "i", "i4", "i1")
+@jit("d3", "d4", "d2", "d4", "b", "i1", "i", "i", "i4", "i1")
 def top_rows(
     words: Any, rules: Any, roots: Any, spans: Any, has_spans: bool, lengths: Any, low: int, high: int, found: Any,
     counts: Any,
@@ -112,7 +112,7 @@ def top(
     words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
     """The spans of the ``k`` best parses of each row, ``[b, k, 2 t - 1, 3]``, and how many of them there are."""
-    given = arrays_of(words, rules, roots, spans, lengths)
+    given = search_arrays(words, rules, roots, spans, lengths)
     b, t, n, s = *words.shape[:2], *rules.shape[1:3]
     found, counts = torch.empty((b, k, 2 * t - 1, 3), dtype=torch.int64), torch.empty(b, dtype=torch.int64)
     results = (found.numpy(), counts.numpy())

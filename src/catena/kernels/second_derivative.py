@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from catena.numerics import without_nan
-from catena.shapes import can_branch
+from catena.shapes import can_use_control_flow
 
 
 def second_derivative(
@@ -28,7 +28,7 @@ def second_derivative(
         The gradients by the scale and by the scores.
     """
     spoiled = None
-    if not (can_branch() and all(float(x.detach().amax()) < torch.inf for x in scores if x.numel())):
+    if not (can_use_control_flow() and all(float(x.detach().amax()) < torch.inf for x in scores if x.numel())):
         spoiled = ~(log_partition(*(x.detach() for x in scores)) < torch.inf)
         scores = [without_nan(x) for x in scores]  # a product with an unread nan would be nan
 

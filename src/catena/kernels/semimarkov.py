@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, like_scores, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad, register_gradient_shapes
 from catena.kernels.second_derivative import second_derivative
-from catena.kernels.semimarkov_loops import expected_neighbours, sum_rows
+from catena.kernels.semimarkov_loops import expected_neighbors, sum_rows
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import log_sum_exp
 
@@ -26,14 +26,14 @@ from catena.numerics import log_sum_exp
 def log_partition(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     """log Z of every row."""
     arguments = (segments, tables, start, end, lengths)
-    return _sum_both_ways(*arguments)[0] if wants_gradient(*arguments) else _sum_one_way(*arguments)
+    return _sum_both_ways(*arguments)[0] if needs_grad(*arguments) else _sum_one_way(*arguments)
 
 
 def marginals(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     """The probability of every segment."""
     arguments = (segments, tables, start, end, lengths)
     log_z, *kept = _sum_both_ways(*arguments)
-    if not wants_gradient(*arguments):
+    if not needs_grad(*arguments):
         return kept[0]
     return _slopes(torch.ones_like(log_z), *arguments, *(x.detach() for x in kept))[0]
 
@@ -59,7 +59,7 @@ def _scores(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, length
     return segments.contiguous(), *small, lengths.clamp(0, segments.shape[1]).contiguous()
 
 
-def summed(
+def forward_backward(
     segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, both_ways: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(log Z, marginals, ``alpha``, ``rest``); the last three are empty one way."""
@@ -88,14 +88,14 @@ def summed(
 
 @torch.library.custom_op("catena::semimarkov_sum_one_way", mutates_args=())
 def _one_way(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
-    return summed(segments, tables, start, end, lengths, both_ways=False)[0].to(segments.dtype)
+    return forward_backward(segments, tables, start, end, lengths, both_ways=False)[0].to(segments.dtype)
 
 
 @torch.library.custom_op("catena::semimarkov_sum_both_ways", mutates_args=())
 def _both_ways(
     segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    log_z, chances, alpha, rest = summed(segments, tables, start, end, lengths, both_ways=True)
+    log_z, chances, alpha, rest = forward_backward(segments, tables, start, end, lengths, both_ways=True)
     return log_z.to(segments.dtype), chances, alpha, rest, log_z.clone()
 
 
@@ -116,7 +116,7 @@ def _slopes_op(
     found = [torch.zeros_like(x) for x in (wide, first, last)]
     given = [x.contiguous().numpy() for x in (scale.double(), log_z, wide, first, last, lengths)]
     each = segments.shape[0] // tables.shape[0]
-    expected_neighbours(*given, each, *(x.contiguous().numpy() for x in (alpha, rest)), *(x.numpy() for x in found))
+    expected_neighbors(*given, each, *(x.contiguous().numpy() for x in (alpha, rest)), *(x.numpy() for x in found))
     by_tables, by_start, by_end = (x.to(segments.dtype, copy=True) for x in found)
     return chances * scale[:, None, None, None], by_tables, by_start, by_end
 
@@ -134,7 +134,7 @@ def _(segments: Tensor, *_: Tensor) -> Any:
     return segments.new_empty(b), chances, *inner, segments.new_empty(b, dtype=torch.float64)
 
 
-like_scores(_slopes_op, 4)
+register_gradient_shapes(_slopes_op, 4)
 
 
 for _op in (_one_way, _both_ways, _slopes_op):

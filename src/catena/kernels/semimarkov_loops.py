@@ -4,8 +4,8 @@ All sums are log-sum-exps in float64, whatever the dtype of the scores, so no ra
 rescue. They run over columns: many logs of sums that are taken at once, side by side in a vector unit.
 
 ``alpha[j, y]`` is the log-weight of all segmentations of the first ``j`` positions whose last label is ``y``;
-``entry[i, y]`` that of what comes before a segment labelled ``y`` which begins at ``i``; ``rest[i, y]`` that of such a
-segment and what follows it; ``beta[j, y]`` that of what follows a segment labelled ``y`` which ends at ``j``.
+``entry[i, y]`` that of what comes before a segment labeled ``y`` which begins at ``i``; ``rest[i, y]`` that of such a
+segment and what follows it; ``beta[j, y]`` that of what follows a segment labeled ``y`` which ends at ``j``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from catena.kernels.compiled import called, compiled
+from catena.kernels.jit import jit, jit_function
 from catena.kernels.vector_math import exp_less
 
 
-@called()
+@jit_function()
 def log_sum_columns(terms: Any, n: int, room: Any, result: Any, r: int) -> None:
     """result[r, q] = log Σ_p exp(terms[p, q]) over the first ``n`` rows, which are spoiled, as is ``room[2, k]``."""
     k, top, weights = terms.shape[1], room[0], room[1]
@@ -40,7 +40,7 @@ def log_sum_columns(terms: Any, n: int, room: Any, result: Any, r: int) -> None:
         result[r, q] = top[q] + np.log(result[r, q]) if result[r, q] > 0 else result[r, q] * 0 - np.inf
 
 
-@called()
+@jit_function()
 def _moved(alpha: Any, j: int, table: Any, terms: Any, room: Any, entry: Any) -> None:
     """entry[j, y] = log Σ_x exp(alpha[j, x] + table[x, y])."""
     k = table.shape[0]
@@ -50,7 +50,7 @@ def _moved(alpha: Any, j: int, table: Any, terms: Any, room: Any, entry: Any) ->
     log_sum_columns(terms, k, room, entry, j)
 
 
-@called()
+@jit_function()
 def forward(
     segments: Any, table: Any, start: Any, end: Any, n: int, alpha: Any, entry: Any, terms: Any, room: Any
 ) -> float:
@@ -72,7 +72,7 @@ def forward(
     return total
 
 
-@called()
+@jit_function()
 def _backward(segments: Any, table_t: Any, end: Any, n: int, beta: Any, rest: Any, terms: Any, room: Any) -> None:
     """``beta[1:n + 1]`` and ``rest[:n]`` of one row."""
     m, k = segments.shape[1:]
@@ -88,7 +88,7 @@ def _backward(segments: Any, table_t: Any, end: Any, n: int, beta: Any, rest: An
             _moved(rest, i, table_t, terms, room, beta)
 
 
-@compiled("4", "d3", "d3", "d2", "d2", "i1", "i", "i", "i", "b", "d1", "4", "d3", "d3")
+@jit("4", "d3", "d3", "d2", "d2", "i1", "i", "i", "i", "b", "d1", "4", "d3", "d3")
 def sum_rows(
     segments: Any, tables: Any, tables_t: Any, start: Any, end: Any, lengths: Any, each: int, low: int, high: int,
     both_ways: bool, log_z: Any, chances: Any, alpha: Any, rest: Any,
@@ -123,8 +123,8 @@ def sum_rows(
                     chances[r, i, size - 1, y] = room[1, y] if inside else 0.0
 
 
-@compiled("d1", "d1", "d3", "d2", "d2", "i1", "i", "d3", "d3", "d3", "d2", "d2")
-def expected_neighbours(
+@jit("d1", "d1", "d3", "d2", "d2", "i1", "i", "d3", "d3", "d3", "d2", "d2")
+def expected_neighbors(
     scale: Any, log_z: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, alpha: Any, rest: Any,
     by_tables: Any, by_start: Any, by_end: Any,
 ) -> None:  # fmt: skip

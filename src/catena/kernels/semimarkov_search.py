@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.compiled import called, compiled, inlined
+from catena.kernels.jit import jit, jit_function, jit_inline
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.semimarkov_loops import forward
 from catena.kernels.threads import in_row_blocks
 
 
-@inlined()
+@jit_inline()
 def turn_around(triples: Any, count: int) -> None:
     """Triples were found from the last to the first."""
     for c in range(count // 2):
@@ -26,7 +26,7 @@ def turn_around(triples: Any, count: int) -> None:
             triples[c, v], triples[count - 1 - c, v] = b, a
 
 
-@called()
+@jit_function()
 def _best_ends(segments: Any, table: Any, start: Any, n: int, best: Any, entry: Any) -> None:
     """``best[j, y]``: the best score of ``j`` positions that end in ``y``; ``entry`` likewise before a segment."""
     m, k = segments.shape[1:]
@@ -45,7 +45,7 @@ def _best_ends(segments: Any, table: Any, start: Any, n: int, best: Any, entry: 
                 entry[j, y] = value if value > entry[j, y] else entry[j, y]
 
 
-@compiled("4", "d3", "d2", "d2", "i1", "i", "i", "i", "i3")
+@jit("4", "d3", "d2", "d2", "i1", "i", "i", "i", "i3")
 def best_rows(
     segments: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, low: int, high: int, members: Any
 ) -> None:
@@ -77,7 +77,7 @@ def best_rows(
         turn_around(members[r], count)
 
 
-@inlined()
+@jit_inline()
 def _drawn(logs: Any, n: int, uniform: float) -> int:
     """A number below ``n``, drawn in proportion to the exponentials of the logs."""
     top, total, running, place = -np.inf, 0.0, 0.0, -1
@@ -94,7 +94,7 @@ def _drawn(logs: Any, n: int, uniform: float) -> int:
     return place
 
 
-@compiled("4", "d3", "d2", "d2", "i1", "i", "i", "i", "d4", "i4")
+@jit("4", "d3", "d2", "d2", "i1", "i", "i", "i", "d4", "i4")
 def sample_rows(
     segments: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, low: int, high: int, uniforms: Any,
     members: Any,

@@ -12,7 +12,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 from catena.kernels.ops import fold_vmap
 from catena.kernels.semimarkov_search import arrays_of, turn_around
 from catena.kernels.threads import in_row_blocks
@@ -34,7 +34,7 @@ def _top_ends(segments: Any, entry: Any, j: int, y: int, scores: Any, ways: Any)
         scores[rank] = -np.inf
 
 
-@compiled("4", "d3", "d2", "d2", "i1", "i", "i", "i", "i4", "i1")
+@jit("4", "d3", "d2", "d2", "i1", "i", "i", "i", "i4", "i1")
 def top_rows(
     segments: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, low: int, high: int, members: Any,
     found: Any,

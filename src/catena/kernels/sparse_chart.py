@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from catena.kernels.compiled import called, compiled, inlined
+from catena.kernels.jit import jit, jit_function, jit_inline
 
 
-@called()
+@jit_function()
 def _listed(cell: Any, nothing: float, starts: Any, present: Any) -> int:
     """Write down the symbols of a cell that some rule begins with; returns how many they are."""
     n = 0
@@ -31,7 +31,7 @@ def _listed(cell: Any, nothing: float, starts: Any, present: Any) -> int:
     return n
 
 
-@called()
+@jit_function()
 def _bar(cell: Any, nothing: float, bar: int, allowed: Any) -> None:
     """Take the symbols out of a cell that may not be rewritten there."""
     if bar >= 0:
@@ -40,8 +40,8 @@ def _bar(cell: Any, nothing: float, bar: int, allowed: Any) -> None:
                 cell[a] = nothing
 
 
-@inlined()
-def _levelled(cell: Any, base: float) -> float:
+@jit_inline()
+def _leveled(cell: Any, base: float) -> float:
     """Divide a cell by its largest number; what its scale is then, -inf where all are 0."""
     most = 0.0
     for a in range(cell.shape[0]):
@@ -53,7 +53,7 @@ def _levelled(cell: Any, base: float) -> float:
     return base + np.log(most)
 
 
-@compiled("3", "i1", "i1", "i1", "1", "i1", "i1", "1", "i2", "b2", "1", "f")
+@jit("3", "i1", "i1", "i1", "1", "i1", "i1", "1", "i2", "b2", "1", "f")
 def fill_best(
     values: Any,
     starts: Any,
@@ -108,7 +108,7 @@ def fill_best(
             counts[i, j] = _listed(cell, -np.inf, starts, present[i, j])
 
 
-@compiled("3", "2", "i1", "i1", "i1", "1", "i1", "i1", "1", "i2", "b2", "1", "f")
+@jit("3", "2", "i1", "i1", "i1", "1", "i1", "i1", "1", "i2", "b2", "1", "f")
 def fill_sums(
     values: Any,
     scales: Any,
@@ -165,11 +165,11 @@ def fill_sums(
                 if below[b] > 0.0:
                     for r in range(chain_starts[b], chain_starts[b + 1]):
                         cell[aboves[r]] += below[b] * chain_weights[r]
-            scales[i, j] = _levelled(cell, base)
+            scales[i, j] = _leveled(cell, base)
             counts[i, j] = _listed(cell, 0.0, starts, present[i, j])
 
 
-@called()
+@jit_function()
 def _add_firsts(
     cell: Any, parent: Any, sister: Any, factor: float, firsts: Any, starts: Any, seconds: Any, lefts: Any, weights: Any
 ) -> None:
@@ -181,7 +181,7 @@ def _add_firsts(
         cell[b] += total * factor
 
 
-@called()
+@jit_function()
 def _add_seconds(
     cell: Any, parent: Any, sister: Any, factor: float, firsts: Any, starts: Any, seconds: Any, lefts: Any, weights: Any
 ) -> None:
@@ -192,7 +192,7 @@ def _add_seconds(
             cell[seconds[r]] += x * parent[lefts[r]] * weights[r]
 
 
-@compiled("3", "2", "3", "2", "i1", "i1", "i1", "1", "i1", "i1", "1", "i")
+@jit("3", "2", "3", "2", "i1", "i1", "i1", "1", "i1", "i1", "1", "i")
 def fill_outside(
     outside: Any,
     outside_scales: Any,
@@ -249,4 +249,4 @@ def fill_outside(
                 for r in range(chain_starts[a], chain_starts[a + 1]):
                     total += above[aboves[r]] * chain_weights[r]
                 cell[a] = total if mine[a] > 0.0 else 0.0
-            outside_scales[i, j] = _levelled(cell, base)
+            outside_scales[i, j] = _leveled(cell, base)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from catena.kernels.compiled import MAXIMA, called, compiled
+from catena.kernels.jit import MAXIMA, jit, jit_function
 
-PIECE = 64
+_PIECE = 64
 """Numbers whose largest is found at once."""
 
 
-@called(MAXIMA)
-def largest_of(row: Any) -> Any:
+@jit_function(MAXIMA)
+def max_value(row: Any) -> Any:
     """The largest of numbers, of which there is one at least."""
     most = row[0]
     for j in range(row.shape[0]):
@@ -19,8 +19,8 @@ def largest_of(row: Any) -> Any:
     return most
 
 
-@called()
-def put_in(piece: Any, first: Any, best: Any, at: Any, filled: Any) -> Any:
+@jit_function()
+def insert_top(piece: Any, first: Any, best: Any, at: Any, filled: Any) -> Any:
     """Put the numbers of a piece, which begins at ``first``, among the best so far, if they are; how many there are."""
     k = best.shape[0]
     for j in range(piece.shape[0]):
@@ -35,15 +35,15 @@ def put_in(piece: Any, first: Any, best: Any, at: Any, filled: Any) -> Any:
     return filled
 
 
-@compiled("2", "2", "i2", "i", "i")
+@jit("2", "2", "i2", "i", "i")
 def find_largest(x: Any, values: Any, places: Any, low: Any, high: Any) -> None:
     """The largest numbers of the rows from ``low`` to ``high`` in falling order, as many as ``values`` is wide."""
     v, k = x.shape[1], values.shape[1]
     for r in range(low, high):
         row, best, at = x[r], values[r], places[r]
         filled = 0
-        for first in range(0, v, PIECE):
-            piece = row[first : min(first + PIECE, v)]
-            if filled == k and largest_of(piece) <= best[k - 1]:
+        for first in range(0, v, _PIECE):
+            piece = row[first : min(first + _PIECE, v)]
+            if filled == k and max_value(piece) <= best[k - 1]:
                 continue
-            filled = put_in(piece, first, best, at, filled)
+            filled = insert_top(piece, first, best, at, filled)

@@ -5,7 +5,7 @@ r"""The likeliest words of each row, given vectors and the weights of all words:
 
 The plain form, ``torch.topk`` of a ``log_softmax``, defines what is right. A few rows at once are multiplied, summed up
 and searched while their products are near; those of all rows together would be written to far memory and read three
-times more. Weights as :mod:`catena.kernels.products` or :mod:`catena.kernels.int8_products` lays them out. Single
+times more. Weights as :mod:`catena.kernels.panel_gemm` or :mod:`catena.kernels.int8_products` lays them out. Single
 precision. Time O(n d v), memory O(v).
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from catena.kernels.compiled import called, compiled
-from catena.kernels.looks import NEVER, largest_among, mass
-from catena.kernels.products import AT_ONCE
-from catena.kernels.top_loops import put_in
-from catena.kernels.transformer_step import map_rows
+from catena.kernels.attention_cpu import NEVER, largest_among, mass
+from catena.kernels.jit import jit, jit_function
+from catena.kernels.panel_gemm import MAX_TILE_ROWS
+from catena.kernels.top_loops import insert_top
+from catena.kernels.transformer_step import linear_rows
 
-PIECE = 128
+_PIECE = 128
 """Numbers whose largest is found at once."""
 
 
@@ -32,11 +32,11 @@ def _top_products(x: Any, panels: Any, first: Any, values: Any, places: Any, low
 
     ``first`` is the bias, as wide as all panels, and -inf where there is no word.
     """
-    y = np.empty((min(AT_ONCE, high - low), first.shape[0]), np.float32)
-    peaks = np.empty((first.shape[0] + PIECE - 1) // PIECE, np.float32)
-    for begin in range(low, high, AT_ONCE):
-        end = min(begin + AT_ONCE, high)
-        map_rows(x[begin:end], panels, first, y[: end - begin])
+    y = np.empty((min(MAX_TILE_ROWS, high - low), first.shape[0]), np.float32)
+    peaks = np.empty((first.shape[0] + _PIECE - 1) // _PIECE, np.float32)
+    for begin in range(low, high, MAX_TILE_ROWS):
+        end = min(begin + MAX_TILE_ROWS, high)
+        linear_rows(x[begin:end], panels, first, y[: end - begin])
         for r in range(begin, end):
             most = _peaks(y[r - begin], peaks)
             less = most + np.log(mass(y[r - begin], most))
@@ -45,30 +45,30 @@ def _top_products(x: Any, panels: Any, first: Any, values: Any, places: Any, low
                 values[r, i] -= less
 
 
-@called()
+@jit_function()
 def _peaks(row: Any, peaks: Any) -> Any:
     """Put the largest number of each piece in its place; the largest of all."""
     most = NEVER
     for p in range(peaks.shape[0]):
-        peaks[p] = largest_among(row, p * PIECE, min((p + 1) * PIECE, row.shape[0]))
+        peaks[p] = largest_among(row, p * _PIECE, min((p + 1) * _PIECE, row.shape[0]))
         most = max(most, peaks[p])
     return most
 
 
-@called()
+@jit_function()
 def _find(row: Any, peaks: Any, best: Any, at: Any) -> None:
     """As many pieces as numbers are wanted have one that is no less than ``least``: others need not be looked at."""
     k, least = best.shape[0], NEVER
     if peaks.shape[0] >= k:
-        put_in(peaks, 0, best, at, 0)
+        insert_top(peaks, 0, best, at, 0)
         least = best[k - 1]
     filled = 0
     for p in range(peaks.shape[0]):
         if peaks[p] >= least and (filled < k or peaks[p] > best[k - 1]):
-            low, high = p * PIECE, min((p + 1) * PIECE, row.shape[0])
-            filled = put_in(row[low:high], low, best, at, filled)
+            low, high = p * _PIECE, min((p + 1) * _PIECE, row.shape[0])
+            filled = insert_top(row[low:high], low, best, at, filled)
 
 
-SHAPES = ("2", "3", "1", "2", "i2", "i", "i")
-top_products: Callable[..., None] = compiled(*SHAPES)(_top_products)
-top_products8: Callable[..., None] = compiled(*("c3" if shape == "3" else shape for shape in SHAPES))(_top_products)
+_SHAPES = ("2", "3", "1", "2", "i2", "i", "i")
+top_products: Callable[..., None] = jit(*_SHAPES)(_top_products)
+top_products8: Callable[..., None] = jit(*("c3" if shape == "3" else shape for shape in _SHAPES))(_top_products)

@@ -1,7 +1,7 @@
 r"""One step of a causal Transformer for a few sequences, all its layers in one call.
 
 What one more position makes of ``n`` sequences, whose keys and values so far lie in a cache. The plain form, which
-defines what is right, is :mod:`catena.encoders.transformer`. Time O(n (l d² + l d d_feed + l s d)) for ``l`` layers
+defines what is right, is :mod:`catena.encoders.transformer`. Time O(n (l d² + l d d_ff + l s d)) for ``l`` layers
 and ``s`` positions. Single precision; the maps may be of 8 bits.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from catena.kernels.compiled import SUMS, called, compiled
+from catena.kernels.attention_cpu import attend_rows, round_up_to_vector
 from catena.kernels.int8_products import map_rows8
-from catena.kernels.looks import look, rounded_up
-from catena.kernels.products import put_product, widened
+from catena.kernels.jit import SUMS, jit, jit_function
+from catena.kernels.panel_gemm import put_product, round_up_to_panel
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_math import exp_less
 
@@ -28,7 +28,7 @@ ROWS = 128
 """Sequences that take a step together: weights are read once for all of them."""
 
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
-SLOPE = np.float32(0.4 / np.sqrt(2))
+_SLOPE = np.float32(0.4 / np.sqrt(2))
 Q0, Q1, Q2, Q3, Q4, Q5, Q6, Q7, Q8 = (
     np.float32(q)
     for q in (
@@ -40,8 +40,8 @@ Q0, Q1, Q2, Q3, Q4, Q5, Q6, Q7, Q8 = (
 each value."""
 
 
-class Weights(NamedTuple):
-    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.products`, or
+class TransformerWeights(NamedTuple):
+    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.panel_gemm`, or
     :mod:`catena.kernels.int8_products`) and biases as wide as their panels."""
 
     heads: np.ndarray
@@ -70,7 +70,13 @@ class Make(NamedTuple):
 
 
 def step(
-    x: np.ndarray, weights: Weights, make: Make, cache: np.ndarray, used: int, begins: np.ndarray, turns: np.ndarray
+    x: np.ndarray,
+    weights: TransformerWeights,
+    make: Make,
+    cache: np.ndarray,
+    used: int,
+    begins: np.ndarray,
+    turns: np.ndarray,
 ) -> None:
     """Put what the layers make of the vectors ``x``, ``n d``, in their place, and their keys and values into the last
     slot of ``cache``, ``l 2 n h s d_head``, of which ``used`` slots count.
@@ -104,58 +110,58 @@ def _layers(
     added = np.empty((n, output_bias.shape[1]), np.float32)
     fed = np.empty((n, rise_bias.shape[1]), np.float32)
     tail = np.empty((2, rise_bias.shape[1]), np.float32)
-    scores, offsets = np.empty(rounded_up(used), np.float32), np.empty(rounded_up(used), np.int64)
+    scores, offsets = np.empty(round_up_to_vector(used), np.float32), np.empty(round_up_to_vector(used), np.int64)
     of_heads = n_heads, n_kv_heads, d_head, cache.shape[4] * d_head
     here = x[low:high]
     for layer in range(heads.shape[0]):
         norm = norms[layer]
         if pre:
-            normalise(here, norm[0], norm[1], eps[layer, 0], seen)
+            normalize(here, norm[0], norm[1], eps[layer, 0], seen)
         else:
             copy_rows(here, seen)
-        map_rows(seen, heads[layer], heads_bias[layer], projected)
+        linear_rows(seen, heads[layer], heads_bias[layer], projected)
         if turns.shape[0]:
             for r in range(n):
-                turn(projected[r], (n_heads + n_kv_heads) * d_head, turns[low + r])
+                apply_rotary(projected[r], (n_heads + n_kv_heads) * d_head, turns[low + r])
         for r in range(n):
             _remember(projected[r], n_heads, cache[layer, 0, low + r], cache[layer, 1, low + r], used - 1)
             size = used - begins[low + r]
             for s in range(size):
                 offsets[s] = (begins[low + r] + s) * d_head
-            look(
+            attend_rows(
                 projected[r : r + 1], cache[layer, 0, low + r].ravel(), cache[layer, 1, low + r].ravel(), offsets, size,
                 of_heads, scores, found[r : r + 1],
             )  # fmt: skip
-        map_rows(found, output[layer], output_bias[layer], added)
+        linear_rows(found, output[layer], output_bias[layer], added)
         add_rows(added, here)
         if pre:
-            normalise(here, norm[2], norm[3], eps[layer, 1], seen)
+            normalize(here, norm[2], norm[3], eps[layer, 1], seen)
         else:
-            normalise(here, norm[0], norm[1], eps[layer, 0], seen)
+            normalize(here, norm[0], norm[1], eps[layer, 0], seen)
             copy_rows(seen, here)
-        map_rows(seen, rise[layer], rise_bias[layer], fed)
+        linear_rows(seen, rise[layer], rise_bias[layer], fed)
         activate(fed, activation, tail)
-        map_rows(fed, fall[layer], fall_bias[layer], added)
+        linear_rows(fed, fall[layer], fall_bias[layer], added)
         add_rows(added, here)
         if not pre:
-            normalise(here, norm[2], norm[3], eps[layer, 1], seen)
+            normalize(here, norm[2], norm[3], eps[layer, 1], seen)
             copy_rows(seen, here)
     if len(norms) > len(heads):
-        normalise(here, norms[-1, 0], norms[-1, 1], eps[-1, 0], seen)
+        normalize(here, norms[-1, 0], norms[-1, 1], eps[-1, 0], seen)
         copy_rows(seen, here)
 
 
-SHAPES = ("2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f6", "i1", "2", "i1", "i", "i")
-_step = compiled(*SHAPES, fastmath=SUMS)(_layers)
-_step8 = compiled(*("c4" if shape == "4" else shape for shape in SHAPES), fastmath=SUMS)(_layers)
+_SHAPES = ("2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f6", "i1", "2", "i1", "i", "i")
+_step = jit(*_SHAPES, fastmath=SUMS)(_layers)
+_step8 = jit(*("c4" if shape == "4" else shape for shape in _SHAPES), fastmath=SUMS)(_layers)
 
 
-def map_rows(x: Any, panels: Any, bias: Any, y: Any) -> None:
+def linear_rows(x: Any, panels: Any, bias: Any, y: Any) -> None:
     """y = bias + x w, for panels of floats or of bytes. Callable from compiled loops only."""
     raise NotImplementedError("map_rows is for compiled loops: call multiply_onto or multiply8")
 
 
-@overload(map_rows)
+@overload(linear_rows)
 def _by_kind(x: Any, panels: Any, bias: Any, y: Any) -> Callable[..., None]:
     rows = map_rows8 if panels.dtype == types.int8 else _map_rows
 
@@ -165,12 +171,12 @@ def _by_kind(x: Any, panels: Any, bias: Any, y: Any) -> Callable[..., None]:
     return call
 
 
-@called()
+@jit_function()
 def _map_rows(x: Any, panels: Any, bias: Any, y: Any) -> None:
     put_product(x, panels, bias, y, 0, panels.shape[0])
 
 
-@called()
+@jit_function()
 def copy_rows(x: Any, y: Any) -> None:
     """Write the numbers of x into y."""
     for r in range(x.shape[0]):
@@ -178,7 +184,7 @@ def copy_rows(x: Any, y: Any) -> None:
             y[r, j] = x[r, j]
 
 
-@called()
+@jit_function()
 def add_rows(added: Any, x: Any) -> None:
     """Add numbers to those of x."""
     for r in range(x.shape[0]):
@@ -186,9 +192,9 @@ def add_rows(added: Any, x: Any) -> None:
             x[r, j] += added[r, j]
 
 
-@called(SUMS)
-def normalise(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
-    """Layer normalisation of each row of x, into y."""
+@jit_function(SUMS)
+def normalize(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
+    """Layer normalization of each row of x, into y."""
     n, d = x.shape
     for r in range(n):
         total = np.float32(0)
@@ -203,9 +209,9 @@ def normalise(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
             y[r, j] = (x[r, j] - mean) * scale * weight[j] + bias[j]
 
 
-@called()
-def turn(heads: Any, until: Any, turns: Any) -> None:
-    """Turn every pair of neighbouring features, up to that of the values, by the angle of its place in a head."""
+@jit_function()
+def apply_rotary(heads: Any, until: Any, turns: Any) -> None:
+    """Turn every pair of neighboring features, up to that of the values, by the angle of its place in a head."""
     half = turns.shape[0] // 2
     for first in range(0, until, 2 * half):
         for j in range(half):
@@ -215,7 +221,7 @@ def turn(heads: Any, until: Any, turns: Any) -> None:
             heads[first + 2 * j + 1] = even * sine + odd * cosine
 
 
-@called()
+@jit_function()
 def _remember(made: Any, n_heads: Any, keys: Any, values: Any, slot: Any) -> None:
     """Write the keys and values of a position, which stand behind its queries, into its slot."""
     n_kv_heads, _, d_head = keys.shape
@@ -225,7 +231,7 @@ def _remember(made: Any, n_heads: Any, keys: Any, values: Any, slot: Any) -> Non
             values[g, slot, j] = made[(n_heads + n_kv_heads + g) * d_head + j]
 
 
-@called(SUMS)
+@jit_function(SUMS)
 def activate(x: Any, activation: Any, room_for: Any) -> None:
     """The activation of a feed-forward layer, in place: 1 is ReLU, 2 GELU, 3 Swish, all others are the identity."""
     # Loops over numbers that are read and written in one array are not turned into vector instructions where the
@@ -242,7 +248,7 @@ def activate(x: Any, activation: Any, room_for: Any) -> None:
             exp_less(exponent, ZERO, tail)
             for j in range(row.shape[0]):
                 z = abs(row[j])
-                t = ONE / (ONE + SLOPE * z)
+                t = ONE / (ONE + _SLOPE * z)
                 q = (((((((Q8 * t + Q7) * t + Q6) * t + Q5) * t + Q4) * t + Q3) * t + Q2) * t + Q1) * t + Q0
                 row[j] = max(row[j], ZERO) - z * (HALF * tail[j] * t * q)
         elif activation == 3:
@@ -253,11 +259,11 @@ def activate(x: Any, activation: Any, room_for: Any) -> None:
                 row[j] *= (ONE if row[j] > ZERO else tail[j]) / (ONE + tail[j])
 
 
-def stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
+def stack_arrays(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Arrays of one shape in single precision, one after another."""
     return np.ascontiguousarray(np.stack(arrays), np.float32)
 
 
 def as_wide_as_panels(bias: np.ndarray) -> np.ndarray:
     """A bias with zeros up to a whole number of panels."""
-    return np.pad(bias, (0, widened(len(bias)) - len(bias)))
+    return np.pad(bias, (0, round_up_to_panel(len(bias)) - len(bias)))

@@ -17,30 +17,30 @@ import torch
 from torch import Tensor
 
 from catena.kernels.ops import (
-    array_of,
+    as_array,
     differentiable,
     first_result,
     fold_vmap,
     is_plain,
     keep_all,
     keep_inputs,
-    wants_gradient,
+    needs_grad,
 )
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_loops import LANES, ROOM, share_rows, sum_rows
-from catena.numerics import NEVER, log_sum_exp
+from catena.numerics import NEG_INF, log_sum_exp
 
 
 def log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
     """log Z of every row."""
-    if not wants_gradient(scores):
+    if not needs_grad(scores):
         return _one_way(scores, lengths)
     return _sum_alone(scores, lengths) if is_plain() else _sum_both_ways(scores, lengths)[0]
 
 
 def log_partition_and_marginals(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """log Z of every row, and the probability of every labelled span."""
+    """log Z of every row, and the probability of every labeled span."""
     log_z, chances = _sum_both_ways(scores, lengths)
     return log_z, _slopes(torch.ones_like(log_z), scores, lengths, chances.detach())
 
@@ -66,7 +66,7 @@ def plain_log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
 
 def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, Tensor]:
     b, t, _, k = scores.shape
-    numbers, sizes = array_of(scores), array_of(lengths)
+    numbers, sizes = as_array(scores), as_array(lengths)
     if sizes.min() < 0 or sizes.max() > t:
         sizes = sizes.clip(0, t)
     log_z = np.empty(b)
@@ -80,7 +80,7 @@ def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, T
 def ready(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """Contiguous, with lengths that fit, and without trees where a score is no number: loops would not end there."""
     wrong = _rows_without_numbers(scores, lengths)
-    scores = scores.detach() if wrong is None else torch.where(wrong[:, None, None, None], NEVER, scores.detach())
+    scores = scores.detach() if wrong is None else torch.where(wrong[:, None, None, None], NEG_INF, scores.detach())
     return scores.contiguous(), lengths.clamp(0, scores.shape[1]).contiguous()
 
 
@@ -90,7 +90,7 @@ def _rows_without_numbers(scores: Tensor, lengths: Tensor) -> Tensor | None:
         return None
     places = torch.arange(scores.shape[1])
     read = (places[:, None] <= places) & (places < lengths[:, None, None])
-    return ~(torch.where(read[..., None], scores.detach(), NEVER).flatten(1).amax(1) < torch.inf)
+    return ~(torch.where(read[..., None], scores.detach(), NEG_INF).flatten(1).amax(1) < torch.inf)
 
 
 @torch.library.custom_op("catena::tree_sum_one_way", mutates_args=())
@@ -106,10 +106,10 @@ def _both_ways_op(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 @torch.library.custom_op("catena::tree_slopes", mutates_args=())
 def _slopes_op(scale: Tensor, scores: Tensor, lengths: Tensor, chances: Tensor) -> Tensor:
     b, t, _, k = scores.shape
-    arrays = (array_of(scores), array_of(scale), array_of(chances))
-    slopes = np.zeros(scores.shape, arrays[0].dtype)
-    in_row_blocks(lambda low, high: share_rows(*arrays, low, high, slopes), b, 3 * b * t**2 * k)
-    return torch.from_numpy(slopes)
+    arrays = (as_array(scores), as_array(scale), as_array(chances))
+    gradients = np.zeros(scores.shape, arrays[0].dtype)
+    in_row_blocks(lambda low, high: share_rows(*arrays, low, high, gradients), b, 3 * b * t**2 * k)
+    return torch.from_numpy(gradients)
 
 
 @_one_way_op.register_fake

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.chain_loops import greatest_of
-from catena.kernels.compiled import compiled
-from catena.kernels.tree_numbers import NOWHERE, exponent, mantissa, power_of_two, powers_of_two, to_log
+from catena.kernels.chain_loops import max_entry
+from catena.kernels.jit import jit
+from catena.kernels.tree_numbers import NOWHERE, get_exponent, mantissa, power_of_two, powers_of_two, to_log
 from catena.kernels.vector_math import exp_less
 
 LANES, ROOM = 8, 32768
@@ -46,7 +46,7 @@ def _weigh_labels(scores: Any, i: int, n: int, room: Any, top: Any, mass: Any) -
         j = i + x
         for q in range(k):
             wrong += not scores[i, j, q] < np.inf
-        top[x] = greatest_of(scores, i, j)
+        top[x] = max_entry(scores, i, j)
         base = top[x] if top[x] > -np.inf else 0.0
         for q in range(k):
             less[x, q] = scores[i, j, q] - base
@@ -92,7 +92,7 @@ def sum_labels(
         for j in range(i, n):
             value = powers[x] * mass[x] if top[x] > -np.inf and wrong == 0 else 0.0
             own[j - i, i * lanes + lane] = mantissa(value)
-            own_e[j - i, i * lanes + lane] = exponent(value, np.int64(top[x])) if wrong == 0 else NOWHERE
+            own_e[j - i, i * lanes + lane] = get_exponent(value, np.int64(top[x])) if wrong == 0 else NOWHERE
             x += 1
     return wrong
 
@@ -126,7 +126,7 @@ def inside(n: int, lanes: int, own: Any, own_e: Any, beta: Any, beta_e: Any, inn
         _sum_splits(w, size, lanes, beta, beta_e, inner, inner_e)
         for x in range(size):
             value = inner[w, x] * own[w, x]
-            beta_e[w, x] = exponent(value, inner_e[w, x] + own_e[w, x])
+            beta_e[w, x] = get_exponent(value, inner_e[w, x] + own_e[w, x])
             beta[w, x] = mantissa(value)
 
 
@@ -168,7 +168,7 @@ def _write(chart: Any, n: int, t: int, lane: int, lanes: int, chances: Any) -> N
             x += 1
 
 
-@compiled("4", "i1", "i", "i", "b", "i", "d1", "2")
+@jit("4", "i1", "i", "i", "b", "i", "d1", "2")
 def sum_rows(
     scores: Any, lengths: Any, low: int, high: int, both_ways: bool, most_lanes: int, log_z: Any, chances: Any
 ) -> None:
@@ -209,8 +209,8 @@ def sum_rows(
                 chances[begin + lane if both_ways else 0] = np.nan
 
 
-@compiled("4", "1", "2", "i", "i", "4")
-def share_rows(scores: Any, scale: Any, chances: Any, low: int, high: int, slopes: Any) -> None:
+@jit("4", "1", "2", "i", "i", "4")
+def share_rows(scores: Any, scale: Any, chances: Any, low: int, high: int, gradients: Any) -> None:
     """``slopes``, which are 0: each span's probability times ``scale``, shared out to its labels."""
     t, k = scores.shape[1], scores.shape[3]
     top, mass, labels = np.empty(t), np.empty(t), np.empty((2, t, k))
@@ -223,8 +223,8 @@ def share_rows(scores: Any, scale: Any, chances: Any, low: int, high: int, slope
                 given = scale[r] * chances[r, x]
                 x += 1
                 if k == 1:
-                    slopes[r, i, j, 0] = given
+                    gradients[r, i, j, 0] = given
                 elif given != 0:
                     each = given / mass[j - i]
                     for q in range(k):
-                        slopes[r, i, j, q] = each * labels[1, j - i, q]
+                        gradients[r, i, j, q] = each * labels[1, j - i, q]

@@ -34,7 +34,7 @@ def mantissa(x: Any) -> Any:
 
 
 @njit(nogil=True)
-def exponent(x: Any, more: Any) -> Any:
+def get_exponent(x: Any, more: Any) -> Any:
     """The ``e`` of a positive normal float times 2^more; NOWHERE for 0."""
     found = (bits_of(x) >> BITS) - (BIAS - 1) + more
     return found if x > 0 else NOWHERE

@@ -14,7 +14,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from catena.kernels.compiled import compiled
+from catena.kernels.jit import jit
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree import ready
@@ -76,7 +76,7 @@ def _split_of(best: Any, value: float, w: int, i: int) -> int:
     return -1
 
 
-@compiled("d4", "i1", "i", "i", "i3")
+@jit("d4", "i1", "i", "i", "i3")
 def best_rows(scores: Any, lengths: Any, low: int, high: int, spans: Any) -> None:
     """The best tree of each row; rows of -1 beyond it and where none is possible."""
     t = scores.shape[1]
@@ -169,7 +169,7 @@ def _top_labels(labels: Any, inner: Any, n_inner: int, scores: Any, ways: Any) -
     return n
 
 
-@compiled("d4", "i1", "i", "i", "i4", "i1")
+@jit("d4", "i1", "i", "i", "i4", "i1")
 def top_rows(scores: Any, lengths: Any, low: int, high: int, spans: Any, found: Any) -> None:
     """The best trees of each row into ``spans[r, n]``, best first, and how many there are."""
     t, width = scores.shape[1], spans.shape[1]
@@ -240,7 +240,7 @@ def _draw_split(beta: Any, beta_e: Any, total: float, e: int, w: int, i: int, un
     return found
 
 
-@compiled("d4", "i1", "i", "i", "d3", "i4")
+@jit("d4", "i1", "i", "i", "d3", "i4")
 def sample_rows(scores: Any, lengths: Any, low: int, high: int, uniforms: Any, spans: Any) -> None:
     """``spans[s, r]``: trees drawn by ``uniforms[s, r]``, one number for each label and split, top down."""
     t = scores.shape[1]

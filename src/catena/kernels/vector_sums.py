@@ -9,10 +9,10 @@ from typing import Any
 from numba import float64
 
 from catena.kernels.array_types import DOUBLES
-from catena.kernels.compiled import SUMS, called, when_needed
+from catena.kernels.jit import SUMS, jit_function, lazy_jit
 
 
-@called(SUMS)
+@jit_function(SUMS)
 def _dot(a: Any, b: Any) -> float:
     total = 0.0
     for i in range(len(a)):
@@ -20,19 +20,19 @@ def _dot(a: Any, b: Any) -> float:
     return total
 
 
-@called(SUMS)
+@jit_function(SUMS)
 def _add(y: Any, times: float, x: Any) -> None:
     for i in range(len(y)):
         y[i] += times * x[i]
 
 
-@when_needed(DOUBLES, DOUBLES)
+@lazy_jit(DOUBLES, DOUBLES)
 def dot(a: Any, b: Any) -> float:
     """Σ a[i] b[i]."""
     return _dot(a, b)
 
 
-@when_needed(DOUBLES, float64, DOUBLES)
+@lazy_jit(DOUBLES, float64, DOUBLES)
 def add_times(y: Any, times: float, x: Any) -> None:
     """``y += times * x``, in place."""
     _add(y, times, x)

@@ -1,4 +1,4 @@
-"""What word vectors are learnt from: which words of a text are kept, which stand in a window, and what noise is drawn.
+"""What word vectors are learned from: which words of a text are kept, which stand in a window, and what noise is drawn.
 
 Random numbers are those of splitmix64 (Steele et al. 2014): number i of a seed is a mix of ``seed + i * GOLDEN``, so a
 block of text with a seed of its own draws the same on any thread. Knows nothing of vectors: ids in, ids out.
@@ -12,11 +12,11 @@ import numpy as np
 from numba import boolean, int64, njit, uint32, uint64
 
 from catena.kernels.array_types import BYTES, DOUBLES, INTS, KEYS, LONGS, READ_ONLY_INTS
-from catena.kernels.compiled import when_needed
+from catena.kernels.jit import lazy_jit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-LOW = np.uint64(0xFFFFFFFF)
-H32 = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_H32 = np.uint64(32)
 ALWAYS = np.uint64(1 << 32)
 """The threshold of what is surely kept: 32 random bits are below it."""
 
@@ -25,7 +25,7 @@ LINE_END = -1
 
 
 @njit(nogil=True, forceinline=True)
-def mixed(z: Any) -> Any:
+def splitmix64(z: Any) -> Any:
     """64 random bits from a counter."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -35,11 +35,11 @@ def mixed(z: Any) -> Any:
 @njit(nogil=True, forceinline=True)
 def below(bits: Any, n: Any) -> Any:
     """A number below ``n`` from 64 random bits, of which the high half is used."""
-    return np.int64(((bits >> H32) * np.uint64(n)) >> H32)
+    return np.int64(((bits >> _H32) * np.uint64(n)) >> _H32)
 
 
-@when_needed(READ_ONLY_INTS, LONGS, LONGS, LONGS, KEYS, uint64, INTS, INTS, INTS)
-def kept_words(
+@lazy_jit(READ_ONLY_INTS, LONGS, LONGS, LONGS, KEYS, uint64, INTS, INTS, INTS)
+def subsample_words(
     ids: Any, lows: Any, highs: Any, first_lines: Any, keep: Any, seed: Any, words: Any, lines: Any, spans: Any
 ) -> int:
     """Write the words of some pieces of a text that subsampling keeps; return how many.
@@ -63,20 +63,20 @@ def kept_words(
                 span += 1
                 continue
             state += GOLDEN
-            if (mixed(state) >> H32) < keep[word]:
+            if (splitmix64(state) >> _H32) < keep[word]:
                 words[n], lines[n], spans[n] = word, line, span
                 n += 1
     return n
 
 
-@when_needed(INTS, INTS, int64, int64, boolean, int64, uint64, LONGS, INTS)
+@lazy_jit(INTS, INTS, int64, int64, boolean, int64, uint64, LONGS, INTS)
 def windows(
     words: Any, spans: Any, n: int, window: int, dynamic: bool, positions: int, seed: Any, first: Any, context: Any
 ) -> None:
-    """The neighbours of each word in its span: those of word ``i`` are ``context[first[i] : first[i + 1]]``.
+    """The neighbors of each word in its span: those of word ``i`` are ``context[first[i] : first[i + 1]]``.
 
     Args:
-        window: the farthest neighbour, w.
+        window: the farthest neighbor, w.
         dynamic: the reach of each word is drawn from 1 … w, all alike (Mikolov et al. 2013, section 3.1 of the first).
         positions: if not 0, so many different positions are drawn from -w … -1, 1 … w, and those in the span are taken.
     """
@@ -85,13 +85,13 @@ def windows(
     for i in range(n):
         first[i] = c
         state += GOLDEN
-        bits = mixed(state)
+        bits = splitmix64(state)
         if positions > 0:
             for p in range(2 * window):
                 chosen[p] = p - window if p < window else p - window + 1
             for p in range(positions):  # the first steps of a shuffle
                 state += GOLDEN
-                q = p + below(mixed(state), 2 * window - p)
+                q = p + below(splitmix64(state), 2 * window - p)
                 chosen[p], chosen[q] = chosen[q], chosen[p]
                 at = i + chosen[p]
                 if 0 <= at < n and spans[at] == spans[i]:
@@ -106,16 +106,16 @@ def windows(
     first[n] = c
 
 
-@when_needed(INTS, LONGS, int64, INTS)
+@lazy_jit(INTS, LONGS, int64, INTS)
 def pair_targets(words: Any, first: Any, n: int, targets: Any) -> None:
-    """The word that each neighbour has to predict, neighbour by neighbour."""
+    """The word that each neighbor has to predict, neighbor by neighbor."""
     for i in range(n):
         for p in range(first[i], first[i + 1]):
             targets[p] = words[i]
 
 
-@when_needed(LONGS, INTS, int64, LONGS, INTS, LONGS, INTS)
-def spelled_out(first: Any, bag: Any, n: int, part_first: Any, parts: Any, new_first: Any, new_bag: Any) -> None:
+@lazy_jit(LONGS, INTS, int64, LONGS, INTS, LONGS, INTS)
+def expand_subwords(first: Any, bag: Any, n: int, part_first: Any, parts: Any, new_first: Any, new_bag: Any) -> None:
     """Replace each word of each bag by its parts: itself and the buckets of its character n-grams."""
     c = 0
     for i in range(n):
@@ -128,7 +128,7 @@ def spelled_out(first: Any, bag: Any, n: int, part_first: Any, parts: Any, new_f
     new_first[n] = c
 
 
-@when_needed(LONGS, INTS, INTS, int64, int64, LONGS, INTS)
+@lazy_jit(LONGS, INTS, INTS, int64, int64, LONGS, INTS)
 def with_documents(first: Any, bag: Any, lines: Any, n: int, base: int, new_first: Any, new_bag: Any) -> None:
     """Put the row of its line in front of each bag."""
     c = 0
@@ -142,7 +142,7 @@ def with_documents(first: Any, bag: Any, lines: Any, n: int, base: int, new_firs
     new_first[n] = c
 
 
-@when_needed(INTS, int64, int64, KEYS, boolean, uint64, INTS)
+@lazy_jit(INTS, int64, int64, KEYS, boolean, uint64, INTS)
 def noise(targets: Any, n: int, k: int, alias: Any, but_target: bool, seed: Any, drawn: Any) -> None:
     """Draw ``k`` words for each target from an alias table (Walker 1977): O(1) for each, whatever the vocabulary.
 
@@ -156,12 +156,12 @@ def noise(targets: Any, n: int, k: int, alias: Any, but_target: bool, seed: Any,
             word = target
             for _ in range(1000):  # so that it ends even where the noise is nearly all one word
                 state += GOLDEN
-                bits = mixed(state)
-                column = np.int64(((bits >> H32) * v) >> H32)
+                bits = splitmix64(state)
+                column = np.int64(((bits >> _H32) * v) >> _H32)
                 cell = alias[column]
-                other = np.int64(cell & LOW)
+                other = np.int64(cell & _LOW)
                 # An if would be mispredicted half of the time.
-                word = other + (column - other) * np.int64((bits & LOW) < (cell >> H32))
+                word = other + (column - other) * np.int64((bits & _LOW) < (cell >> _H32))
                 if word != target or not but_target:
                     break
             if word == target and but_target:
@@ -169,7 +169,7 @@ def noise(targets: Any, n: int, k: int, alias: Any, but_target: bool, seed: Any,
             drawn[m] = word
 
 
-@when_needed(DOUBLES, KEYS)
+@lazy_jit(DOUBLES, KEYS)
 def fill_alias(weights: Any, table: Any) -> None:
     """The alias table of a distribution in proportion to weights, by Vose's method (1991): O(v)."""
     v, total = len(weights), 0.0
@@ -189,19 +189,19 @@ def fill_alias(weights: Any, table: Any) -> None:
     while small > 0 and large < v:
         small -= 1
         i, j = stack[small], stack[large]
-        table[i] = (np.uint64(min(share[i] * 4294967296.0, 4294967295.0)) << H32) | np.uint64(j)
+        table[i] = (np.uint64(min(share[i] * 4294967296.0, 4294967295.0)) << _H32) | np.uint64(j)
         share[j] -= 1.0 - share[i]
         if share[j] < 1.0:
             large += 1
             stack[small] = j
             small += 1
     for p in range(small):  # what is left is 1 up to rounding
-        table[stack[p]] = (LOW << H32) | np.uint64(stack[p])
+        table[stack[p]] = (_LOW << _H32) | np.uint64(stack[p])
     for p in range(large, v):
-        table[stack[p]] = (LOW << H32) | np.uint64(stack[p])
+        table[stack[p]] = (_LOW << _H32) | np.uint64(stack[p])
 
 
-@when_needed(LONGS, LONGS, INTS, BYTES)
+@lazy_jit(LONGS, LONGS, INTS, BYTES)
 def huffman_paths(counts: Any, first: Any, nodes: Any, codes: Any) -> int:
     """Huffman's tree of words by their counts, which must fall: the inner nodes from the root to each word, and the
     turn taken at each (0 to the lighter side). Returns the number of steps of all paths; with empty ``nodes`` it only
@@ -253,7 +253,7 @@ def _add_gram(data: Any, low: int, high: int, bucket: Any) -> Any:
     return np.int64(h % np.uint32(bucket))
 
 
-@when_needed(BYTES, LONGS, int64, int64, int64, int64, LONGS, INTS)
+@lazy_jit(BYTES, LONGS, int64, int64, int64, int64, LONGS, INTS)
 def ngram_parts(
     names: Any, name_ends: Any, shortest: int, longest: int, bucket: int, base: int, first: Any, parts: Any
 ) -> int:

@@ -1,7 +1,7 @@
 """The steps of stochastic gradient descent that make word vectors, for blocks of examples whose draws are made.
 
 An example is a bag of input rows and a word to be predicted. The hidden vector h is the mean or the sum of the rows; a
-bag of one is skip-gram, a bag of neighbours is CBOW, the row of a document may lie among them. The scores of a step are
+bag of one is skip-gram, a bag of neighbors is CBOW, the row of a document may lie among them. The scores of a step are
 all taken before any row is changed, so a step is lr times the gradient. Threads may run these loops on the same
 matrices at once: a lost update now and then does no harm (Recht et al. 2011).
 
@@ -18,10 +18,11 @@ import numpy as np
 from numba import boolean, float32, int64
 
 from catena.kernels.array_types import BYTES, DOUBLES, FLOATS, FLOATS2, INTS, LONGS
-from catena.kernels.compiled import SUMS, when_needed
+from catena.kernels.jit import SUMS, lazy_jit
 from catena.kernels.word2vec_steps import (
     F0,
     F1,
+    accumulate_input_gradient,
     add_rows,
     all_different,
     copy_row,
@@ -29,20 +30,19 @@ from catena.kernels.word2vec_steps import (
     gather,
     make_unit,
     pull_and_push,
-    pull_back,
-    push_forth,
     scatter,
     scores_of_all,
     sigmoids,
+    update_outputs,
 )
 
-SMALL = 1e-200
+_SMALL = 1e-200
 """Below it a product of probabilities is brought into the sum of logarithms."""
 
 
 def _learner(*arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile a loop for these argument types, its sums in any order."""
-    return when_needed(*arguments, fastmath=SUMS, error_model="numpy")
+    return lazy_jit(*arguments, fastmath=SUMS, error_model="numpy")
 
 
 @_learner(LONGS, INTS, INTS, int64, INTS, int64, FLOATS2, FLOATS2, boolean, boolean, boolean, FLOATS, FLOATS, int64,
@@ -53,7 +53,7 @@ def learn_negative(
 ) -> None:  # fmt: skip
     """Each word against ``k`` others: -log sigmoid(s(word)) - sum of log sigmoid(-s(other)), s(w) = h · outputs[w].
 
-    Mikolov et al. 2013, eq. 4. With a ``bias``, s(w) = h · outputs[w] + bias[w] + shift[w], and the bias is learnt:
+    Mikolov et al. 2013, eq. 4. With a ``bias``, s(w) = h · outputs[w] + bias[w] + shift[w], and the bias is learned:
     with shift[w] = -log(k q(w)) for noise q this is noise-contrastive estimation (Gutmann and Hyvärinen 2010).
 
     Args:
@@ -62,7 +62,7 @@ def learn_negative(
         whole: each row of the bag takes the gradient of h as if it were h itself.
         unit: rows are brought back to length one after each step.
         learn_from: input rows below it are kept as they are.
-        learn_outputs: whether output rows are learnt.
+        learn_outputs: whether output rows are learned.
         loss: the loss is added to ``loss[0]``, the number of examples to ``loss[1]``.
     """
     d = inputs.shape[1]
@@ -90,18 +90,18 @@ def learn_negative(
         sigmoids(scores, k + 1, lr, chances)
         for m in range(k + 1):
             product *= np.float64(chances[m])
-            if product < SMALL:
+            if product < _SMALL:
                 total -= np.log(product)
                 product = 1.0
         for m in range(1, k + 1):
             scores[m] = -scores[m]
         if not learn_outputs:
-            pull_back(outputs, rows, scores, k + 1, error)
+            accumulate_input_gradient(outputs, rows, scores, k + 1, error)
         elif all_different(rows, k + 1):
             pull_and_push(outputs, rows, scores, k + 1, h, error)
         else:
-            pull_back(outputs, rows, scores, k + 1, error)
-            push_forth(outputs, rows, scores, k + 1, h)
+            accumulate_input_gradient(outputs, rows, scores, k + 1, error)
+            update_outputs(outputs, rows, scores, k + 1, h)
         if with_bias and learn_outputs:
             for m in range(k + 1):
                 bias[rows[m]] += scores[m]
@@ -120,9 +120,9 @@ def learn_shared(
     first: Any, bag: Any, targets: Any, n: int, noise: Any, k: int, inputs: Any, outputs: Any, unit: bool, lr: Any,
     loss: Any,
 ) -> None:  # fmt: skip
-    """Each neighbour and the word against ``k`` others, which all neighbours of a window share.
+    """Each neighbor and the word against ``k`` others, which all neighbors of a window share.
 
-    The loss of a window is the sum over its neighbours c of -log sigmoid(c · word) - sum of log sigmoid(-c · other):
+    The loss of a window is the sum over its neighbors c of -log sigmoid(c · word) - sum of log sigmoid(-c · other):
     that is skip-gram with shared noise (Ji et al. 2016), and CBOW where P(+ | word, window) is the product of
     P(+ | word, c). Every row is read and written once for a window, in place of once for each pair. Arguments as in
     :func:`learn_negative`; examples are counted as pairs.
@@ -150,7 +150,7 @@ def learn_shared(
         sigmoids(steps, width * (k + 1), lr, chances)
         for p in range(width * (k + 1)):
             product *= np.float64(chances[p])
-            if product < SMALL:
+            if product < _SMALL:
                 total -= np.log(product)
                 product = 1.0
         for b in range(width):
@@ -207,7 +207,7 @@ def learn_hierarchical(
         sigmoids(scores, depth, lr, chances)
         for m in range(depth):
             product *= np.float64(chances[m])
-            if product < SMALL:
+            if product < _SMALL:
                 total -= np.log(product)
                 product = 1.0
             if codes[start + m] == 1:
@@ -215,7 +215,7 @@ def learn_hierarchical(
         if learn_outputs:
             pull_and_push(outputs, rows, scores, depth, h, error)
         else:
-            pull_back(outputs, rows, scores, depth, error)
+            accumulate_input_gradient(outputs, rows, scores, depth, error)
         scatter(inputs, bag, low, high, F1 if whole else share, error, learn_from)
     loss[0] += total - np.log(product)
     loss[1] += done

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from catena.kernels.compiled import SUMS, inlined
 from catena.kernels.floats import LOG2_E, float32_of
+from catena.kernels.jit import SUMS, jit_inline
 from catena.kernels.vector_math import LN2_HIGH_32, LN2_LOW_32, S2, S3, S4, S5, S6, S7
 
 F0, F1, HALF = np.float32(0), np.float32(1), np.float32(0.5)
-LOG2_E_32 = np.float32(LOG2_E)
-SATURATED = np.float32(80)
+_LOG2_E_32 = np.float32(LOG2_E)
+_SATURATED = np.float32(80)
 """A score beyond it is as sure as a float can say."""
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def gather(inputs: Any, bag: Any, low: int, high: int, scale: Any, h: Any) -> None:
     """h = scale times the sum of the rows of a bag."""
     d = len(h)
@@ -32,7 +32,7 @@ def gather(inputs: Any, bag: Any, low: int, high: int, scale: Any, h: Any) -> No
             h[j] += scale * inputs[row, j]
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def scatter(inputs: Any, bag: Any, low: int, high: int, scale: Any, error: Any, learn_from: int) -> None:
     """Add scale times the error to the rows of a bag, but not to those below ``learn_from``."""
     for p in range(low, high):
@@ -42,7 +42,7 @@ def scatter(inputs: Any, bag: Any, low: int, high: int, scale: Any, error: Any, 
                 inputs[row, j] += scale * error[j]
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def dots(h: Any, outputs: Any, rows: Any, n: int, scores: Any) -> None:
     """scores[m] = h · outputs[rows[m]], three rows at a time: h is then read once for three."""
     d, m = len(h), 0
@@ -64,8 +64,8 @@ def dots(h: Any, outputs: Any, rows: Any, n: int, scores: Any) -> None:
         m += 1
 
 
-@inlined(SUMS)
-def pull_back(outputs: Any, rows: Any, steps: Any, n: int, error: Any) -> None:
+@jit_inline(SUMS)
+def accumulate_input_gradient(outputs: Any, rows: Any, steps: Any, n: int, error: Any) -> None:
     """error = sum over m of steps[m] outputs[rows[m]]."""
     d, m = len(error), 0
     for j in range(d):
@@ -83,8 +83,8 @@ def pull_back(outputs: Any, rows: Any, steps: Any, n: int, error: Any) -> None:
         m += 1
 
 
-@inlined(SUMS)
-def push_forth(outputs: Any, rows: Any, steps: Any, n: int, h: Any) -> None:
+@jit_inline(SUMS)
+def update_outputs(outputs: Any, rows: Any, steps: Any, n: int, h: Any) -> None:
     """outputs[rows[m]] += steps[m] h. A row may be there twice."""
     for m in range(n):
         row, g = rows[m], steps[m]
@@ -92,9 +92,10 @@ def push_forth(outputs: Any, rows: Any, steps: Any, n: int, h: Any) -> None:
             outputs[row, j] += g * h[j]
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def pull_and_push(outputs: Any, rows: Any, steps: Any, n: int, h: Any, error: Any) -> None:
-    """:func:`pull_back` and :func:`push_forth` in one pass over the rows, which are all different."""
+    """:func:`accumulate_input_gradient` and :func:`update_outputs` in one pass over the rows, which are all
+    different."""
     d, m = len(h), 0
     for j in range(d):
         error[j] = F0
@@ -117,12 +118,12 @@ def pull_and_push(outputs: Any, rows: Any, steps: Any, n: int, h: Any, error: An
         m += 1
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def sigmoids(scores: Any, n: int, lr: Any, chances: Any) -> None:
     """chances = sigmoid(scores); the scores become lr (1 - chances), the step of each towards being right."""
     for m in range(n):
-        x = min(max(-scores[m], -SATURATED), SATURATED)
-        z = np.floor(x * LOG2_E_32 + HALF)
+        x = min(max(-scores[m], -_SATURATED), _SATURATED)
+        z = np.floor(x * _LOG2_E_32 + HALF)
         r = (x - z * LN2_HIGH_32) - z * LN2_LOW_32
         p = ((((S7 * r + S6) * r + S5) * r + S4) * r + S3) * r + S2
         p = (p * r + F1) * r + F1
@@ -132,7 +133,7 @@ def sigmoids(scores: Any, n: int, lr: Any, chances: Any) -> None:
         scores[m] = lr * (e * chance)  # 1 - chance, exact where chance is nearly 1
 
 
-@inlined()
+@jit_inline()
 def all_different(rows: Any, n: int) -> bool:
     """Whether none of the rows is there twice."""
     for m in range(1, n):
@@ -142,7 +143,7 @@ def all_different(rows: Any, n: int) -> bool:
     return True
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def make_unit(matrix: Any, row: int) -> None:
     """Bring a row to length one, unless it is zero."""
     square = F0
@@ -154,14 +155,14 @@ def make_unit(matrix: Any, row: int) -> None:
             matrix[row, j] *= scale
 
 
-@inlined()
+@jit_inline()
 def copy_row(source: Any, row: int, target: Any, at: int) -> None:
     """target[at] = source[row]."""
     for j in range(source.shape[1]):
         target[at, j] = source[row, j]
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def scores_of_all(near: Any, width: int, far: Any, n: int, scores: Any) -> None:
     """scores[b n + m] = near[b] · far[m], two by three at a time."""
     d, b = near.shape[1], 0
@@ -193,7 +194,7 @@ def scores_of_all(near: Any, width: int, far: Any, n: int, scores: Any) -> None:
         b += 2
 
 
-@inlined(SUMS)
+@jit_inline(SUMS)
 def add_rows(matrix: Any, row: int, others: Any, n: int, steps: Any, at: int, stride: int) -> None:
     """matrix[row] += sum over i < n of steps[at + i stride] others[i], three at a time."""
     d, i = matrix.shape[1], 0

@@ -1,4 +1,4 @@
-"""Ids of texts: counting, renumbering, blocks, and pairs of neighbours. Knows nothing of files or vectors."""
+"""Ids of texts: counting, renumbering, blocks, and pairs of neighbors. Knows nothing of files or vectors."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 from numba import boolean, int64, njit, uint64
 
 from catena.kernels.array_types import BYTES, INTS, KEYS, LONGS, READ_ONLY_INTS
-from catena.kernels.compiled import when_needed
-from catena.kernels.ngram_text import place_of
-from catena.kernels.word2vec_draw import mixed
+from catena.kernels.jit import lazy_jit
+from catena.kernels.ngram_text import find_slot
+from catena.kernels.word2vec_draw import splitmix64
 
 
-@when_needed(KEYS, KEYS, INTS, LONGS)
-def looked_up(hashes: Any, keys: Any, values: Any, found: Any) -> None:
+@lazy_jit(KEYS, KEYS, INTS, LONGS)
+def lookup_hashes(hashes: Any, keys: Any, values: Any, found: Any) -> None:
     """The value of each hash in a table, -1 where it has none."""
     for i in range(len(hashes)):
-        place = place_of(keys, hashes[i])
+        place = find_slot(keys, hashes[i])
         found[i] = values[place] if keys[place] == hashes[i] else -1
 
 
-@when_needed(BYTES, LONGS, LONGS, BYTES, LONGS)
+@lazy_jit(BYTES, LONGS, LONGS, BYTES, LONGS)
 def taken(names: Any, ends: Any, rows: Any, new_names: Any, new_ends: Any) -> int:
     """Write the words of some rows one after another, and where each ends. Returns how many bytes they have.
 
@@ -38,16 +38,16 @@ def taken(names: Any, ends: Any, rows: Any, new_names: Any, new_ends: Any) -> in
     return n
 
 
-@when_needed(INTS, int64, LONGS)
-def counted(ids: Any, n: int, counts: Any) -> None:
+@lazy_jit(INTS, int64, LONGS)
+def count_ids(ids: Any, n: int, counts: Any) -> None:
     """Count the first ``n`` ids; those below 0 are passed over."""
     for i in range(n):
         if ids[i] >= 0:
             counts[ids[i]] += 1
 
 
-@when_needed(INTS, INTS, int64)
-def renumbered(ids: Any, new: Any, line_end: int) -> int:
+@lazy_jit(INTS, INTS, int64)
+def renumber_ids(ids: Any, new: Any, line_end: int) -> int:
     """Replace each id by its new number, in place; those without one (-1) are left out. Returns how many remain."""
     n = 0
     for i in range(len(ids)):
@@ -60,7 +60,7 @@ def renumbered(ids: Any, new: Any, line_end: int) -> int:
     return n
 
 
-@when_needed(READ_ONLY_INTS, int64, int64, LONGS, LONGS, LONGS, boolean)
+@lazy_jit(READ_ONLY_INTS, int64, int64, LONGS, LONGS, LONGS, boolean)
 def cut_pieces(ids: Any, size: int, longest: int, starts: Any, lines: Any, words: Any, only_count: bool) -> int:
     """Cut a text into pieces of ``size`` ids or more that end with a line, or within a line after ``longest`` ids.
 
@@ -87,15 +87,15 @@ def cut_pieces(ids: Any, size: int, longest: int, starts: Any, lines: Any, words
 @njit(nogil=True, forceinline=True)
 def _pair_place(keys: Any, key: Any) -> Any:
     mask = len(keys) - 1
-    place = np.int64(mixed(key) >> np.uint64(20)) & mask
+    place = np.int64(splitmix64(key) >> np.uint64(20)) & mask
     while keys[place] != np.uint64(0) and keys[place] != key:
         place = (place + 1) & mask
     return place
 
 
-@when_needed(READ_ONLY_INTS, LONGS, KEYS, LONGS)
+@lazy_jit(READ_ONLY_INTS, LONGS, KEYS, LONGS)
 def counted_pairs(ids: Any, at: Any, keys: Any, counts: Any) -> None:
-    """Count neighbours in a line: pair (a, b) has the key (a << 32 | b) + 1.
+    """Count neighbors in a line: pair (a, b) has the key (a << 32 | b) + 1.
 
     Goes on from ``at[0]`` with ``at[1]`` pairs known, and stops when the table is half full, for a larger one.
     """
@@ -112,7 +112,7 @@ def counted_pairs(ids: Any, at: Any, keys: Any, counts: Any) -> None:
     at[0], at[1] = i, known
 
 
-@when_needed(KEYS, LONGS, KEYS, LONGS)
+@lazy_jit(KEYS, LONGS, KEYS, LONGS)
 def moved_pairs(keys: Any, counts: Any, new_keys: Any, new_counts: Any) -> None:
     """Put all pairs into another table."""
     for i in range(len(keys)):
@@ -121,7 +121,7 @@ def moved_pairs(keys: Any, counts: Any, new_keys: Any, new_counts: Any) -> None:
             new_keys[place], new_counts[place] = keys[i], counts[i]
 
 
-@when_needed(INTS, KEYS, LONGS)
+@lazy_jit(INTS, KEYS, LONGS)
 def joined_pairs(ids: Any, keys: Any, joined: Any) -> int:
     """Write the id ``joined`` of each pair in the table in place of the two, from left to right. Returns how many
     remain."""

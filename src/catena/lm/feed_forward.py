@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.encoders.tails import TailedEncoder, Tails, read_on
+from catena.encoders.conv_state import CausalConvEncoder, ConvState, append_to_state
 
 
-class FeedForward(TailedEncoder):
+class FeedForward(CausalConvEncoder):
     """Reads each position with the ``context - 1`` before it.
 
     Args:
@@ -39,8 +39,8 @@ class FeedForward(TailedEncoder):
     ) -> Float[Tensor, "b t d_out"]:
         return self.whole(x)
 
-    def continue_(self, x: Float[Tensor, "b t d_in"], state: Tails) -> tuple[Float[Tensor, "b t d_out"], Tails]:
-        joined, tail = read_on(state[0], x)
+    def continue_(self, x: Float[Tensor, "b t d_in"], state: ConvState) -> tuple[Float[Tensor, "b t d_out"], ConvState]:
+        joined, tail = append_to_state(state[0], x)
         windows = joined.unfold(1, self.context, 1).transpose(2, 3).flatten(2)  # b t (context d_in), oldest first
         hidden = self.dropout(torch.tanh(self.hidden(windows)))
         return torch.cat((hidden, windows), dim=-1) if self.direct else hidden, (tail,)

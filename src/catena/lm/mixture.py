@@ -17,24 +17,24 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
-from catena.decoding.combine import Combined
-from catena.decoding.stepper import checked_lengths
 from catena.errors import DataError, ShapeError
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, LanguageModel
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, AutoregressiveLM
 from catena.numerics import log_sum_exp, safe_log
+from catena.search.combine import Combined
+from catena.search.stepper import checked_lengths
 
 # --- weights -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """Weights that expectation-maximisation found, and the mean log-probability of a token before each step."""
+    """Weights that expectation-maximization found, and the mean log-probability of a token before each step."""
 
     weights: tuple[float, ...]
     log_likelihoods: tuple[float, ...]
 
 
-def mixed(log_probs: Float[Tensor, "m *places"], weights: Sequence[float]) -> Float[Tensor, "*places"]:
+def mix_log_probs(log_probs: Float[Tensor, "m *places"], weights: Sequence[float]) -> Float[Tensor, "*places"]:
     """log Σ λₘ pₘ, where ``log_probs[m]`` are those of model m."""
     logs = safe_log(_checked(weights, len(log_probs)).to(log_probs))
     return log_sum_exp(log_probs + logs.reshape(-1, *([1] * (log_probs.dim() - 1))), dim=0)
@@ -45,7 +45,7 @@ def fit_weights(
 ) -> MixtureFit:
     """The weights under which the tokens of a text are most probable.
 
-    ``log_probs[m, i]`` is the log-probability of token i by model m. Each step of expectation-maximisation gives a
+    ``log_probs[m, i]`` is the log-probability of token i by model m. Each step of expectation-maximization gives a
     model the mean share it has in the probability of a token, and never makes the text less probable (Dempster et al.
     1977); the function is concave, so the end is the best there is. Stops when a token gains less than
     ``tolerance``. A weight that starts at 0 stays there.
@@ -80,7 +80,7 @@ def _checked(weights: Sequence[float], m: int) -> Tensor:
 # --- a mixture ---------------------------------------------------------------------------------------------------
 
 
-class LinearMixture(Combined, LanguageModel[tuple[Any, ...]]):
+class LinearMixture(Combined, AutoregressiveLM[tuple[Any, ...]]):
     """Language models over one vocabulary, mixed word by word. A state is a state of each.
 
     Args:
@@ -88,7 +88,7 @@ class LinearMixture(Combined, LanguageModel[tuple[Any, ...]]):
         weights: of each, from 0, with sum 1. See :func:`fit_weights`.
     """
 
-    def __init__(self, models: Sequence[LanguageModel[Any]], weights: Sequence[float]) -> None:
+    def __init__(self, models: Sequence[AutoregressiveLM[Any]], weights: Sequence[float]) -> None:
         super().__init__(models, _checked(weights, len(models)).tolist())
         self.models = tuple(models)
 
@@ -97,18 +97,18 @@ class LinearMixture(Combined, LanguageModel[tuple[Any, ...]]):
         return self.models[0].vocabulary
 
     def mix(self, log_probs: Sequence[Float[Tensor, "n v"]]) -> Float[Tensor, "n v"]:
-        return mixed(torch.stack(list(log_probs)), self.weights)
+        return mix_log_probs(torch.stack(list(log_probs)), self.weights)
 
     def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
         rows = [model.token_log_probs(ids.to(model.device), lengths.to(model.device)) for model in self.models]
-        found = mixed(torch.stack([row.to(ids.device) for row in rows]), self.weights)
+        found = mix_log_probs(torch.stack([row.to(ids.device) for row in rows]), self.weights)
         return torch.where(torch.arange(ids.shape[1], device=ids.device) < lengths[:, None], found, 0.0)
 
 
 # --- recent words ------------------------------------------------------------------------------------------------
 
 
-class CacheModel(LanguageModel[Tensor]):
+class CacheModel(AutoregressiveLM[Tensor]):
     """p(w) = how often w is among the last words, older ones counting less. Kuhn & De Mori (1990).
 
     By itself it finds new words impossible: it is for mixtures. Where nothing was read yet, all words that a text may

@@ -6,7 +6,7 @@ Bengio et al. 2003; Mikolov et al. 2010. The vector at the position of :math:`w_
 read and what is predicted are one position apart, and the first word is predicted after the mark of the beginning.
 
 Where the encoder's vectors and the embedding's differ in size, tied weights (Press & Wolf 2017) need a linear map
-between, which is learnt too.
+between, which is learned too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from catena.embeddings.table import Embedding
 from catena.encoders.causal import CausalEncoder
 from catena.encoders.dropout import Dropout
 from catena.errors import ShapeError
-from catena.lm.base import LanguageModel
+from catena.lm.base import AutoregressiveLM
 from catena.outputs.base import OutputLayer
 from catena.shapes import mask_from_lengths
 
@@ -39,7 +39,7 @@ class NeuralState:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Read:
+class EncodedPrefix:
     """Sequences as the model sees them.
 
     Args:
@@ -56,7 +56,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Drops:
+class DropoutRates:
     """The shares that are dropped in training.
 
     Args:
@@ -72,7 +72,7 @@ class Drops:
     locked: bool = False
 
 
-class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
+class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
     """p(next | prefix) by a network. As a stepper it goes on from cached states, one encoder step for each id.
 
     Args:
@@ -94,7 +94,7 @@ class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
         *,
         begin: int,
         end: int,
-        drops: Drops | None = None,
+        drops: DropoutRates | None = None,
     ) -> None:
         super().__init__()
         encoder.check_causal()
@@ -108,7 +108,7 @@ class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
         self.bridge = nn.Identity() if same else nn.Linear(encoder.d_out, output.d_in, bias=False)
         self._vocabulary = vocabulary
         self.v, self.begin, self.end = len(vocabulary), begin, end
-        self.drops = drops = drops or Drops()
+        self.drops = drops = drops or DropoutRates()
         time = 1 if drops.locked else None
         self.drop_input, self.drop_output = Dropout(drops.input, time), Dropout(drops.output, time)
 
@@ -118,7 +118,9 @@ class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
 
     # --- whole sequences ----------------------------------------------------------------------------------------------
 
-    def read(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"] | None = None, state: Any = None) -> Read:
+    def read(
+        self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"] | None = None, state: Any = None
+    ) -> EncodedPrefix:
         """Read sequences: from their beginning, padded if there are ``lengths``; or on from an encoder's state.
 
         The vector at position ``i`` predicts what comes after ``ids[:, i]``.
@@ -132,7 +134,7 @@ class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
         else:
             raw = self.encoder.whole(x)
         dropped = self.drop_output(raw)
-        return Read(raw, dropped, self.bridge(dropped), after)
+        return EncodedPrefix(raw, dropped, self.bridge(dropped), after)
 
     def vectors(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
         """The embedded ids, dropped out."""

@@ -13,25 +13,25 @@ from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder
 from catena.encoders.causal import causal
 from catena.errors import ConfigError
-from catena.lm.base import END_SYMBOL, never_written
+from catena.lm.base import END_SYMBOL, non_text_ids
 from catena.lm.feed_forward import FeedForward
-from catena.lm.neural import Drops, NeuralLanguageModel
+from catena.lm.neural import DropoutRates, NeuralLanguageModel
+from catena.lm.neural_config import AnyNeuralLMConfig, FeedForwardLMConfig, NeuralLMConfig
 from catena.lm.neural_masked import MaskedLanguageModel
-from catena.lm.neural_settings import FeedForwardModel, NeuralModel, NeuralSettings
 from catena.outputs.base import OutputLayer
 from catena.outputs.build import build_output
 
-Vectors = tuple[Float[Tensor, "v d"], Bool[Tensor, " v"]]
+EmbeddingRows = tuple[Float[Tensor, "v d"], Bool[Tensor, " v"]]
 """Word vectors that were read for a vocabulary, and which words they are known for."""
 
 
 def build_neural(
-    settings: NeuralModel,
+    settings: AnyNeuralLMConfig,
     vocabulary: Vocabulary,
     counts: Sequence[int],
     *,
     begin: str = END_SYMBOL,
-    vectors: Vectors | None = None,
+    vectors: EmbeddingRows | None = None,
 ) -> NeuralLanguageModel:
     """The language model of these settings.
 
@@ -49,40 +49,42 @@ def build_neural(
         vocabulary,
         begin=vocabulary.special(begin),
         end=vocabulary.special(END_SYMBOL),
-        drops=drops_of(settings),
+        drops=dropout_rates(settings),
     )
 
 
 def build_masked(
-    settings: NeuralModel, vocabulary: Vocabulary, counts: Sequence[int], *, vectors: Vectors | None = None
+    settings: AnyNeuralLMConfig, vocabulary: Vocabulary, counts: Sequence[int], *, vectors: EmbeddingRows | None = None
 ) -> MaskedLanguageModel:
     """The model of these settings that guesses hidden words."""
     embedding, encoder = _ears(settings, vocabulary, vectors)
     output = _output(settings, embedding, encoder.d_out, vocabulary, counts, vectors)
-    return MaskedLanguageModel(embedding, encoder, output, vocabulary, drops_of(settings))
+    return MaskedLanguageModel(embedding, encoder, output, vocabulary, dropout_rates(settings))
 
 
-def drops_of(settings: NeuralSettings) -> Drops:
+def dropout_rates(settings: NeuralLMConfig) -> DropoutRates:
     """What the settings drop in training."""
-    return Drops(settings.dropout_input, settings.dropout_output, settings.dropout_words, settings.locked)
+    return DropoutRates(settings.dropout_input, settings.dropout_output, settings.dropout_words, settings.locked)
 
 
-def _ears(settings: NeuralModel, vocabulary: Vocabulary, vectors: Vectors | None) -> tuple[Embedding, Encoder]:
+def _ears(
+    settings: AnyNeuralLMConfig, vocabulary: Vocabulary, vectors: EmbeddingRows | None
+) -> tuple[Embedding, Encoder]:
     matrix, known = vectors if vectors else (None, None)
     embedding = build_embedding(settings.embedding, len(vocabulary), matrix=matrix, known=known)
-    if isinstance(settings, FeedForwardModel):
+    if isinstance(settings, FeedForwardLMConfig):
         own = settings.encoder
         return embedding, FeedForward(embedding.d_out, own.d, own.context, direct=own.direct, dropout=own.dropout)
     return embedding, build_encoder(settings.encoder, embedding.d_out)
 
 
 def _output(
-    settings: NeuralModel,
+    settings: AnyNeuralLMConfig,
     embedding: Embedding,
     d_encoder: int,
     vocabulary: Vocabulary,
     counts: Sequence[int],
-    vectors: Vectors | None,
+    vectors: EmbeddingRows | None,
 ) -> OutputLayer:
     tied: nn.Parameter | None = None
     if settings.tied:
@@ -91,4 +93,4 @@ def _output(
         tied = embedding.weight
     d_in = embedding.d_out if settings.tied else d_encoder
     words = vectors[0] if vectors else None  # a clustered tree is made of them
-    return build_output(settings.output, d_in, counts, tied=tied, forbidden=never_written(vocabulary), vectors=words)
+    return build_output(settings.output, d_in, counts, tied=tied, forbidden=non_text_ids(vocabulary), vectors=words)

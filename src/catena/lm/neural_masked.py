@@ -16,7 +16,7 @@ from catena.data.vocabulary import Vocabulary
 from catena.embeddings.table import Embedding
 from catena.encoders.base import Encoder
 from catena.encoders.dropout import Dropout
-from catena.lm.neural import Drops
+from catena.lm.neural import DropoutRates
 from catena.outputs.base import OutputLayer
 from catena.shapes import mask_from_lengths
 
@@ -33,7 +33,7 @@ class MaskedLanguageModel(nn.Module):
         encoder: Encoder,
         output: OutputLayer,
         vocabulary: Vocabulary,
-        drops: Drops | None = None,
+        drops: DropoutRates | None = None,
     ) -> None:
         super().__init__()
         self.embedding, self.encoder, self.output = embedding, encoder, output
@@ -41,7 +41,7 @@ class MaskedLanguageModel(nn.Module):
         self.bridge = nn.Identity() if same else nn.Linear(encoder.d_out, output.d_in, bias=False)
         self.vocabulary = vocabulary
         self.mark = vocabulary.special(MASK_SYMBOL)
-        drops = drops or Drops()
+        drops = drops or DropoutRates()
         time = 1 if drops.locked else None
         self.drop_input, self.drop_output = Dropout(drops.input, time), Dropout(drops.output, time)
 

@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, as_pairs, divided
+from catena.metrics.measure import Metric, as_pairs, safe_ratio
 
 _CONTENT = """
     acl advcl advmod amod appos ccomp compound conj csubj dep discourse dislocated expl fixed flat goeswith iobj list
@@ -39,13 +39,13 @@ _UNIVERSAL = """
 """
 CONTENT = frozenset(_CONTENT.split())
 """Relations of content words."""
-FUNCTION = frozenset({"aux", "case", "cc", "clf", "cop", "det", "mark"})
+_FUNCTION = frozenset({"aux", "case", "cc", "clf", "cop", "det", "mark"})
 """Relations of function words."""
 UNIVERSAL = frozenset(_UNIVERSAL.split())
 """Features that the guidelines of Universal Dependencies define for all languages."""
 
 
-class Attached(NamedTuple):
+class DependencyArc(NamedTuple):
     """A word of a tree: the number of its head (0 is the root), its relation, and what mlas compares beside them."""
 
     head: int
@@ -54,14 +54,14 @@ class Attached(NamedTuple):
     features: str = "_"
 
 
-Trees = Sequence[Sequence[Attached]]
+_Trees = Sequence[Sequence[DependencyArc]]
 """Sentences, each the words of a tree in their order."""
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
-class Counts(NamedTuple):
+class AttachmentCounts(NamedTuple):
     """What one sentence adds."""
 
     words: int
@@ -75,7 +75,7 @@ class Counts(NamedTuple):
     nonprojective_heads: int
 
 
-def count_sentence(reference: Sequence[Attached], predicted: Sequence[Attached]) -> Counts:
+def count_sentence(reference: Sequence[DependencyArc], predicted: Sequence[DependencyArc]) -> AttachmentCounts:
     """How many words of a sentence are right, in each sense."""
     if len(reference) != len(predicted):
         raise DataError(
@@ -89,7 +89,7 @@ def count_sentence(reference: Sequence[Attached], predicted: Sequence[Attached])
     right_forms, own_forms = _with_function_words(gold), _with_function_words(own)
     morphology = [arc and a == b for arc, a, b in zip(arcs, right_forms, own_forms, strict=True)]
     crossing = nonprojective_words([word.head for word in reference])
-    return Counts(
+    return AttachmentCounts(
         words=len(gold),
         heads=sum(heads),
         arcs=sum(arcs),
@@ -102,17 +102,17 @@ def count_sentence(reference: Sequence[Attached], predicted: Sequence[Attached])
     )
 
 
-def _plain(word: Attached) -> Attached:
+def _plain(word: DependencyArc) -> DependencyArc:
     """A word without the subtype of its relation and with its universal features alone, in order."""
     kept = sorted(feature for feature in word.features.split("|") if feature.split("=", 1)[0] in UNIVERSAL)
-    return Attached(word.head, word.relation.split(":", 1)[0], word.tag, "|".join(kept))
+    return DependencyArc(word.head, word.relation.split(":", 1)[0], word.tag, "|".join(kept))
 
 
-def _with_function_words(words: Sequence[Attached]) -> list[tuple[object, ...]]:
+def _with_function_words(words: Sequence[DependencyArc]) -> list[tuple[object, ...]]:
     """For each word its tag and features, and number, relation, tag and features of the function words it heads."""
     below: list[list[tuple[int, str, str, str]]] = [[] for _ in words]
     for number, word in enumerate(words, start=1):
-        if word.relation in FUNCTION and word.head > 0:
+        if word.relation in _FUNCTION and word.head > 0:
             below[word.head - 1].append((number, word.relation, word.tag, word.features))
     return [(word.tag, word.features, tuple(found)) for word, found in zip(words, below, strict=True)]
 
@@ -157,22 +157,22 @@ def _visits(heads: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 # --- measures ---------------------------------------------------------------------------------------------------------
 
 
-def count_trees(references: Trees, predictions: Trees) -> Float[np.ndarray, "n s"]:
-    """A row of :class:`Counts` for each sentence."""
+def count_trees(references: _Trees, predictions: _Trees) -> Float[np.ndarray, "n s"]:
+    """A row of :class:`AttachmentCounts` for each sentence."""
     gold, own = as_pairs("attachment", references, predictions)
     return np.array([count_sentence(a, b) for a, b in zip(gold, own, strict=True)], dtype=np.float64)
 
 
 def _share(right: str, of: str, sums: np.ndarray) -> np.ndarray:
-    return divided(_column(sums, right), _column(sums, of))
+    return safe_ratio(_column(sums, right), _column(sums, of))
 
 
 def _f1(right: str, sums: np.ndarray) -> np.ndarray:
-    return divided(2 * _column(sums, right), _column(sums, "content") + _column(sums, "predicted_content"))
+    return safe_ratio(2 * _column(sums, right), _column(sums, "content") + _column(sums, "predicted_content"))
 
 
 def _column(sums: np.ndarray, name: str) -> np.ndarray:
-    return np.asarray(sums[..., Counts._fields.index(name)])
+    return np.asarray(sums[..., AttachmentCounts._fields.index(name)])
 
 
 _SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -184,5 +184,5 @@ _SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 _NAMES = {"nonprojective_recall": "nonprojective-recall|heads"}
 
-MEASURES = {name: Measure(_NAMES.get(name, f"{name}|conll2018"), count_trees, score) for name, score in _SCORES.items()}
+MEASURES = {name: Metric(_NAMES.get(name, f"{name}|conll2018"), count_trees, score) for name, score in _SCORES.items()}
 """Every metric by its name, as a function of sums over sentences."""

@@ -1,4 +1,4 @@
-r"""Labelled brackets of parses, counted as EVALB counts them with its usual parameter file (COLLINS.prm).
+r"""Labeled brackets of parses, counted as EVALB counts them with its usual parameter file (COLLINS.prm).
 
 With ``hits`` the brackets of both trees, matched one to one by label, first and last word:
 
@@ -28,10 +28,10 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, Score, as_pairs, signature
+from catena.metrics.measure import Metric, MetricValue, as_pairs, signature
 from catena.metrics.text import table_lines
 
-Span = tuple[str, int, int]
+_Span = tuple[str, int, int]
 """A label, the first word, and the word behind the last."""
 
 
@@ -47,7 +47,7 @@ class Bracketing:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[_Span, ...]
 
     def __post_init__(self) -> None:
         n = len(self.words)
@@ -66,12 +66,12 @@ class BracketRules:
     left_out_tags: frozenset[str] = frozenset({"-NONE-", ",", ":", "``", "''", "."})
     left_out_labels: frozenset[str] = frozenset({"", "TOP", "ROOT", "S1"})
     same: tuple[tuple[str, str], ...] = (("PRT", "ADVP"),)
-    labelled: bool = True
+    labeled: bool = True
 
     def label(self, label: str) -> str:
         """The label that is compared: without functional tags, one of those that count as the same."""
         bare = label if label.startswith("-") else label.split("-", 1)[0].split("=", 1)[0]
-        return dict(self.same).get(bare, bare) if self.labelled else "X"
+        return dict(self.same).get(bare, bare) if self.labeled else "X"
 
     def counts(self, label: str) -> bool:
         """Whether brackets of this label are counted."""
@@ -79,8 +79,8 @@ class BracketRules:
         return bare not in self.left_out_labels and bare not in self.left_out_tags
 
 
-COLLINS = BracketRules()
-UNLABELLED = BracketRules("evalb-collins|unlabelled", labelled=False)
+_COLLINS = BracketRules()
+UNLABELED = BracketRules("evalb-collins|unlabeled", labeled=False)
 
 CUTOFF = 40
 """EVALB reports sentences of up to so many words, punctuation counted, on their own."""
@@ -90,7 +90,7 @@ _AT = {name: place for place, name in enumerate(_COLUMNS)}
 
 
 def bracket_statistics(
-    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = COLLINS
+    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = _COLLINS
 ) -> Float[np.ndarray, "n s"]:
     """What each sentence adds to the sums that all scores are made of."""
     gold, given = as_pairs("bracket F1", references, predictions)
@@ -100,9 +100,9 @@ def bracket_statistics(
 def bracket_scores(
     references: Sequence[Bracketing],
     predictions: Sequence[Bracketing],
-    rules: BracketRules = COLLINS,
+    rules: BracketRules = _COLLINS,
     longest: int | None = None,
-) -> dict[str, Score]:
+) -> dict[str, MetricValue]:
     """All that EVALB's summary says, as shares of one: ``f1 precision recall complete crossing uncrossed few_crossed
     tagging``.
 
@@ -119,21 +119,23 @@ def bracket_scores(
     rows = bracket_statistics([gold[i] for i in kept], [given[i] for i in kept], rules)
     options = {"rules": rules.name} | ({} if longest is None else {"longest": longest})
     sums = rows.sum(0)
-    return {name: Score(float(score(sums)), signature(name, len(rows), options)) for name, score in _SCORES.items()}
+    return {
+        name: MetricValue(float(score(sums)), signature(name, len(rows), options)) for name, score in _SCORES.items()
+    }
 
 
 def bracket_f1(
-    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = COLLINS
-) -> Score:
-    """Labelled bracket F1. Signature ``f1|rules:evalb-collins|n=…``."""
+    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = _COLLINS
+) -> MetricValue:
+    """Labeled bracket F1. Signature ``f1|rules:evalb-collins|n=…``."""
     return bracket_scores(references, predictions, rules)["f1"]
 
 
-def bracket_measure(name: str = "f1", rules: BracketRules = COLLINS) -> Measure:
+def bracket_measure(name: str = "f1", rules: BracketRules = _COLLINS) -> Metric:
     """One of the scores as a function of sums, for intervals and paired tests."""
     if name not in _SCORES:
         raise DataError(f"{name!r} is no score of brackets: it must be one of {', '.join(_SCORES)}")
-    return Measure(
+    return Metric(
         f"{name}|rules:{rules.name}",
         lambda references, predictions: bracket_statistics(references, predictions, rules),
         _SCORES[name],
@@ -141,7 +143,7 @@ def bracket_measure(name: str = "f1", rules: BracketRules = COLLINS) -> Measure:
 
 
 def label_table(
-    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = COLLINS
+    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = _COLLINS
 ) -> list[str]:
     """Precision, recall and F1 of each label in lines of text, the most frequent label first."""
     hits: Counter[str] = Counter()
@@ -178,7 +180,7 @@ def _statistics(gold: Bracketing, given: Bracketing, rules: BracketRules, number
 
 def _brackets(
     gold: Bracketing, given: Bracketing, rules: BracketRules, number: int
-) -> tuple[Counter[Span], Counter[Span]]:
+) -> tuple[Counter[_Span], Counter[_Span]]:
     if gold.words != given.words:
         odd = next((i for i, (a, b) in enumerate(zip(gold.words, given.words, strict=False)) if a != b), None)
         what = (
@@ -191,16 +193,16 @@ def _brackets(
     return _counted(gold, places, rules), _counted(given, places, rules)
 
 
-def _counted(parse: Bracketing, places: np.ndarray, rules: BracketRules) -> Counter[Span]:
+def _counted(parse: Bracketing, places: np.ndarray, rules: BracketRules) -> Counter[_Span]:
     """The brackets that count, over the words that count."""
-    found: Counter[Span] = Counter()
+    found: Counter[_Span] = Counter()
     for label, first, end in parse.spans:
         if rules.counts(label) and places[first] < places[end]:
             found[rules.label(label), int(places[first]), int(places[end])] += 1
     return found
 
 
-def _cross(one: Span, other: Span) -> bool:
+def _cross(one: _Span, other: _Span) -> bool:
     return one[1] < other[1] < one[2] < other[2] or other[1] < one[1] < other[2] < one[2]
 
 

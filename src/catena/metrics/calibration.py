@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from catena.errors import DataError
-from catena.metrics.measure import Score, signature
-from catena.metrics.probabilities import Ids, Rows, as_ids_and_rows, check_probabilities
+from catena.metrics.measure import MetricValue, signature
+from catena.metrics.probabilities import IdSequence, Rows, as_ids_and_rows, check_probabilities
 
 LOWEST_TEMPERATURE = 0.01
 HIGHEST_TEMPERATURE = 100.0
@@ -47,7 +47,7 @@ class Bin:
         return abs(self.accuracy - self.confidence)
 
 
-def reliability_bins(ids: Ids, probabilities: Rows, bins: int = 15) -> tuple[Bin, ...]:
+def reliability_bins(ids: IdSequence, probabilities: Rows, bins: int = 15) -> tuple[Bin, ...]:
     """Examples by the probability of the chosen label, in bins of equal width (Guo et al. 2017, figure 1)."""
     right, rows = as_ids_and_rows("calibration", ids, probabilities)
     check_probabilities(rows)
@@ -67,24 +67,24 @@ def reliability_bins(ids: Ids, probabilities: Rows, bins: int = 15) -> tuple[Bin
     return tuple(found)
 
 
-def expected_calibration_error(ids: Ids, probabilities: Rows, bins: int = 15) -> Score:
+def expected_calibration_error(ids: IdSequence, probabilities: Rows, bins: int = 15) -> MetricValue:
     """The mean over examples of the gap of their bins. Signature ``ece|bins:15|n=…``."""
     found = reliability_bins(ids, probabilities, bins)
     n = sum(b.n for b in found)
-    return Score(math.fsum(b.n * b.gap for b in found) / n, signature("ece", n, {"bins": bins}))
+    return MetricValue(math.fsum(b.n * b.gap for b in found) / n, signature("ece", n, {"bins": bins}))
 
 
-def temperature_loss(logits: Rows, labels: Ids, temperature: float) -> Score:
+def temperature_loss(logits: Rows, labels: IdSequence, temperature: float) -> MetricValue:
     """The mean negative log-likelihood, in nats, of softmax(logits / temperature)."""
     right, rows = _checked_logits(logits, labels)
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, and is {temperature}")
     scaled = rows / temperature
     losses = np.log(np.exp(scaled).sum(1)) - scaled[np.arange(len(rows)), right]
-    return Score(float(losses.mean()), signature("nll", len(rows), {"temperature": f"{temperature:.6g}"}))
+    return MetricValue(float(losses.mean()), signature("nll", len(rows), {"temperature": f"{temperature:.6g}"}))
 
 
-def fit_temperature(logits: Rows, labels: Ids) -> float:
+def fit_temperature(logits: Rows, labels: IdSequence) -> float:
     """The temperature with the least loss against smoothed targets, from 0.01 to 100; 1 if all do equally well.
 
     n answers that are all right, by equal margins, get the probability (n + 1) / (n + 2) each, however wide these are.
@@ -93,8 +93,8 @@ def fit_temperature(logits: Rows, labels: Ids) -> float:
     right, rows = _checked_logits(logits, labels)
     wanted = _wanted_means(rows, right)
     low, high = 1 / HIGHEST_TEMPERATURE, 1 / LOWEST_TEMPERATURE
-    slope, curvature = _slope_and_curvature(rows, wanted, 1.0)
-    if slope == 0 and curvature == 0:
+    gradient, curvature = _slope_and_curvature(rows, wanted, 1.0)
+    if gradient == 0 and curvature == 0:
         return 1.0
     if _slope_and_curvature(rows, wanted, low)[0] >= 0:
         return HIGHEST_TEMPERATURE
@@ -102,16 +102,16 @@ def fit_temperature(logits: Rows, labels: Ids) -> float:
         return LOWEST_TEMPERATURE
     beta = 1.0
     for _ in range(200):
-        slope, curvature = _slope_and_curvature(rows, wanted, beta)
-        low, high = (beta, high) if slope < 0 else (low, beta)
-        newton = beta - slope / curvature if curvature > 0 else math.inf
+        gradient, curvature = _slope_and_curvature(rows, wanted, beta)
+        low, high = (beta, high) if gradient < 0 else (low, beta)
+        newton = beta - gradient / curvature if curvature > 0 else math.inf
         if abs(newton - beta) <= 1e-13 * beta:
             break
         beta = newton if low < newton < high else math.sqrt(low * high)
     return 1 / beta
 
 
-def _checked_logits(logits: Rows, labels: Ids) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n k"]]:
+def _checked_logits(logits: Rows, labels: IdSequence) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n k"]]:
     """Ids, and logits less the highest of each row, which changes no probability."""
     right, rows = as_ids_and_rows("temperature", labels, logits)
     highest = rows.max(1, keepdims=True)

@@ -34,50 +34,63 @@ from jaxtyping import Float, Int
 
 from catena.errors import DataError
 from catena.metrics.measure import (
-    Labels,
-    Measure,
-    Score,
+    LabelSequence,
+    Metric,
+    MetricValue,
     as_pairs,
-    divided,
     mean_score,
     mean_statistics,
+    safe_ratio,
     signature,
 )
 from catena.metrics.text import table_lines
 
-LabelSets = Sequence[Collection[Hashable]]
+_LabelSets = Sequence[Collection[Hashable]]
 """A set of labels, perhaps empty, for each example."""
 
 Average = Literal["macro", "micro", "weighted"]
 """macro: the mean over labels; micro: the score of all decisions together; weighted: the mean by support."""
 
-Quantity = Literal["precision", "recall", "f1"]
+_Quantity = Literal["precision", "recall", "f1"]
 
-Numbers = np.ndarray | np.number
+_Numbers = np.ndarray | np.number
 """An array, or the single number that numpy makes of one without axes."""
 
 
 # --- one label for each example -----------------------------------------------------------------------------
 
 
-def accuracy(references: Labels, predictions: Labels) -> Score:
+def accuracy(references: LabelSequence, predictions: LabelSequence) -> MetricValue:
     """The share of examples whose label is right. Signature ``accuracy|n=…``."""
     return ACCURACY(references, predictions)
 
 
 def precision(
-    references: Labels, predictions: Labels, average: Average = "macro", labels: Labels | None = None
-) -> Score:
+    references: LabelSequence,
+    predictions: LabelSequence,
+    average: Average = "macro",
+    labels: LabelSequence | None = None,
+) -> MetricValue:
     """How many of the predictions of a label are right. Signature ``precision|average:macro|n=…``."""
     return _averaged("precision", _count(*as_pairs("precision", references, predictions), labels), average, labels)
 
 
-def recall(references: Labels, predictions: Labels, average: Average = "macro", labels: Labels | None = None) -> Score:
+def recall(
+    references: LabelSequence,
+    predictions: LabelSequence,
+    average: Average = "macro",
+    labels: LabelSequence | None = None,
+) -> MetricValue:
     """How many of the references of a label are found. Signature ``recall|average:macro|n=…``."""
     return _averaged("recall", _count(*as_pairs("recall", references, predictions), labels), average, labels)
 
 
-def f1(references: Labels, predictions: Labels, average: Average = "macro", labels: Labels | None = None) -> Score:
+def f1(
+    references: LabelSequence,
+    predictions: LabelSequence,
+    average: Average = "macro",
+    labels: LabelSequence | None = None,
+) -> MetricValue:
     """The harmonic mean of precision and recall. Signature ``f1|average:macro|n=…``.
 
     Micro F1 over all labels is the accuracy.
@@ -85,7 +98,9 @@ def f1(references: Labels, predictions: Labels, average: Average = "macro", labe
     return _averaged("f1", _count(*as_pairs("f1", references, predictions), labels), average, labels)
 
 
-def label_report(references: Labels, predictions: Labels, labels: Labels | None = None) -> LabelReport:
+def label_report(
+    references: LabelSequence, predictions: LabelSequence, labels: LabelSequence | None = None
+) -> LabelReport:
     """Precision, recall, F1 and support of each label, and their averages."""
     return _report(_count(*as_pairs("a report", references, predictions), labels))
 
@@ -93,20 +108,22 @@ def label_report(references: Labels, predictions: Labels, labels: Labels | None 
 # --- a set of labels for each example -----------------------------------------------------------------------
 
 
-def subset_accuracy(references: LabelSets, predictions: LabelSets) -> Score:
+def subset_accuracy(references: _LabelSets, predictions: _LabelSets) -> MetricValue:
     """The share of examples whose set of labels is right as a whole. Signature ``subset-accuracy|n=…``."""
     return SUBSET_ACCURACY(references, predictions)
 
 
 def multilabel_f1(
-    references: LabelSets, predictions: LabelSets, average: Average = "micro", labels: Labels | None = None
-) -> Score:
+    references: _LabelSets, predictions: _LabelSets, average: Average = "micro", labels: LabelSequence | None = None
+) -> MetricValue:
     """F1 over sets of labels. Signature ``multilabel-f1|average:micro|n=…``."""
     counts = _count_sets(*_as_sets("multilabel f1", references, predictions), labels)
     return _averaged("f1", counts, average, labels, name="multilabel-f1")
 
 
-def multilabel_report(references: LabelSets, predictions: LabelSets, labels: Labels | None = None) -> LabelReport:
+def multilabel_report(
+    references: _LabelSets, predictions: _LabelSets, labels: LabelSequence | None = None
+) -> LabelReport:
     """Precision, recall, F1 and support of each label, and their averages, over sets of labels."""
     return _report(_count_sets(*_as_sets("a report", references, predictions), labels))
 
@@ -134,12 +151,12 @@ def sorted_labels(*lists: Iterable[Hashable]) -> tuple[Hashable, ...]:
         return tuple(sorted(found, key=str))
 
 
-def _count(references: list[Hashable], predictions: list[Hashable], labels: Labels | None) -> LabelCounts:
+def _count(references: list[Hashable], predictions: list[Hashable], labels: LabelSequence | None) -> LabelCounts:
     hits = [gold for gold, predicted in zip(references, predictions, strict=True) if gold == predicted]
     return _tally(hits, predictions, references, labels, len(references))
 
 
-def _count_sets(references: list[frozenset], predictions: list[frozenset], labels: Labels | None) -> LabelCounts:
+def _count_sets(references: list[frozenset], predictions: list[frozenset], labels: LabelSequence | None) -> LabelCounts:
     hits = [label for gold, predicted in zip(references, predictions, strict=True) for label in gold & predicted]
     predicted_labels = [label for labels in predictions for label in labels]
     gold_labels = [label for labels in references for label in labels]
@@ -147,7 +164,7 @@ def _count_sets(references: list[frozenset], predictions: list[frozenset], label
 
 
 def _tally(
-    hits: list[Hashable], predicted: list[Hashable], gold: list[Hashable], labels: Labels | None, n: int
+    hits: list[Hashable], predicted: list[Hashable], gold: list[Hashable], labels: LabelSequence | None, n: int
 ) -> LabelCounts:
     names = listed_labels(labels) if labels is not None else sorted_labels(predicted, gold)
     ids = {label: i for i, label in enumerate(names)}
@@ -158,7 +175,7 @@ def _tally(
     return LabelCounts(names, numbers(hits), numbers(predicted), numbers(gold), n)
 
 
-def listed_labels(labels: Labels) -> tuple[Hashable, ...]:
+def listed_labels(labels: LabelSequence) -> tuple[Hashable, ...]:
     """The labels in the order given, once none of them is listed twice."""
     names = tuple(labels.tolist() if isinstance(labels, np.ndarray) else labels)
     if twice := [repr(label) for label, times in Counter(names).items() if times > 1]:
@@ -166,7 +183,7 @@ def listed_labels(labels: Labels) -> tuple[Hashable, ...]:
     return names
 
 
-def _as_sets(name: str, references: LabelSets, predictions: LabelSets) -> tuple[list[frozenset], list[frozenset]]:
+def _as_sets(name: str, references: _LabelSets, predictions: _LabelSets) -> tuple[list[frozenset], list[frozenset]]:
     gold, predicted = as_pairs(name, references, predictions)
     return _sets("reference", gold), _sets("prediction", predicted)
 
@@ -181,16 +198,16 @@ def _sets(what: str, found: list[Collection[Hashable]]) -> list[frozenset]:
 # --- scoring ------------------------------------------------------------------------------------------------
 
 
-def _quantity(quantity: Quantity, hits: Numbers, predicted: Numbers, gold: Numbers) -> np.ndarray:
+def _quantity(quantity: _Quantity, hits: _Numbers, predicted: _Numbers, gold: _Numbers) -> np.ndarray:
     if quantity == "precision":
-        return divided(hits, predicted)
+        return safe_ratio(hits, predicted)
     if quantity == "recall":
-        return divided(hits, gold)
-    return divided(2 * hits, predicted + gold)
+        return safe_ratio(hits, gold)
+    return safe_ratio(2 * hits, predicted + gold)
 
 
 def average_score(
-    quantity: Quantity,
+    quantity: _Quantity,
     average: Average,
     hits: np.ndarray,
     predicted: np.ndarray,
@@ -204,20 +221,20 @@ def average_score(
         return _quantity(quantity, hits.sum(-1), predicted.sum(-1), gold.sum(-1))
     scores = _quantity(quantity, hits, predicted, gold)
     if average == "macro":
-        return divided(scores.sum(-1), np.full(scores.shape[:-1], scores.shape[-1]))
+        return safe_ratio(scores.sum(-1), np.full(scores.shape[:-1], scores.shape[-1]))
     if average == "weighted":
-        return divided((scores * gold).sum(-1), gold.sum(-1))
+        return safe_ratio((scores * gold).sum(-1), gold.sum(-1))
     raise ValueError(f"average must be 'macro', 'micro' or 'weighted', and is {average!r}")
 
 
 def _averaged(
-    quantity: Quantity, counts: LabelCounts, average: Average, labels: Labels | None, name: str = ""
-) -> Score:
+    quantity: _Quantity, counts: LabelCounts, average: Average, labels: LabelSequence | None, name: str = ""
+) -> MetricValue:
     value = average_score(quantity, average, counts.hits, counts.predicted, counts.gold)
-    return Score(float(value), signature(name or quantity, counts.n, _options(average, labels)))
+    return MetricValue(float(value), signature(name or quantity, counts.n, _options(average, labels)))
 
 
-def _options(average: Average, labels: Labels | None) -> dict[str, object]:
+def _options(average: Average, labels: LabelSequence | None) -> dict[str, object]:
     return {"average": average} | ({} if labels is None else {"labels": len(labels)})
 
 
@@ -251,7 +268,7 @@ class LabelReport:
 
 def _report(counts: LabelCounts) -> LabelReport:
     numbers = (counts.hits, counts.predicted, counts.gold)
-    quantities: tuple[Quantity, ...] = ("precision", "recall", "f1")
+    quantities: tuple[_Quantity, ...] = ("precision", "recall", "f1")
     columns = [_quantity(quantity, *numbers).tolist() for quantity in quantities]
     rows = zip(counts.labels, *columns, counts.gold.tolist(), strict=True)
     averages: tuple[Average, ...] = ("macro", "micro", "weighted")
@@ -265,21 +282,21 @@ def _report(counts: LabelCounts) -> LabelReport:
 # --- measures, for intervals and comparisons ----------------------------------------------------------------
 
 
-def _equal(references: Labels, predictions: Labels) -> Float[np.ndarray, "n 2"]:
+def _equal(references: LabelSequence, predictions: LabelSequence) -> Float[np.ndarray, "n 2"]:
     gold, predicted = as_pairs("accuracy", references, predictions)
     return mean_statistics([float(a == b) for a, b in zip(gold, predicted, strict=True)])
 
 
-def _equal_sets(references: LabelSets, predictions: LabelSets) -> Float[np.ndarray, "n 2"]:
+def _equal_sets(references: _LabelSets, predictions: _LabelSets) -> Float[np.ndarray, "n 2"]:
     gold, predicted = _as_sets("subset accuracy", references, predictions)
     return mean_statistics([float(a == b) for a, b in zip(gold, predicted, strict=True)])
 
 
-ACCURACY = Measure("accuracy", _equal, mean_score)
-SUBSET_ACCURACY = Measure("subset-accuracy", _equal_sets, mean_score)
+ACCURACY = Metric("accuracy", _equal, mean_score)
+SUBSET_ACCURACY = Metric("subset-accuracy", _equal_sets, mean_score)
 
 
-def f1_measure(labels: Labels | None = None, average: Average = "macro") -> Measure:
+def f1_measure(labels: LabelSequence | None = None, average: Average = "macro") -> Metric:
     """F1 as a function of sums.
 
     Args:
@@ -288,38 +305,38 @@ def f1_measure(labels: Labels | None = None, average: Average = "macro") -> Meas
         average: how the labels are averaged. In a resample the average is over the same labels.
     """
 
-    def as_sets(references: Labels, predictions: Labels) -> tuple[list[frozenset], list[frozenset]]:
+    def as_sets(references: LabelSequence, predictions: LabelSequence) -> tuple[list[frozenset], list[frozenset]]:
         gold, predicted = as_pairs("f1", references, predictions)
         return [frozenset({label}) for label in gold], [frozenset({label}) for label in predicted]
 
     return _f1_measure("f1", labels, average, as_sets)
 
 
-def multilabel_f1_measure(labels: Labels | None = None, average: Average = "micro") -> Measure:
+def multilabel_f1_measure(labels: LabelSequence | None = None, average: Average = "micro") -> Metric:
     """F1 over sets of labels as a function of sums. Arguments as in :func:`f1_measure`."""
     return _f1_measure("multilabel-f1", labels, average, partial(_as_sets, "multilabel f1"))
 
 
 def _f1_measure(
     name: str,
-    labels: Labels | None,
+    labels: LabelSequence | None,
     average: Average,
     as_sets: Callable[[Any, Any], tuple[list[frozenset], list[frozenset]]],
-) -> Measure:
+) -> Metric:
     listed = None if labels is None else listed_labels(labels)
 
     def statistics(references: Any, predictions: Any) -> Float[np.ndarray, "n s"]:
         gold, predicted = as_sets(references, predictions)
         return _rows(gold, predicted, sorted_labels(*gold, *predicted) if listed is None else listed)
 
-    def over(references: Any, *predictions: Any) -> Measure:
+    def over(references: Any, *predictions: Any) -> Metric:
         both = [as_sets(references, one) for one in predictions]
         found = sorted_labels(*(labels for pair in both for side in pair for labels in side))
         return _f1_measure(name, found, average, as_sets)
 
     of_labels = "" if listed is None else f"|labels:{len(listed)}"
     score = partial(_f1_of_sums, average)
-    return Measure(f"{name}|average:{average}{of_labels}", statistics, score, over=over if listed is None else None)
+    return Metric(f"{name}|average:{average}{of_labels}", statistics, score, over=over if listed is None else None)
 
 
 def _rows(

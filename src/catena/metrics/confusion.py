@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from catena.errors import DataError
 from catena.metrics.classification import listed_labels, sorted_labels
-from catena.metrics.measure import Labels, as_pairs, signature
+from catena.metrics.measure import LabelSequence, as_pairs, signature
 from catena.metrics.text import table_lines
 
 
@@ -46,7 +46,9 @@ class ConfusionTable:
         return table_lines(rows)
 
 
-def confusion_table(references: Labels, predictions: Labels, labels: Labels | None = None) -> ConfusionTable:
+def confusion_table(
+    references: LabelSequence, predictions: LabelSequence, labels: LabelSequence | None = None
+) -> ConfusionTable:
     """Count pairs of reference and prediction. ``labels`` gives the order, and must hold all that occur."""
     gold, predicted = as_pairs("a confusion table", references, predictions)
     names = sorted_labels(gold, predicted) if labels is None else listed_labels(labels)

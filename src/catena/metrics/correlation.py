@@ -14,23 +14,23 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.errors import DataError
-from catena.metrics.measure import Score, signature
+from catena.metrics.measure import MetricValue, signature
 
-Numbers = Sequence[float | int] | Float[np.ndarray, " n"]
+_Numbers = Sequence[float | int] | Float[np.ndarray, " n"]
 
 
-def pearson(x: Numbers, y: Numbers) -> Score:
+def pearson(x: _Numbers, y: _Numbers) -> MetricValue:
     """Pearson's correlation; nan where all values of one list are equal."""
-    return Score(_pearson(*_pair(x, y)), signature("pearson", len(x)))
+    return MetricValue(_pearson(*_pair(x, y)), signature("pearson", len(x)))
 
 
-def spearman(x: Numbers, y: Numbers) -> Score:
+def spearman(x: _Numbers, y: _Numbers) -> MetricValue:
     """Spearman's rank correlation; nan where all values of one list are equal."""
     a, b = _pair(x, y)
-    return Score(_pearson(ranks(a), ranks(b)), signature("spearman", len(x)))
+    return MetricValue(_pearson(ranks(a), ranks(b)), signature("spearman", len(x)))
 
 
-def ranks(values: Numbers) -> Float[np.ndarray, " n"]:
+def ranks(values: _Numbers) -> Float[np.ndarray, " n"]:
     """The rank of each value from 1, the smallest; equal values share the mean of theirs."""
     given = np.asarray(values, np.float64)
     _, places, counts = np.unique(given, return_inverse=True, return_counts=True)
@@ -38,7 +38,7 @@ def ranks(values: Numbers) -> Float[np.ndarray, " n"]:
     return (last - (counts - 1) / 2)[places.reshape(-1)]
 
 
-def _pair(x: Numbers, y: Numbers) -> tuple[np.ndarray, np.ndarray]:
+def _pair(x: _Numbers, y: _Numbers) -> tuple[np.ndarray, np.ndarray]:
     a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if len(a) != len(b) or len(a) < 2:
         raise DataError(
@@ -51,12 +51,12 @@ def _pair(x: Numbers, y: Numbers) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pearson(x: np.ndarray, y: np.ndarray) -> float:
-    dx, dy = _centred(x), _centred(y)
+    dx, dy = _centered(x), _centered(y)
     size = math.sqrt(float(dx @ dx)) * math.sqrt(float(dy @ dy))
     return float(dx @ dy) / size if size > 0 else math.nan
 
 
-def _centred(values: np.ndarray) -> np.ndarray:
+def _centered(values: np.ndarray) -> np.ndarray:
     """Values less their mean, brought near 1 by a power of 2, so that no square is too large or too small a number.
 
     Equal values become exactly 0: their mean, which is rounded, may be another number.

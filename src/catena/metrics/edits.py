@@ -15,13 +15,13 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, Pairs, Score, as_pairs, mean_score, mean_statistics
+from catena.metrics.measure import LabelPairs, Metric, MetricValue, as_pairs, mean_score, mean_statistics
 
-Symbols = Sequence[Hashable]
-References = Sequence[Symbols]
+_Symbols = Sequence[Hashable]
+_References = Sequence[_Symbols]
 
 
-def edit_distance(a: Symbols, b: Symbols) -> int:
+def edit_distance(a: _Symbols, b: _Symbols) -> int:
     """The fewest insertions, deletions and substitutions that turn one string into the other. Time O(|a| |b|)."""
     a, b = (x.tolist() if hasattr(x, "tolist") else x for x in (a, b))  # of an array or a tensor
     while a and b and a[-1] == b[-1]:
@@ -34,7 +34,7 @@ def edit_distance(a: Symbols, b: Symbols) -> int:
     return row[-1]
 
 
-def nearest(prediction: Symbols, references: References) -> tuple[int, int]:
+def nearest(prediction: _Symbols, references: _References) -> tuple[int, int]:
     """(edits, length) of the reference that needs the fewest edits for its length; the shorter one of equals."""
     if not references:
         raise DataError("an example without a reference has no distance to it: give at least one")
@@ -42,7 +42,7 @@ def nearest(prediction: Symbols, references: References) -> tuple[int, int]:
     return min(listed, key=lambda pair: (pair[0] / max(pair[1], 1), pair))
 
 
-def _listed(name: str, references: Sequence[References], predictions: Sequence[Symbols]) -> Pairs:
+def _listed(name: str, references: Sequence[_References], predictions: Sequence[_Symbols]) -> LabelPairs:
     right, given = as_pairs(name, references, predictions)
     for i, listed in enumerate(right):
         if isinstance(listed, str):  # whose characters would be so many references
@@ -53,29 +53,29 @@ def _listed(name: str, references: Sequence[References], predictions: Sequence[S
     return right, given
 
 
-def _error_statistics(references: Sequence[References], predictions: Sequence[Symbols]) -> np.ndarray:
+def _error_statistics(references: Sequence[_References], predictions: Sequence[_Symbols]) -> np.ndarray:
     right, given = _listed("word error", references, predictions)
     wrong = [tuple(y) not in {tuple(r) for r in listed} for listed, y in zip(right, given, strict=True)]
     return mean_statistics([float(x) for x in wrong])
 
 
-def _edit_statistics(references: Sequence[References], predictions: Sequence[Symbols]) -> np.ndarray:
+def _edit_statistics(references: Sequence[_References], predictions: Sequence[_Symbols]) -> np.ndarray:
     right, given = _listed("symbol error", references, predictions)
     return np.array([nearest(y, listed) for listed, y in zip(right, given, strict=True)], np.float64)
 
 
-WORD_ERROR = Measure("word_error|references:any", _error_statistics, mean_score)
+WORD_ERROR = Metric("word_error|references:any", _error_statistics, mean_score)
 """The share of examples whose prediction is none of the references."""
 
-SYMBOL_ERROR = Measure("symbol_error|references:nearest", _edit_statistics, mean_score)
+SYMBOL_ERROR = Metric("symbol_error|references:nearest", _edit_statistics, mean_score)
 """Edits to the nearest references over their length: phoneme error, character error."""
 
 
-def word_error(references: Sequence[References], predictions: Sequence[Symbols]) -> Score:
+def word_error(references: Sequence[_References], predictions: Sequence[_Symbols]) -> MetricValue:
     """The share of predictions that are none of their references."""
     return WORD_ERROR(references, predictions)
 
 
-def symbol_error(references: Sequence[References], predictions: Sequence[Symbols]) -> Score:
+def symbol_error(references: Sequence[_References], predictions: Sequence[_Symbols]) -> MetricValue:
     """Edits to the nearest references over their length."""
     return SYMBOL_ERROR(references, predictions)

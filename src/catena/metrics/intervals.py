@@ -81,7 +81,7 @@ def bootstrap_score_interval(
     resamples: int = 1000,
     level: float = 0.95,
 ) -> Interval:
-    """The same for a metric that is a function of sums (:class:`catena.metrics.measure.Measure`)."""
+    """The same for a metric that is a function of sums (:class:`catena.metrics.measure.Metric`)."""
     check_draws(len(statistics), resamples, level)
     scores = score(bootstrap_sums(statistics, resamples, rng))
     return _percentiles(float(score(statistics.sum(0))), scores, level, len(statistics))

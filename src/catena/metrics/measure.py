@@ -1,7 +1,7 @@
 """What every metric shares: scores that say how they were made, and measures that are functions of sums.
 
 Many metrics of a whole corpus (accuracy, F1, BLEU, attachment) are no means over examples, yet each is a
-function of *sums* over examples: hits, predictions, references. A :class:`Measure` is the pair of both steps.
+function of *sums* over examples: hits, predictions, references. A :class:`Metric` is the pair of both steps.
 Whoever resamples or swaps examples (intervals, significance) adds up rows of statistics, and never looks at a
 label again.
 
@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from catena.errors import DataError
 
-Labels = Sequence[Hashable] | np.ndarray
+LabelSequence = Sequence[Hashable] | np.ndarray
 """One label for each example."""
 
 
@@ -27,13 +27,13 @@ LOG_PROB_TOLERANCE = 1e-5
 """Relative tolerance of log-probabilities: ARPA files round to six or seven digits, float32 sums to about seven."""
 
 
-class Score(float):
+class MetricValue(float):
     """A number with a signature that says which metric it is, with which choices, over how many examples."""
 
     __slots__ = ("_signature",)
     _signature: str
 
-    def __new__(cls, value: float, signature: str) -> Score:
+    def __new__(cls, value: float, signature: str) -> MetricValue:
         score = super().__new__(cls, value)
         score._signature = signature
         return score
@@ -58,7 +58,7 @@ def signature(name: str, n: int, options: Mapping[str, object] | None = None) ->
 
 
 @dataclass(frozen=True)
-class Measure:
+class Metric:
     """A metric of a corpus that is a function of sums over its examples.
 
     Args:
@@ -75,11 +75,11 @@ class Measure:
     statistics: Callable[..., np.ndarray]
     score: Callable[[np.ndarray], np.ndarray]
     tolerance: float = 0.0
-    over: Callable[..., Measure] | None = None
+    over: Callable[..., Metric] | None = None
 
-    def __call__(self, references: Sequence[Any] | np.ndarray, predictions: Sequence[Any] | np.ndarray) -> Score:
+    def __call__(self, references: Sequence[Any] | np.ndarray, predictions: Sequence[Any] | np.ndarray) -> MetricValue:
         rows = self.statistics(references, predictions)
-        return Score(float(self.score(rows.sum(0))), signature(self.name, len(rows)))
+        return MetricValue(float(self.score(rows.sum(0))), signature(self.name, len(rows)))
 
 
 def mean_statistics(values: Float[np.ndarray, "n"] | Sequence[float]) -> Float[np.ndarray, "n 2"]:
@@ -93,12 +93,12 @@ def mean_score(sums: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch
     return np.asarray(sums[..., 0] / sums[..., 1])
 
 
-def divided(above: np.ndarray | np.number, below: np.ndarray | np.number) -> np.ndarray:
+def safe_ratio(above: np.ndarray | np.number, below: np.ndarray | np.number) -> np.ndarray:
     """above / below, and 0 where there is nothing to be right about."""
     return np.divide(above, below, out=np.zeros(np.shape(above)), where=np.asarray(below) != 0)
 
 
-def as_pairs(name: str, references: Sequence[Any] | np.ndarray, predictions: Sequence[Any] | np.ndarray) -> Pairs:
+def as_pairs(name: str, references: Sequence[Any] | np.ndarray, predictions: Sequence[Any] | np.ndarray) -> LabelPairs:
     """References and predictions as plain lists of one length above 0; ``name`` is for the error."""
     if len(references) != len(predictions):
         raise DataError(
@@ -110,7 +110,7 @@ def as_pairs(name: str, references: Sequence[Any] | np.ndarray, predictions: Seq
     return _as_list(name, "references", references), _as_list(name, "predictions", predictions)
 
 
-Pairs = tuple[list[Any], list[Any]]
+LabelPairs = tuple[list[Any], list[Any]]
 
 
 def _as_list(name: str, what: str, values: Any) -> list[Any]:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.metrics.edits import edit_distance
-from catena.metrics.measure import Measure, as_pairs, mean_score, mean_statistics
+from catena.metrics.measure import Metric, as_pairs, mean_score, mean_statistics
 
 
-class Pointed(NamedTuple):
+class PointingResult(NamedTuple):
     """Things and the positions that are pointed at: ``things[j]`` is a point, a tuple of numbers, or a token."""
 
     things: Sequence[Any]
@@ -29,31 +29,31 @@ class Pointed(NamedTuple):
 # --- what is the same answer ------------------------------------------------------------------------------------------
 
 
-def same_sequence(a: Pointed, b: Pointed) -> bool:
+def same_sequence(a: PointingResult, b: PointingResult) -> bool:
     """The same positions, one after another."""
     return tuple(a.positions) == tuple(b.positions)
 
 
-def same_values(a: Pointed, b: Pointed) -> bool:
+def same_values(a: PointingResult, b: PointingResult) -> bool:
     """The same things in the same order: which of two equal ones comes first does not matter."""
     return [a.things[j] for j in a.positions] == [b.things[j] for j in b.positions]
 
 
-def same_ring(a: Pointed, b: Pointed) -> bool:
+def same_ring(a: PointingResult, b: PointingResult) -> bool:
     """The same points around the same ring, wherever it begins and whichever way it goes; a return is not counted."""
-    one, other = opened(a), opened(b)
+    one, other = open_ring(a), open_ring(b)
     if len(one) != len(other):
         return False
     turned = [other[i:] + other[:i] for i in range(len(other))]
     return not one or one in turned or one[::-1] in turned
 
 
-def same_triangles(a: Pointed, b: Pointed) -> bool:
+def same_triangles(a: PointingResult, b: PointingResult) -> bool:
     """The same set of triangles."""
     return triangles(a.positions) == triangles(b.positions)
 
 
-def opened(pointed: Pointed) -> list[Any]:
+def open_ring(pointed: PointingResult) -> list[Any]:
     """The points of a ring, the return to the first left out."""
     p = pointed.positions
     return [pointed.things[j] for j in (p[:-1] if len(p) > 1 and p[0] == p[-1] else p)]
@@ -67,17 +67,17 @@ def triangles(positions: Sequence[int]) -> set[frozenset[int]]:
 # --- measures ---------------------------------------------------------------------------------------------------------
 
 
-def exact(name: str, same: Callable[[Pointed, Pointed], bool]) -> Measure:
+def exact(name: str, same: Callable[[PointingResult, PointingResult], bool]) -> Metric:
     """The share of answers that are right as a whole."""
 
-    def statistics(references: Sequence[Pointed], predictions: Sequence[Pointed]) -> np.ndarray:
+    def statistics(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
         right, given = as_pairs("exact", references, predictions)
         return mean_statistics([float(same(a, b)) for a, b in zip(right, given, strict=True)])
 
-    return Measure(f"exact|as:{name}", statistics, mean_score)
+    return Metric(f"exact|as:{name}", statistics, mean_score)
 
 
-def _edits(references: Sequence[Pointed], predictions: Sequence[Pointed]) -> np.ndarray:
+def _edits(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
     right, given = as_pairs("position error", references, predictions)
     counts = [(edit_distance(b.positions, a.positions), len(a.positions)) for a, b in zip(right, given, strict=True)]
     return np.array(counts, np.float64)
@@ -87,37 +87,37 @@ def _rate(sums: np.ndarray) -> np.ndarray:
     return np.asarray(sums[..., 0] / np.maximum(sums[..., 1], 1e-300))
 
 
-POSITION_ERROR = Measure("position_error", _edits, _rate)
+POSITION_ERROR = Metric("position_error", _edits, _rate)
 """Edits over the positions of the references."""
 
 
-def _areas(references: Sequence[Pointed], predictions: Sequence[Pointed]) -> np.ndarray:
+def _areas(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
     right, given = as_pairs("area", references, predictions)
     shares = []
     for a, b in zip(right, given, strict=True):
-        whole = abs(signed_area(opened(a)))
-        covered = 0.0 if crosses_itself(opened(b)) else abs(signed_area(opened(b)))
+        whole = abs(signed_area(open_ring(a)))
+        covered = 0.0 if crosses_itself(open_ring(b)) else abs(signed_area(open_ring(b)))
         shares.append(covered / whole if whole else float(same_ring(a, b)))
     return mean_statistics(shares)
 
 
-AREA = Measure("area|crossing:0", _areas, mean_score)
+AREA = Metric("area|crossing:0", _areas, mean_score)
 """The mean share of the hull's area that is covered."""
 
 
-def _found_triangles(references: Sequence[Pointed], predictions: Sequence[Pointed]) -> np.ndarray:
+def _found_triangles(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
     right, given = as_pairs("triangles", references, predictions)
     sets = [(triangles(a.positions), triangles(b.positions)) for a, b in zip(right, given, strict=True)]
     return np.array([(len(a & b), len(a)) for a, b in sets], np.float64)
 
 
-TRIANGLES = Measure("triangles", _found_triangles, _rate)
+TRIANGLES = Metric("triangles", _found_triangles, _rate)
 """The share of the reference's triangles that are found."""
 
 
-def _lengths(references: Sequence[Pointed], predictions: Sequence[Pointed]) -> np.ndarray:
+def _lengths(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
     right, given = as_pairs("length ratio", references, predictions)
-    return np.array([(tour_length(opened(b)), tour_length(opened(a))) for a, b in zip(right, given, strict=True)])
+    return np.array([(tour_length(open_ring(b)), tour_length(open_ring(a))) for a, b in zip(right, given, strict=True)])
 
 
 def _ratio(sums: np.ndarray) -> np.ndarray:
@@ -125,7 +125,7 @@ def _ratio(sums: np.ndarray) -> np.ndarray:
     return np.where(nothing, 1.0, sums[..., 0] / np.where(nothing, 1.0, sums[..., 1]))
 
 
-LENGTH_RATIO = Measure("length_ratio", _lengths, _ratio)
+LENGTH_RATIO = Metric("length_ratio", _lengths, _ratio)
 """How many times as long the round trips are as those of the reference, all taken together."""
 
 
@@ -145,7 +145,7 @@ def tour_length(ring: Sequence[Sequence[float]]) -> float:
 
 
 def crosses_itself(ring: Sequence[Sequence[float]]) -> bool:
-    """Whether two sides of a polygon that are no neighbours meet in their middles."""
+    """Whether two sides of a polygon that are no neighbors meet in their middles."""
     n = len(ring)
     sides = [(ring[i], ring[(i + 1) % n]) for i in range(n)]
     return any(_cross(*sides[i], *sides[j]) for i in range(n) for j in range(i + 2, n) if (j + 1) % n != i)

@@ -11,16 +11,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from catena.errors import DataError
-from catena.metrics.measure import Score, signature
+from catena.metrics.measure import MetricValue, signature
 
-Ids = Sequence[int] | np.ndarray
+IdSequence = Sequence[int] | np.ndarray
 Rows = Sequence[Sequence[float]] | np.ndarray
 
-SUM_TOLERANCE = 1e-3
+_SUM_TOLERANCE = 1e-3
 """How far probabilities may be from summing to one; half precision needs it."""
 
 
-def top_k_accuracy(ids: Ids, scores: Rows, k: int) -> Score:
+def top_k_accuracy(ids: IdSequence, scores: Rows, k: int) -> MetricValue:
     """The share of examples whose label is among the k with the highest scores. Signature
     ``accuracy|top:5|n=…``.
 
@@ -31,10 +31,10 @@ def top_k_accuracy(ids: Ids, scores: Rows, k: int) -> Score:
         raise ValueError(f"k must be at least 1, and is {k}")
     own = rows[np.arange(len(rows)), right][:, None]
     before = (rows > own) | ((rows == own) & (np.arange(rows.shape[1]) < right[:, None]))
-    return Score(float((before.sum(1) < k).mean()), signature("accuracy", len(rows), {"top": k}))
+    return MetricValue(float((before.sum(1) < k).mean()), signature("accuracy", len(rows), {"top": k}))
 
 
-def log_loss(ids: Ids, probabilities: Rows) -> Score:
+def log_loss(ids: IdSequence, probabilities: Rows) -> MetricValue:
     """The mean of -log p(right label), in nats. Signature ``log-loss|unit:nats|n=…``.
 
     A right label with probability 0 makes it infinite; nothing is clipped.
@@ -43,10 +43,10 @@ def log_loss(ids: Ids, probabilities: Rows) -> Score:
     check_probabilities(rows)
     with np.errstate(divide="ignore"):
         losses = 0.0 - np.log(rows[np.arange(len(rows)), right])  # of certainty 0, not -0
-    return Score(float(losses.mean()), signature("log-loss", len(rows), {"unit": "nats"}))
+    return MetricValue(float(losses.mean()), signature("log-loss", len(rows), {"unit": "nats"}))
 
 
-def brier_score(ids: Ids, probabilities: Rows) -> Score:
+def brier_score(ids: IdSequence, probabilities: Rows) -> MetricValue:
     """The mean squared distance to the right answer, summed over labels, from 0 to 2. Signature
     ``brier|n=…``.
 
@@ -56,10 +56,10 @@ def brier_score(ids: Ids, probabilities: Rows) -> Score:
     check_probabilities(rows)
     answers = np.zeros_like(rows)
     answers[np.arange(len(rows)), right] = 1
-    return Score(float(((rows - answers) ** 2).sum(1).mean()), signature("brier", len(rows)))
+    return MetricValue(float(((rows - answers) ** 2).sum(1).mean()), signature("brier", len(rows)))
 
 
-def as_ids_and_rows(name: str, ids: Ids, rows: Rows) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n k"]]:
+def as_ids_and_rows(name: str, ids: IdSequence, rows: Rows) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n k"]]:
     """Ids as integers and rows in double precision, once they fit together; ``name`` is for the error."""
     right, table = np.asarray(ids), np.asarray(rows, dtype=np.float64)
     if table.ndim != 2 or right.shape != table.shape[:1]:
@@ -81,7 +81,7 @@ def as_ids_and_rows(name: str, ids: Ids, rows: Rows) -> tuple[Int[np.ndarray, "n
 
 def check_probabilities(rows: Float[np.ndarray, "n k"]) -> None:
     """Refuse rows that are no distributions, as logits are not."""
-    wrong = (rows < 0).any(1) | (np.abs(rows.sum(1) - 1) > SUM_TOLERANCE)
+    wrong = (rows < 0).any(1) | (np.abs(rows.sum(1) - 1) > _SUM_TOLERANCE)
     if wrong.any():
         i = int(wrong.argmax())
         raise DataError(

@@ -17,20 +17,20 @@ from typing import NamedTuple
 import numpy as np
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, mean_score
+from catena.metrics.measure import Metric, mean_score
 
 
-class Standing(NamedTuple):
+class RankCounts(NamedTuple):
     """Where the right answer stands: how many others score higher, and how many the same."""
 
     above: int
     level: int
 
 
-Group = Sequence[Standing]
+_Group = Sequence[RankCounts]
 
 
-def standing(scores: Sequence[float] | np.ndarray, right: int = 0) -> Standing:
+def standing(scores: Sequence[float] | np.ndarray, right: int = 0) -> RankCounts:
     """Where candidate ``right`` stands among all whose scores are given."""
     values = np.asarray(scores, np.float64)
     if not 0 <= right < len(values):
@@ -38,28 +38,28 @@ def standing(scores: Sequence[float] | np.ndarray, right: int = 0) -> Standing:
     if np.isnan(values).any():
         raise DataError(f"candidates cannot be ranked by scores that are no numbers: {values.tolist()}")
     others = np.delete(values, right)
-    return Standing(int((others > values[right]).sum()), int((others == values[right]).sum()))
+    return RankCounts(int((others > values[right]).sum()), int((others == values[right]).sum()))
 
 
-def found_at(where: Standing, k: int) -> float:
+def recall_at_k(where: RankCounts, k: int) -> float:
     """The probability that the right answer is among the first ``k``."""
     return min(max((k - where.above) / (where.level + 1), 0.0), 1.0)
 
 
-def reciprocal_rank(where: Standing) -> float:
+def reciprocal_rank(where: RankCounts) -> float:
     """The expected 1 / rank."""
     return sum(1 / (where.above + 1 + i) for i in range(where.level + 1)) / (where.level + 1)
 
 
-def recall_measure(k: int) -> Measure:
+def recall_measure(k: int) -> Metric:
     """recall@k as a measure over groups."""
     if k < 1:
         raise DataError(f"recall@k needs a k of at least 1, and it is {k}")
-    return Measure(f"recall@{k}|ties:expected", _statistics(lambda where: found_at(where, k)), mean_score)
+    return Metric(f"recall@{k}|ties:expected", _statistics(lambda where: recall_at_k(where, k)), mean_score)
 
 
-def _statistics(value: Callable[[Standing], float]) -> Callable[..., np.ndarray]:
-    def statistics(questions: Sequence[object], groups: Sequence[Group]) -> np.ndarray:
+def _statistics(value: Callable[[RankCounts], float]) -> Callable[..., np.ndarray]:
+    def statistics(questions: Sequence[object], groups: Sequence[_Group]) -> np.ndarray:
         if len(questions) != len(groups):
             raise DataError(f"there are {len(questions)} groups of questions and {len(groups)} of answers")
         if not groups:
@@ -69,5 +69,5 @@ def _statistics(value: Callable[[Standing], float]) -> Callable[..., np.ndarray]
     return statistics
 
 
-RECIPROCAL_RANK = Measure("mrr|ties:expected", _statistics(reciprocal_rank), mean_score)
+RECIPROCAL_RANK = Metric("mrr|ties:expected", _statistics(reciprocal_rank), mean_score)
 """The mean reciprocal rank."""

@@ -1,13 +1,13 @@
 """Tests of the difference between two systems that are scored on the same examples.
 
 A metric is given by the statistics that each example adds, ``statistics[i, j]``, and a function from their
-sums to the score (see :class:`catena.metrics.measure.Measure`), so that F1 or BLEU can be tested as well as
+sums to the score (see :class:`catena.metrics.measure.Metric`), so that F1 or BLEU can be tested as well as
 accuracy:
 
     f1 = f1_measure(labels)
-    approximate_randomisation(f1.statistics(gold, a), f1.statistics(gold, b), f1.score, rng, metric=f1.name)
+    approximate_randomization(f1.statistics(gold, a), f1.statistics(gold, b), f1.score, rng, metric=f1.name)
 
-Which test: :func:`approximate_randomisation` holds for any metric and any number of examples, and is exact where few
+Which test: :func:`approximate_randomization` holds for any metric and any number of examples, and is exact where few
 examples differ. :func:`mcnemar` is exact for accuracies. The p-value of :func:`paired_bootstrap` is too small where few
 examples differ: with k of them, all in favor of one system, it is about 2 exp(-k), where the exact value is 2 / 2^k.
 
@@ -32,11 +32,11 @@ from catena.metrics.measure import as_pairs, signature
 from catena.metrics.resampling import all_swapped_sums, bootstrap_sums, check_draws, check_level, swapped_sums
 from catena.metrics.special import binomial_at_most
 
-ScoreOfSums = Callable[[np.ndarray], np.ndarray]
+_ScoreOfSums = Callable[[np.ndarray], np.ndarray]
 
-LIKELY_CHANCE = 0.05
+_LIKELY_CHANCE = 0.05
 """The p-value from which on a sentence says that chance may explain a difference."""
-FEW_DIFFERING = 10
+_FEW_DIFFERING = 10
 """A sentence says how many examples differ if there are fewer than this."""
 MAX_EXACT = 16
 """Differing examples up to which all 2^k swaps are enumerated."""
@@ -63,7 +63,7 @@ class Comparison:
 
     def sentence(self, first: str = "the first", second: str = "the second") -> str:
         """The result for people, with the names of both systems."""
-        if self.p_value < LIKELY_CHANCE:
+        if self.p_value < _LIKELY_CHANCE:
             verdict = "chance is an unlikely explanation"
         else:
             verdict = "chance may explain it"
@@ -75,7 +75,7 @@ class Comparison:
         )
 
     def _few_words(self) -> str:
-        if self.differing is None or self.differing >= FEW_DIFFERING:
+        if self.differing is None or self.differing >= _FEW_DIFFERING:
             return ""
         if self.differing == 0:
             return "; the two do not differ on any example"
@@ -85,7 +85,7 @@ class Comparison:
 def paired_bootstrap(
     first: Float[np.ndarray, "n s"],
     second: Float[np.ndarray, "n s"],
-    score: ScoreOfSums,
+    score: _ScoreOfSums,
     rng: np.random.Generator,
     *,
     metric: str = "score",
@@ -98,7 +98,7 @@ def paired_bootstrap(
 
     Koehn's test asks one side only; the p-value here is for both, twice the share of resamples in which the
     better one does not win, so that it is below 0.05 about where the 95 % interval leaves out 0. It is too small
-    where few examples differ; :func:`approximate_randomisation` is not. ``tolerance`` is as there.
+    where few examples differ; :func:`approximate_randomization` is not. ``tolerance`` is as there.
     """
     _check_statistics(first, second)
     check_draws(len(first), resamples, level)
@@ -111,10 +111,10 @@ def paired_bootstrap(
     return _comparison(first, second, score, differences, p_value, level, signature(metric, len(first), test))
 
 
-def approximate_randomisation(
+def approximate_randomization(
     first: Float[np.ndarray, "n s"],
     second: Float[np.ndarray, "n s"],
-    score: ScoreOfSums,
+    score: _ScoreOfSums,
     rng: np.random.Generator,
     *,
     metric: str = "score",
@@ -152,9 +152,9 @@ def approximate_randomisation(
     as_far = int((apart >= observed - _rounding(score, first, second)).sum())
     p_value = as_far / len(gained) if exact else (as_far + 1) / (shuffles + 1)
     differences = _bootstrap_differences(first, second, score, shuffles, rng)
-    test: dict[str, object] = {"test": "approximate-randomisation", "shuffles": shuffles}
+    test: dict[str, object] = {"test": "approximate-randomization", "shuffles": shuffles}
     if exact:
-        test = {"test": "exact-randomisation", "differing": len(rows)}
+        test = {"test": "exact-randomization", "differing": len(rows)}
     return _comparison(first, second, score, differences, p_value, level, signature(metric, len(first), test))
 
 
@@ -204,14 +204,14 @@ def _without_rounding(first: np.ndarray, second: np.ndarray, tolerance: float) -
 
 
 def _bootstrap_differences(
-    first: np.ndarray, second: np.ndarray, score: ScoreOfSums, resamples: int, rng: np.random.Generator
+    first: np.ndarray, second: np.ndarray, score: _ScoreOfSums, resamples: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "r"]:
     sums = bootstrap_sums(np.concatenate((first, second), axis=1), resamples, rng)
     a, b = np.split(sums, 2, axis=1)
     return score(a) - score(b)
 
 
-def _rounding(score: ScoreOfSums, first: np.ndarray, second: np.ndarray) -> float:
+def _rounding(score: _ScoreOfSums, first: np.ndarray, second: np.ndarray) -> float:
     """What two equal differences may differ by when their terms are added in another order."""
     return 1e-12 * max(1.0, abs(float(score(first.sum(0)))), abs(float(score(second.sum(0)))))
 
@@ -219,7 +219,7 @@ def _rounding(score: ScoreOfSums, first: np.ndarray, second: np.ndarray) -> floa
 def _comparison(
     first: np.ndarray,
     second: np.ndarray,
-    score: ScoreOfSums,
+    score: _ScoreOfSums,
     differences: np.ndarray,
     p_value: float,
     level: float,

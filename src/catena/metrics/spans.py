@@ -23,20 +23,20 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, Score, as_pairs, signature
+from catena.metrics.measure import Metric, MetricValue, as_pairs, signature
 from catena.metrics.text import table_lines
 
-Spans = frozenset[tuple[int, int, str]]
+_Spans = frozenset[tuple[int, int, str]]
 """(first word, word behind the last, kind) of each span of a sentence."""
 
-Mode = Literal["conlleval", "strict"]
-Scheme = Literal["iob1", "iob2", "bilou"]
+_Mode = Literal["conlleval", "strict"]
+_Scheme = Literal["iob1", "iob2", "bilou"]
 
 
 # --- from tags to spans -----------------------------------------------------------------------------------------------
 
 
-def conll_spans(tags: Sequence[str]) -> Spans:
+def conll_spans(tags: Sequence[str]) -> _Spans:
     """The spans of a sentence as conlleval reads them, in any of the schemes, also where tags break it."""
     found = []
     begin, before = 0, ("O", "")
@@ -56,7 +56,7 @@ def _parted(tag: str) -> tuple[str, str]:
 
 
 def _ends(before: tuple[str, str], here: tuple[str, str]) -> bool:
-    """Whether a span ends between two neighbours."""
+    """Whether a span ends between two neighbors."""
     (last, kind), (next_, next_kind) = before, here
     if last in ("E", "S", "L", "U", "]", "["):
         return True
@@ -66,7 +66,7 @@ def _ends(before: tuple[str, str], here: tuple[str, str]) -> bool:
 
 
 def _begins(before: tuple[str, str], here: tuple[str, str]) -> bool:
-    """Whether a span begins between two neighbours."""
+    """Whether a span begins between two neighbors."""
     (last, kind), (next_, next_kind) = before, here
     if next_ in ("B", "S", "U", "[", "]"):
         return True
@@ -75,7 +75,7 @@ def _begins(before: tuple[str, str], here: tuple[str, str]) -> bool:
     return next_ not in ("O", ".") and kind != next_kind
 
 
-def strict_spans(tags: Sequence[str], scheme: Scheme = "iob2") -> Spans:
+def strict_spans(tags: Sequence[str], scheme: _Scheme = "iob2") -> _Spans:
     """The spans that follow the scheme; the others are not there."""
     parted = [_parted(tag) for tag in tags]
     found, i = [], 0
@@ -87,10 +87,10 @@ def strict_spans(tags: Sequence[str], scheme: Scheme = "iob2") -> Spans:
     return frozenset(found)
 
 
-Parted = Sequence[tuple[str, str]]
+_Parted = Sequence[tuple[str, str]]
 
 
-def _iob2_end(tags: Parted, i: int) -> int:
+def _iob2_end(tags: _Parted, i: int) -> int:
     """The end of a span that begins at i; 0 if none does."""
     if tags[i][0] != "B":
         return 0
@@ -100,7 +100,7 @@ def _iob2_end(tags: Parted, i: int) -> int:
     return end
 
 
-def _iob1_end(tags: Parted, i: int) -> int:
+def _iob1_end(tags: _Parted, i: int) -> int:
     letter, kind = tags[i]
     before = tags[i - 1] if i else ("O", "")
     behind = before[0] in ("I", "B") and before[1] == kind
@@ -114,7 +114,7 @@ def _iob1_end(tags: Parted, i: int) -> int:
     return 0 if cut_off else end
 
 
-def _bilou_end(tags: Parted, i: int) -> int:
+def _bilou_end(tags: _Parted, i: int) -> int:
     letter, kind = tags[i]
     if letter in ("U", "S"):
         return i + 1
@@ -159,18 +159,20 @@ def _ratio(sums: Float[np.ndarray, "*batch 3"], over: tuple[int, ...], times: in
     return np.asarray(np.where(below > 0, times * sums[..., 0] / np.where(below > 0, below, 1), 0.0))
 
 
-F1 = Measure("span-f1", span_statistics, partial(_ratio, over=(1, 2), times=2))
+F1 = Metric("span-f1", span_statistics, partial(_ratio, over=(1, 2), times=2))
 """F1 of all spans together; 0 where there is none."""
-PRECISION = Measure("span-precision", span_statistics, partial(_ratio, over=(1,), times=1))
-RECALL = Measure("span-recall", span_statistics, partial(_ratio, over=(2,), times=1))
+PRECISION = Metric("span-precision", span_statistics, partial(_ratio, over=(1,), times=1))
+RECALL = Metric("span-recall", span_statistics, partial(_ratio, over=(2,), times=1))
 
 
-def span_f1(references: Sequence[Spans], predictions: Sequence[Spans]) -> Score:
+def span_f1(references: Sequence[_Spans], predictions: Sequence[_Spans]) -> MetricValue:
     """F1 of all spans together."""
     return F1(references, predictions)
 
 
-def spans_of_tags(sentences: Iterable[Sequence[str]], mode: Mode = "conlleval", scheme: Scheme = "iob2") -> list[Spans]:
+def spans_of_tags(
+    sentences: Iterable[Sequence[str]], mode: _Mode = "conlleval", scheme: _Scheme = "iob2"
+) -> list[_Spans]:
     """The spans of each sentence in one of the two readings."""
     return [conll_spans(tags) if mode == "conlleval" else strict_spans(tags, scheme) for tags in sentences]
 
@@ -217,7 +219,7 @@ class SpanReport:
         return table_lines(rows)
 
 
-def span_report(references: Sequence[Spans], predictions: Sequence[Spans]) -> SpanReport:
+def span_report(references: Sequence[_Spans], predictions: Sequence[_Spans]) -> SpanReport:
     """The scores of each kind of span that is in the references or the predictions."""
     if len(references) != len(predictions):
         raise DataError(

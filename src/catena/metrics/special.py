@@ -7,8 +7,8 @@ import math
 Real = float | int
 
 
-def regularised_beta(x: Real, a: Real, b: Real, rest: Real | None = None) -> float:
-    r"""The regularised incomplete beta function :math:`I_x(a, b)`, by its continued fraction (DLMF 8.17.22).
+def regularized_beta(x: Real, a: Real, b: Real, rest: Real | None = None) -> float:
+    r"""The regularized incomplete beta function :math:`I_x(a, b)`, by its continued fraction (DLMF 8.17.22).
 
     ``rest`` is 1 - x, for callers who know it more exactly than the subtraction gives it.
     """
@@ -46,7 +46,7 @@ def student_tail(t: Real, df: Real) -> float:
         return 1 - student_tail(-t, df)
     square = t * t
     x, rest = df / (df + square), square / (df + square)
-    return 0.5 * regularised_beta(x, df / 2, 0.5, rest)
+    return 0.5 * regularized_beta(x, df / 2, 0.5, rest)
 
 
 def student_quantile(p: Real, df: Real) -> float:
@@ -73,4 +73,4 @@ def binomial_at_most(k: int, n: int, p: Real = 0.5) -> float:
     """The probability of at most k successes in n trials."""
     if k >= n:
         return 1.0
-    return regularised_beta(1 - p, n - k, k + 1, p) if k >= 0 else 0.0
+    return regularized_beta(1 - p, n - k, k + 1, p) if k >= 0 else 0.0

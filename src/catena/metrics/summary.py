@@ -19,7 +19,7 @@ import numpy as np
 import regex
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, as_pairs, mean_score, mean_statistics
+from catena.metrics.measure import Metric, as_pairs, mean_score, mean_statistics
 from catena.registry import did_you_mean
 
 _ALONE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -29,22 +29,22 @@ SUMMARY_METRICS = ("rouge_1", "rouge_2", "rouge_l")
 """The names that :func:`summary_measure` knows."""
 
 
-def summary_measure(name: str) -> Measure:
+def summary_measure(name: str) -> Metric:
     """A metric of summaries by its name: ``rouge_1``, ``rouge_2`` or ``rouge_l``; texts as written."""
     if name not in SUMMARY_METRICS:
         raise DataError(f"there is no metric of summaries {name!r}: {did_you_mean(name, SUMMARY_METRICS)}")
     title = f"ROUGE-{name[-1].upper()}|case:lower|tokens:unicode|stem:no|score:F1"
-    return Measure(title, partial(_statistics, name), mean_score)
+    return Metric(title, partial(_statistics, name), mean_score)
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words that are compared."""
     return _WORD.findall(text.lower())
 
 
 def rouge(name: str, reference: str, prediction: str) -> float:
     """The score of one text, from 0 to 100; 0 where one side has nothing to share."""
-    wanted, given = words_of(reference), words_of(prediction)
+    wanted, given = split_words(reference), split_words(prediction)
     if name == "rouge_l":
         shared, n, m = common_subsequence(wanted, given), len(wanted), len(given)
     else:

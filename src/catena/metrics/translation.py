@@ -19,10 +19,10 @@ from jaxtyping import Float
 
 from catena.errors import DataError
 from catena.extras import require
-from catena.metrics.measure import Measure, as_pairs
+from catena.metrics.measure import Metric, as_pairs
 from catena.registry import did_you_mean
 
-Cut = Literal["13a", "intl", "zh", "char", "none"]
+_Cut = Literal["13a", "intl", "zh", "char", "none"]
 """How sacrebleu cuts texts into words for BLEU: 13a for most languages, zh for Chinese, char for scripts without
 blanks, none for texts that are cut already."""
 
@@ -33,7 +33,7 @@ TRANSLATION_METRICS = ("bleu", "bleu_lowercase", "chrf", "ter")
 """The names that :func:`translation_measure` knows. Of TER less is better."""
 
 
-def translation_measure(name: str, cut: Cut = "13a") -> Measure:
+def translation_measure(name: str, cut: _Cut = "13a") -> Metric:
     """A metric of translations by its name; references and predictions are plain texts, as written.
 
     Args:
@@ -46,10 +46,10 @@ def translation_measure(name: str, cut: Cut = "13a") -> Measure:
     score = {"bleu": bleu_of_sums, "chrf": chrf_of_sums, "ter": ter_of_sums}[name.partition("_")[0]]
     counter.num_refs = 1
     title = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}[name.partition("_")[0]]
-    return Measure(f"{title}|{counter.get_signature().format()}", partial(_statistics, counter, title), score)
+    return Metric(f"{title}|{counter.get_signature().format()}", partial(_statistics, counter, title), score)
 
 
-def _counter(name: str, cut: Cut) -> Any:
+def _counter(name: str, cut: _Cut) -> Any:
     """sacrebleu's metric."""
     metrics = require("sacrebleu.metrics", "translate", f"scoring translations by {name}")
     if name == "chrf":

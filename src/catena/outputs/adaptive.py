@@ -22,13 +22,13 @@ from torch import Tensor, nn
 
 from catena.errors import ConfigError
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
-from catena.numerics import NEVER
-from catena.outputs.base import OutputLayer, checked_targets, log_shares
-from catena.outputs.scores import check_forbidden, fresh_rows, tied_rows
-from catena.shapes import read_axes
+from catena.numerics import NEG_INF
+from catena.outputs.base import OutputLayer, checked_targets, log_normalize_counts
+from catena.outputs.scores import check_forbidden, new_weight_rows, tied_rows
+from catena.shapes import match_shape
 
 
-class Adaptive(OutputLayer):
+class AdaptiveSoftmax(OutputLayer):
     """A short list of frequent words, and clusters of rarer ones.
 
     Args:
@@ -42,7 +42,7 @@ class Adaptive(OutputLayer):
         forbidden: ids of probability 0.
     """
 
-    normalised = True
+    normalized = True
     likelihood = True
     order: Tensor
     rank: Tensor
@@ -72,14 +72,14 @@ class Adaptive(OutputLayer):
         clusters = list(itertools.pairwise((*self.cutoffs, len(order))))
         self.short = self.cutoffs[0] if self.cutoffs else len(order)
         own = len(clusters) if tied is not None else self.short + len(clusters)
-        self.head = nn.Parameter(fresh_rows(own, d_in))
+        self.head = nn.Parameter(new_weight_rows(own, d_in))
         self.head_bias = nn.Parameter(torch.zeros(self.short + len(clusters))) if bias else None
         widths = [max(1, int(d_in / shrink**i)) for i in range(1, len(clusters) + 1)]
         sizes = [high - low for low, high in clusters]
         self.projections, self.tails = nn.ModuleList(), nn.ParameterList()
         if tied is None:
             self.projections.extend(nn.Linear(d_in, d, bias=False) for d in widths)
-            self.tails.extend(nn.Parameter(fresh_rows(n, d)) for n, d in zip(sizes, widths, strict=True))
+            self.tails.extend(nn.Parameter(new_weight_rows(n, d)) for n, d in zip(sizes, widths, strict=True))
         self.tail_biases = nn.ParameterList(nn.Parameter(torch.zeros(n)) for n in sizes) if bias else None
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
@@ -99,15 +99,15 @@ class Adaptive(OutputLayer):
             rows = (of_cluster == i + 1).nonzero().squeeze(1)
             inside = self._inside(i, hidden.index_select(0, rows))
             found = found.index_add(0, rows, softmax_log_prob(*inside, rank[rows] - self.cutoffs[i]).to(found.dtype))
-        return found.masked_fill(rank < 0, NEVER)
+        return found.masked_fill(rank < 0, NEG_INF)
 
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
-        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        match_shape("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
         head = _log_softmax(hidden, self._head(), self.head_bias)
         parts = [head[:, : self.short]]
         for i in range(len(self.cutoffs)):
             parts.append(head[:, self.short + i, None] + _log_softmax(*self._inside(i, hidden)))
-        never = head.new_full((hidden.shape[0], 1), NEVER)  # len() would be a constant in an exported graph
+        never = head.new_full((hidden.shape[0], 1), NEG_INF)  # len() would be a constant in an exported graph
         return torch.cat((*parts, never), dim=1)[:, self.rank]  # the rank -1 of forbidden ids is the last column
 
     @torch.no_grad()
@@ -116,9 +116,11 @@ class Adaptive(OutputLayer):
             return
         ranked = frequencies[self.order.cpu().numpy()]
         parts = [ranked[low:high] for low, high in itertools.pairwise((*self.cutoffs, len(ranked)))]
-        self.head_bias.copy_(log_shares(np.concatenate((ranked[: self.short], [part.sum() for part in parts]))))
+        self.head_bias.copy_(
+            log_normalize_counts(np.concatenate((ranked[: self.short], [part.sum() for part in parts])))
+        )
         for bias, part in zip(self.tail_biases, parts, strict=True):
-            bias.copy_(log_shares(part))
+            bias.copy_(log_normalize_counts(part))
 
     def _places(self, targets: Int[Tensor, " n"]) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
         """The rank of each target, and the number of its cluster, 0 for the short list."""

@@ -16,15 +16,15 @@ from torch import Tensor, nn
 
 from catena.errors import DataError
 from catena.kernels.top import largest
-from catena.numerics import NEVER
-from catena.shapes import read_axes, whole_numbers
+from catena.numerics import NEG_INF
+from catena.shapes import as_int64, match_shape
 
 
 class OutputLayer(nn.Module, ABC):
     """A distribution over ``v`` ids given a vector of ``d_in`` features.
 
-    ``normalised`` is True where the model is a distribution by its own making. Where it is False, training sees
-    scores that need not sum to one; ``log_prob`` and ``log_probs`` then normalise them explicitly.
+    ``normalized`` is True where the model is a distribution by its own making. Where it is False, training sees
+    scores that need not sum to one; ``log_prob`` and ``log_probs`` then normalize them explicitly.
     ``likelihood`` is True where ``loss`` is the mean of ``-log_prob``, and so may be read as one.
 
     Layers that draw in ``loss`` take their noise from torch's own generator, as dropout does.
@@ -32,7 +32,7 @@ class OutputLayer(nn.Module, ABC):
 
     d_in: int
     v: int
-    normalised: bool
+    normalized: bool
     likelihood: bool
 
     @abstractmethod
@@ -41,7 +41,7 @@ class OutputLayer(nn.Module, ABC):
 
     @abstractmethod
     def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """log p(target) of each row, exact and normalised; -inf for an id that is forbidden."""
+        """log p(target) of each row, exact and normalized; -inf for an id that is forbidden."""
 
     @abstractmethod
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
@@ -57,13 +57,13 @@ class OutputLayer(nn.Module, ABC):
 
     def restricted(self, ids: Int[Tensor, " c"]) -> OutputLayer:
         """This layer as it stands, over these ids alone, for search: its ids are places in ``ids``."""
-        return Restricted(self, ids)
+        return RestrictedOutput(self, ids)
 
     @abstractmethod
     def start_at(self, frequencies: np.ndarray) -> None:
         """Set the biases so that a vector of zeros gives each word its frequency.
 
-        What is left to be learnt is how contexts differ, and losses that see a rare word seldom need not bring it down
+        What is left to be learned is how contexts differ, and losses that see a rare word seldom need not bring it down
         first. A layer without biases stays as it is. Frequencies are up to their sum, and above 0 for words that may
         come.
         """
@@ -81,7 +81,7 @@ class OutputLayer(nn.Module, ABC):
         return f"d_in={self.d_in}, v={self.v}"
 
 
-class Restricted(OutputLayer):
+class RestrictedOutput(OutputLayer):
     """A layer over some of another's ids. Its id ``i`` is ``ids[i]`` there (Jean et al. 2015, section 3.3)."""
 
     likelihood = True
@@ -89,7 +89,7 @@ class Restricted(OutputLayer):
 
     def __init__(self, layer: OutputLayer, ids: Int[Tensor, " c"]) -> None:
         super().__init__()
-        self.d_in, self.v, self.normalised = layer.d_in, len(ids), layer.normalised
+        self.d_in, self.v, self.normalized = layer.d_in, len(ids), layer.normalized
         self.layer = layer
         self.register_buffer("ids", checked_ids(ids, layer.v))
         with torch.no_grad():
@@ -104,19 +104,19 @@ class Restricted(OutputLayer):
         return self.log_probs(hidden).gather(1, targets[:, None]).squeeze(1)
 
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
-        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        match_shape("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
         return self.layer.log_probs_among(hidden, self.ids)
 
     def start_at(self, frequencies: np.ndarray) -> None:
         raise NotImplementedError("a restricted layer is a view of one that was trained: start that one")
 
 
-def spread(log_probs: Float[Tensor, "n c"], ids: Int[Tensor, " c"], v: int) -> Float[Tensor, "n v"]:
+def scatter_log_probs(log_probs: Float[Tensor, "n c"], ids: Int[Tensor, " c"], v: int) -> Float[Tensor, "n v"]:
     """The log-probabilities of a restricted layer at the places of all ``v`` ids, -inf elsewhere."""
-    return log_probs.new_full((len(log_probs), v), NEVER).index_copy(1, ids, log_probs)
+    return log_probs.new_full((len(log_probs), v), NEG_INF).index_copy(1, ids, log_probs)
 
 
-def log_shares(frequencies: np.ndarray) -> Float[Tensor, " v"]:
+def log_normalize_counts(frequencies: np.ndarray) -> Float[Tensor, " v"]:
     """The logs of frequencies that are made to sum to one; 0 for a frequency of 0."""
     return torch.from_numpy(np.log(np.where(frequencies > 0, frequencies / frequencies.sum(), 1.0)))
 
@@ -142,7 +142,7 @@ def checked_ids(ids: Int[Tensor, " c"], v: int) -> Int[Tensor, " c"]:
 
 def check_possible(ids: Int[Tensor, " c"], scores: Float[Tensor, " c"] | None) -> None:
     """Refuse candidates none of which may come: there is no distribution over them."""
-    if scores is not None and not bool((scores > NEVER).any()):
+    if scores is not None and not bool((scores > NEG_INF).any()):
         raise DataError(f"one of the candidates at least must be allowed, but all are forbidden: {ids[:9].tolist()}")
 
 
@@ -151,9 +151,9 @@ def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[
 
     On a GPU the range is left to torch's own assertion: asking there would make every step wait for the device.
     """
-    read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=layer.d_in)
-    read_axes("targets", tuple(targets.shape), "n", n=len(hidden))
-    targets = whole_numbers("targets", targets)
+    match_shape("hidden", tuple(hidden.shape), "n d_in", d_in=layer.d_in)
+    match_shape("targets", tuple(targets.shape), "n", n=len(hidden))
+    targets = as_int64("targets", targets)
     if targets.device.type == "cpu" and len(targets):
         low, high = (int(x) for x in torch.aminmax(targets))
         if low < 0 or high >= layer.v:

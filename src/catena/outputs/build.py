@@ -11,31 +11,31 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from catena.errors import ConfigError, ShapeError
-from catena.outputs.adaptive import Adaptive, by_frequency
+from catena.outputs.adaptive import AdaptiveSoftmax, by_frequency
 from catena.outputs.base import OutputLayer
 from catena.outputs.classes import ClassSoftmax, frequency_classes
+from catena.outputs.config import (
+    AdaptiveSoftmaxConfig,
+    HierarchicalConfig,
+    NCEConfig,
+    NegativeSamplingConfig,
+    OutputConfig,
+    PartitionedSoftmaxConfig,
+    SampledSoftmaxConfig,
+    SoftmaxConfig,
+)
 from catena.outputs.contrastive import NCE, NegativeSampling
 from catena.outputs.hierarchical import TreeSoftmax
-from catena.outputs.noise import Distinct, Sampler, WithoutReplacement, WithReplacement, noise_weights
-from catena.outputs.partitioned import Partitioned
+from catena.outputs.noise import DistinctSampler, ReplacementSampler, Sampler, WithoutReplacement, noise_weights
+from catena.outputs.partitioned import PartitionedSoftmax
 from catena.outputs.sampled import SampledSoftmax
-from catena.outputs.settings import (
-    AdaptiveSettings,
-    HierarchicalSettings,
-    NCESettings,
-    NegativeSettings,
-    OutputSettings,
-    PartitionedSettings,
-    SampledSettings,
-    SoftmaxSettings,
-)
 from catena.outputs.softmax import Softmax
 from catena.outputs.trees import balanced_tree, clustered_tree, huffman_tree
 from catena.registry import Registry
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class VocabularyStats:
     """What a layer is told of its words: how often each occurs, and what else the caller has."""
 
     counts: Sequence[int]
@@ -49,11 +49,11 @@ class Words:
         return len(self.counts)
 
 
-OUTPUTS: Registry[Callable[[Any, int, Words], OutputLayer]] = Registry("output layer")
+OUTPUTS: Registry[Callable[[Any, int, VocabularyStats], OutputLayer]] = Registry("output layer")
 
 
 def build_output(
-    settings: OutputSettings,
+    settings: OutputConfig,
     d_in: int,
     counts: Sequence[int],
     tied: nn.Parameter | None = None,
@@ -64,7 +64,7 @@ def build_output(
     """The layer of these settings for vectors of size ``d_in``; its biases start at the frequencies of the words.
 
     Args:
-        settings: any of ``OutputSettings``.
+        settings: any of ``OutputConfig``.
         d_in: features of the vectors.
         counts: how often each id occurs in the training text, in the order of the ids.
         tied: the rows of an embedding to use as weights, of shape ``(v, d_in)``.
@@ -76,26 +76,28 @@ def build_output(
         raise ConfigError(
             "counts must have the frequency of each id, but it is empty: an output layer needs a vocabulary"
         )
-    words = Words([int(count) for count in counts], tied, vectors, classes, tuple(int(i) for i in forbidden))
+    words = VocabularyStats([int(count) for count in counts], tied, vectors, classes, tuple(int(i) for i in forbidden))
     layer = OUTPUTS[settings.kind](settings, d_in, words)
     layer.start_at(noise_weights("unigram", words.counts, 1.0, words.forbidden))
     return layer
 
 
 @OUTPUTS.register("softmax")
-def build_softmax(settings: SoftmaxSettings, d_in: int, words: Words) -> Softmax:
+def build_softmax(settings: SoftmaxConfig, d_in: int, words: VocabularyStats) -> Softmax:
     """The full softmax."""
     return Softmax(d_in, words.v, settings.bias, settings.temperature, words.tied, words.forbidden, settings.smoothing)
 
 
 @OUTPUTS.register("adaptive")
-def build_adaptive(settings: AdaptiveSettings, d_in: int, words: Words) -> Adaptive:
+def build_adaptive(settings: AdaptiveSoftmaxConfig, d_in: int, words: VocabularyStats) -> AdaptiveSoftmax:
     """Adaptive softmax."""
-    return Adaptive(d_in, words.counts, settings.cutoffs, settings.shrink, settings.bias, words.tied, words.forbidden)
+    return AdaptiveSoftmax(
+        d_in, words.counts, settings.cutoffs, settings.shrink, settings.bias, words.tied, words.forbidden
+    )
 
 
 @OUTPUTS.register("hierarchical")
-def build_hierarchical(settings: HierarchicalSettings, d_in: int, words: Words) -> OutputLayer:
+def build_hierarchical(settings: HierarchicalConfig, d_in: int, words: VocabularyStats) -> OutputLayer:
     """Hierarchical softmax: a binary tree, or classes."""
     if settings.tree == "classes":
         classes = words.classes
@@ -120,7 +122,7 @@ def build_hierarchical(settings: HierarchicalSettings, d_in: int, words: Words) 
     return TreeSoftmax(d_in, words.v, children, leaves, settings.bias)
 
 
-def _vectors(words: Words) -> np.ndarray:
+def _vectors(words: VocabularyStats) -> np.ndarray:
     if words.vectors is None:
         raise ConfigError(
             "tree = 'clustered' is made of word vectors, and none were given: give vectors, or choose tree = "
@@ -133,7 +135,7 @@ def _vectors(words: Words) -> np.ndarray:
 
 
 @OUTPUTS.register("nce")
-def build_nce(settings: NCESettings, d_in: int, words: Words) -> NCE:
+def build_nce(settings: NCEConfig, d_in: int, words: VocabularyStats) -> NCE:
     """Noise-contrastive estimation."""
     return NCE(
         d_in,
@@ -141,7 +143,7 @@ def build_nce(settings: NCESettings, d_in: int, words: Words) -> NCE:
         settings.k,
         settings.shared,
         settings.log_z,
-        settings.normaliser == "learned",
+        settings.normalizer == "learned",
         settings.bias,
         words.tied,
         words.forbidden,
@@ -149,27 +151,27 @@ def build_nce(settings: NCESettings, d_in: int, words: Words) -> NCE:
 
 
 @OUTPUTS.register("negative")
-def build_negative(settings: NegativeSettings, d_in: int, words: Words) -> NegativeSampling:
+def build_negative(settings: NegativeSamplingConfig, d_in: int, words: VocabularyStats) -> NegativeSampling:
     """Negative sampling."""
     noise = noise_weights(settings.noise, words.counts, settings.power, words.forbidden)
     return NegativeSampling(d_in, noise, settings.k, settings.shared, settings.bias, words.tied, words.forbidden)
 
 
 @OUTPUTS.register("sampled")
-def build_sampled(settings: SampledSettings, d_in: int, words: Words) -> SampledSoftmax:
+def build_sampled(settings: SampledSoftmaxConfig, d_in: int, words: VocabularyStats) -> SampledSoftmax:
     """Sampled softmax."""
     noise = noise_weights(settings.noise, words.counts, settings.power, words.forbidden)
     sampler: Sampler
     if not settings.replacement:
         sampler = WithoutReplacement(noise, settings.k)
     elif settings.remove_hits:  # as a hit counts once, so must every word
-        sampler = Distinct(noise, settings.k)
+        sampler = DistinctSampler(noise, settings.k)
     else:
-        sampler = WithReplacement(noise, settings.k)
+        sampler = ReplacementSampler(noise, settings.k)
     return SampledSoftmax(d_in, words.v, sampler, settings.remove_hits, settings.bias, words.tied, words.forbidden)
 
 
 @OUTPUTS.register("partitioned")
-def build_partitioned(settings: PartitionedSettings, d_in: int, words: Words) -> Partitioned:
+def build_partitioned(settings: PartitionedSoftmaxConfig, d_in: int, words: VocabularyStats) -> PartitionedSoftmax:
     """Partitioned vocabulary."""
-    return Partitioned(d_in, words.v, settings.size, settings.bias, words.tied, words.forbidden)
+    return PartitionedSoftmax(d_in, words.v, settings.size, settings.bias, words.tied, words.forbidden)

@@ -19,10 +19,10 @@ from torch.nn import functional
 
 from catena.errors import ConfigError, ShapeError
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
-from catena.numerics import NEVER
-from catena.outputs.base import OutputLayer, checked_targets, log_shares
-from catena.outputs.scores import check_forbidden, fresh_rows, tied_rows
-from catena.shapes import read_axes
+from catena.numerics import NEG_INF
+from catena.outputs.base import OutputLayer, checked_targets, log_normalize_counts
+from catena.outputs.scores import check_forbidden, new_weight_rows, tied_rows
+from catena.shapes import match_shape
 
 
 class ClassSoftmax(OutputLayer):
@@ -36,7 +36,7 @@ class ClassSoftmax(OutputLayer):
         forbidden: ids of probability 0.
     """
 
-    normalised = True
+    normalized = True
     likelihood = True
     words: Tensor
     sizes: Tensor
@@ -64,9 +64,9 @@ class ClassSoftmax(OutputLayer):
         self.register_buffer("words", torch.from_numpy(words))
         self.register_buffer("sizes", torch.from_numpy(np.bincount(inverse, minlength=len(names))))
         self.tied = tied_rows(tied, self.v, d_in) if tied is not None else None
-        self.weight = nn.Parameter(fresh_rows(len(words), d_in)) if tied is None else None
+        self.weight = nn.Parameter(new_weight_rows(len(words), d_in)) if tied is None else None
         self.bias = nn.Parameter(torch.zeros(len(words))) if bias else None
-        self.class_weight = nn.Parameter(fresh_rows(len(names), d_in))
+        self.class_weight = nn.Parameter(new_weight_rows(len(names), d_in))
         self.class_bias = nn.Parameter(torch.zeros(len(names))) if bias else None
         self._prepare()
         self.register_load_state_dict_post_hook(_after_loading)
@@ -104,16 +104,16 @@ class ClassSoftmax(OutputLayer):
         class_of = self.class_of[targets]
         of_class = softmax_log_prob(hidden, self.class_weight, self.class_bias, class_of.clamp_min(0))
         rows, found = self._within(hidden, targets)
-        return of_class.index_add(0, rows, found.to(of_class.dtype)).masked_fill(class_of < 0, NEVER)
+        return of_class.index_add(0, rows, found.to(of_class.dtype)).masked_fill(class_of < 0, NEG_INF)
 
     @torch.no_grad()
     def start_at(self, frequencies: np.ndarray) -> None:
         if self.bias is None or self.class_bias is None:
             return
         ranked = frequencies[self.words.cpu().numpy()]
-        self.bias.copy_(log_shares(ranked))
+        self.bias.copy_(log_normalize_counts(ranked))
         starts = np.concatenate(([0], np.cumsum(self._sizes)))[:-1]
-        self.class_bias.copy_(log_shares(np.add.reduceat(ranked, starts)))
+        self.class_bias.copy_(log_normalize_counts(np.add.reduceat(ranked, starts)))
 
     def _within(
         self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]
@@ -141,14 +141,14 @@ class ClassSoftmax(OutputLayer):
         return [None] * len(self._sizes) if self.bias is None else self.bias.split(self._sizes)
 
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
-        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        match_shape("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
         of_class = _log_softmax(hidden, self.class_weight, self.class_bias)
         scores = functional.linear(hidden, self._rows().to(hidden.dtype)).to(wide(hidden.dtype))
         scores = scores if self.bias is None else scores + self.bias
         parts = [
             of_class[:, c, None] + torch.log_softmax(part, dim=1) for c, part in enumerate(scores.split(self._sizes, 1))
         ]
-        never = of_class.new_full((hidden.shape[0], 1), NEVER)  # len() would be a constant in an exported graph
+        never = of_class.new_full((hidden.shape[0], 1), NEG_INF)  # len() would be a constant in an exported graph
         return torch.cat((*parts, never), dim=1)[:, self.column]
 
 

@@ -22,8 +22,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from catena.outputs.base import checked_targets, log_shares
-from catena.outputs.noise import WithReplacement
+from catena.outputs.base import checked_targets, log_normalize_counts
+from catena.outputs.noise import ReplacementSampler
 from catena.outputs.scores import WordScores
 from catena.outputs.softmax import ScoredOutput
 
@@ -36,14 +36,14 @@ class NCE(ScoredOutput):
         noise: q for each word, up to its sum.
         k: noise words for each row.
         shared: whether all rows have the same noise words.
-        log_z: the log of the normaliser.
+        log_z: the log of the normalizer.
         learn_log_z: learn it, starting there.
         bias: whether each word has a bias.
         tied: rows of an embedding to use as weights.
         forbidden: ids of probability 0; the noise must not have them either.
     """
 
-    normalised = False
+    normalized = False
     likelihood = False
 
     def __init__(
@@ -61,7 +61,7 @@ class NCE(ScoredOutput):
         super().__init__()
         self.d_in, self.v, self.shared = d_in, len(noise), shared
         self.scores = WordScores(d_in, self.v, bias, tied, forbidden)
-        self.sampler = WithReplacement(noise, k)
+        self.sampler = ReplacementSampler(noise, k)
         if learn_log_z:
             self.log_z: Tensor = nn.Parameter(torch.tensor(log_z))
         else:
@@ -78,9 +78,9 @@ class NCE(ScoredOutput):
     def start_at(self, frequencies: np.ndarray) -> None:
         """As in any layer; s - log Z is then the log-probability, which training would take long to find."""
         if self.scores.bias is not None:
-            self.scores.bias.copy_(log_shares(frequencies) + self.log_z)
+            self.scores.bias.copy_(log_normalize_counts(frequencies) + self.log_z)
 
-    def log_unnormalised(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    def log_unnormalized(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """s - log Z: what ``log_prob`` is if training has done its work, in time O(d) for each row."""
         return self.scores.each(hidden, checked_targets(self, hidden, targets)[:, None])[:, 0] - self.log_z
 
@@ -98,7 +98,7 @@ class NegativeSampling(ScoredOutput):
         forbidden: ids of probability 0; the noise must not have them either.
     """
 
-    normalised = False
+    normalized = False
     likelihood = False
     log_noise: Tensor
 
@@ -115,7 +115,7 @@ class NegativeSampling(ScoredOutput):
         super().__init__()
         self.d_in, self.v, self.shared = d_in, len(noise), shared
         self.scores = WordScores(d_in, self.v, bias, tied, forbidden)
-        self.sampler = WithReplacement(noise, k)
+        self.sampler = ReplacementSampler(noise, k)
         self.register_buffer("log_noise", self.sampler.log_expected.clone())  # part of the model, so saved with it
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
@@ -126,7 +126,7 @@ class NegativeSampling(ScoredOutput):
     @torch.no_grad()
     def start_at(self, frequencies: np.ndarray) -> None:
         if self.scores.bias is not None:
-            self.scores.bias.copy_(log_shares(frequencies) - self.log_noise)
+            self.scores.bias.copy_(log_normalize_counts(frequencies) - self.log_noise)
 
     @property
     def final_bias(self) -> Float[Tensor, " v"] | None:
@@ -136,7 +136,7 @@ class NegativeSampling(ScoredOutput):
 
 def noisy_scores(
     scores: WordScores,
-    sampler: WithReplacement,
+    sampler: ReplacementSampler,
     hidden: Float[Tensor, "n d_in"],
     targets: Int[Tensor, " n"],
     shared: bool,

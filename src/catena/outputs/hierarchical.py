@@ -20,11 +20,11 @@ from torch.nn import functional
 
 from catena.errors import ShapeError
 from catena.kernels.output_softmax import wide
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.outputs.base import OutputLayer, checked_targets
-from catena.outputs.scores import check_forbidden, fresh_rows
-from catena.outputs.trees import Paths, expected_depth, tree_paths
-from catena.shapes import read_axes
+from catena.outputs.scores import check_forbidden, new_weight_rows
+from catena.outputs.trees import CodePaths, expected_depth, tree_paths
+from catena.shapes import match_shape
 
 
 class TreeSoftmax(OutputLayer):
@@ -38,7 +38,7 @@ class TreeSoftmax(OutputLayer):
         bias: whether each decision has a bias.
     """
 
-    normalised = True
+    normalized = True
     likelihood = True
     children_of: Tensor
     words: Tensor
@@ -62,7 +62,7 @@ class TreeSoftmax(OutputLayer):
         missing = np.setdiff1d(np.arange(v), words)
         check_forbidden(missing.tolist(), v)
         self.d_in, self.v = d_in, v
-        self.weight = nn.Parameter(fresh_rows(len(children), d_in))
+        self.weight = nn.Parameter(new_weight_rows(len(children), d_in))
         self.bias = nn.Parameter(torch.zeros(len(children))) if bias else None
         self.register_buffer("children_of", torch.from_numpy(children.astype(np.int64)))
         self.register_buffer("words", torch.from_numpy(words))
@@ -112,7 +112,7 @@ class TreeSoftmax(OutputLayer):
 
     def expected_depth(self, counts: Sequence[int]) -> float:
         """Decisions for a word of the text on average, where word w occurs ``counts[w]`` times."""
-        paths = Paths(self.starts.cpu().numpy(), self.nodes.cpu().numpy(), self.signs.cpu().numpy() > 0)
+        paths = CodePaths(self.starts.cpu().numpy(), self.nodes.cpu().numpy(), self.signs.cpu().numpy() > 0)
         return expected_depth(paths, np.asarray(counts)[self.words.cpu().numpy()])
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
@@ -129,7 +129,7 @@ class TreeSoftmax(OutputLayer):
             scores = scores + functional.embedding(nodes, self.bias[:, None].to(scores.dtype))[:, 0]
         log_probs = functional.logsigmoid(scores * signs)
         zero = (hidden[:, :1] * 0).sum(1).to(scores.dtype)  # a way of no decisions still leads back to the vector
-        return zero.index_add(0, rows, log_probs).masked_fill(place < 0, NEVER)
+        return zero.index_add(0, rows, log_probs).masked_fill(place < 0, NEG_INF)
 
     def _steps(self, place: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], Int[Tensor, " m"]]:
         """Every decision of every row's way, one after another: its row, and its place in the tables."""
@@ -139,7 +139,7 @@ class TreeSoftmax(OutputLayer):
         return rows, torch.arange(len(rows), device=place.device) - before[rows] + first[rows]
 
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
-        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        match_shape("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
         scores = functional.linear(hidden, self.weight.to(hidden.dtype)).to(wide(hidden.dtype))
         scores = scores if self.bias is None else scores + self.bias
         log_sides = torch.stack((functional.logsigmoid(scores), functional.logsigmoid(-scores)), dim=2)  # n nodes 2
@@ -148,7 +148,7 @@ class TreeSoftmax(OutputLayer):
         for nodes, above in zip(self.level_nodes.split(self._sizes), self.level_above.split(self._sizes), strict=True):
             level = (level[:, above, None] + log_sides[:, nodes]).flatten(1)
             levels.append(level)
-        never = scores.new_full((hidden.shape[0], 1), NEVER)
+        never = scores.new_full((hidden.shape[0], 1), NEG_INF)
         return torch.cat((*levels, never), dim=1)[:, self.column]
 
     @torch.no_grad()

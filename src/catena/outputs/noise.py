@@ -70,7 +70,7 @@ class Sampler(nn.Module, ABC):
         return f"k={self.k}"
 
 
-class WithReplacement(Sampler):
+class ReplacementSampler(Sampler):
     """k independent draws by Walker's alias tables: time O(k), whatever the number of words.
 
     Args:
@@ -100,7 +100,7 @@ class WithReplacement(Sampler):
         return torch.where(numbers % UNIT < self.threshold[column], column, self.alias[column])
 
 
-class Distinct(Sampler):
+class DistinctSampler(Sampler):
     r"""The different words among k independent draws, in order; word w is among them with probability
     :math:`1 - (1 - q_w)^k`. At most k words, fewer where some are drawn twice.
 
@@ -112,7 +112,7 @@ class Distinct(Sampler):
     def __init__(self, weights: np.ndarray, k: int) -> None:
         super().__init__()
         self.k = k
-        self.draws = WithReplacement(weights, k)
+        self.draws = ReplacementSampler(weights, k)
         never = np.log1p(-np.minimum(weights / weights.sum(), 1 - 1e-16))
         self.register_buffer("log_expected", _log(-np.expm1(k * never)), persistent=False)
 

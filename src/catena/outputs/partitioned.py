@@ -4,7 +4,8 @@ words of that part alone.
 .. math::  \ell = -\log \frac{\exp s(y, h)}{\sum_{w \in V'} \exp s(w, h)}
 
 A part is as much of the text as has ``size`` different target words (section 3.2); :func:`plan_partitions` cuts a text
-so, and :meth:`Partitioned.using` names the words of the part that is being read. Without such a plan each batch is a
+so, and :meth:`PartitionedSoftmax.using` names the words of the part that is being read. Without such a plan each batch
+is a
 part of its own: its targets, and other words drawn evenly to fill the size. Evaluation is over all words, or over
 candidates of a sentence: see :meth:`~catena.outputs.base.OutputLayer.restricted` (section 3.3).
 """
@@ -27,7 +28,7 @@ from catena.outputs.scores import WordScores
 from catena.outputs.softmax import ScoredOutput
 
 
-class Partitioned(ScoredOutput):
+class PartitionedSoftmax(ScoredOutput):
     """A softmax that is trained over the words of one part of the text at a time.
 
     Args:
@@ -39,7 +40,7 @@ class Partitioned(ScoredOutput):
         forbidden: ids of probability 0.
     """
 
-    normalised = True
+    normalized = True
     likelihood = False
 
     def __init__(

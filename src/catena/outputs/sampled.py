@@ -10,7 +10,7 @@ A drawn word that is the target of a row, a hit, is left out there if words are 
 are then a set, in which each word might have been the target. Where words may be drawn twice, hits must stay in: the
 truth is then the optimum for any number of draws (Ma & Collins 2018, the ranking objective). To leave them out
 nevertheless gives frequent targets too little weight, and the loss a bias that does not go away as k grows; so draw
-without replacement, or by :class:`~catena.outputs.noise.Distinct`.
+without replacement, or by :class:`~catena.outputs.noise.DistinctSampler`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.outputs.base import checked_targets
 from catena.outputs.noise import Sampler
 from catena.outputs.scores import WordScores
@@ -41,7 +41,7 @@ class SampledSoftmax(ScoredOutput):
         forbidden: ids of probability 0; the sampler must not draw them either.
     """
 
-    normalised = True
+    normalized = True
     likelihood = False
 
     def __init__(
@@ -66,6 +66,6 @@ class SampledSoftmax(ScoredOutput):
         correction = self.sampler.log_expected.to(of_targets.dtype)
         of_targets, of_sample = of_targets - correction[targets], of_sample - correction[ids]
         if self.remove_hits:
-            of_sample = of_sample.masked_fill(ids == targets[:, None], NEVER)
+            of_sample = of_sample.masked_fill(ids == targets[:, None], NEG_INF)
         logits = torch.cat((of_targets[:, None], of_sample), dim=1)
         return -torch.log_softmax(logits, dim=1)[:, 0].sum() / max(len(targets), 1)

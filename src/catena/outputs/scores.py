@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from catena.errors import ConfigError, DataError, ShapeError
 from catena.kernels.output_softmax import wide
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 
 
 class WordScores(nn.Module):
@@ -44,13 +44,13 @@ class WordScores(nn.Module):
         forbidden: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        self.weight = tied_rows(tied, v, d_in) if tied is not None else nn.Parameter(fresh_rows(v, d_in))
+        self.weight = tied_rows(tied, v, d_in) if tied is not None else nn.Parameter(new_weight_rows(v, d_in))
         self.bias = nn.Parameter(torch.zeros(v)) if bias else None
         check_forbidden(forbidden, v)
         self.register_buffer("forbidden", forbidden_mask(forbidden, v) if forbidden else None, persistent=False)
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the bias that was kept when the mode changes: fused optimisers change weights without a trace."""
+        """Forget the bias that was kept when the mode changes: fused optimizers change weights without a trace."""
         if mode != self.training:
             self._kept = None
         return super().train(mode)
@@ -72,7 +72,7 @@ class WordScores(nn.Module):
     def _with_forbidden(self) -> Float[Tensor, " v"]:
         assert self.forbidden is not None
         bias = torch.zeros(len(self.forbidden), dtype=self.weight.dtype, device=self.weight.device)
-        return (bias if self.bias is None else self.bias).masked_fill(self.forbidden, NEVER)
+        return (bias if self.bias is None else self.bias).masked_fill(self.forbidden, NEG_INF)
 
     def shared(
         self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"], ids: Int[Tensor, " c"]
@@ -101,7 +101,7 @@ class WordScores(nn.Module):
         return functional.embedding(ids, self.weight.to(wide(self.weight.dtype)))
 
 
-def fresh_rows(v: int, d: int) -> Float[Tensor, "v d"]:
+def new_weight_rows(v: int, d: int) -> Float[Tensor, "v d"]:
     """Weights drawn evenly from ±1/sqrt(d), as torch's own linear layers have them."""
     return torch.empty(v, d).uniform_(-(d**-0.5), d**-0.5)
 

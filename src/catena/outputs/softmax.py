@@ -17,12 +17,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import ConfigError
-from catena.kernels.few_rows import FewRows
 from catena.kernels.int8_weight import Int8Matrix, Int8Weight
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
-from catena.outputs.base import OutputLayer, check_possible, checked_ids, checked_targets, log_shares
+from catena.kernels.small_batch_linear import FewRows
+from catena.outputs.base import OutputLayer, check_possible, checked_ids, checked_targets, log_normalize_counts
 from catena.outputs.scores import WordScores
-from catena.shapes import read_axes
+from catena.shapes import match_shape
 
 TOGETHER = 192
 """Rows of which the probabilities of all words are held at once where weights are of 8 bits."""
@@ -36,7 +36,7 @@ class ScoredOutput(OutputLayer):
     _rows: FewRows | Int8Matrix | None = None
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the copy of the weights when the mode changes: fused optimisers change weights without a trace."""
+        """Forget the copy of the weights when the mode changes: fused optimizers change weights without a trace."""
         if mode != self.training:
             self._rows = None
         return super().train(mode)
@@ -54,13 +54,13 @@ class ScoredOutput(OutputLayer):
         return softmax_log_prob(hidden, self.scores.weight, self.final_bias, targets, 1 / self.temperature)
 
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
-        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        match_shape("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
         rows = self._few_rows(hidden)
         if rows is None:
             return self._log_softmax(hidden, self.scores.weight, self.final_bias)
         if self.temperature == 1:
             return rows.log_softmax(hidden, self.final_bias)
-        return self._normalised(rows(hidden), self.final_bias)
+        return self._normalized(rows(hidden), self.final_bias)
 
     def likeliest(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
         rows = self._few_rows(hidden)
@@ -84,13 +84,13 @@ class ScoredOutput(OutputLayer):
     @torch.no_grad()
     def start_at(self, frequencies: np.ndarray) -> None:
         if self.scores.bias is not None:
-            self.scores.bias.copy_(log_shares(frequencies) * self.temperature)
+            self.scores.bias.copy_(log_normalize_counts(frequencies) * self.temperature)
 
     def _log_softmax(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         scores = torch.nn.functional.linear(hidden, weight.to(hidden.dtype)).to(wide(hidden.dtype))
-        return self._normalised(scores, bias)
+        return self._normalized(scores, bias)
 
-    def _normalised(self, scores: Tensor, bias: Tensor | None) -> Tensor:
+    def _normalized(self, scores: Tensor, bias: Tensor | None) -> Tensor:
         scores = scores if bias is None else scores + bias
         return torch.log_softmax(scores if self.temperature == 1 else scores / self.temperature, dim=-1)
 
@@ -126,7 +126,7 @@ class Softmax(ScoredOutput):
             2016, section 7).
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class Paths:
+class CodePaths:
     """The way from the root to each leaf: that of leaf ``j`` is ``nodes[starts[j]:starts[j + 1]]``, and ``left`` says
     where it turns left."""
 
@@ -46,12 +46,12 @@ def huffman_tree(counts: Sequence[int]) -> np.ndarray:
 
 
 def balanced_tree(m: int) -> np.ndarray:
-    """A tree whose depths differ by one at most; neighbouring leaves are near each other."""
+    """A tree whose depths differ by one at most; neighboring leaves are near each other."""
     children = np.arange(2 * (m - 1), dtype=np.int64).reshape(-1, 2) + 1
     return np.where(children < m - 1, children, -1 - (children - (m - 1)))
 
 
-LEAST_SHARE = 0.1
+_LEAST_SHARE = 0.1
 """What a split gives to its smaller side at least, so that no tree becomes a list."""
 
 
@@ -100,13 +100,13 @@ def _split_groups(x: np.ndarray, leaves: np.ndarray, starts: np.ndarray, rounds:
     order = np.lexsort((key, group))
     n_left = np.add.reduceat((key <= 0).astype(np.int64), starts)
     flat = np.maximum.reduceat(key, starts) == np.minimum.reduceat(key, starts)
-    least = np.maximum(1, (sizes * LEAST_SHARE).astype(np.int64))
+    least = np.maximum(1, (sizes * _LEAST_SHARE).astype(np.int64))
     n_left = np.where(flat, sizes // 2, np.clip(n_left, least, sizes - least))
     return leaves[order], starts + n_left
 
 
 def _widest(x: np.ndarray, group: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """How far each centred vector lies along the direction in which its group is widest, by a few power steps."""
+    """How far each centered vector lies along the direction in which its group is widest, by a few power steps."""
     first = np.abs(x).argmax(axis=1)
     far = np.abs(x[np.arange(len(x)), first])
     # Start at a vector of each group that is far out.
@@ -118,7 +118,7 @@ def _widest(x: np.ndarray, group: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", x, axis[group])
 
 
-def tree_paths(children: np.ndarray) -> Paths:
+def tree_paths(children: np.ndarray) -> CodePaths:
     """The way to each leaf, all leaves at once."""
     inner = len(children)
     parent, side = np.full(inner, -1), np.zeros(inner, dtype=bool)
@@ -137,14 +137,14 @@ def tree_paths(children: np.ndarray) -> Paths:
         turn = np.where(node >= 0, side[node], False)
         node = np.where(node >= 0, parent[node], -1)
     if not climbed:
-        return Paths(np.zeros(inner + 2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))
+        return CodePaths(np.zeros(inner + 2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))
     up, left = np.stack(climbed[::-1], axis=1), np.stack(turns[::-1], axis=1)
     real = up >= 0
     starts = np.concatenate(([0], np.cumsum(real.sum(axis=1))))
-    return Paths(starts, up[real], left[real])
+    return CodePaths(starts, up[real], left[real])
 
 
-def expected_depth(paths: Paths, counts: Sequence[int] | np.ndarray) -> float:
+def expected_depth(paths: CodePaths, counts: Sequence[int] | np.ndarray) -> float:
     """Decisions that a word takes on average, weighted by how often it occurs."""
     weights = np.asarray(counts, dtype=np.float64)
     return float(weights @ paths.depths / max(weights.sum(), 1.0))

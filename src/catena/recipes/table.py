@@ -8,19 +8,19 @@ from pathlib import Path
 from catena.errors import UnknownNameError
 from catena.registry import did_you_mean
 
-SUFFIX = ".toml"
+_SUFFIX = ".toml"
 
 
 def recipe_names() -> list[str]:
     """The recipes, such as ``mr-cnn-rand``."""
-    return sorted(f.name.removesuffix(SUFFIX) for f in files("catena.recipes").iterdir() if f.name.endswith(SUFFIX))
+    return sorted(f.name.removesuffix(_SUFFIX) for f in files("catena.recipes").iterdir() if f.name.endswith(_SUFFIX))
 
 
 def recipe_path(name: str) -> Path:
     """Where a recipe lies, in a clone or in an installed package."""
     if name not in recipe_names():
         raise UnknownNameError(f"no recipe is called {name!r}: {did_you_mean(name, recipe_names())}")
-    return Path(str(files("catena.recipes").joinpath(name + SUFFIX)))
+    return Path(str(files("catena.recipes").joinpath(name + _SUFFIX)))
 
 
 def find_config(given: str) -> Path:

@@ -1,4 +1,4 @@
-r"""Few texts that stand for many: k-means of their vectors, and the text nearest to each centre.
+r"""Few texts that stand for many: k-means of their vectors, and the text nearest to each center.
 
 .. math::  \min_{\mu, a} \sum_i \| x_i - \mu_{a_i} \|^2
 
@@ -13,42 +13,42 @@ from jaxtyping import Float, Int
 
 from catena.errors import DataError
 
-ROUNDS = 50
-ROWS = 1 << 14
-"""Rows that are compared with all centres at once."""
+_ROUNDS = 50
+_ROWS = 1 << 14
+"""Rows that are compared with all centers at once."""
 
 
 def k_means(
-    vectors: Float[np.ndarray, "n d"], k: int, generator: np.random.Generator, rounds: int = ROUNDS
+    vectors: Float[np.ndarray, "n d"], k: int, generator: np.random.Generator, rounds: int = _ROUNDS
 ) -> tuple[Float[np.ndarray, "k d"], Int[np.ndarray, " n"]]:
-    """Centres and the nearest centre of each vector. A cluster that loses all its vectors takes the farthest one."""
+    """Centers and the nearest center of each vector. A cluster that loses all its vectors takes the farthest one."""
     n = len(vectors)
     if not 1 <= k <= n:
         raise DataError(f"{n} vectors make from 1 to {n} clusters, and {k} are asked for")
-    centres = _first_centres(vectors, k, generator)
-    nearest, distances = _assigned(vectors, centres)
+    centers = _first_centers(vectors, k, generator)
+    nearest, distances = _assigned(vectors, centers)
     for _ in range(rounds):
-        centres = _means(vectors, nearest, distances, k)
+        centers = _means(vectors, nearest, distances, k)
         before = nearest
-        nearest, distances = _assigned(vectors, centres)
+        nearest, distances = _assigned(vectors, centers)
         if np.array_equal(before, nearest):
             break
-    return centres, nearest
+    return centers, nearest
 
 
 def medoids(
-    vectors: Float[np.ndarray, "n d"], centres: Float[np.ndarray, "k d"], nearest: Int[np.ndarray, " n"]
+    vectors: Float[np.ndarray, "n d"], centers: Float[np.ndarray, "k d"], nearest: Int[np.ndarray, " n"]
 ) -> list[int]:
-    """The row of the vector nearest to each centre, among those of its cluster; clusters without any are left out."""
+    """The row of the vector nearest to each center, among those of its cluster; clusters without any are left out."""
     found = []
-    for j, centre in enumerate(centres):
+    for j, center in enumerate(centers):
         members = np.flatnonzero(nearest == j)
         if len(members):
-            found.append(int(members[np.argmin(((vectors[members] - centre) ** 2).sum(1))]))
+            found.append(int(members[np.argmin(((vectors[members] - center) ** 2).sum(1))]))
     return found
 
 
-def _first_centres(vectors: np.ndarray, k: int, generator: np.random.Generator) -> np.ndarray:
+def _first_centers(vectors: np.ndarray, k: int, generator: np.random.Generator) -> np.ndarray:
     """Vectors drawn one after another, each in proportion to its squared distance from those before."""
     rows = [int(generator.integers(len(vectors)))]
     left = ((vectors - vectors[rows[0]]) ** 2).sum(1).astype(np.float64)
@@ -56,31 +56,31 @@ def _first_centres(vectors: np.ndarray, k: int, generator: np.random.Generator) 
         total = left.sum()
         if total > 0:
             rows.append(int(generator.choice(len(vectors), p=left / total)))
-        else:  # all vectors that are left equal a centre
+        else:  # all vectors that are left equal a center
             rows.append(int(generator.integers(len(vectors))))
         left = np.minimum(left, ((vectors - vectors[rows[-1]]) ** 2).sum(1))
     return vectors[rows].copy()
 
 
-def _assigned(vectors: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest centre of each vector, and the squared distance to it."""
+def _assigned(vectors: np.ndarray, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest center of each vector, and the squared distance to it."""
     nearest = np.empty(len(vectors), np.int64)
     distances = np.empty(len(vectors))
-    sizes = (centres**2).sum(1)
-    for low in range(0, len(vectors), ROWS):
-        rows = np.asarray(vectors[low : low + ROWS])
-        apart = (rows**2).sum(1)[:, None] - 2 * rows @ centres.T + sizes
-        nearest[low : low + ROWS] = apart.argmin(1)
-        distances[low : low + ROWS] = np.maximum(apart.min(1), 0)
+    sizes = (centers**2).sum(1)
+    for low in range(0, len(vectors), _ROWS):
+        rows = np.asarray(vectors[low : low + _ROWS])
+        apart = (rows**2).sum(1)[:, None] - 2 * rows @ centers.T + sizes
+        nearest[low : low + _ROWS] = apart.argmin(1)
+        distances[low : low + _ROWS] = np.maximum(apart.min(1), 0)
     return nearest, distances
 
 
 def _means(vectors: np.ndarray, nearest: np.ndarray, distances: np.ndarray, k: int) -> np.ndarray:
     counts = np.bincount(nearest, minlength=k)
-    centres = np.zeros((k, vectors.shape[1]), vectors.dtype)
-    np.add.at(centres, nearest, vectors)
-    centres /= np.maximum(counts, 1)[:, None]
+    centers = np.zeros((k, vectors.shape[1]), vectors.dtype)
+    np.add.at(centers, nearest, vectors)
+    centers /= np.maximum(counts, 1)[:, None]
     lost = np.flatnonzero(counts == 0)
     if len(lost):
-        centres[lost] = vectors[np.argsort(-distances)[: len(lost)]]
-    return centres
+        centers[lost] = vectors[np.argsort(-distances)[: len(lost)]]
+    return centers

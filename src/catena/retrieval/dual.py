@@ -18,14 +18,14 @@ from torch.nn import functional as F
 
 from catena.embeddings.table import Embedding
 from catena.encoders.build import build_encoder, build_pooling
-from catena.encoders.settings import PoolingSettings
-from catena.numerics import NEVER
-from catena.retrieval.settings import DualSettings, NoEncoder
+from catena.encoders.config import PoolingConfig
+from catena.numerics import NEG_INF
+from catena.retrieval.config import DualEncoderConfig, NoEncoderConfig
 from catena.shapes import mask_from_lengths
 
 
-class WeighedMean(nn.Module):
-    """The mean of vectors, each weighed by its token's own weight, which is learnt from a first value, its idf."""
+class IdfWeightedMean(nn.Module):
+    """The mean of vectors, each weighed by its token's own weight, which is learned from a first value, its idf."""
 
     def __init__(self, weights: Float[Tensor, " v"]) -> None:
         super().__init__()
@@ -40,22 +40,22 @@ class WeighedMean(nn.Module):
         return (weights[:, None] @ states)[:, 0] / total
 
 
-class Side(nn.Module):
+class TextTower(nn.Module):
     """Token vectors to the vector of a text: an encoder, where there is one, and a pooling."""
 
-    def __init__(self, settings: DualSettings, d_in: int, rarity: Float[Tensor, " v"]) -> None:
+    def __init__(self, settings: DualEncoderConfig, d_in: int, rarity: Float[Tensor, " v"]) -> None:
         super().__init__()
         self.encoder: nn.Module | None = None
-        if not isinstance(settings.encoder, NoEncoder):
+        if not isinstance(settings.encoder, NoEncoderConfig):
             encoder = build_encoder(settings.encoder, d_in)
             self.encoder, d_in = encoder, encoder.d_out
         self.by_weight = settings.pooling.kind == "idf"
         if settings.pooling.kind == "idf":
-            self.pooling: nn.Module = WeighedMean(rarity)
+            self.pooling: nn.Module = IdfWeightedMean(rarity)
             self.d_out = d_in
         else:
             how = settings.pooling
-            pooling = build_pooling(PoolingSettings(kind=how.kind, k=how.k, d_attention=how.d_attention), d_in)
+            pooling = build_pooling(PoolingConfig(kind=how.kind, k=how.k, d_attention=how.d_attention), d_in)
             self.pooling, self.d_out = pooling, pooling.d_out
 
     def forward(
@@ -73,11 +73,11 @@ class DualEncoder(nn.Module):
         rarity: the idf of each id, from which the weights of the idf pooling start.
     """
 
-    def __init__(self, settings: DualSettings, embedding: Embedding, rarity: Float[Tensor, " v"]) -> None:
+    def __init__(self, settings: DualEncoderConfig, embedding: Embedding, rarity: Float[Tensor, " v"]) -> None:
         super().__init__()
         self.embedding, self.match, self.dropout = embedding, settings.match, settings.dropout_hidden
-        self.context = Side(settings, embedding.d_out, rarity)
-        self.response = self.context if settings.shared else Side(settings, embedding.d_out, rarity)
+        self.context = TextTower(settings, embedding.d_out, rarity)
+        self.response = self.context if settings.shared else TextTower(settings, embedding.d_out, rarity)
         d = self.context.d_out
         self.matrix = nn.Parameter(torch.eye(d)) if settings.match == "bilinear" else None
         self.maps = None
@@ -106,7 +106,7 @@ class DualEncoder(nn.Module):
         found = self._vector(self.response, 1, ids, lengths)
         return F.normalize(found, dim=-1) if self.match == "cosine" else found
 
-    def _vector(self, side: Side, which: int, ids: Tensor, lengths: Tensor) -> Tensor:
+    def _vector(self, side: TextTower, which: int, ids: Tensor, lengths: Tensor) -> Tensor:
         found = F.dropout(side(self.embedding(ids), ids, lengths), self.dropout, self.training)
         return found if self.maps is None else self.maps[which](found)
 
@@ -123,7 +123,7 @@ def softmax_loss(
     right = torch.arange(n, device=scores.device)
     own = torch.zeros_like(allowed)
     own[right, right] = True
-    scores = scores.masked_fill(~(allowed | own), NEVER)
+    scores = scores.masked_fill(~(allowed | own), NEG_INF)
     loss = F.cross_entropy(scores, right)
     return (loss + F.cross_entropy(scores[:, :n].T, right)) / 2 if symmetric else loss
 

@@ -17,7 +17,7 @@ from jaxtyping import Float32, Int64
 
 from catena.errors import CheckpointError, DataError
 from catena.kernels.nearest import keep_best
-from catena.retrieval.terms import Weights
+from catena.retrieval.terms import TermWeights
 
 BLOCK = 1 << 14
 """Texts of a block."""
@@ -76,7 +76,7 @@ class TermPart(IndexPart):
         self.offsets, self.words, self.weights, self.names = offsets, words, weights, names
 
     @classmethod
-    def of(cls, documents: Sequence[Weights]) -> TermPart:
+    def of(cls, documents: Sequence[TermWeights]) -> TermPart:
         """An index of texts whose words are weighed."""
         names: dict[str, int] = {}
         words = [names.setdefault(word, len(names)) for document in documents for word in document]
@@ -87,7 +87,7 @@ class TermPart(IndexPart):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def block(self, queries: Sequence[Weights], low: int, high: int) -> Float32[np.ndarray, "n m"]:
+    def block(self, queries: Sequence[TermWeights], low: int, high: int) -> Float32[np.ndarray, "n m"]:
         first, last = int(self.offsets[low]), int(self.offsets[high])
         words, weights = np.asarray(self.words[first:last]), np.asarray(self.weights[first:last], np.float64)
         rows = np.repeat(np.arange(high - low), np.diff(self.offsets[low : high + 1]))

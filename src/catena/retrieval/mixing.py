@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from catena.errors import DataError
 
-ROUNDS = 100
+_ROUNDS = 100
 
 
 def fit_weights(
@@ -29,17 +29,17 @@ def fit_weights(
     if not questions:
         raise DataError("a mixture cannot be weighed without a question: give dev data")
     k = questions[0].shape[1]
-    centred = [np.asarray(q, np.float64) - np.asarray(q, np.float64).mean(0) for q in questions]
-    spread = np.sqrt(np.mean(np.concatenate(centred) ** 2, axis=0))
+    centered = [np.asarray(q, np.float64) - np.asarray(q, np.float64).mean(0) for q in questions]
+    spread = np.sqrt(np.mean(np.concatenate(centered) ** 2, axis=0))
     spread = np.where(spread > 0, spread, 1.0)
-    centred = [q / spread for q in centred]
+    centered = [q / spread for q in centered]
     weights = np.zeros(k)
-    loss, gradient, curve = _terms(centred, weights, penalty)
-    for _ in range(ROUNDS):
+    loss, gradient, curve = _terms(centered, weights, penalty)
+    for _ in range(_ROUNDS):
         step = np.linalg.lstsq(curve, gradient, rcond=None)[0]  # the shortest: matchers may say the same, or nothing
         size = 1.0
         while True:  # a shorter step where the whole one leads uphill
-            new = _terms(centred, weights - size * step, penalty)
+            new = _terms(centered, weights - size * step, penalty)
             if new[0] <= loss or size < 1e-8:
                 break
             size /= 2
@@ -53,7 +53,7 @@ def fit_weights(
 def _terms(
     questions: Sequence[np.ndarray], weights: np.ndarray, penalty: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """The penalised loss, its gradient and its matrix of second derivatives."""
+    """The penalized loss, its gradient and its matrix of second derivatives."""
     k, n = len(weights), len(questions)
     loss, gradient, curve = penalty * weights @ weights, 2 * penalty * weights, 2 * penalty * np.eye(k)
     for q in questions:

@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import CheckpointError, DataError
-from catena.retrieval.settings import Bm25Settings, TfidfSettings
+from catena.retrieval.config import BM25Config, TfidfConfig
 
-Weights = dict[str, float]
-TERMS = "terms.json"
+TermWeights = dict[str, float]
+_TERMS = "terms.json"
 
 
 class TermMatcher(ABC):
-    """Weights of words, learnt from documents; the score of a query with a document is the product of theirs.
+    """Weights of words, learned from documents; the score of a query with a document is the product of theirs.
 
     Args:
         n: documents.
@@ -43,11 +43,11 @@ class TermMatcher(ABC):
         self.n, self.mean_length, self.frequency = n, mean_length, dict(frequency)
 
     @abstractmethod
-    def query(self, tokens: Sequence[str]) -> Weights:
+    def query(self, tokens: Sequence[str]) -> TermWeights:
         """The weights of the words of a query."""
 
     @abstractmethod
-    def document(self, tokens: Sequence[str]) -> Weights:
+    def document(self, tokens: Sequence[str]) -> TermWeights:
         """The weights of the words of a document."""
 
     def score(self, query: Sequence[str], document: Sequence[str]) -> float:
@@ -55,12 +55,12 @@ class TermMatcher(ABC):
         return product(self.query(query), self.document(document))
 
     def save(self, folder: Path) -> None:
-        """Write what was learnt as JSON."""
+        """Write what was learned as JSON."""
         about = {"format": 1, "n": self.n, "mean_length": self.mean_length, "frequency": self.frequency}
-        (folder / TERMS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / _TERMS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def product(query: Weights, document: Weights) -> float:
+def product(query: TermWeights, document: TermWeights) -> float:
     """The sum over shared words of their two weights."""
     if len(document) < len(query):
         query, document = document, query
@@ -70,11 +70,11 @@ def product(query: Weights, document: Weights) -> float:
 class Tfidf(TermMatcher):
     """The cosine of weighed counts; queries and documents are weighed alike."""
 
-    def __init__(self, settings: TfidfSettings, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
+    def __init__(self, settings: TfidfConfig, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
         super().__init__(n, mean_length, frequency)
         self.settings = settings
 
-    def document(self, tokens: Sequence[str]) -> Weights:
+    def document(self, tokens: Sequence[str]) -> TermWeights:
         found = {}
         for word, count in Counter(tokens).items():
             times = 1 + math.log(count) if self.settings.sublinear else count
@@ -82,21 +82,21 @@ class Tfidf(TermMatcher):
         length = math.sqrt(math.fsum(weight * weight for weight in found.values()))
         return {word: weight / length for word, weight in found.items()}
 
-    def query(self, tokens: Sequence[str]) -> Weights:
+    def query(self, tokens: Sequence[str]) -> TermWeights:
         return self.document(tokens)
 
 
-class Bm25(TermMatcher):
+class BM25(TermMatcher):
     """Okapi BM25."""
 
-    def __init__(self, settings: Bm25Settings, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
+    def __init__(self, settings: BM25Config, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
         super().__init__(n, mean_length, frequency)
         self.settings = settings
 
-    def query(self, tokens: Sequence[str]) -> Weights:
+    def query(self, tokens: Sequence[str]) -> TermWeights:
         return {word: count * self.rarity(word) for word, count in Counter(tokens).items()}
 
-    def document(self, tokens: Sequence[str]) -> Weights:
+    def document(self, tokens: Sequence[str]) -> TermWeights:
         k1, b = self.settings.k1, self.settings.b
         length = k1 * (1 - b + b * len(tokens) / self.mean_length) if self.mean_length else k1
         return {word: count * (k1 + 1) / (count + length) for word, count in Counter(tokens).items()}
@@ -107,10 +107,10 @@ class Bm25(TermMatcher):
         return math.log(1 + (self.n - has + 0.5) / (has + 0.5))
 
 
-TermMatcherSettings = TfidfSettings | Bm25Settings
+_TermMatcherConfig = TfidfConfig | BM25Config
 
 
-def learn_terms(settings: TermMatcherSettings, documents: Iterable[Sequence[str]]) -> TermMatcher:
+def learn_terms(settings: _TermMatcherConfig, documents: Iterable[Sequence[str]]) -> TermMatcher:
     """Count the words of documents."""
     n = tokens = 0
     frequency: Counter[str] = Counter()
@@ -122,9 +122,9 @@ def learn_terms(settings: TermMatcherSettings, documents: Iterable[Sequence[str]
     return _matcher(settings, n, tokens / n, frequency)
 
 
-def load_terms(settings: TermMatcherSettings, folder: Path) -> TermMatcher:
+def load_terms(settings: _TermMatcherConfig, folder: Path) -> TermMatcher:
     """Read what :meth:`TermMatcher.save` wrote."""
-    path = folder / TERMS
+    path = folder / _TERMS
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         if about["format"] != 1:
@@ -135,5 +135,5 @@ def load_terms(settings: TermMatcherSettings, folder: Path) -> TermMatcher:
 
 
 def _matcher(settings: Any, n: int, mean_length: float, frequency: Mapping[str, int]) -> TermMatcher:
-    kind = Tfidf if isinstance(settings, TfidfSettings) else Bm25
+    kind = Tfidf if isinstance(settings, TfidfConfig) else BM25
     return kind(settings, n, mean_length, frequency)

@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.decoding.stepper import Stepper
 from catena.outputs.base import OutputLayer
-from catena.shapes import checked_lengths, mask_from_lengths, read_axes
+from catena.search.stepper import Stepper
+from catena.shapes import checked_lengths, mask_from_lengths, match_shape
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,8 +39,8 @@ class Source:
     n_new: int = 0
 
     def __post_init__(self) -> None:
-        b = read_axes("the ids of a source", tuple(self.ids.shape), "b s")["b"]
-        read_axes("the lengths of a source", tuple(self.lengths.shape), "b", b=b)
+        b = match_shape("the ids of a source", tuple(self.ids.shape), "b s")["b"]
+        match_shape("the lengths of a source", tuple(self.lengths.shape), "b", b=b)
         checked_lengths("the lengths of a source", self.lengths, self.ids.shape[1], least=1)
 
     def __len__(self) -> int:
@@ -84,8 +84,8 @@ def real_targets(n: int, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
 
     On a GPU lengths are taken as they are: asking there would make every step wait for the device.
     """
-    t = read_axes("targets", tuple(targets.shape), "b t", b=n)["t"]
-    read_axes("the lengths of targets", tuple(lengths.shape), "b", b=n)
+    t = match_shape("targets", tuple(targets.shape), "b t", b=n)["t"]
+    match_shape("the lengths of targets", tuple(lengths.shape), "b", b=n)
     checked_lengths("the lengths of targets", lengths, t)
     return mask_from_lengths(lengths, t)
 

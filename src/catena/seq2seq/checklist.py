@@ -19,7 +19,7 @@ and the next word is foretold by a soft switch :math:`f_t` between the language 
     a_t &= \min(1, a_{t-1} + f_t^{new} α_t^{new})
 
 Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: the vector of a word is too short to ask for it with
-certainty where words are foretold by their own vectors, so κ is learnt here. With a reader, what a look at the words
+certainty where words are foretold by their own vectors, so κ is learned here. With a reader, what a look at the words
 finds joins what the language model says, which the next step reads, an item's score gets log Σ exp of the scores that
 the look gives its words, and a text begins from what was read last (:mod:`catena.seq2seq.checklist_reader`); that is
 ours.
@@ -37,22 +37,22 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.decoding.stepper import Attentive, Stepper
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders.dropout import Dropout
 from catena.errors import ConfigError
-from catena.numerics import NEVER, between
+from catena.numerics import NEG_INF, lerp
 from catena.outputs.build import build_output
+from catena.search.stepper import HasAttention, Stepper
 from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
+from catena.seq2seq.checklist_config import ChecklistConfig
 from catena.seq2seq.checklist_mixture import all_log_probs, target_log_probs, word_shares
-from catena.seq2seq.checklist_reader import LEAST, Reader, Words, log_sums
-from catena.seq2seq.checklist_settings import ChecklistSettings
-from catena.seq2seq.checklist_state import LM, NEW, USED, Agenda, Checked, Step
+from catena.seq2seq.checklist_reader import LEAST, AgendaWords, ChecklistEncoder, log_sums
+from catena.seq2seq.checklist_state import LM, NEW, USED, Agenda, Checked, ChecklistStep
 from catena.seq2seq.grouped import check_rows
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.sides import VocabularyInfo
 from catena.shapes import cat_padded, mask_from_lengths
 
-GATES = 4
+_GATES = 4
 
 
 class ChecklistModel(VectorDecoder):
@@ -65,7 +65,7 @@ class ChecklistModel(VectorDecoder):
     """
 
     def __init__(
-        self, settings: ChecklistSettings, sides: Sides, separator: int, names: Sequence[int] | None = None
+        self, settings: ChecklistConfig, sides: VocabularyInfo, separator: int, names: Sequence[int] | None = None
     ) -> None:
         super().__init__()
         if sides.n_source != sides.v:
@@ -81,13 +81,13 @@ class ChecklistModel(VectorDecoder):
         self.output = build_output(settings.output, e, sides.counts, tied=tied, forbidden=sides.forbidden)
         self.drop_input, self.drop_output = Dropout(settings.dropout_input), Dropout(settings.dropout_output)
         self.drop_source = Dropout(settings.dropout_source)
-        self.reader = Reader(e, d) if settings.reader == "attention" else None
-        self.read = nn.Linear(e, (GATES + 1) * d)
-        self.recur = nn.Linear(d, (GATES + 1) * d + 3 + (self.reader.d_query if self.reader else 0), bias=False)
+        self.reader = ChecklistEncoder(e, d) if settings.reader == "attention" else None
+        self.read = nn.Linear(e, (_GATES + 1) * d)
+        self.recur = nn.Linear(d, (_GATES + 1) * d + 3 + (self.reader.d_query if self.reader else 0), bias=False)
         if self.reader is None:
             self.first = nn.Linear(e, d)
         else:
-            self.feed = nn.Linear(e, (GATES + 1) * d, bias=False)
+            self.feed = nn.Linear(e, (_GATES + 1) * d, bias=False)
             self.say = nn.Linear(self.reader.d_out, e)
         self.goal = nn.Linear(e, d, bias=False)
         self.term = nn.Linear(e, d, bias=False)
@@ -97,7 +97,7 @@ class ChecklistModel(VectorDecoder):
         numbers[[separator, *sides.forbidden]] = -1
         self.register_buffer("names", numbers)
         self.names: Int[Tensor, " v"]
-        for block in self.recur.weight[: (GATES + 1) * d].split(d):
+        for block in self.recur.weight[: (_GATES + 1) * d].split(d):
             nn.init.orthogonal_(block.detach())
 
     # --- the source ---------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class ChecklistModel(VectorDecoder):
         real = belongs.any(dim=1)
         some = real.any(dim=1)
         looked = real | torch.nn.functional.pad(~some[:, None], (0, real.shape[1] - 1))
-        ways = states.new_zeros(len(states), 3).masked_fill(~some[:, None], NEVER)
+        ways = states.new_zeros(len(states), 3).masked_fill(~some[:, None], NEG_INF)
         ways[:, LM] = 0.0
         words = self._words(read, source.lengths, goal)
         agenda = Agenda(
@@ -119,7 +119,7 @@ class ChecklistModel(VectorDecoder):
             items=items,
             keys=self.settings.item_sharpness * (items @ self.project.weight),
             terms=self.drop_source(self.term(items)),
-            closed=torch.zeros_like(looked, dtype=states.dtype).masked_fill(~looked, NEVER),
+            closed=torch.zeros_like(looked, dtype=states.dtype).masked_fill(~looked, NEG_INF),
             ways=ways,
             words=words.states,
             word_keys=words.keys,
@@ -128,12 +128,14 @@ class ChecklistModel(VectorDecoder):
         )
         return Memory(states, source.lengths, source, tuple(agenda))
 
-    def _words(self, read: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"], goal: Float[Tensor, "b e"]) -> Words:
+    def _words(
+        self, read: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"], goal: Float[Tensor, "b e"]
+    ) -> AgendaWords:
         """The source as it was read; without a reader, there is nothing to look at, and a text begins from the goal."""
         if self.reader is not None:
             return self.reader(read, lengths)
         nothing = read.new_zeros(len(read), 0, 0)
-        return Words(nothing, nothing, nothing.flatten(1), torch.tanh(self.first(goal)))
+        return AgendaWords(nothing, nothing, nothing.flatten(1), torch.tanh(self.first(goal)))
 
     def gathered(
         self, source: Source, states: Float[Tensor, "b s e"]
@@ -154,30 +156,30 @@ class ChecklistModel(VectorDecoder):
 
     # --- the target ---------------------------------------------------------------------------------------------------
 
-    def started(self, agenda: Agenda) -> Step:
+    def started(self, agenda: Agenda) -> ChecklistStep:
         """The state before anything is read, with nothing ticked off."""
         recurrent, _, _ = self._recurred(agenda.begin)
         nothing, fed = torch.zeros_like(agenda.closed), 0 if self.reader is None else self.settings.d_embedding
         said = agenda.begin.new_zeros(len(agenda.begin), fed)
-        return Step(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing, said)
+        return ChecklistStep(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing, said)
 
     def _recurred(self, h: Float[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor]:
         """What a state says to the next step, to the switch and to the reader, in one product."""
-        sizes = (GATES + 1) * self.settings.d, 3
+        sizes = (_GATES + 1) * self.settings.d, 3
         return self.recur(h).tensor_split((sizes[0], sum(sizes)), dim=1)
 
-    def step(self, read: Float[Tensor, "b r"], before: Step, agenda: Agenda) -> Step:
+    def step(self, read: Float[Tensor, "b r"], before: ChecklistStep, agenda: Agenda) -> ChecklistStep:
         """One step. ``read`` is W x + b of all gates and the candidate."""
         d, sharpness = self.settings.d, self.settings.switch_sharpness
         if self.reader is not None:
             read = read + self.feed(before.said)
-        gates = torch.sigmoid(read[:, : GATES * d] + before.recurrent[:, : GATES * d])
+        gates = torch.sigmoid(read[:, : _GATES * d] + before.recurrent[:, : _GATES * d])
         reset, update, goal, item = gates.split(d, dim=1)
         left = 1 - before.ticked
         term = torch.bmm(left[:, None], agenda.terms)[:, 0]
-        own = torch.addcmul(read[:, GATES * d :], reset, before.recurrent[:, GATES * d :])
+        own = torch.addcmul(read[:, _GATES * d :], reset, before.recurrent[:, _GATES * d :])
         candidate = torch.tanh(torch.addcmul(torch.addcmul(own, goal, agenda.goal), item, term))
-        h = between(before.h, candidate, update)
+        h = lerp(before.h, candidate, update)
         recurrent, ways, query = self._recurred(h)
         scores, said = torch.bmm(agenda.keys, h[:, :, None])[:, :, 0], before.said
         if self.reader is not None:
@@ -188,7 +190,7 @@ class ChecklistModel(VectorDecoder):
         new, used = torch.softmax(both, dim=2).unbind()
         switch = torch.softmax(sharpness * ways + agenda.ways, dim=1)
         ticked = torch.addcmul(before.ticked, switch[:, NEW : NEW + 1], new).clamp(max=1)
-        return Step(h, recurrent, switch, new, used, ticked, said)
+        return ChecklistStep(h, recurrent, switch, new, used, ticked, said)
 
     def unrolled(self, memory: Memory, before: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t e"], Checked]:
         """What the language model says at all steps, and what they did, with the ids before each target given."""
@@ -197,10 +199,10 @@ class ChecklistModel(VectorDecoder):
         for t in range(before.shape[1]):
             state = self.step(read[:, t], state, agenda)
             steps.append(state)
-        all_steps = Step(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
+        all_steps = ChecklistStep(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
         return self.said(all_steps), Checked(all_steps.switch, all_steps.new, all_steps.used, all_steps.ticked)
 
-    def said(self, step: Step) -> Float[Tensor, "*b e"]:
+    def said(self, step: ChecklistStep) -> Float[Tensor, "*b e"]:
         """What the language model says: P h, or with a reader tanh of it and of what was found in the words."""
         return self.drop_output(self.project(step.h)) if self.reader is None else step.said
 
@@ -313,10 +315,10 @@ class ChecklistModel(VectorDecoder):
         return ChecklistStepper(self, source)
 
 
-class Row(NamedTuple):
+class ChecklistRow(NamedTuple):
     """The state of a search: the model's own, the agenda of each row, and how its items lie in the source."""
 
-    step: Step
+    step: ChecklistStep
     agenda: Agenda
     spread: Float[Tensor, "n k s"]
     mask: Bool[Tensor, "n s"]
@@ -324,7 +326,7 @@ class Row(NamedTuple):
     embedded: Float[Tensor, "n s e"]
 
 
-class ChecklistStepper(Stepper[Row], Attentive[Row]):
+class ChecklistStepper(Stepper[ChecklistRow], HasAttention[ChecklistRow]):
     """A checklist model as a stepper, a row for each source."""
 
     def __init__(self, model: ChecklistModel, source: Source) -> None:
@@ -332,17 +334,17 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
         self.v, self.end = model.v, model.end
 
     @torch.no_grad()
-    def start(self, n: int) -> Row:
+    def start(self, n: int) -> ChecklistRow:
         check_rows(n, len(self.source))
         memory = self.model.encode(self.source)
         agenda = Agenda(*memory.more)
         mask = mask_from_lengths(self.source.lengths, self.source.ids.shape[1])
         spread = self.model.spread(self.source, memory.states.dtype)
-        first = Row(self.model.started(agenda), agenda, spread, mask, self.source.ids, memory.states)
+        first = ChecklistRow(self.model.started(agenda), agenda, spread, mask, self.source.ids, memory.states)
         return self.advance(first, torch.full((n,), self.model.begin, device=mask.device))
 
     @torch.no_grad()
-    def log_probs(self, state: Row) -> Float[Tensor, "n v"]:
+    def log_probs(self, state: ChecklistRow) -> Float[Tensor, "n v"]:
         said = self.model.said(state.step)
         checked = state.step.checked
         if self.model.settings.mixture == "vectors":
@@ -352,21 +354,21 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
         return all_log_probs(self.model.output.log_probs(said), state.step.switch[:, LM], shares, state.ids)
 
     @torch.no_grad()
-    def advance(self, state: Row, ids: Int[Tensor, " n"]) -> Row:
+    def advance(self, state: ChecklistRow, ids: Int[Tensor, " n"]) -> ChecklistRow:
         read = self.model.read(self.model.embedding(ids[:, None])[:, 0])
         return state._replace(step=self.model.step(read, state.step, state.agenda))
 
-    def select(self, state: Row, rows: Int[Tensor, " m"]) -> Row:
-        step = Step(*(part[rows] for part in state.step))
-        return Row(step, state.agenda.select(rows), *(part[rows] for part in state[2:]))
+    def select(self, state: ChecklistRow, rows: Int[Tensor, " m"]) -> ChecklistRow:
+        step = ChecklistStep(*(part[rows] for part in state.step))
+        return ChecklistRow(step, state.agenda.select(rows), *(part[rows] for part in state[2:]))
 
-    def join(self, states: Sequence[Row]) -> Row:
+    def join(self, states: Sequence[ChecklistRow]) -> ChecklistRow:
         steps, agendas, *others = zip(*states, strict=True)
-        step = Step(*(cat_padded(parts) for parts in zip(*steps, strict=True)))
-        return Row(step, Agenda.join(agendas), *(cat_padded(parts) for parts in others))
+        step = ChecklistStep(*(cat_padded(parts) for parts in zip(*steps, strict=True)))
+        return ChecklistRow(step, Agenda.join(agendas), *(cat_padded(parts) for parts in others))
 
-    def attention(self, state: Row) -> Float[Tensor, "n s"]:
+    def attention(self, state: ChecklistRow) -> Float[Tensor, "n s"]:
         return torch.bmm(state.step.checked.share, state.spread)[:, 0]
 
-    def source_mask(self, state: Row) -> Bool[Tensor, "n s"]:
+    def source_mask(self, state: ChecklistRow) -> Bool[Tensor, "n s"]:
         return state.mask

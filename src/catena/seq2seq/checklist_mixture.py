@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.numerics import NEVER, log_add_exp, safe_log
+from catena.numerics import NEG_INF, log_add_exp, safe_log
 
 
 def word_shares(
@@ -26,11 +26,11 @@ def word_shares(
     """How much of the prediction each word of the source has: 0 for those of no item."""
     scores = said @ words.transpose(1, 2)
     belongs = members.to(said.dtype).transpose(1, 2)
-    apart = scores[:, :, None].masked_fill(~members.transpose(1, 2)[:, None], NEVER)
+    apart = scores[:, :, None].masked_fill(~members.transpose(1, 2)[:, None], NEG_INF)
     top = apart.amax(dim=3).detach()
     inside = members.any(dim=2)[:, None]
-    shifted = scores - torch.where(top == NEVER, 0.0, top) @ belongs
-    weights = torch.where(inside, shifted, NEVER).exp()
+    shifted = scores - torch.where(top == NEG_INF, 0.0, top) @ belongs
+    weights = torch.where(inside, shifted, NEG_INF).exp()
     mass = (weights @ belongs.transpose(1, 2)) @ belongs
     return weights / torch.where(mass == 0, 1.0, mass) * (shares @ belongs)
 

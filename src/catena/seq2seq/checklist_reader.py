@@ -22,15 +22,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.encoders.build import build_encoder
-from catena.encoders.settings import RecurrentSettings
-from catena.numerics import NEVER
+from catena.encoders.config import RecurrentConfig
+from catena.numerics import NEG_INF
 from catena.shapes import mask_from_lengths
 
 LEAST = 1e-12
 """The smallest sum whose logarithm is taken."""
 
 
-class Words(NamedTuple):
+class AgendaWords(NamedTuple):
     """The words of a source as they were read, projected once."""
 
     states: Float[Tensor, "b s c"]
@@ -41,7 +41,7 @@ class Words(NamedTuple):
     """The states of both directions when all words are read."""
 
 
-class Reader(nn.Module):
+class ChecklistEncoder(nn.Module):
     """A recurrent network over the words, and an additive attention of ``d`` units to what it makes of them.
 
     Args:
@@ -50,19 +50,19 @@ class Reader(nn.Module):
 
     def __init__(self, d_embedding: int, d: int) -> None:
         super().__init__()
-        settings = RecurrentSettings(cell="gru", d=d // 2, bidirectional=True)
+        settings = RecurrentConfig(cell="gru", d=d // 2, bidirectional=True)
         self.encoder = build_encoder(settings, d_embedding)
         self.d_query, self.d_out = d, self.encoder.d_out
         self.keys = nn.Linear(self.d_out, d)
         self.weight = nn.Linear(d, 1, bias=False)
 
-    def forward(self, embedded: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"]) -> Words:
+    def forward(self, embedded: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"]) -> AgendaWords:
         states = self.encoder(embedded, lengths)
         real = mask_from_lengths(lengths, states.shape[1])
-        closed = torch.zeros_like(states[..., 0]).masked_fill(~real, NEVER)
+        closed = torch.zeros_like(states[..., 0]).masked_fill(~real, NEG_INF)
         rows, half = torch.arange(len(states), device=states.device), self.d_out // 2
         last = torch.cat((states[rows, lengths - 1, :half], states[:, 0, half:]), dim=1)
-        return Words(states, self.keys(states), closed, last)
+        return AgendaWords(states, self.keys(states), closed, last)
 
     def look(
         self,

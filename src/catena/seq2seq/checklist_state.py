@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.shapes import cat_padded
 
 LM, NEW, USED = range(3)
@@ -47,12 +47,12 @@ class Agenda(NamedTuple):
     @staticmethod
     def join(several: Sequence[Agenda]) -> Agenda:
         """One after another, with as many items and words as the longest has."""
-        fills = {"closed": NEVER, "word_closed": NEVER}
+        fills = {"closed": NEG_INF, "word_closed": NEG_INF}
         parts = zip(Agenda._fields, zip(*several, strict=True), strict=True)
         return Agenda(*(cat_padded(part, fills.get(name, 0.0)) for name, part in parts))
 
 
-class Step(NamedTuple):
+class ChecklistStep(NamedTuple):
     """The state of the model after a step."""
 
     h: Float[Tensor, "b d"]

@@ -24,21 +24,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.decoding.stepper import Stepper
 from catena.embeddings.positions import LearnedPositions
 from catena.embeddings.table import EmbeddingTable
-from catena.encoders.tails import Tails, read_on
+from catena.encoders.conv_state import ConvState, append_to_state
 from catena.numerics import masked_softmax
 from catena.outputs.base import OutputLayer
+from catena.search.stepper import Stepper
 from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
-from catena.seq2seq.convolutional_settings import ConvolutionalSettings
+from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
 from catena.seq2seq.convolutional_stepper import ConvolutionalStepper
 from catena.seq2seq.grouped import Projected
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.sides import VocabularyInfo
 from catena.seq2seq.tables import build_tables
 from catena.shapes import mask_from_lengths
 
-HALF = math.sqrt(0.5)
+_HALF = math.sqrt(0.5)
 
 
 class GatedConvolution(nn.Module):
@@ -70,7 +70,7 @@ class ConvolutionalEncoder(nn.Module):
         for layer in self.layers:
             before = (cast(GatedConvolution, layer).window - 1) // 2
             beyond = cast(GatedConvolution, layer).window - 1 - before
-            x = ((x + layer(F.pad(x, (0, 0, before, beyond)))) * HALF).masked_fill(padded, 0.0)
+            x = ((x + layer(F.pad(x, (0, 0, before, beyond)))) * _HALF).masked_fill(padded, 0.0)
         return self.leave(x).masked_fill(padded, 0.0)
 
 
@@ -91,25 +91,25 @@ class LookingConvolution(nn.Module):
     ) -> tuple[Float[Tensor, "n t d"], Float[Tensor, "n t s"]]:
         """What the layer makes of the last ``t`` positions of ``x``, and where they looked.
 
-        The ``n`` rows are as many neighbours for each of the ``b`` sources.
+        The ``n`` rows are as many neighbors for each of the ``b`` sources.
         """
         n, t, e = embedded.shape
         keys, values = source[0][:, 0], source[1][:, 0]
         b, s, _ = keys.shape
         h = self.gated(x)
-        query = ((self.query(h) + embedded) * HALF).reshape(b, n // b * t if b else t, e)
+        query = ((self.query(h) + embedded) * _HALF).reshape(b, n // b * t if b else t, e)
         weights = masked_softmax(query @ keys.transpose(1, 2), mask[:, None])
         size = mask.sum(dim=1, dtype=weights.dtype).sqrt()[:, None, None]
         context = (weights @ values * size).view(n, t, e)
-        made = (h + self.context(context)) * HALF
-        return (x[:, x.shape[1] - t :] + made) * HALF, weights.view(n, t, s)
+        made = (h + self.context(context)) * _HALF
+        return (x[:, x.shape[1] - t :] + made) * _HALF, weights.view(n, t, s)
 
 
-class Written(NamedTuple):
+class ConvDecoderState(NamedTuple):
     """What a decoder makes of positions: vectors, the tails of its layers, and where each layer looked."""
 
     vectors: Float[Tensor, "n t e"]
-    tails: Tails
+    tails: ConvState
     weights: list[Float[Tensor, "n t s"]]
 
 
@@ -125,18 +125,18 @@ class ConvolutionalDecoder(nn.Module):
 
     def forward(
         self, embedded: Float[Tensor, "n t e"], tails: Sequence[Tensor], source: Projected, mask: Bool[Tensor, "b s"]
-    ) -> Written:
+    ) -> ConvDecoderState:
         """Write on from the tails of what was written before."""
         x, after, weights = self.enter(embedded), [], []
         for layer, tail in zip(self.layers, tails, strict=True):
-            joined, end = read_on(tail, x)
+            joined, end = append_to_state(tail, x)
             after.append(end)
             x, looked = layer(joined, embedded, source, mask)
             weights.append(looked)
-        return Written(self.dropout(self.leave(x)), tuple(after), weights)
+        return ConvDecoderState(self.dropout(self.leave(x)), tuple(after), weights)
 
 
-class Convolutional(VectorDecoder):
+class ConvolutionalSeq2Seq(VectorDecoder):
     """The encoder-decoder, of parts that are passed in."""
 
     def __init__(
@@ -160,7 +160,7 @@ class Convolutional(VectorDecoder):
         x = self.source_embedding(source.ids)
         embedded = self.dropout(self.source_positions(x * math.sqrt(x.shape[-1])))
         states = self.encoder(embedded, mask)
-        values = ((states + embedded) * HALF).masked_fill(~mask[..., None], 0.0)
+        values = ((states + embedded) * _HALF).masked_fill(~mask[..., None], 0.0)
         return Memory(states, source.lengths, source, (values,))
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
@@ -184,7 +184,7 @@ class Convolutional(VectorDecoder):
         memory = self.encode(source)
         return ConvolutionalStepper(self.embedded, self.decoder, self.output, self.begin, self.end, memory)
 
-    def _written(self, memory: Memory, before: Int[Tensor, "b t"]) -> Written:
+    def _written(self, memory: Memory, before: Int[Tensor, "b t"]) -> ConvDecoderState:
         states, (values,) = memory.states, memory.more
         tails = [states.new_zeros(len(states), n, d) for n, d in self.decoder.tail_sizes]
         mask = mask_from_lengths(memory.lengths, states.shape[1])
@@ -199,7 +199,7 @@ def linear(d_in: int, d_out: int, dropout: float = 0.0) -> nn.Linear:
     return layer
 
 
-def build_convolutional(settings: ConvolutionalSettings, sides: Sides) -> Convolutional:
+def build_convolutional(settings: ConvolutionalSeq2SeqConfig, sides: VocabularyInfo) -> ConvolutionalSeq2Seq:
     """A convolutional encoder-decoder with fresh weights."""
     e, dropout = settings.d_embedding, settings.dropout
     source, target, output = build_tables(settings.share, settings.output, e, sides)
@@ -209,4 +209,4 @@ def build_convolutional(settings: ConvolutionalSettings, sides: Sides) -> Convol
     for table in places:  # as much as the embeddings: nothing else tells positions apart that are far
         nn.init.normal_(table.weight)
     sides_of_it = (source, places[0], encoder), (target, places[1], decoder)
-    return Convolutional(*sides_of_it, output, dropout, sides.begin, sides.end)
+    return ConvolutionalSeq2Seq(*sides_of_it, output, dropout, sides.begin, sides.end)

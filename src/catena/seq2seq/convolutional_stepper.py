@@ -10,19 +10,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.decoding.stepper import Attentive, Stepper, checked_lengths
-from catena.encoders.tails import Tails, empty_tails, join_tails, select_tails
+from catena.encoders.conv_state import ConvState, empty_tails, join_tails, select_tails
 from catena.outputs.base import OutputLayer
+from catena.search.stepper import HasAttention, Stepper, checked_lengths
 from catena.seq2seq.base import Memory
-from catena.seq2seq.grouped import Sources, check_rows
+from catena.seq2seq.grouped import GroupedKeyValues, check_rows
 from catena.shapes import cat_padded, mask_from_lengths
 
-Embed = Callable[[Int[Tensor, "n t"], Int[Tensor, " n"]], Float[Tensor, "n t d"]]
+_Embed = Callable[[Int[Tensor, "n t"], Int[Tensor, " n"]], Float[Tensor, "n t d"]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ConvolutionalState:
-    """What was written, for ``n / b`` neighbouring rows of each of ``b`` sources.
+    """What was written, for ``n / b`` neighboring rows of each of ``b`` sources.
 
     Args:
         places: how many ids each row has read.
@@ -30,9 +30,9 @@ class ConvolutionalState:
         looked: where the last layer looked.
     """
 
-    tails: Tails
+    tails: ConvState
     places: Int[Tensor, " n"]
-    sources: Sources
+    sources: GroupedKeyValues
     hidden: Float[Tensor, "n d"]
     looked: Float[Tensor, "n s"]
 
@@ -42,14 +42,14 @@ class ConvolutionalState:
         return len(self.hidden) // len(self.sources) if len(self.sources) else 1
 
 
-class ConvolutionalStepper(Stepper[ConvolutionalState], Attentive[ConvolutionalState]):
+class ConvolutionalStepper(Stepper[ConvolutionalState], HasAttention[ConvolutionalState]):
     """Target ids one after another, given sources that were read. ``decoder`` gives vectors, tails and weights."""
 
-    def __init__(self, embed: Embed, decoder: Any, output: OutputLayer, begin: int, end: int, memory: Memory) -> None:
+    def __init__(self, embed: _Embed, decoder: Any, output: OutputLayer, begin: int, end: int, memory: Memory) -> None:
         self.embed, self.decoder, self.output = embed, decoder, output
         self.v, self.begin, self.end = output.v, begin, end
         mask = mask_from_lengths(memory.lengths, memory.states.shape[1])
-        self.sources = Sources([(memory.states[:, None], memory.more[0][:, None])], mask, bool(mask.all()))
+        self.sources = GroupedKeyValues([(memory.states[:, None], memory.more[0][:, None])], mask, bool(mask.all()))
 
     @torch.no_grad()
     def start(self, n: int) -> ConvolutionalState:
@@ -86,7 +86,7 @@ class ConvolutionalStepper(Stepper[ConvolutionalState], Attentive[ConvolutionalS
         several = [state for state in states if len(state.hidden)] or list(states[:1])
         if len(several) == 1:
             return several[0]
-        sources = Sources.of_states([(state.sources, state.each) for state in several])
+        sources = GroupedKeyValues.of_states([(state.sources, state.each) for state in several])
         return ConvolutionalState(
             join_tails([state.tails for state in several]),
             torch.cat([state.places for state in several]),
@@ -112,7 +112,7 @@ class ConvolutionalStepper(Stepper[ConvolutionalState], Attentive[ConvolutionalS
         return state.sources.mask.repeat_interleave(state.each, dim=0)
 
     def _read_on(
-        self, tails: Tails, places: Int[Tensor, " n"], sources: Sources, ids: Int[Tensor, "n t"]
+        self, tails: ConvState, places: Int[Tensor, " n"], sources: GroupedKeyValues, ids: Int[Tensor, "n t"]
     ) -> ConvolutionalState:
         made = self.decoder(self.embed(ids, places), tails, sources.projected[0], sources.mask)
         looked = made.weights[-1][:, -1]

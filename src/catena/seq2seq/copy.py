@@ -1,4 +1,4 @@
-r"""CopyNet: a word is generated from the vocabulary or copied from the source, and both share one normaliser.
+r"""CopyNet: a word is generated from the vocabulary or copied from the source, and both share one normalizer.
 
 .. math::
     ψ_g(y_t = v_i) &= (W_o s_t)_i + b_i, \quad v_i \in V \qquad
@@ -28,25 +28,25 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.attention.cross import Keys, build_cross
-from catena.decoding.stepper import Attentive, Stepper
+from catena.attention.cross import PreparedKeys, build_cross
 from catena.embeddings.table import EmbeddingTable
-from catena.encoders import settings as encoders
+from catena.encoders import config as encoders
 from catena.encoders.build import build_encoder, build_recurrence
-from catena.encoders.cells import State
-from catena.encoders.initialise import initialise
+from catena.encoders.cells import CellState
+from catena.encoders.init import init_weights
 from catena.errors import ConfigError, DataError
 from catena.kernels.output_softmax import wide
-from catena.numerics import NEVER, log_add_exp, log_sum_exp, masked_softmax, safe_log
+from catena.numerics import NEG_INF, log_add_exp, log_sum_exp, masked_softmax, safe_log
 from catena.outputs.scores import WordScores
+from catena.search.stepper import HasAttention, Stepper
 from catena.seq2seq.base import EncoderDecoder, Memory, Source, real_targets
-from catena.seq2seq.copy_settings import CopySettings
+from catena.seq2seq.copy_config import CopyNetConfig
 from catena.seq2seq.grouped import check_rows, live_sources
-from catena.seq2seq.sides import Sides
-from catena.shapes import can_look_at, cat_padded, last_real, mask_from_lengths
+from catena.seq2seq.sides import VocabularyInfo
+from catena.shapes import can_read_values, cat_padded, last_real, mask_from_lengths
 
 
-class Sources(NamedTuple):
+class CopySourceState(NamedTuple):
     """What every step has of its sources."""
 
     states: Float[Tensor, "b s e"]
@@ -60,21 +60,21 @@ class Sources(NamedTuple):
     looked: Float[Tensor, "b s _"]
     """The states as the attention has prepared them."""
 
-    def select(self, rows: Int[Tensor, " m"]) -> Sources:
+    def select(self, rows: Int[Tensor, " m"]) -> CopySourceState:
         """Those of the given rows."""
-        return Sources(*(part[rows] for part in self))
+        return CopySourceState(*(part[rows] for part in self))
 
     @staticmethod
-    def join(several: Sequence[Sources]) -> Sources:
+    def join(several: Sequence[CopySourceState]) -> CopySourceState:
         """Sources one after another, as wide as the longest of them is."""
         s = max(last_real(one.real) for one in several)
-        return Sources(*(cat_padded(parts)[:, :s] for parts in zip(*several, strict=True)))
+        return CopySourceState(*(cat_padded(parts)[:, :s] for parts in zip(*several, strict=True)))
 
 
-class Step(NamedTuple):
+class CopyStep(NamedTuple):
     """The decoder after a step."""
 
-    cell: State
+    cell: CellState
     copy_scores: Float[Tensor, "b s"]
     """ψ_c, -inf for what cannot be copied."""
     weights: Float[Tensor, "b s"]
@@ -91,7 +91,7 @@ class CopyNet(EncoderDecoder):
     copies = True
     """Sources are to say which target id each token has."""
 
-    def __init__(self, settings: CopySettings, sides: Sides) -> None:
+    def __init__(self, settings: CopyNetConfig, sides: VocabularyInfo) -> None:
         super().__init__()
         self.v, self.begin, self.end, self.selective = sides.v, sides.begin, sides.end, settings.selective
         self.shared = sides.shared
@@ -104,8 +104,8 @@ class CopyNet(EncoderDecoder):
         self.first = nn.Linear(d_memory, d)
         self.looking = build_cross(settings.attention, d, d_memory)
         reads = e + d_memory * (2 if settings.selective else 1)
-        self.cell = build_recurrence(encoders.RecurrentSettings(cell=settings.cell, d=d), reads)
-        initialise(self.cell, "default", forget_bias=1.0)
+        self.cell = build_recurrence(encoders.RecurrentConfig(cell=settings.cell, d=d), reads)
+        init_weights(self.cell, "default", forget_bias=1.0)
         self.copying = nn.Linear(d_memory, d, bias=False)
         self.generated = WordScores(d, sides.v, forbidden=sides.forbidden)
         self.dropout = nn.Dropout(settings.dropout)
@@ -118,7 +118,7 @@ class CopyNet(EncoderDecoder):
     def source_attention(self, source: Source) -> list[Float[Tensor, "b h s s"]]:
         return self.encoder.self_attention(self.source(source.ids), source.lengths)
 
-    def sources(self, memory: Memory) -> Sources:
+    def sources(self, memory: Memory) -> CopySourceState:
         """What all steps share."""
         copies = memory.source.ids if self.shared else None
         copies = copies if memory.source.copies is None else memory.source.copies
@@ -134,21 +134,23 @@ class CopyNet(EncoderDecoder):
         never = ~real if forbidden is None else ~real | forbidden[copies.clamp(max=self.v - 1)] & (copies < self.v)
         keys = self.looking.prepare(memory.states, real).keys[0]
         copied = torch.tanh(self.copying(memory.states))
-        return Sources(memory.states, real, copies, ~never, copied, keys)
+        return CopySourceState(memory.states, real, copies, ~never, copied, keys)
 
-    def started(self, sources: Sources) -> Step:
+    def started(self, sources: CopySourceState) -> CopyStep:
         """The decoder before anything is read."""
         lengths = sources.real.sum(dim=1).clamp_min(1)
         h = torch.tanh(self.first(sources.states.sum(dim=1) / lengths[:, None]))
         rest = (torch.zeros_like(h) for _ in range(self.cell.n_states - 1))
         nothing = sources.states.new_zeros(sources.real.shape)
-        return Step((h, *rest), nothing.masked_fill(~sources.may, NEVER), nothing)
+        return CopyStep((h, *rest), nothing.masked_fill(~sources.may, NEG_INF), nothing)
 
     # --- the target ---------------------------------------------------------------------------------------------------
 
-    def step(self, read: Float[Tensor, "b gates"], ids: Int[Tensor, " b"], before: Step, sources: Sources) -> Step:
+    def step(
+        self, read: Float[Tensor, "b gates"], ids: Int[Tensor, " b"], before: CopyStep, sources: CopySourceState
+    ) -> CopyStep:
         """Read one id; ``read`` is what the recurrence makes of its vector."""
-        keys = Keys((sources.looked,), (sources.states,), sources.real)
+        keys = PreparedKeys((sources.looked,), (sources.states,), sources.real)
         looked = self.looking(before.cell[0][:, None], keys, ids[:, None])
         beside = looked.context[:, 0]
         if self.selective:
@@ -156,7 +158,7 @@ class CopyNet(EncoderDecoder):
             beside = torch.cat(((here[:, None] @ sources.states)[:, 0], beside), dim=1)
         weight = self.cell.weight_x[:, self.target.d_out :]
         cell = self.cell.step(torch.addmm(read, beside, weight.t()), before.cell, self.cell.weight_h)
-        return Step(cell, self.copy_scores(cell[0][:, None], sources)[:, 0], looked.weights[:, 0, 0])
+        return CopyStep(cell, self.copy_scores(cell[0][:, None], sources)[:, 0], looked.weights[:, 0, 0])
 
     def read(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t gates"]:
         """What the recurrence makes of the vectors of ids."""
@@ -164,7 +166,7 @@ class CopyNet(EncoderDecoder):
         return F.linear(vectors, self.cell.weight_x[:, : self.target.d_out], self.cell.bias)
 
     def unrolled(
-        self, sources: Sources, targets: Int[Tensor, "b t"]
+        self, sources: CopySourceState, targets: Int[Tensor, "b t"]
     ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"]]:
         """The states that predict each target, and where they looked."""
         before = self.shifted(targets)
@@ -175,9 +177,9 @@ class CopyNet(EncoderDecoder):
             weights.append(state.weights)
         return torch.stack(hidden, dim=1), torch.stack(weights, dim=1)
 
-    def copy_scores(self, hidden: Float[Tensor, "b t d"], sources: Sources) -> Float[Tensor, "b t s"]:
+    def copy_scores(self, hidden: Float[Tensor, "b t d"], sources: CopySourceState) -> Float[Tensor, "b t s"]:
         """ψ_c of every position; -inf at padding, and for what never comes."""
-        return (hidden @ sources.copied.transpose(1, 2)).masked_fill(~sources.may[:, None], NEVER)
+        return (hidden @ sources.copied.transpose(1, 2)).masked_fill(~sources.may[:, None], NEG_INF)
 
     def word_scores(self, hidden: Float[Tensor, "*b d"]) -> Float[Tensor, "*b v"]:
         """ψ_g of every word; -inf for what never comes."""
@@ -193,9 +195,9 @@ class CopyNet(EncoderDecoder):
         words, copied = self.word_scores(hidden), self.copy_scores(hidden, sources)
         copied = copied.to(words.dtype)
         total = log_add_exp(log_sum_exp(words, dim=-1), log_sum_exp(copied, dim=-1))
-        own = words.gather(2, targets.clamp(max=self.v - 1)[..., None])[..., 0].masked_fill(targets >= self.v, NEVER)
+        own = words.gather(2, targets.clamp(max=self.v - 1)[..., None])[..., 0].masked_fill(targets >= self.v, NEG_INF)
         same = sources.copies[:, None] == targets[..., None]
-        found = log_add_exp(own, log_sum_exp(copied.masked_fill(~same, NEVER), dim=-1)) - total
+        found = log_add_exp(own, log_sum_exp(copied.masked_fill(~same, NEG_INF), dim=-1)) - total
         return torch.where(real, found, 0.0)
 
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
@@ -210,7 +212,7 @@ class CopyNet(EncoderDecoder):
         return [self.origins(*self.unrolled(sources, targets), sources)[:, None]]
 
     def origins(
-        self, hidden: Float[Tensor, "b t d"], looked: Float[Tensor, "b t s"], sources: Sources
+        self, hidden: Float[Tensor, "b t d"], looked: Float[Tensor, "b t s"], sources: CopySourceState
     ) -> Float[Tensor, "b t s"]:
         """p(copied from j) + p(generated) · (the weight of j in the attention): rows sum to 1."""
         words = log_sum_exp(self.word_scores(hidden), dim=-1)[..., None]
@@ -229,21 +231,21 @@ class CopyNet(EncoderDecoder):
 
 def check_ids(name: str, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], v: int, n_new: int) -> None:
     """Refuse what is neither a word of the vocabulary nor a new one. On a GPU asking would make every step wait."""
-    if can_look_at(ids) and bool((wrong := real & ((ids < 0) | (ids >= v + n_new))).any()):
+    if can_read_values(ids) and bool((wrong := real & ((ids < 0) | (ids >= v + n_new))).any()):
         raise DataError(
             f"{name} must be ids from 0 to {v + n_new - 1}, the {v} of the vocabulary and {n_new} new ones "
             f"(Source.n_new), but one is {int(ids[wrong][0])}"
         )
 
 
-def joined(
+def combine_log_probs(
     words: Float[Tensor, "n v"], copied: Float[Tensor, "n s"], copies: Int[Tensor, "n s"], n_new: int
 ) -> Float[Tensor, "n w"]:
     """log p of every word and every new one, from the scores of generating and of copying; -inf stays exact."""
     total = log_add_exp(log_sum_exp(words, dim=1), log_sum_exp(copied, dim=1))
-    room = F.pad(words, (0, n_new), value=NEVER)
+    room = F.pad(words, (0, n_new), value=NEG_INF)
     best = room.scatter_reduce(1, copies, copied, "amax")
-    top = torch.where(best == NEVER, 0.0, best)
+    top = torch.where(best == NEG_INF, 0.0, best)
     mass = (room - top).exp().scatter_add(1, copies, (copied - top.gather(1, copies)).exp())
     return safe_log(mass) + top - total[:, None]
 
@@ -251,12 +253,12 @@ def joined(
 class CopyState(NamedTuple):
     """Targets that were read, the sources, and which of them each row belongs to."""
 
-    step: Step
-    sources: Sources
+    step: CopyStep
+    sources: CopySourceState
     owners: Int[Tensor, " n"]
 
 
-class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
+class CopyStepper(Stepper[CopyState], HasAttention[CopyState]):
     """Targets after given sources: ids below ``v`` are words of the vocabulary, those from there on new words of each
     row's own source."""
 
@@ -278,14 +280,14 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
     def log_probs(self, state: CopyState) -> Float[Tensor, "n w"]:
         words = self.model.word_scores(state.step.cell[0])
         copied = state.step.copy_scores.to(words.dtype)
-        return joined(words, copied, self._sources_of(state).copies, self.n_new)
+        return combine_log_probs(words, copied, self._sources_of(state).copies, self.n_new)
 
     @torch.no_grad()
     def advance(self, state: CopyState, ids: Int[Tensor, " n"]) -> CopyState:
         read = self.model.read(ids[:, None])[:, 0]
         return state._replace(step=self.model.step(read, ids, state.step, self._sources_of(state)))
 
-    def _sources_of(self, state: CopyState) -> Sources:
+    def _sources_of(self, state: CopyState) -> CopySourceState:
         """The source of each row. From step to step most searches leave them as they are: then nothing is copied."""
         sources, owners, _ = self._last
         if sources is not state.sources or not torch.equal(owners, state.owners):
@@ -294,7 +296,7 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
 
     def select(self, state: CopyState, rows: Int[Tensor, " m"]) -> CopyState:
         cell, copy_scores, weights = state.step
-        step = Step(tuple(part[rows] for part in cell), copy_scores[rows], weights[rows])
+        step = CopyStep(tuple(part[rows] for part in cell), copy_scores[rows], weights[rows])
         return CopyState(step, state.sources, state.owners[rows])
 
     def join(self, states: Sequence[CopyState]) -> CopyState:
@@ -303,19 +305,19 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
         sources, owners = self._joined_sources(several)
         s = sources.real.shape[1]
         cells = zip(*(state.step.cell for state in several), strict=True)
-        step = Step(
+        step = CopyStep(
             tuple(torch.cat(parts) for parts in cells),
-            cat_padded([state.step.copy_scores for state in several], NEVER)[:, :s],
+            cat_padded([state.step.copy_scores for state in several], NEG_INF)[:, :s],
             cat_padded([state.step.weights for state in several])[:, :s],
         )
         return CopyState(step, sources, owners)
 
-    def _joined_sources(self, states: Sequence[CopyState]) -> tuple[Sources, Int[Tensor, " n"]]:
+    def _joined_sources(self, states: Sequence[CopyState]) -> tuple[CopySourceState, Int[Tensor, " n"]]:
         each = [state.owners for state in states]
         if all(state.sources is self.sources for state in states):
             return self.sources, torch.cat(each)
         live, owners = live_sources(each)
-        sources = Sources.join([state.sources.select(own) for state, own in zip(states, live, strict=True)])
+        sources = CopySourceState.join([state.sources.select(own) for state, own in zip(states, live, strict=True)])
         largest = int(sources.copies.max()) if sources.copies.numel() else 0
         if largest >= self.v:
             raise ConfigError(
@@ -333,6 +335,6 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
         return state.sources.real[state.owners]
 
 
-def build_copy(settings: CopySettings, sides: Sides) -> CopyNet:
+def build_copy(settings: CopyNetConfig, sides: VocabularyInfo) -> CopyNet:
     """The model of these settings, with fresh weights."""
     return CopyNet(settings, sides)

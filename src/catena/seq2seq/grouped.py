@@ -1,6 +1,6 @@
 """Sources that the rows of a search look at, without a copy for each row.
 
-The rows of a state are always as many neighbours for each of its sources, so that a beam looks at one source with as
+The rows of a state are always as many neighbors for each of its sources, so that a beam looks at one source with as
 many queries as it has hypotheses. Sources that no row belongs to any more are left out.
 """
 
@@ -22,7 +22,7 @@ Projected = tuple[Float[Tensor, "b h s d_keys"], Float[Tensor, "b h s d_values"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Sources:
+class GroupedKeyValues:
     """What the layers look at.
 
     Args:
@@ -42,38 +42,40 @@ class Sources:
     def may_look(self) -> Bool[Tensor, "b 1 s"] | None:
         return None if self.whole else self.mask[:, None]
 
-    def select(self, rows: Int[Tensor, " m"]) -> Sources:
+    def select(self, rows: Int[Tensor, " m"]) -> GroupedKeyValues:
         """The given sources; these themselves if they are all of them."""
         if len(rows) == len(self) and bool((rows == torch.arange(len(self), device=rows.device)).all()):
             return self
-        return Sources([(keys[rows], values[rows]) for keys, values in self.projected], self.mask[rows], self.whole)
+        return GroupedKeyValues(
+            [(keys[rows], values[rows]) for keys, values in self.projected], self.mask[rows], self.whole
+        )
 
     @staticmethod
-    def join(several: Sequence[Sources]) -> Sources:
+    def join(several: Sequence[GroupedKeyValues]) -> GroupedKeyValues:
         """Sources one after another, as wide as the longest of them is."""
         layers = [tuple(zip(*layer, strict=True)) for layer in zip(*(s.projected for s in several), strict=True)]
         if len({s.mask.shape[1] for s in several}) == 1:
             projected = [(torch.cat(keys), torch.cat(values)) for keys, values in layers]
-            return Sources(projected, torch.cat([s.mask for s in several]), all(s.whole for s in several))
+            return GroupedKeyValues(projected, torch.cat([s.mask for s in several]), all(s.whole for s in several))
         mask = cat_padded([s.mask for s in several], fill=False)
         s = last_real(mask)
         projected = [(cat_padded(keys)[:, :, :s], cat_padded(values)[:, :, :s]) for keys, values in layers]
-        return Sources(projected, mask[:, :s], whole=False)
+        return GroupedKeyValues(projected, mask[:, :s], whole=False)
 
-    def of_rows(self, each: int, rows: Int[Tensor, " m"]) -> Sources:
-        """The sources of some rows, where each source has ``each`` neighbouring ones."""
+    def of_rows(self, each: int, rows: Int[Tensor, " m"]) -> GroupedKeyValues:
+        """The sources of some rows, where each source has ``each`` neighboring ones."""
         of = rows // each
         return self.select(of[:: equal_runs(of)])
 
     @staticmethod
-    def of_states(states: Sequence[tuple[Sources, int]]) -> Sources:
+    def of_states(states: Sequence[tuple[GroupedKeyValues, int]]) -> GroupedKeyValues:
         """The sources of several states one after another, given how many rows each source has in them."""
         least = math.gcd(*(each for _, each in states))
         several = []
         for sources, each in states:
             rows = torch.arange(len(sources), device=sources.mask.device)
             several.append(sources.select(rows.repeat_interleave(each // least)))
-        return Sources.join(several)
+        return GroupedKeyValues.join(several)
 
 
 def live_sources(of: Sequence[Int[Tensor, " _"]]) -> tuple[list[Int[Tensor, " _"]], Int[Tensor, " n"]]:

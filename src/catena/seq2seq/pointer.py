@@ -24,24 +24,24 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from catena.attention.attend import attend
-from catena.attention.scores import Score, build_score
-from catena.decoding.stepper import Attentive, Stepper
+from catena.attention.base import attend
+from catena.attention.scores import AttentionScore, build_score
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_causal, build_encoder
 from catena.encoders.causal import CausalEncoder
 from catena.errors import ConfigError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
+from catena.search.stepper import HasAttention, Stepper
 from catena.seq2seq.base import real_targets
 from catena.seq2seq.grouped import check_rows, live_sources
-from catena.seq2seq.pointer_settings import PointerSettings
-from catena.seq2seq.pointing import END, RULES, allowed, allowed_after
+from catena.seq2seq.pointer_config import PointerNetworkConfig
+from catena.seq2seq.pointing import END, RULES, allowed_after, allowed_ids
 from catena.shapes import cat_padded, checked_lengths, last_real, mask_from_lengths
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Things:
+class PointerInputs:
     """What is pointed at, padded: points with features, or ids of tokens.
 
     Args:
@@ -91,7 +91,7 @@ class PointerNetwork(nn.Module):
     """p(positions | input). Ids of targets are as in :mod:`catena.seq2seq.pointing`, the last of them ``END``.
 
     Args:
-        reader: turns the values of :class:`Things` into vectors.
+        reader: turns the values of :class:`PointerInputs` into vectors.
         encoder: reads them.
         decoder: reads the states of what was pointed at.
         pointer: the score of a position.
@@ -104,8 +104,8 @@ class PointerNetwork(nn.Module):
         reader: nn.Module,
         encoder: Encoder,
         decoder: CausalEncoder,
-        pointer: Score,
-        glimpses: Sequence[Score],
+        pointer: AttentionScore,
+        glimpses: Sequence[AttentionScore],
         rule: str,
         dropout: float = 0.0,
     ) -> None:
@@ -118,7 +118,7 @@ class PointerNetwork(nn.Module):
         self.end_key = nn.Parameter(torch.randn(encoder.d_out) / encoder.d_out**0.5)
         self.dropout = nn.Dropout(dropout)
 
-    def encode(self, things: Things) -> Float[Tensor, "b s d"]:
+    def encode(self, things: PointerInputs) -> Float[Tensor, "b s d"]:
         """A vector for each position; 0 beyond the length."""
         return self.encoder(self.dropout(self.reader(things.values)), things.lengths)
 
@@ -140,29 +140,29 @@ class PointerNetwork(nn.Module):
             query = query + looked(attend(query, keys, keys, may, score).context)  # type: ignore[arg-type]
         scores = self.pointer(self.dropout(query), keys)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        return scores.masked_fill(~may, NEVER).log_softmax(dim=-1)
+        return scores.masked_fill(~may, NEG_INF).log_softmax(dim=-1)
 
-    def log_probs(self, things: Things, targets: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
+    def log_probs(self, things: PointerInputs, targets: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
         """log p(id | targets before it), for every step of the targets and every id."""
         states = self.encode(things)
         before = targets[:, :-1]
         first = self.first(states, things.lengths)[:, None]
         query = self.decoder.whole(torch.cat((first, self.read(states, before)), dim=1))
-        return self.look(query, states, allowed(self.rule, before, things.real))
+        return self.look(query, states, allowed_ids(self.rule, before, things.real))
 
     def token_log_probs(
-        self, things: Things, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+        self, things: PointerInputs, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, "b t"]:
         """``[i, t]`` is log p(targets[i, t] | targets[i, :t], input i); 0 beyond the length."""
         real = real_targets(len(things.values), targets, lengths)
         found = self.log_probs(things, targets).gather(2, targets[..., None])[..., 0]
         return torch.where(real, found, 0.0)
 
-    def loss(self, things: Things, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+    def loss(self, things: PointerInputs, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
         """The mean of -log p over all steps, those that a rule forces among them."""
         return -self.token_log_probs(things, targets, lengths).sum() / lengths.sum()
 
-    def stepper(self, things: Things) -> PointerStepper:
+    def stepper(self, things: PointerInputs) -> PointerStepper:
         """The answers as a stepper, to be searched. No gradients."""
         return PointerStepper(self, things)
 
@@ -186,13 +186,13 @@ class PointerState(NamedTuple):
     lengths: Int[Tensor, " n"]
 
 
-class PointerStepper(Stepper[PointerState], Attentive[PointerState]):
-    """Ids of positions, ``END`` first, for as many inputs as :class:`Things` has."""
+class PointerStepper(Stepper[PointerState], HasAttention[PointerState]):
+    """Ids of positions, ``END`` first, for as many inputs as :class:`PointerInputs` has."""
 
     end = END
 
     @torch.no_grad()
-    def __init__(self, model: PointerNetwork, things: Things) -> None:
+    def __init__(self, model: PointerNetwork, things: PointerInputs) -> None:
         self.model, self.things = model, things
         self.inputs = Inputs(model.encode(things), things.real)
         self.v = things.real.shape[1] + 1
@@ -261,7 +261,7 @@ def _trimmed(written: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Int[Ten
 
 
 def build_pointer(
-    settings: PointerSettings, rule: str, *, n_features: int = 0, n_tokens: int = 0, pad_id: int = 0
+    settings: PointerNetworkConfig, rule: str, *, n_features: int = 0, n_tokens: int = 0, pad_id: int = 0
 ) -> PointerNetwork:
     """The network of these settings, for points of ``n_features`` numbers or for ids below ``n_tokens``."""
     if bool(n_features) == bool(n_tokens):

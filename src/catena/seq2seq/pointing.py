@@ -31,7 +31,7 @@ from catena.shapes import mask_from_lengths
 END = 0
 
 
-class Rule(ABC):
+class PointingRule(ABC):
     """What may follow the beginnings of sequences."""
 
     @abstractmethod
@@ -45,10 +45,10 @@ class Rule(ABC):
         """What may follow the first ``lengths[i]`` ids of row ``i``."""
 
 
-RULES: Registry[type[Rule]] = Registry("rule of pointing")
+RULES: Registry[type[PointingRule]] = Registry("rule of pointing")
 
 
-def allowed(rule: str, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
+def allowed_ids(rule: str, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
     """``[i, t, id]``: whether ``id`` may come after the first ``t`` of ``before[i]``; ``n`` is one more than they are.
 
     Each row and step has at least one id that may.
@@ -80,7 +80,7 @@ def _or_end(may: Bool[Tensor, "*b v"]) -> Bool[Tensor, "*b v"]:
 # --- rules that know what was pointed at, and not in which order ------------------------------------------------------
 
 
-class Seen(NamedTuple):
+class PointingHistory(NamedTuple):
     """What a beginning holds."""
 
     used: Bool[Tensor, "*b s"]
@@ -91,11 +91,11 @@ class Seen(NamedTuple):
     """Whether its first id has come again."""
 
 
-class OfSeen(Rule):
-    """A rule by :class:`Seen` alone."""
+class OfSeen(PointingRule):
+    """A rule by :class:`PointingHistory` alone."""
 
     @abstractmethod
-    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+    def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
         """Whether the end may follow, and which positions may."""
 
     def along(self, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
@@ -106,7 +106,7 @@ class OfSeen(Rule):
         places = torch.arange(t + 1, device=before.device)[:, None]
         first = pad(before[:, :1].expand(b, t), (1, 0)) if t else before.new_zeros(b, 1)
         returned = pad((before == before[:, :1]).cumsum(dim=1) > 1, (1, 0))
-        seen = Seen(came[:, None] < places, first, returned)
+        seen = PointingHistory(came[:, None] < places, first, returned)
         return _with_end(*self.may(seen, real[:, None].expand(b, t + 1, -1)))
 
     def after(
@@ -118,7 +118,7 @@ class OfSeen(Rule):
         used = used.scatter(1, written, True)[:, 1:]
         first = written[:, 0] if t else before.new_zeros(b)
         returned = ((written == first[:, None]).sum(dim=1) > 1) & (first != END)
-        return _with_end(*self.may(Seen(used, first, returned), real))
+        return _with_end(*self.may(PointingHistory(used, first, returned), real))
 
 
 def _with_end(end: Bool[Tensor, "*b"], positions: Bool[Tensor, "*b s"]) -> Bool[Tensor, "*b v"]:
@@ -126,35 +126,35 @@ def _with_end(end: Bool[Tensor, "*b"], positions: Bool[Tensor, "*b s"]) -> Bool[
 
 
 @RULES.register("any")
-class Anything(OfSeen):
+class AnyPosition(OfSeen):
     """Every position, as often as one likes."""
 
-    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+    def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
         return torch.ones_like(seen.returned), real
 
 
 @RULES.register("some")
-class Some(OfSeen):
+class DistinctPositions(OfSeen):
     """Every position at most once."""
 
-    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+    def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
         return torch.ones_like(seen.returned), real & ~seen.used
 
 
 @RULES.register("order")
-class Order(OfSeen):
+class Permutation(OfSeen):
     """Every position once, and the end when none is left."""
 
-    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+    def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
         left = real & ~seen.used
         return ~left.any(dim=-1), left
 
 
 @RULES.register("ring")
-class Ring(OfSeen):
+class ClosedTour(OfSeen):
     """Positions once each, until the first comes again."""
 
-    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+    def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
         is_first = torch.arange(1, real.shape[-1] + 1, device=real.device) == seen.first[..., None]
         return seen.returned, real & (~seen.used | is_first) & ~seen.returned[..., None]
 
@@ -163,7 +163,7 @@ class Ring(OfSeen):
 
 
 @RULES.register("triples")
-class Triples(Rule):
+class Triangles(PointingRule):
     """Three different positions at a time, no three twice. Time O(t (t + s)) for a sequence."""
 
     def along(self, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:

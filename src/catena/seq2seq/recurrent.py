@@ -13,19 +13,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.attention.cross import CrossAttention, Keys
+from catena.attention.cross import CrossAttention, PreparedKeys
 from catena.embeddings.table import Embedding
-from catena.encoders.cells import State
+from catena.encoders.cells import CellState
 from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
-from catena.seq2seq.recurrent_decoder import Decoded, Decoder, DecoderState, Look, joined_steps
+from catena.seq2seq.recurrent_config import ScheduledSamplingConfig
+from catena.seq2seq.recurrent_decoder import AttendFn, DecoderOutput, DecoderState, RecurrentDecoder, joined_steps
 from catena.seq2seq.recurrent_encoder import RecurrentSource, reverse
-from catena.seq2seq.recurrent_handover import Handover
+from catena.seq2seq.recurrent_handover import StateBridge
 from catena.seq2seq.recurrent_latent import Reinforce, marginal_log_prob, marginal_log_probs
-from catena.seq2seq.recurrent_settings import SamplingSettings
 from catena.seq2seq.recurrent_stepper import AttentiveRecurrentStepper, RecurrentStepper
-from catena.seq2seq.scheduled import coins, draw, true_share
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.scheduled import bernoulli_mask, draw, teacher_forcing_prob
+from catena.seq2seq.sides import VocabularyInfo
 from catena.shapes import mask_from_lengths
 
 
@@ -50,26 +50,26 @@ class RecurrentEncoderDecoder(VectorDecoder):
         source: Embedding,
         target: Embedding,
         encoder: RecurrentSource,
-        handover: Handover,
-        decoder: Decoder,
+        handover: StateBridge,
+        decoder: RecurrentDecoder,
         output: OutputLayer,
-        sides: Sides,
+        sides: VocabularyInfo,
         *,
         attention: CrossAttention | None = None,
         reversed_source: bool = False,
         reinforce: Reinforce | None = None,
-        sampling: SamplingSettings | None = None,
+        sampling: ScheduledSamplingConfig | None = None,
     ) -> None:
         super().__init__()
         self.source, self.target, self.encoder, self.handover = source, target, encoder, handover
         self.decoder, self.looking, self.output = decoder, attention, output
         self.reversed_source = reversed_source
         self.v, self.begin, self.end = sides.v, sides.begin, sides.end
-        self.reinforce, self.sampling = reinforce, sampling or SamplingSettings()
+        self.reinforce, self.sampling = reinforce, sampling or ScheduledSamplingConfig()
         self.set_progress(0)
 
     def set_progress(self, step: int) -> None:
-        self.true_share = true_share(self.sampling, step)
+        self.teacher_forcing_prob = teacher_forcing_prob(self.sampling, step)
 
     def encode(self, source: Source) -> Memory:
         ids = reverse(source.ids, source.lengths) if self.reversed_source else source.ids
@@ -128,17 +128,17 @@ class RecurrentEncoderDecoder(VectorDecoder):
             keys=keys,
         )
 
-    def decode(self, memory: Memory, before: Int[Tensor, "b t"]) -> Decoded:
+    def decode(self, memory: Memory, before: Int[Tensor, "b t"]) -> DecoderOutput:
         """Read whole targets, the mark of the beginning first."""
         return self.decoder(self.target(before), self._first(memory), self._look(memory))
 
     # --- training that reads what the model writes --------------------------------------------------------------------
 
-    def _decode_targets(self, memory: Memory, targets: Int[Tensor, "b t"]) -> Decoded:
+    def _decode_targets(self, memory: Memory, targets: Int[Tensor, "b t"]) -> DecoderOutput:
         before = self.shifted(targets)
-        if not self.training or self.true_share == 1:
+        if not self.training or self.teacher_forcing_prob == 1:
             return self.decode(memory, before)
-        true = coins(self.true_share, targets)
+        true = bernoulli_mask(self.teacher_forcing_prob, targets)
         if self.sampling.way == "steps":
             return self._decode_mixed(memory, targets, true)
         with torch.no_grad():
@@ -147,10 +147,10 @@ class RecurrentEncoderDecoder(VectorDecoder):
             own = draw(self._predict(vectors.flatten(0, 1), weights)).view_as(targets)
         return self.decode(memory, self.shifted(torch.where(true, targets, own)))
 
-    def _decode_mixed(self, memory: Memory, targets: Int[Tensor, "b t"], true: Bool[Tensor, "b t"]) -> Decoded:
+    def _decode_mixed(self, memory: Memory, targets: Int[Tensor, "b t"], true: Bool[Tensor, "b t"]) -> DecoderOutput:
         """Step by step, each reading the true token before it or one that is drawn from the last step."""
         state, look, ids = self._first(memory), self._look(memory), self.shifted(targets)[:, 0]
-        pieces: list[Decoded] = []
+        pieces: list[DecoderOutput] = []
         for t in range(targets.shape[1]):
             pieces.append(self.decoder(self.target(ids[:, None]), state, look))
             vectors, looked, state = pieces[-1]
@@ -159,7 +159,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
             ids = torch.where(true[:, t], targets[:, t], own)
         looks = [piece.looked for piece in pieces if piece.looked is not None]
         vectors = torch.cat([piece.vectors for piece in pieces], dim=1)
-        return Decoded(vectors, joined_steps(looks) if looks else None, state)
+        return DecoderOutput(vectors, joined_steps(looks) if looks else None, state)
 
     # --- from vectors to probabilities --------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
         return self.looking is not None and self.looking.apart
 
     def _log_prob(
-        self, decoded: Decoded, targets: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]
+        self, decoded: DecoderOutput, targets: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b t"]:
         vectors = decoded.vectors[real]
         if self._apart:
@@ -185,19 +185,19 @@ class RecurrentEncoderDecoder(VectorDecoder):
 
     # --- where the decoder starts, and what it looks at ---------------------------------------------------------------
 
-    def _look(self, memory: Memory) -> Look | None:
+    def _look(self, memory: Memory) -> AttendFn | None:
         keys = self._keys(memory)
         if keys is None or self.looking is None:
             return None
         looking = self.looking
         return lambda query, steps: looking(query, keys, steps)
 
-    def _keys(self, memory: Memory) -> Keys | None:
+    def _keys(self, memory: Memory) -> PreparedKeys | None:
         if self.looking is None:
             return None
         return self.looking.prepare(memory.states, mask_from_lengths(memory.lengths, memory.states.shape[1]))
 
     def _first(self, memory: Memory) -> DecoderState:
         n = self.decoder.stack[0].n_states
-        layers: list[State] = [memory.more[i : i + n] for i in range(0, len(memory.more), n)]
+        layers: list[CellState] = [memory.more[i : i + n] for i in range(0, len(memory.more), n)]
         return self.decoder.begin(layers)

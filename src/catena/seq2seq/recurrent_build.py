@@ -6,31 +6,38 @@ import torch
 from torch import nn
 
 from catena.attention.cross import CrossAttention, build_cross
-from catena.attention.focus import Focus, Soft
-from catena.attention.hard import Sampled, StraightThrough
+from catena.attention.hard import SampledHardAttention, StraightThroughAttention
 from catena.attention.local import LocalMonotonic, LocalPredictive
+from catena.attention.weighting import AttentionWeighting, SoftAttention
 from catena.embeddings.table import EmbeddingTable
-from catena.encoders import settings as encoders
+from catena.encoders import config as encoders
 from catena.encoders.build import build_recurrence
 from catena.encoders.cells import Recurrence
-from catena.encoders.initialise import initialise
+from catena.encoders.init import init_weights
 from catena.errors import ConfigError
 from catena.outputs.build import build_output
 from catena.seq2seq.recurrent import RecurrentEncoderDecoder
-from catena.seq2seq.recurrent_decoder import Bahdanau, Decoder, Gnmt, Luong, Plain, Stack
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.recurrent_decoder import (
+    BahdanauDecoder,
+    GNMTDecoder,
+    LuongDecoder,
+    NoAttentionDecoder,
+    RecurrentDecoder,
+    RecurrentStack,
+)
 from catena.seq2seq.recurrent_encoder import AdditiveLayer, FusedLayer, Layer, RecurrentSource, SteppedLayer
 from catena.seq2seq.recurrent_handover import HANDOVERS
 from catena.seq2seq.recurrent_latent import Marginal, Reinforce
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.sides import VocabularyInfo
 
-RESIDUAL_FROM = 2
+_RESIDUAL_FROM = 2
 """Residual connections begin with the third layer (Wu et al. 2016, section 3.1)."""
 
-NETWORKS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
+_NETWORKS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
 
 
-def build_recurrent(settings: RecurrentSettings, sides: Sides) -> RecurrentEncoderDecoder:
+def build_recurrent(settings: RecurrentSeq2SeqConfig, sides: VocabularyInfo) -> RecurrentEncoderDecoder:
     """The recurrent encoder-decoder of these settings."""
     target = _table(settings, sides.v)
     source = target if settings.shared else _table(settings, sides.n_source)
@@ -43,7 +50,7 @@ def build_recurrent(settings: RecurrentSettings, sides: Sides) -> RecurrentEncod
         settings.d_embedding,
         settings.n_layers,
         lambda i, d_in: _layer(settings, i, d_in),
-        residual_from=RESIDUAL_FROM if settings.residual else None,
+        residual_from=_RESIDUAL_FROM if settings.residual else None,
         dropout=settings.dropout,
     )
     attention = _attention(settings, encoder.d_out)
@@ -69,18 +76,18 @@ def build_recurrent(settings: RecurrentSettings, sides: Sides) -> RecurrentEncod
     )
 
 
-def _table(settings: RecurrentSettings, n: int) -> EmbeddingTable:
+def _table(settings: RecurrentSeq2SeqConfig, n: int) -> EmbeddingTable:
     return EmbeddingTable(n, settings.d_embedding, scale=0.1, dropout=settings.dropout)
 
 
-def _layer(settings: RecurrentSettings, i: int, d_in: int) -> Layer:
+def _layer(settings: RecurrentSeq2SeqConfig, i: int, d_in: int) -> Layer:
     if settings.encoder == "additive":
         return AdditiveLayer(d_in, settings.d, _recurrence(settings, 1, 1).n_states)
     both = settings.bidirectional == "all" or (settings.bidirectional == "first" and i == 0)
     d = settings.d // 2 if both else settings.d
-    if settings.cell not in NETWORKS:
+    if settings.cell not in _NETWORKS:
         return SteppedLayer(_recurrence(settings, d_in, d), _recurrence(settings, d_in, d) if both else None)
-    network = NETWORKS[settings.cell](d_in, d, bidirectional=both, batch_first=True)
+    network = _NETWORKS[settings.cell](d_in, d, bidirectional=both, batch_first=True)
     forget_start(network)
     return FusedLayer(network)
 
@@ -94,13 +101,13 @@ def forget_start(network: nn.RNNBase) -> None:
                 bias[network.hidden_size : 2 * network.hidden_size] = 1.0 if name.startswith("bias_ih") else 0.0
 
 
-def _recurrence(settings: RecurrentSettings, d_in: int, d: int) -> Recurrence:
-    recurrence = build_recurrence(encoders.RecurrentSettings(cell=settings.cell, d=d), d_in)
-    initialise(recurrence, "default", forget_bias=1.0)
+def _recurrence(settings: RecurrentSeq2SeqConfig, d_in: int, d: int) -> Recurrence:
+    recurrence = build_recurrence(encoders.RecurrentConfig(cell=settings.cell, d=d), d_in)
+    init_weights(recurrence, "default", forget_bias=1.0)
     return recurrence
 
 
-def _attention(settings: RecurrentSettings, d_memory: int) -> CrossAttention | None:
+def _attention(settings: RecurrentSeq2SeqConfig, d_memory: int) -> CrossAttention | None:
     if settings.attention == "none":
         return None
     return build_cross(
@@ -114,38 +121,38 @@ def _attention(settings: RecurrentSettings, d_memory: int) -> CrossAttention | N
     )
 
 
-def _focus(settings: RecurrentSettings) -> Focus:
+def _focus(settings: RecurrentSeq2SeqConfig) -> AttentionWeighting:
     match settings.attention_kind:
         case "soft" | "marginal":
-            return Soft()
+            return SoftAttention()
         case "hard_straight_through":
-            return StraightThrough()
+            return StraightThroughAttention()
         case "hard_sampled":
-            return Sampled()
+            return SampledHardAttention()
         case "local_monotonic":
             return LocalMonotonic(settings.window)
         case "local_predictive":
             return LocalPredictive(settings.d, settings.window)
 
 
-def _decoder(settings: RecurrentSettings, attention: CrossAttention | None) -> Decoder:
+def _decoder(settings: RecurrentSeq2SeqConfig, attention: CrossAttention | None) -> RecurrentDecoder:
     d, d_in = settings.d, settings.d_embedding
     d_out = d_in if settings.tied else d
     if attention is None:
-        return Plain(_stack(settings, d_in, 0), d_out)
+        return NoAttentionDecoder(_stack(settings, d_in, 0), d_out)
     if attention.apart:
         return Marginal(_stack(settings, d_in, 0), attention.d_out, d_out)
     match settings.order:
         case "luong":
             fed = d_out if settings.input_feeding else 0
-            return Luong(_stack(settings, d_in + fed, 0), attention.d_out, d_out, feeding=settings.input_feeding)
+            return LuongDecoder(_stack(settings, d_in + fed, 0), attention.d_out, d_out, feeding=settings.input_feeding)
         case "bahdanau":
-            return Bahdanau(_stack(settings, d_in + attention.d_out, 0), d_in, attention.d_out, d_out)
+            return BahdanauDecoder(_stack(settings, d_in + attention.d_out, 0), d_in, attention.d_out, d_out)
         case "gnmt":
-            return Gnmt(_stack(settings, d_in + attention.d_out, attention.d_out), d_out)
+            return GNMTDecoder(_stack(settings, d_in + attention.d_out, attention.d_out), d_out)
 
 
-def _stack(settings: RecurrentSettings, d_in: int, beside: int) -> Stack:
+def _stack(settings: RecurrentSeq2SeqConfig, d_in: int, beside: int) -> RecurrentStack:
     """Layers of which the lowest reads vectors of size ``d_in``, and the others so many features beside."""
     layers = [_recurrence(settings, settings.d + beside if i else d_in, settings.d) for i in range(settings.n_layers)]
-    return Stack(layers, RESIDUAL_FROM if settings.residual else None, settings.dropout)
+    return RecurrentStack(layers, _RESIDUAL_FROM if settings.residual else None, settings.dropout)

@@ -1,13 +1,13 @@
 r"""Recurrent decoders, by the order in which they step and look.
 
 ================  =============================================================================================
-``Plain``         :math:`s_t = \mathrm{step}(e_t, s_{t-1})`: nothing is looked at (Sutskever et al. 2014)
-``Luong``         :math:`s_t = \mathrm{step}([e_t; \tilde h_{t-1}], s_{t-1})`, :math:`c_t = \mathrm{look}(s_t)`,
+``NoAttentionDecoder``         :math:`s_t = \mathrm{step}(e_t, s_{t-1})`: nothing is looked at (Sutskever et al. 2014)
+``LuongDecoder``         :math:`s_t = \mathrm{step}([e_t; \tilde h_{t-1}], s_{t-1})`, :math:`c_t = \mathrm{look}(s_t)`,
                   :math:`\tilde h_t = \tanh(W [c_t; s_t])`; without input feeding :math:`\tilde h_{t-1}` is left out
                   (Luong et al. 2015, sections 3 and 3.3)
-``Bahdanau``      :math:`c_t = \mathrm{look}(s_{t-1})`, :math:`s_t = \mathrm{step}([e_t; c_t], s_{t-1})`,
+``BahdanauDecoder``      :math:`c_t = \mathrm{look}(s_{t-1})`, :math:`s_t = \mathrm{step}([e_t; c_t], s_{t-1})`,
                   :math:`\tilde h_t = \tanh(W [s_t; c_t; e_t])` (Bahdanau et al. 2015, section 3.1 and appendix A.2)
-``Gnmt``          :math:`c_t = \mathrm{look}(s^1_{t-1})` of the lowest layer, and every layer reads
+``GNMTDecoder``          :math:`c_t = \mathrm{look}(s^1_{t-1})` of the lowest layer, and every layer reads
                   :math:`[s^{l-1}_t; c_t]` (Wu et al. 2016, section 3)
 ================  =============================================================================================
 
@@ -27,10 +27,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.attention.cross import Looked
-from catena.encoders.cells import Recurrence, State
+from catena.attention.cross import CrossAttentionResult
+from catena.encoders.cells import CellState, Recurrence
 
-Look = Callable[[Tensor, Tensor], Looked]
+AttendFn = Callable[[Tensor, Tensor], CrossAttentionResult]
 """Looks with queries ``b t d`` at their rows' sources, given the number ``b t`` of each step, from 0."""
 
 
@@ -44,7 +44,7 @@ class DecoderState:
         steps: how many were read in each row.
     """
 
-    layers: tuple[State, ...]
+    layers: tuple[CellState, ...]
     fed: Float[Tensor, "n d_fed"] | None
     steps: Int[Tensor, " n"]
 
@@ -63,17 +63,17 @@ class DecoderState:
         )
 
 
-class Decoded(NamedTuple):
+class DecoderOutput(NamedTuple):
     """What a decoder makes of what it reads."""
 
     vectors: Tensor
     """``b t d_out``: what the next ids are predicted from."""
-    looked: Looked | None
+    looked: CrossAttentionResult | None
     """Where it looked, for all steps; None for a decoder that does not look."""
     after: DecoderState
 
 
-class Stack(nn.Module):
+class RecurrentStack(nn.Module):
     """Layers of recurrences, one upon the other.
 
     Args:
@@ -96,8 +96,8 @@ class Stack(nn.Module):
         return len(self.layers)
 
     def whole(
-        self, x: Float[Tensor, "b t d_in"], states: Sequence[State], first: int = 0, beside: Tensor | None = None
-    ) -> tuple[Float[Tensor, "b t d"], list[State]]:
+        self, x: Float[Tensor, "b t d_in"], states: Sequence[CellState], first: int = 0, beside: Tensor | None = None
+    ) -> tuple[Float[Tensor, "b t d"], list[CellState]]:
         """All steps, one layer after another from ``first`` on; ``beside`` is read by each beside what is below."""
         below, after = x.transpose(0, 1), []
         beside = None if beside is None else beside.transpose(0, 1)
@@ -109,7 +109,9 @@ class Stack(nn.Module):
             after.append(state)
         return below.transpose(0, 1), after
 
-    def step(self, projected: Float[Tensor, "b gates"], states: Sequence[State]) -> tuple[Tensor, tuple[State, ...]]:
+    def step(
+        self, projected: Float[Tensor, "b gates"], states: Sequence[CellState]
+    ) -> tuple[Tensor, tuple[CellState, ...]]:
         """One step of all layers, the lowest of which is given what it makes of its input."""
         after = [self[0].step(projected, states[0], self[0].weight_h)]
         below = after[0][0]
@@ -120,7 +122,7 @@ class Stack(nn.Module):
         return below, tuple(after)
 
 
-class Decoder(nn.Module, ABC):
+class RecurrentDecoder(nn.Module, ABC):
     """Reads embedded targets from left to right, from any state on."""
 
     d_out: int
@@ -128,13 +130,13 @@ class Decoder(nn.Module, ABC):
     """Size of what a step feeds to the next beside the layers' states; 0 for nothing."""
     remembers: bool = False
     """Whether where it looked reaches later steps."""
-    stack: Stack
+    stack: RecurrentStack
 
     @abstractmethod
-    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn | None) -> DecoderOutput:
         """Read ``t`` more targets; ``look`` is what a decoder without attention does not need."""
 
-    def begin(self, layers: Sequence[State]) -> DecoderState:
+    def begin(self, layers: Sequence[CellState]) -> DecoderState:
         """The state before anything is read, given what the encoder hands over."""
         h = layers[0][0]
         fed = h.new_zeros(len(h), self.d_fed) if self.d_fed else None
@@ -151,33 +153,33 @@ def step_numbers(steps: Int[Tensor, " b"], t: int) -> Int[Tensor, "b t"]:
     return steps[:, None] + torch.arange(t, device=steps.device)
 
 
-def joined_steps(found: Sequence[Looked]) -> Looked:
+def joined_steps(found: Sequence[CrossAttentionResult]) -> CrossAttentionResult:
     """The steps one after another."""
     drawn = [one.log_prob for one in found if one.log_prob is not None]
-    return Looked(
+    return CrossAttentionResult(
         torch.cat([one.context for one in found], dim=1),
         torch.cat([one.weights for one in found], dim=2),
         torch.cat(drawn, dim=1) if drawn else None,
     )
 
 
-class Plain(Decoder):
+class NoAttentionDecoder(RecurrentDecoder):
     """Steps alone."""
 
-    def __init__(self, stack: Stack, d_out: int | None = None) -> None:
+    def __init__(self, stack: RecurrentStack, d_out: int | None = None) -> None:
         super().__init__()
         self.stack = stack
         self.readout = nn.Linear(stack.d, d_out, bias=False) if d_out and d_out != stack.d else None
         self.d_out = d_out or stack.d
 
-    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn | None) -> DecoderOutput:
         y, layers = self.stack.whole(x, state.layers)
         vectors = self.stack.dropout(y)
         after = DecoderState(tuple(layers), None, state.steps + x.shape[1])
-        return Decoded(vectors if self.readout is None else self.readout(vectors), None, after)
+        return DecoderOutput(vectors if self.readout is None else self.readout(vectors), None, after)
 
 
-class Luong(Decoder):
+class LuongDecoder(RecurrentDecoder):
     """Steps, then looks.
 
     Args:
@@ -185,22 +187,22 @@ class Luong(Decoder):
         feeding: whether :math:`\\tilde h` is read by the next step.
     """
 
-    def __init__(self, stack: Stack, d_context: int, d_out: int, *, feeding: bool) -> None:
+    def __init__(self, stack: RecurrentStack, d_context: int, d_out: int, *, feeding: bool) -> None:
         super().__init__()
         self.stack, self.d_out, self.feeding, self.remembers = stack, d_out, feeding, feeding
         self.d_fed = d_out if feeding else 0
         self.readout = nn.Linear(d_context + stack.d, d_out)
 
-    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn | None) -> DecoderOutput:
         assert look is not None
         if self.feeding:
             return self._step_by_step(x, state, look)
         y, layers = self.stack.whole(x, state.layers)
         looked = look(y, step_numbers(state.steps, x.shape[1]))
         after = DecoderState(tuple(layers), None, state.steps + x.shape[1])
-        return Decoded(self.read_out(looked.context, y), looked, after)
+        return DecoderOutput(self.read_out(looked.context, y), looked, after)
 
-    def _step_by_step(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look) -> Decoded:
+    def _step_by_step(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn) -> DecoderOutput:
         projected, of_fed = self._before_loop(x)
         layers, fed, steps = state.layers, cast(Tensor, state.fed), state.steps
         vectors, found = [], []
@@ -210,23 +212,23 @@ class Luong(Decoder):
             fed = self.read_out(found[-1].context.squeeze(1), y)
             vectors.append(fed)
             steps = steps + 1
-        return Decoded(torch.stack(vectors, dim=1), joined_steps(found), DecoderState(layers, fed, steps))
+        return DecoderOutput(torch.stack(vectors, dim=1), joined_steps(found), DecoderState(layers, fed, steps))
 
     def read_out(self, context: Float[Tensor, "*b d_context"], y: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d_out"]:
         return self.stack.dropout(torch.tanh(self.readout(torch.cat((context, y), dim=-1))))
 
 
-class Bahdanau(Decoder):
+class BahdanauDecoder(RecurrentDecoder):
     """Looks with what it was, then steps."""
 
     remembers = True
 
-    def __init__(self, stack: Stack, d_in: int, d_context: int, d_out: int) -> None:
+    def __init__(self, stack: RecurrentStack, d_in: int, d_context: int, d_out: int) -> None:
         super().__init__()
         self.stack, self.d_out = stack, d_out
         self.readout = nn.Linear(stack.d + d_context + d_in, d_out)
 
-    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn | None) -> DecoderOutput:
         assert look is not None
         projected, of_context = self._before_loop(x)
         layers, steps, vectors, found = state.layers, state.steps, [], []
@@ -237,21 +239,23 @@ class Bahdanau(Decoder):
             steps = steps + 1
         looked = joined_steps(found)
         read = torch.cat((torch.stack(vectors, dim=1), looked.context, x), dim=-1)
-        return Decoded(self.stack.dropout(torch.tanh(self.readout(read))), looked, DecoderState(layers, None, steps))
+        return DecoderOutput(
+            self.stack.dropout(torch.tanh(self.readout(read))), looked, DecoderState(layers, None, steps)
+        )
 
 
-class Gnmt(Decoder):
+class GNMTDecoder(RecurrentDecoder):
     """The lowest layer looks and steps; all above it read what was found, each in one call."""
 
     remembers = True
 
-    def __init__(self, stack: Stack, d_out: int | None = None) -> None:
+    def __init__(self, stack: RecurrentStack, d_out: int | None = None) -> None:
         super().__init__()
         self.stack = stack
         self.readout = nn.Linear(stack.d, d_out, bias=False) if d_out and d_out != stack.d else None
         self.d_out = d_out or stack.d
 
-    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn | None) -> DecoderOutput:
         assert look is not None
         projected, of_context = self._before_loop(x)
         lowest, low, steps, below, found = self.stack[0], state.layers[0], state.steps, [], []
@@ -264,4 +268,4 @@ class Gnmt(Decoder):
         y, layers = self.stack.whole(torch.stack(below, dim=1), state.layers, 1, looked.context)
         vectors = self.stack.dropout(y)
         after = DecoderState((low, *layers), None, steps)
-        return Decoded(vectors if self.readout is None else self.readout(vectors), looked, after)
+        return DecoderOutput(vectors if self.readout is None else self.readout(vectors), looked, after)

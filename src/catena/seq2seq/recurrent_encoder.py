@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from catena.encoders.cells import Recurrence, State
+from catena.encoders.cells import CellState, Recurrence
 from catena.shapes import mask_from_lengths
 
 
@@ -29,7 +29,7 @@ class Layer(nn.Module, ABC):
     @abstractmethod
     def forward(
         self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, "b s d_out"], State]:
+    ) -> tuple[Float[Tensor, "b s d_out"], CellState]:
         """The states, whatever at padding, and the last ones, each ``b d_out``, both directions joined."""
 
 
@@ -43,7 +43,7 @@ class FusedLayer(Layer):
 
     def forward(
         self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, "b s d_out"], State]:
+    ) -> tuple[Float[Tensor, "b s d_out"], CellState]:
         counts = lengths.cpu()
         if bool((counts == x.shape[1]).all()):
             states, last = self.network(x)
@@ -64,7 +64,7 @@ class SteppedLayer(Layer):
 
     def forward(
         self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, "b s d_out"], State]:
+    ) -> tuple[Float[Tensor, "b s d_out"], CellState]:
         mask = mask_from_lengths(lengths, x.shape[1])
         ahead, last = _run(self.ahead, x, mask)
         if self.back is None:
@@ -87,7 +87,7 @@ class AdditiveLayer(Layer):
 
     def forward(
         self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, "b s d_out"], State]:
+    ) -> tuple[Float[Tensor, "b s d_out"], CellState]:
         mask = mask_from_lengths(lengths, x.shape[1])
         states = torch.tanh(self.input(x)).masked_fill(~mask[..., None], 0.0).cumsum(dim=1)
         return states, (states[:, -1], *(torch.zeros_like(states[:, -1]) for _ in range(self.n_states - 1)))
@@ -95,7 +95,7 @@ class AdditiveLayer(Layer):
 
 def _run(
     recurrence: Recurrence, x: Float[Tensor, "b s d_in"], mask: Bool[Tensor, "b s"]
-) -> tuple[Float[Tensor, "b s d"], State]:
+) -> tuple[Float[Tensor, "b s d"], CellState]:
     state, found = recurrence.start(len(x), x), []
     steps = nn.functional.linear(x, recurrence.weight_x, recurrence.bias).unbind(1)
     for projected, real in zip(steps, mask.unbind(1), strict=True):
@@ -143,9 +143,9 @@ class RecurrentSource(nn.Module):
 
     def forward(
         self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, "b s d_out"], Sequence[State]]:
+    ) -> tuple[Float[Tensor, "b s d_out"], Sequence[CellState]]:
         """The states of the uppermost layer, 0 at padding, and the last states of every layer."""
-        handed: list[State] = []
+        handed: list[CellState] = []
         for i, layer in enumerate(self.layers):
             read = self.dropout(x) if i else x
             states, last = layer(read, lengths)

@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.encoders.cells import State
+from catena.encoders.cells import CellState
 from catena.registry import Registry
 
 
-class Handover(nn.Module, ABC):
+class StateBridge(nn.Module, ABC):
     """From ``n_layers`` layers of an encoder to as many of a decoder, with ``d`` units and ``n_states`` states each."""
 
     def __init__(self, n_layers: int, d: int, n_states: int) -> None:
@@ -30,30 +30,30 @@ class Handover(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
-    ) -> list[State]:
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[CellState]
+    ) -> list[CellState]:
         """The first states of the decoder's layers, from all the uppermost states and the last ones of each layer."""
 
-    def with_zeros(self, h: Float[Tensor, "b d"]) -> State:
+    def with_zeros(self, h: Float[Tensor, "b d"]) -> CellState:
         """A layer's state that is 0 but for h."""
         return (h, *(torch.zeros_like(h) for _ in range(self.n_states - 1)))
 
 
-HANDOVERS: Registry[type[Handover]] = Registry("handover")
+HANDOVERS: Registry[type[StateBridge]] = Registry("handover")
 
 
 @HANDOVERS.register("copy")
-class Copy(Handover):
+class Copy(StateBridge):
     """The last states as they are."""
 
     def forward(
-        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
-    ) -> list[State]:
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[CellState]
+    ) -> list[CellState]:
         return list(handed)
 
 
 @HANDOVERS.register("map")
-class Map(Handover):
+class Map(StateBridge):
     """A map of each layer's last state."""
 
     def __init__(self, n_layers: int, d: int, n_states: int) -> None:
@@ -61,14 +61,14 @@ class Map(Handover):
         self.maps = nn.ModuleList(nn.Linear(d, d) for _ in range(n_layers))
 
     def forward(
-        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
-    ) -> list[State]:
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[CellState]
+    ) -> list[CellState]:
         pairs = zip(self.maps, handed, strict=True)
         return [self.with_zeros(torch.tanh(to_first(last[0]))) for to_first, last in pairs]
 
 
 @HANDOVERS.register("mean")
-class Mean(Handover):
+class Mean(StateBridge):
     """Maps of the mean state, one for each layer."""
 
     def __init__(self, n_layers: int, d: int, n_states: int) -> None:
@@ -76,17 +76,17 @@ class Mean(Handover):
         self.maps = nn.ModuleList(nn.Linear(d, d) for _ in range(n_layers))
 
     def forward(
-        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
-    ) -> list[State]:
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[CellState]
+    ) -> list[CellState]:
         mean = states.sum(dim=1) / lengths.clamp_min(1)[:, None]
         return [self.with_zeros(torch.tanh(to_first(mean))) for to_first in self.maps]
 
 
 @HANDOVERS.register("zero")
-class Zero(Handover):
+class Zero(StateBridge):
     """Nothing."""
 
     def forward(
-        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
-    ) -> list[State]:
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[CellState]
+    ) -> list[CellState]:
         return [self.with_zeros(torch.zeros_like(states[:, 0])) for _ in range(self.n_layers)]

@@ -21,30 +21,37 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.numerics import NEVER, log_sum_exp, safe_log
+from catena.numerics import NEG_INF, log_sum_exp, safe_log
 from catena.outputs.base import OutputLayer
-from catena.seq2seq.recurrent_decoder import Decoded, Decoder, DecoderState, Look, Stack, step_numbers
+from catena.seq2seq.recurrent_decoder import (
+    AttendFn,
+    DecoderOutput,
+    DecoderState,
+    RecurrentDecoder,
+    RecurrentStack,
+    step_numbers,
+)
 
 
-class Marginal(Decoder):
+class Marginal(RecurrentDecoder):
     """As Luong's order without input feeding, with a vector for each position that may have been looked at.
 
     Its attention keeps the states of the source apart.
     """
 
-    def __init__(self, stack: Stack, d_context: int, d_out: int) -> None:
+    def __init__(self, stack: RecurrentStack, d_context: int, d_out: int) -> None:
         super().__init__()
         self.stack, self.d_out = stack, d_out
         self.readout = nn.Linear(d_context + stack.d, d_out)
 
-    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn | None) -> DecoderOutput:
         assert look is not None
         y, layers = self.stack.whole(x, state.layers)
         looked = look(y, step_numbers(state.steps, x.shape[1]))
         beside = y[:, :, None].expand(*looked.context.shape[:3], y.shape[-1])
         vectors = torch.tanh(self.readout(torch.cat((looked.context, beside), dim=-1)))  # b t s d
         after = DecoderState(tuple(layers), None, state.steps + x.shape[1])
-        return Decoded(self.stack.dropout(vectors), looked, after)
+        return DecoderOutput(self.stack.dropout(vectors), looked, after)
 
 
 def marginal_log_prob(
@@ -56,7 +63,7 @@ def marginal_log_prob(
     """log p(target) of each row, summed over the positions by their weights."""
     may = weights > 0
     found = output.log_prob(vectors[may], targets[:, None].expand_as(may)[may])
-    at_each = found.new_full(may.shape, NEVER).masked_scatter(may, found)
+    at_each = found.new_full(may.shape, NEG_INF).masked_scatter(may, found)
     return log_sum_exp(at_each + safe_log(weights), dim=1)
 
 

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.attention.cross import CrossAttention, Keys, Looked
+from catena.attention.cross import CrossAttention, CrossAttentionResult, PreparedKeys
 from catena.attention.shared import SharedKeys
-from catena.decoding.stepper import Attentive, Stepper
+from catena.search.stepper import HasAttention, Stepper
 from catena.seq2seq.grouped import check_rows, live_sources
-from catena.seq2seq.recurrent_decoder import Decoder, DecoderState
+from catena.seq2seq.recurrent_decoder import DecoderState, RecurrentDecoder
 from catena.shapes import cat_padded
 
 
@@ -37,7 +37,7 @@ class StepState:
     decoder: DecoderState
     vectors: Tensor
     weights: Float[Tensor, "n h s"] | None
-    keys: Keys | None
+    keys: PreparedKeys | None
     sources: Int[Tensor, " n"]
     shared: SharedKeys | None
 
@@ -56,7 +56,7 @@ class RecurrentStepper(Stepper[StepState]):
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: RecurrentDecoder,
         embed: Callable[[Tensor], Tensor],
         predict: Callable[[Tensor, Tensor | None], Tensor],
         first: DecoderState,
@@ -65,7 +65,7 @@ class RecurrentStepper(Stepper[StepState]):
         begin: int,
         end: int,
         attention: CrossAttention | None = None,
-        keys: Keys | None = None,
+        keys: PreparedKeys | None = None,
     ) -> None:
         self.decoder, self.embed, self.predict, self.first = decoder, embed, predict, first
         self.attention_part, self.keys = attention, keys
@@ -112,11 +112,11 @@ class RecurrentStepper(Stepper[StepState]):
         self,
         before: DecoderState,
         ids: Int[Tensor, " n"],
-        keys: Keys | None,
+        keys: PreparedKeys | None,
         sources: Int[Tensor, " n"],
         shared: SharedKeys | None,
     ) -> StepState:
-        def look(query: Tensor, steps: Tensor) -> Looked:
+        def look(query: Tensor, steps: Tensor) -> CrossAttentionResult:
             assert shared is not None
             assert self.attention_part is not None
             return shared.look(self.attention_part, query, steps)
@@ -126,7 +126,7 @@ class RecurrentStepper(Stepper[StepState]):
         return StepState(after, vectors[:, 0], weights, keys, sources, shared)
 
 
-def _joined_keys(states: Sequence[StepState]) -> tuple[Keys | None, Int[Tensor, " n"]]:
+def _joined_keys(states: Sequence[StepState]) -> tuple[PreparedKeys | None, Int[Tensor, " n"]]:
     """The sources of several states, and which of them each row looks at.
 
     States of several steppers have sources of their own: those that rows look at are put together.
@@ -136,10 +136,10 @@ def _joined_keys(states: Sequence[StepState]) -> tuple[Keys | None, Int[Tensor, 
         return keys, torch.cat(each)
     live, sources = live_sources(each)
     parts = [state.keys.select(own) for state, own in zip(states, live, strict=True) if state.keys is not None]
-    return Keys.join(parts), sources
+    return PreparedKeys.join(parts), sources
 
 
-class AttentiveRecurrentStepper(RecurrentStepper, Attentive[StepState]):
+class AttentiveRecurrentStepper(RecurrentStepper, HasAttention[StepState]):
     """The same with an attention, which says where it looked: the mean of its heads."""
 
     def attention(self, state: StepState) -> Float[Tensor, "n s"]:

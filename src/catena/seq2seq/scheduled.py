@@ -19,10 +19,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.seq2seq.recurrent_settings import SamplingSettings
+from catena.seq2seq.recurrent_config import ScheduledSamplingConfig
 
 
-def true_share(settings: SamplingSettings, step: int) -> float:
+def teacher_forcing_prob(settings: ScheduledSamplingConfig, step: int) -> float:
     """The probability of reading the true token at this step of the training, counted from 0."""
     match settings.schedule:
         case "none":
@@ -44,6 +44,6 @@ def draw(log_probs: Float[Tensor, "*b v"]) -> Int[Tensor, "*b"]:
     return (log_probs - times.log()).argmax(dim=-1)
 
 
-def coins(share: float, like: Int[Tensor, "*b"]) -> Bool[Tensor, "*b"]:
+def bernoulli_mask(share: float, like: Int[Tensor, "*b"]) -> Bool[Tensor, "*b"]:
     """True with probability ``share`` at each place, by torch's own generator."""
     return torch.rand(like.shape, device=like.device) < share

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Sides:
+class VocabularyInfo:
     """What a model is told of its two vocabularies.
 
     Args:

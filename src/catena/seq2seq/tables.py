@@ -11,14 +11,14 @@ from catena.embeddings.table import EmbeddingTable
 from catena.errors import ConfigError
 from catena.outputs.base import OutputLayer
 from catena.outputs.build import build_output
-from catena.outputs.settings import OutputSettings
-from catena.seq2seq.sides import Sides
+from catena.outputs.config import OutputConfig
+from catena.seq2seq.sides import VocabularyInfo
 
-Share = Literal["auto", "all", "output", "embeddings", "none"]
+_Share = Literal["auto", "all", "output", "embeddings", "none"]
 
 
 def build_tables(
-    share: Share, output: OutputSettings, d: int, sides: Sides
+    share: _Share, output: OutputConfig, d: int, sides: VocabularyInfo
 ) -> tuple[EmbeddingTable, EmbeddingTable, OutputLayer]:
     """The tables of source and target and the output layer, which are one where ``share`` says so.
 
@@ -29,7 +29,7 @@ def build_tables(
     if share in ("all", "embeddings") and not sides.shared:
         raise ConfigError(
             f"share = {share!r} makes source and target one table, but they have vocabularies of their own: "
-            "train one tokeniser for both sides, or set share = 'output' or 'none'"
+            "train one tokenizer for both sides, or set share = 'output' or 'none'"
         )
     scale = math.sqrt(3 / d)
     target = EmbeddingTable(sides.v, d, scale=scale)

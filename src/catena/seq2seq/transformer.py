@@ -20,25 +20,25 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.attention.multihead import MultiHeadAttention
-from catena.decoding.stepper import Stepper
 from catena.embeddings.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders.activations import build_activation
-from catena.encoders.initialise import shrink
-from catena.encoders.transformer import Transformer as TransformerEncoder
+from catena.encoders.init import depth_scale_init
+from catena.encoders.transformer import TransformerEncoder as TransformerEncoder
 from catena.encoders.transformer import TransformerLayer
 from catena.outputs.base import OutputLayer
+from catena.search.stepper import Stepper
 from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.sides import VocabularyInfo
 from catena.seq2seq.tables import build_tables
 from catena.seq2seq.transformer_compiled import CompiledStepper, DecoderPlan
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer_decoder import DecoderLayer, TransformerDecoder
-from catena.seq2seq.transformer_settings import TransformerSettings
 from catena.seq2seq.transformer_stepper import TransformerStepper
 from catena.shapes import mask_from_lengths
 
 
-class Transformer(VectorDecoder):
+class TransformerSeq2Seq(VectorDecoder):
     """An encoder-decoder of parts that are passed in.
 
     Args:
@@ -109,54 +109,54 @@ class Transformer(VectorDecoder):
         return kind(self.embedded, self.decoder, self.output, self.begin, self.end, memory)
 
 
-def build_transformer(settings: TransformerSettings, sides: Sides) -> Transformer:
+def build_transformer(settings: TransformerSeq2SeqConfig, sides: VocabularyInfo) -> TransformerSeq2Seq:
     """A Transformer with fresh weights."""
     source, target, output = build_tables(settings.share, settings.output, settings.d, sides)
-    return Transformer(source, target, _encoder(settings), _decoder(settings), output, sides.begin, sides.end)
+    return TransformerSeq2Seq(source, target, _encoder(settings), _decoder(settings), output, sides.begin, sides.end)
 
 
-def _encoder(settings: TransformerSettings) -> TransformerEncoder:
+def _encoder(settings: TransformerSeq2SeqConfig) -> TransformerEncoder:
     layers = []
     for i in range(settings.n_encoder_layers):
         layer = TransformerLayer(
             _attention(settings, turned=True),
-            settings.d_feed,
+            settings.d_ff,
             build_activation(settings.activation),
             norm_first=settings.norm == "pre",
             dropout=settings.dropout,
-            feed_dropout=settings.feed_dropout,
+            ff_dropout=settings.ff_dropout,
         )
         if settings.init == "depth_scaled":
-            shrink(layer, i + 1)
+            depth_scale_init(layer, i + 1)
         layers.append(layer)
     return TransformerEncoder(settings.d, layers, positions=_positions(settings), dropout=settings.dropout)
 
 
-def _decoder(settings: TransformerSettings) -> TransformerDecoder:
+def _decoder(settings: TransformerSeq2SeqConfig) -> TransformerDecoder:
     layers = []
     for i in range(settings.n_decoder_layers):
         layer = DecoderLayer(
             _attention(settings, turned=True),
             _attention(settings, turned=False),
-            settings.d_feed,
+            settings.d_ff,
             build_activation(settings.activation),
             norm_first=settings.norm == "pre",
             dropout=settings.dropout,
-            feed_dropout=settings.feed_dropout,
+            ff_dropout=settings.ff_dropout,
         )
         if settings.init == "depth_scaled":
-            shrink(layer, i + 1)
+            depth_scale_init(layer, i + 1)
         layers.append(layer)
     return TransformerDecoder(layers, _positions(settings), settings.dropout)
 
 
-def _attention(settings: TransformerSettings, turned: bool) -> MultiHeadAttention:
+def _attention(settings: TransformerSeq2SeqConfig, turned: bool) -> MultiHeadAttention:
     rotary = turned and settings.positions == "rotary"
     rotate = RotaryPositions(settings.d // settings.n_heads) if rotary else None
     return MultiHeadAttention(settings.d, settings.n_heads, dropout=settings.attention_dropout, rotate=rotate)
 
 
-def _positions(settings: TransformerSettings) -> nn.Module | None:
+def _positions(settings: TransformerSeq2SeqConfig) -> nn.Module | None:
     match settings.positions:
         case "sinusoidal":
             return SinusoidalPositions(settings.d)

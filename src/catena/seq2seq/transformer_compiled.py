@@ -19,55 +19,65 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.decoding.stepper import Attentive, Stepper
-from catena.encoders.transformer_step import COMPILED, Copies, feed_of, may_be_compiled, norm_of, turned_maps
-from catena.kernels.memory import borrowed
+from catena.encoders.transformer_step import (
+    COMPILED,
+    PackedWeights,
+    can_compile,
+    feed_forward_part,
+    norm_part,
+    transposed_linears,
+)
+from catena.kernels.scratch import scratch_array
 from catena.outputs.base import OutputLayer
+from catena.search.stepper import HasAttention, Stepper
 from catena.seq2seq.base import Memory
 from catena.seq2seq.grouped import check_rows, live_sources
 from catena.seq2seq.transformer_decoder import TransformerDecoder
 from catena.shapes import mask_from_lengths
 
-Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
-Numbers = Int[np.ndarray, " n"]
+_Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
+_Numbers = Int[np.ndarray, " n"]
 
 LEAST_ROOM = 512
 """Entries of a fresh pool."""
 
 
-class DecoderPlan(Copies):
+class DecoderPlan(PackedWeights):
     """Copies of the weights of a decoder, laid out for the compiled step."""
 
     def __init__(self, decoder: TransformerDecoder) -> None:
         super().__init__([*decoder.layers, decoder.leave])
-        from catena.kernels.decoder_step import Make, Weights  # compiled kernels, which trainings do without
-        from catena.kernels.int8_weight import panels_of
-        from catena.kernels.transformer_step import as_wide_as_panels, stacked
+        from catena.kernels.decoder_step import (  # compiled kernels, which trainings do without
+            DecoderWeights,
+            LayerSpec,
+        )
+        from catena.kernels.int8_weight import pack_panels
+        from catena.kernels.transformer_step import as_wide_as_panels, stack_arrays
 
         layers: list[Any] = list(decoder.layers)
         first = layers[0].attention
         self.rotate, self.d, self.heads = first.rotate, first.d, (first.n_heads, first.d_head)
-        self.make = Make(layers[0].norm_first, COMPILED[type(feed_of(layers[0])[1])])
+        self.make = LayerSpec(layers[0].norm_first, COMPILED[type(feed_forward_part(layers[0])[1])])
         maps: list[np.ndarray] = []
         for parts in zip(*(_maps(layer) for layer in layers), strict=True):
-            pairs = [turned_maps(*part) for part in parts]
-            maps.append(np.stack([panels_of(matrix) for _, matrix in pairs]))
-            maps.append(stacked([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
-        norms = [[norm_of(norm) for norm in (x.attention_norm, x.cross_norm, x.feed_norm)] for x in layers]
+            pairs = [transposed_linears(*part) for part in parts]
+            maps.append(np.stack([pack_panels(matrix) for _, matrix in pairs]))
+            maps.append(stack_arrays([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
+        norms = [[norm_part(norm) for norm in (x.attention_norm, x.cross_norm, x.feed_norm)] for x in layers]
         last = decoder.leave if isinstance(decoder.leave, nn.LayerNorm) else layers[-1].feed_norm
-        norms.append([norm_of(last)] * 3)
+        norms.append([norm_part(last)] * 3)
         rows = [torch.stack([x for weight, bias, _ in three for x in (weight, bias)]).numpy() for three in norms]
         eps = [np.array([eps for _, _, eps in three]) for three in norms]
-        self.weights = Weights._make([*maps, stacked(rows), stacked(eps)])
+        self.weights = DecoderWeights._make([*maps, stack_arrays(rows), stack_arrays(eps)])
 
     @staticmethod
     def suits(decoder: TransformerDecoder) -> bool:
         """Whether the compiled step is faster for this decoder, and knows its make."""
         first = decoder.layer(0).attention
-        return not decoder.training and first.n_heads == first.n_kv_heads and may_be_compiled(list(decoder.layers))
+        return not decoder.training and first.n_heads == first.n_kv_heads and can_compile(list(decoder.layers))
 
 
-def plan_of(decoder: TransformerDecoder) -> DecoderPlan:
+def get_plan(decoder: TransformerDecoder) -> DecoderPlan:
     """The plan of a decoder, made again where its weights have changed."""
     plan = decoder.plan
     if not isinstance(plan, DecoderPlan) or not plan.is_current():
@@ -77,7 +87,7 @@ def plan_of(decoder: TransformerDecoder) -> DecoderPlan:
 
 
 def _maps(layer: Any) -> list[tuple[nn.Linear, ...]]:
-    own, cross, feed = layer.attention, layer.cross, feed_of(layer)
+    own, cross, feed = layer.attention, layer.cross, feed_forward_part(layer)
     return [
         (own.query, own.keys, own.values),
         (own.output,),
@@ -92,8 +102,8 @@ class _Sources(NamedTuple):
     """Keys and values of the positions of all sources, one source after another; positions of a padded source."""
 
     data: Float[np.ndarray, "l 2 m h d_head"]
-    first: Numbers
-    lengths: Numbers
+    first: _Numbers
+    lengths: _Numbers
     width: int
 
     @staticmethod
@@ -125,25 +135,25 @@ class CompiledState:
     pool: _Pool
     sources: _Sources
     entries: Int[np.ndarray, "n t"]
-    begins: Numbers
-    of: Numbers
+    begins: _Numbers
+    of: _Numbers
     hidden: Float[Tensor, "n d"]
     asked: Float[np.ndarray, "n d"]
 
 
-class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
+class CompiledStepper(Stepper[CompiledState], HasAttention[CompiledState]):
     """Target ids one after another, given sources that were read."""
 
     single_rows = True
 
     def __init__(
-        self, embed: Embed, decoder: TransformerDecoder, output: OutputLayer, begin: int, end: int, memory: Memory
+        self, embed: _Embed, decoder: TransformerDecoder, output: OutputLayer, begin: int, end: int, memory: Memory
     ) -> None:
-        from catena.kernels.decoder_step import Source, Written, step
+        from catena.kernels.decoder_step import KVPool, SourceKV, step
 
         self.embed, self.decoder, self.output = embed, decoder, output
         self.v, self.begin, self.end = output.v, begin, end
-        self.plan, self._step, self._source, self._written = plan_of(decoder), step, Source, Written
+        self.plan, self._step, self._source, self._written = get_plan(decoder), step, SourceKV, KVPool
         lengths, width = memory.lengths.numpy().astype(np.int64), memory.states.shape[1]
         data = self._projected(memory.states[mask_from_lengths(memory.lengths, width)])
         self.sources = _Sources(data, lengths.cumsum() - lengths, lengths, width)
@@ -219,7 +229,7 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         return found.reshape(*found.shape[:3], *self.plan.heads)
 
 
-def _trimmed(entries: Int[np.ndarray, "n t"], begins: Numbers) -> tuple[Int[np.ndarray, "n _"], Numbers]:
+def _trimmed(entries: Int[np.ndarray, "n t"], begins: _Numbers) -> tuple[Int[np.ndarray, "n _"], _Numbers]:
     """Entries without the first columns that no row uses, and where each row begins in them."""
     unused = int(begins.min()) if len(begins) else 0
     return (entries[:, unused:], begins - unused) if unused else (entries, begins)
@@ -234,7 +244,7 @@ def _joined_entries(states: Sequence[CompiledState]) -> tuple[_Pool, list[Int[np
     return fresh, [fresh.copied(state.pool, state.entries, state.begins) for state in states]
 
 
-def _joined_sources(states: Sequence[CompiledState]) -> tuple[_Sources, Numbers]:
+def _joined_sources(states: Sequence[CompiledState]) -> tuple[_Sources, _Numbers]:
     """The sources of several states, and the source of each row among them."""
     if all(state.sources is states[0].sources for state in states):
         return states[0].sources, np.concatenate([state.of for state in states])
@@ -257,7 +267,7 @@ class _Pool:
         self.filled = 0
         self.blocks = _Blocks(n_layers, n_heads, d_head)
 
-    def taken(self, n: int) -> Numbers:
+    def taken(self, n: int) -> _Numbers:
         """The numbers of ``n`` fresh entries. The pool doubles when it is full."""
         first, self.filled = self.filled, self.filled + n
         if self.filled > (room := self.data.shape[2]):
@@ -266,7 +276,7 @@ class _Pool:
             self.data = grown
         return np.arange(first, self.filled)
 
-    def copied(self, other: _Pool, entries: Int[np.ndarray, "n t"], begins: Numbers) -> Int[np.ndarray, "n t"]:
+    def copied(self, other: _Pool, entries: Int[np.ndarray, "n t"], begins: _Numbers) -> Int[np.ndarray, "n t"]:
         """Copy the entries of some rows of another pool, and return their numbers in this one."""
         real = np.arange(entries.shape[1]) >= begins[:, None]
         old, number = np.unique(entries[real], return_inverse=True)
@@ -281,7 +291,7 @@ class _Pool:
         """Memory for ``least`` entries or more."""
         n_layers, n_heads, d_head = self.shape
         each = n_layers * 2 * n_heads * d_head
-        memory = borrowed(least * each)
+        memory = scratch_array(least * each)
         room = len(memory) // each
         return memory[: room * each].reshape(n_layers, 2, room, n_heads, d_head)
 
@@ -294,7 +304,7 @@ class _Blocks:
     """
 
     def __init__(self, n_layers: int, n_heads: int, d_head: int) -> None:
-        from catena.kernels.blocks import BLOCK
+        from catena.kernels.kv_blocks import BLOCK
 
         self.size, self.each = BLOCK, (n_layers, 2, n_heads, BLOCK * d_head)
         self.possible = d_head % BLOCK == 0
@@ -304,8 +314,8 @@ class _Blocks:
         """The block that ends with an entry; -1 where none does."""
 
     def of(
-        self, entries: Int[np.ndarray, "n t"], begins: Numbers
-    ) -> tuple[Float[np.ndarray, "m l 2 h s"], Int[np.ndarray, "n k"], Numbers]:
+        self, entries: Int[np.ndarray, "n t"], begins: _Numbers
+    ) -> tuple[Float[np.ndarray, "m l 2 h s"], Int[np.ndarray, "n k"], _Numbers]:
         """All blocks, those of each row, and the fresh ones that end with the last of its entries; -1 for none."""
         n, t = entries.shape
         fresh = np.full(n, -1)
@@ -318,14 +328,14 @@ class _Blocks:
         ids = self.ending[np.take_along_axis(entries, last.clip(max=t - 1), axis=1)]
         return self.data, np.where(last < t, ids, -1), fresh
 
-    def copy(self, other: _Blocks, old: Numbers, new: Numbers) -> None:
+    def copy(self, other: _Blocks, old: _Numbers, new: _Numbers) -> None:
         """Copy the blocks of another pool that end with its entries ``old``, sorted, which are ``new`` in this one."""
         old = old[: np.searchsorted(old, len(other.ending))]  # later entries end no block
         (ending,) = np.nonzero(other.ending[old] >= 0)
         self._make_room(self.filled + len(ending), int(new.max(initial=-1)) + 1)
         self.data[self._taken(new[ending])] = other.data[other.ending[old[ending]]]
 
-    def _taken(self, last: Numbers) -> Numbers:
+    def _taken(self, last: _Numbers) -> _Numbers:
         """Fresh blocks that end with the given entries."""
         first, self.filled = self.filled, self.filled + len(last)
         self.ending[last] = np.arange(first, self.filled)
@@ -335,7 +345,7 @@ class _Blocks:
         """Let there be room for so many blocks and ends, twice as much where there was too little."""
         if n_blocks > len(self.data):
             each = math.prod(self.each)
-            memory = borrowed(max(n_blocks, 2 * len(self.data)) * each)
+            memory = scratch_array(max(n_blocks, 2 * len(self.data)) * each)
             room = len(memory) // each
             grown = memory[: room * each].reshape(room, *self.each)
             grown[: self.filled] = self.data[: self.filled]

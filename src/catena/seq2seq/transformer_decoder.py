@@ -4,7 +4,7 @@ r"""The decoder of the Transformer: self-attention to what was written, attentio
     \text{post} &: x' = \mathrm{norm}(x + \mathrm{part}(x)) \\
     \text{pre} &: x' = x + \mathrm{part}(\mathrm{norm}(x))
 
-for each of the three parts. Vaswani et al. 2017, section 3.1. Time O(t² d + t s d + t d² + t d d_feed) for each layer.
+for each of the three parts. Vaswani et al. 2017, section 3.1. Time O(t² d + t s d + t d² + t d d_ff) for each layer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from catena.attention.cache import KeyValueCache
 from catena.attention.masks import causal_mask
 from catena.attention.multihead import MultiHeadAttention
-from catena.encoders.transformer import Look, remembered
+from catena.encoders.transformer import SelfAttentionFn, collect_weights
 from catena.seq2seq.grouped import Projected
 
 
@@ -29,18 +29,18 @@ class DecoderLayer(nn.Module):
         self,
         attention: MultiHeadAttention,
         cross: MultiHeadAttention,
-        d_feed: int,
+        d_ff: int,
         activation: nn.Module,
         *,
         norm_first: bool = True,
         dropout: float = 0.0,
-        feed_dropout: float = 0.0,
+        ff_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         d = attention.d
         self.attention, self.cross = attention, cross
         self.feed = nn.Sequential(
-            nn.Linear(d, d_feed), activation, nn.Dropout(feed_dropout), nn.Linear(d_feed, d)
+            nn.Linear(d, d_ff), activation, nn.Dropout(ff_dropout), nn.Linear(d_ff, d)
         )  # fmt: skip
         self.attention_norm, self.cross_norm, self.feed_norm = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
         self.norm_first = norm_first
@@ -50,7 +50,9 @@ class DecoderLayer(nn.Module):
                 nn.init.xavier_uniform_(part.weight)
                 nn.init.zeros_(part.bias)
 
-    def forward(self, x: Float[Tensor, "b t d"], look_back: Look, look_at_source: Look) -> Float[Tensor, "b t d"]:
+    def forward(
+        self, x: Float[Tensor, "b t d"], look_back: SelfAttentionFn, look_at_source: SelfAttentionFn
+    ) -> Float[Tensor, "b t d"]:
         """The looks are made by this layer's attentions."""
         parts = ((look_back, self.attention_norm), (look_at_source, self.cross_norm), (self.feed, self.feed_norm))
         for part, norm in parts:
@@ -75,7 +77,7 @@ class TransformerDecoder(nn.Module):
         """What a compiled step keeps of the weights."""
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the copies of the weights when the mode changes: fused optimisers change weights without a trace."""
+        """Forget the copies of the weights when the mode changes: fused optimizers change weights without a trace."""
         if mode != self.training:
             self.plan = None
         return super().train(mode)
@@ -119,7 +121,7 @@ class TransformerDecoder(nn.Module):
         x = self.enter(x, 0)
         for i, (keys, values) in enumerate(source):
             layer = self.layer(i)
-            x = layer(x, remembered(layer.attention, before, found), _looking(layer, keys, values, mask))
+            x = layer(x, collect_weights(layer.attention, before, found), _looking(layer, keys, values, mask))
         return found
 
     def continue_(
@@ -132,7 +134,7 @@ class TransformerDecoder(nn.Module):
         """Write on, without gradients: the vectors, the cache, and the vectors that the last layer looked at the source
         with.
 
-        The ``n`` rows are as many neighbours for each of the ``b`` sources: they look at it as so many queries of one.
+        The ``n`` rows are as many neighbors for each of the ``b`` sources: they look at it as so many queries of one.
         """
         n, t, d = x.shape
         x = self.enter(x, cache.start)
@@ -143,7 +145,7 @@ class TransformerDecoder(nn.Module):
             kept: list[Tensor] = []
             look = _remembering(kept, _looking(layer, keys, values, mask))
 
-            def look_together(seen: Tensor, look: Look = look, b: int = len(keys)) -> Tensor:
+            def look_together(seen: Tensor, look: SelfAttentionFn = look, b: int = len(keys)) -> Tensor:
                 return look(seen.reshape(b, n // b * t if b else t, d)).view(n, t, d)
 
             def look_back(seen: Tensor, i: int = i, attention: MultiHeadAttention = layer.attention) -> Tensor:
@@ -158,11 +160,11 @@ class TransformerDecoder(nn.Module):
         return self.dropout(x if isinstance(self.positions, nn.Identity) else self.positions(x, start))
 
 
-def _looking(layer: DecoderLayer, keys: Tensor, values: Tensor, mask: Tensor | None) -> Look:
+def _looking(layer: DecoderLayer, keys: Tensor, values: Tensor, mask: Tensor | None) -> SelfAttentionFn:
     return lambda seen: layer.cross.look(seen, keys, values, mask)
 
 
-def _remembering(seen: list[Tensor], look: Look) -> Look:
+def _remembering(seen: list[Tensor], look: SelfAttentionFn) -> SelfAttentionFn:
     def remember(x: Tensor) -> Tensor:
         seen.append(x)
         return look(x)

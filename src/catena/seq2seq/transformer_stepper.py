@@ -13,19 +13,19 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.attention.cache import KeyValueCache
-from catena.decoding.stepper import Attentive, Stepper, checked_lengths
 from catena.outputs.base import OutputLayer
+from catena.search.stepper import HasAttention, Stepper, checked_lengths
 from catena.seq2seq.base import Memory
-from catena.seq2seq.grouped import Sources, check_rows
+from catena.seq2seq.grouped import GroupedKeyValues, check_rows
 from catena.seq2seq.transformer_decoder import TransformerDecoder
 from catena.shapes import mask_from_lengths
 
-Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
+_Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TransformerState:
-    """What was written, for ``n / b`` neighbouring rows of each of ``b`` sources.
+    """What was written, for ``n / b`` neighboring rows of each of ``b`` sources.
 
     Args:
         hidden: the vectors that predict what comes next.
@@ -33,7 +33,7 @@ class TransformerState:
     """
 
     cache: KeyValueCache
-    sources: Sources
+    sources: GroupedKeyValues
     hidden: Float[Tensor, "n d"]
     seen: Float[Tensor, "n d"]
 
@@ -43,16 +43,16 @@ class TransformerState:
         return len(self.hidden) // len(self.sources) if len(self.sources) else 1
 
 
-class TransformerStepper(Stepper[TransformerState], Attentive[TransformerState]):
+class TransformerStepper(Stepper[TransformerState], HasAttention[TransformerState]):
     """Target ids one after another, given sources that were read."""
 
     def __init__(
-        self, embed: Embed, decoder: TransformerDecoder, output: OutputLayer, begin: int, end: int, memory: Memory
+        self, embed: _Embed, decoder: TransformerDecoder, output: OutputLayer, begin: int, end: int, memory: Memory
     ) -> None:
         self.embed, self.decoder, self.output = embed, decoder, output
         self.v, self.begin, self.end = output.v, begin, end
         mask = mask_from_lengths(memory.lengths, memory.states.shape[1])
-        self.sources = Sources(decoder.project(memory.states), mask, bool(mask.all()))
+        self.sources = GroupedKeyValues(decoder.project(memory.states), mask, bool(mask.all()))
 
     @torch.no_grad()
     def start(self, n: int) -> TransformerState:
@@ -87,7 +87,7 @@ class TransformerStepper(Stepper[TransformerState], Attentive[TransformerState])
             return several[0]
         return TransformerState(
             KeyValueCache.join([state.cache for state in several]),
-            Sources.of_states([(state.sources, state.each) for state in several]),
+            GroupedKeyValues.of_states([(state.sources, state.each) for state in several]),
             torch.cat([state.hidden for state in several]),
             torch.cat([state.seen for state in several]),
         )
@@ -111,7 +111,7 @@ class TransformerStepper(Stepper[TransformerState], Attentive[TransformerState])
     def source_mask(self, state: TransformerState) -> Bool[Tensor, "n s"]:
         return state.sources.mask.repeat_interleave(state.each, dim=0)
 
-    def _read_on(self, cache: KeyValueCache, sources: Sources, ids: Int[Tensor, "n t"]) -> TransformerState:
+    def _read_on(self, cache: KeyValueCache, sources: GroupedKeyValues, ids: Int[Tensor, "n t"]) -> TransformerState:
         x = self.embed(ids)
         made, cache, seen = self.decoder.continue_(x, cache, sources.projected, sources.may_look)
         return TransformerState(cache, sources, made[:, -1], seen[:, -1])

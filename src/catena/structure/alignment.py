@@ -4,7 +4,8 @@ r"""Alignments: the ways to make one sequence of another by substitutions, inser
            + \sum_{(i, j) \in \mathrm{del}(y)} c_{ij} \Big)
 
 A member is an order of operations: to insert and then delete is another than to delete and then insert. Where that
-difference has no meaning, see :class:`catena.structure.alignment_one_to_one.OneToOne`. With costs of one as scores of
+difference has no meaning, see :class:`catena.structure.alignment_one_to_one.OneToOneAlignment`. With costs of one as
+scores of
 minus one, the best member is the edit distance; with visited cells scored alone, it is dynamic time warping.
 """
 
@@ -19,38 +20,38 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER
-from catena.shapes import whole_numbers
+from catena.numerics import NEG_INF
+from catena.shapes import as_int64
 from catena.structure.alignment_constraints import AlignmentConstraint
 from catena.structure.alignment_operations import (
     DELETE,
     INSERT,
     SUBSTITUTE,
     Operations,
-    behind_zero,
-    list_of,
-    look_up,
-    marked,
-    skewed,
-    steps_of,
+    gather_points,
+    operation_mask,
+    operations_to_steps,
+    shift_right,
+    to_diagonals,
+    to_operations,
 )
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
 from catena.structure.checks import (
+    broadcasts_to_batch,
     check_floating,
     check_tensors,
-    checked_members,
-    fits_batch,
     known_symbols,
     set_lengths,
+    validate_structures,
 )
-from catena.structure.constraints import Impossible, check_possible
+from catena.structure.constraints import OnInfeasible, check_feasible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment(SemiringProgram):
+class Alignment(SemiringDistribution):
     """A distribution over alignments of a source of ``s`` positions with a target of ``t``.
 
     Members are ``operations``: Int ``[*batch, s + t]``, 0 to substitute, 1 to insert, 2 to delete, and -1 behind the
@@ -80,11 +81,11 @@ class Alignment(SemiringProgram):
     source_lengths: Int[Tensor, "*#batch"] | None = None
     target_lengths: Int[Tensor, "*#batch"] | None = None
     constraint: InitVar[AlignmentConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (2, 2, 2)
 
-    def __post_init__(self, constraint: AlignmentConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: AlignmentConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "substitutions", "insertions", "deletions", "source_lengths", "target_lengths")
         for name in ("insertions", "deletions"):
             if getattr(self, name) is None:
@@ -97,7 +98,7 @@ class Alignment(SemiringProgram):
         if constraint is not None:
             for name, scores in constraint.applied(*self._spread_over(self.batch_shape).score_tensors()).items():
                 object.__setattr__(self, name, scores)
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     @classmethod
     def edit(
@@ -145,7 +146,7 @@ class Alignment(SemiringProgram):
         ``scores[..., i, j]`` is the score of visiting a cell. A step across is an insertion, a step down a deletion.
         The best walk is dynamic time warping; log Z is its soft form (Cuturi & Blondel 2017, section 2.1).
         """
-        never = scores.new_full((), NEVER)
+        never = scores.new_full((), NEG_INF)
         return cls(
             scores,
             torch.cat((never.expand_as(scores[..., :1, :]), scores), dim=-2),
@@ -166,7 +167,7 @@ class Alignment(SemiringProgram):
         ``scores[..., i, j]`` is the score of target position ``j`` in the run of ``i``. No run is empty.
         """
         walks = cls.many_to_many(scores, source_lengths, target_lengths)
-        return replace(walks, deletions=scores.new_full((1, 1), NEVER))
+        return replace(walks, deletions=scores.new_full((1, 1), NEG_INF))
 
     # --- what it says of itself -----------------------------------------------------------------------------
 
@@ -199,42 +200,44 @@ class Alignment(SemiringProgram):
         value = value.to(self.substitutions.dtype)
         return Alignment(value, None, None, self.source_lengths, self.target_lengths)
 
-    def given(self, constraint: AlignmentConstraint, impossible: Impossible = "error") -> Alignment:
+    def given(self, constraint: AlignmentConstraint, on_infeasible: OnInfeasible = "error") -> Alignment:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
-        y = checked_members(y, self.batch_shape, {"n": None})
-        steps = steps_of(y)
-        substituted, inserted, deleted = (look_up(x, steps.i, steps.j) for x in self.score_tensors())
+        y = validate_structures(y, self.batch_shape, {"n": None})
+        steps = operations_to_steps(y)
+        substituted, inserted, deleted = (gather_points(x, steps.i, steps.j) for x in self.score_tensors())
         picked = torch.where(y == SUBSTITUTE, substituted, torch.where(y == INSERT, inserted, deleted))
         whole = steps.well_formed & (steps.s == self._source_lengths()) & (steps.t == self._target_lengths())
-        return torch.where(whole, torch.where(y >= 0, picked, 0.0).sum(-1), NEVER)
+        return torch.where(whole, torch.where(y >= 0, picked, 0.0).sum(-1), NEG_INF)
 
     def parts(self, y: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch s t"]:
-        y = checked_members(y, self.batch_shape, {"n": None})
-        return marked(steps_of(y), SUBSTITUTE, *self.substitutions.shape[-2:]).to(self.substitutions.dtype)
+        y = validate_structures(y, self.batch_shape, {"n": None})
+        return operation_mask(operations_to_steps(y), SUBSTITUTE, *self.substitutions.shape[-2:]).to(
+            self.substitutions.dtype
+        )
 
     def operation_parts(self, y: Int[Tensor, "*batch n"]) -> Operations:
         """Members as 0/1 tensors in the shape of :meth:`operation_marginals`."""
         steps, (s, t), dtype = (
-            steps_of(whole_numbers("members", y)),
+            operations_to_steps(as_int64("members", y)),
             self.substitutions.shape[-2:],
             self.substitutions.dtype,
         )
         kinds = ((SUBSTITUTE, s, t), (INSERT, s + 1, t), (DELETE, s, t + 1))
-        return Operations(*(marked(steps, *kind).to(dtype) for kind in kinds))
+        return Operations(*(operation_mask(steps, *kind).to(dtype) for kind in kinds))
 
     def pairs(self, y: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n 2"]:
         """Members as rows ``(source, target)`` of positions, -1 on the side of a gap; both -1 behind the last."""
-        y = whole_numbers("members", y)
-        steps = steps_of(y)
+        y = as_int64("members", y)
+        steps = operations_to_steps(y)
         source = torch.where((y == SUBSTITUTE) | (y == DELETE), steps.i, -1)
         target = torch.where((y == SUBSTITUTE) | (y == INSERT), steps.j, -1)
         return torch.stack((source, target), dim=-1)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
         from catena.kernels.alignment import log_partition
 
@@ -246,7 +249,7 @@ class Alignment(SemiringProgram):
 
     def operation_marginals(self) -> Operations:
         """The probability of every substitution, insertion and deletion."""
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return Operations(*self._spread_over(self.batch_shape).gradients([0, 1, 2])[1])
         from catena.kernels.alignment import log_partition_and_marginals
 
@@ -261,14 +264,14 @@ class Alignment(SemiringProgram):
         return substitutions + insertions[..., 1:, :] + deletions[..., :, 1:]
 
     def _argmax(self) -> Int[Tensor, "*batch n"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._argmax()
         from catena.kernels.alignment_search import best
 
         return best(*self._rows()).reshape(*self.batch_shape, -1)
 
     def _topk(self, k: int) -> TopK:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
         from catena.kernels.alignment_search import top
 
@@ -277,7 +280,7 @@ class Alignment(SemiringProgram):
         return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
         from catena.kernels.alignment_search import sample
 
@@ -294,8 +297,10 @@ class Alignment(SemiringProgram):
         source, target = (rows[:s] < n)[..., None], (columns[:t] < m)[..., None, :]
         return source & target, (rows <= n)[..., None] & target, source & (columns <= m)[..., None, :]
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        by_diagonal = [skewed(x, semiring) for x in self.lifted(semiring, values) if x is not None]
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
+        by_diagonal = [to_diagonals(x, semiring) for x in self.lifted(semiring, values) if x is not None]
         substitutions, insertions, deletions = by_diagonal
         (s, t), batch = self.substitutions.shape[-2:], self.batch_shape
         n, ends = self._source_lengths(), self._source_lengths() + self._target_lengths()
@@ -306,18 +311,18 @@ class Alignment(SemiringProgram):
         for d in range(1, s + t + 1):
             terms = [
                 semiring.mul(alpha, insertions[..., d - 1]),
-                behind_zero(semiring.mul(alpha[..., :-1], deletions[..., d - 1]), semiring),
+                shift_right(semiring.mul(alpha[..., :-1], deletions[..., d - 1]), semiring),
             ]
             if d > 1:
                 paired = semiring.mul(before[..., :-1], substitutions[..., d - 2])
-                terms.append(behind_zero(paired, semiring))
+                terms.append(shift_right(paired, semiring))
             before, alpha = alpha, semiring.sum(torch.stack(terms, dim=-1), dim=-1)
             here = alpha.gather(-1, n[..., None].expand(*alpha.shape[:-1], 1))[..., 0]
             total = torch.where(ends == d, here, total)
         return total
 
     def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch n"]:
-        return list_of(Operations(*gradients))  # type: ignore[arg-type]
+        return to_operations(Operations(*gradients))  # type: ignore[arg-type]
 
     # --- helpers --------------------------------------------------------------------------------------------
 
@@ -357,14 +362,14 @@ class Alignment(SemiringProgram):
         *batch, s, t = self.substitutions.shape
         for name, own in {"insertions": (s + 1, t), "deletions": (s, t + 1)}.items():
             shape = getattr(self, name).shape
-            if len(shape) < 2 or not fits_batch(shape, (*batch, *own), 0):
+            if len(shape) < 2 or not broadcasts_to_batch(shape, (*batch, *own), 0):
                 raise ShapeError(
                     f"{name} must have the axes {[*batch, *own]}, or 1 for some of them, to go with substitutions of "
                     f"shape {[*batch, s, t]}, but their shape is {list(shape)}"
                 )
         for name in ("source_lengths", "target_lengths"):
             given: Tensor | None = getattr(self, name)
-            if given is not None and not fits_batch(given.shape, batch, 0):
+            if given is not None and not broadcasts_to_batch(given.shape, batch, 0):
                 raise ShapeError(f"{name} must have the batch axes {batch}, but theirs are {list(given.shape)}")
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.structure.constraints import both, forbid
+from catena.structure.constraints import intersect_masks, mask_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,9 @@ class AlignmentConstraint:
     def __and__(self, other: AlignmentConstraint) -> AlignmentConstraint:
         """What both allow."""
         return AlignmentConstraint(
-            both(self.substitutions, other.substitutions),
-            both(self.insertions, other.insertions),
-            both(self.deletions, other.deletions),
+            intersect_masks(self.substitutions, other.substitutions),
+            intersect_masks(self.insertions, other.insertions),
+            intersect_masks(self.deletions, other.deletions),
         )
 
     def applied(
@@ -73,7 +73,7 @@ class AlignmentConstraint:
         """The scores that this constraint changes, with -inf where it forbids."""
         scores = {"substitutions": substitutions, "insertions": insertions, "deletions": deletions}
         masks = {name: getattr(self, name) for name in scores}
-        return {name: forbid(name, scores[name], mask) for name, mask in masks.items() if mask is not None}
+        return {name: mask_scores(name, scores[name], mask) for name, mask in masks.items() if mask is not None}
 
 
 def hits(pairs: Tensor, s: int, t: int) -> tuple[Tensor, Tensor]:

@@ -18,14 +18,14 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.shapes import mask_from_lengths
 from catena.structure.alignment_constraints import hits
-from catena.structure.alignment_operations import behind_zero, look_up, skewed
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
-from catena.structure.constraints import Impossible, check_possible, forbid
+from catena.structure.alignment_operations import gather_points, shift_right, to_diagonals
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
+from catena.structure.checks import broadcasts_to_batch, check_floating, check_tensors, set_lengths, validate_structures
+from catena.structure.constraints import OnInfeasible, check_feasible, mask_scores
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
@@ -70,16 +70,16 @@ class PairConstraint:
         """The scores that this constraint changes, with -inf where it forbids."""
         changed = {}
         if self.pairs is not None:
-            changed["scores"] = forbid("pairs", scores, self.pairs)
+            changed["scores"] = mask_scores("pairs", scores, self.pairs)
         if self.source_gaps is not None:
-            changed["source_gaps"] = forbid("source_gaps", source_gaps, self.source_gaps)
+            changed["source_gaps"] = mask_scores("source_gaps", source_gaps, self.source_gaps)
         if self.target_gaps is not None:
-            changed["target_gaps"] = forbid("target_gaps", target_gaps, self.target_gaps)
+            changed["target_gaps"] = mask_scores("target_gaps", target_gaps, self.target_gaps)
         return changed
 
 
 @dataclass(frozen=True, eq=False)
-class OneToOne(SemiringProgram):
+class OneToOneAlignment(SemiringDistribution):
     """A distribution over one-to-one alignments, in order, of a source of ``s`` positions with a target of ``t``.
 
     Members are ``partners``: Int ``[*batch, s]``, the target position that each source position is paired with, -1 for
@@ -106,11 +106,11 @@ class OneToOne(SemiringProgram):
     source_lengths: Int[Tensor, "*#batch"] | None = None
     target_lengths: Int[Tensor, "*#batch"] | None = None
     constraint: InitVar[PairConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (2, 1, 1)
 
-    def __post_init__(self, constraint: PairConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: PairConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "scores", "source_gaps", "target_gaps", "source_lengths", "target_lengths")
         if self.scores.dim() < 2:
             raise ShapeError(f"scores must have the axes [*batch, s, t], but their shape is {list(self.scores.shape)}")
@@ -125,7 +125,7 @@ class OneToOne(SemiringProgram):
         if constraint is not None:
             for name, scores in constraint.applied(*self._spread_over(self.batch_shape).score_tensors()).items():
                 object.__setattr__(self, name, scores)
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     # --- what it says of itself -----------------------------------------------------------------------------
 
@@ -138,29 +138,29 @@ class OneToOne(SemiringProgram):
         assert self.target_gaps is not None
         return self.scores, self.source_gaps, self.target_gaps
 
-    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> OneToOne:
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> OneToOneAlignment:
         scores, source_gaps, target_gaps = tensors
         assert scores is not None
-        return OneToOne(scores, source_gaps, target_gaps, self.source_lengths, self.target_lengths)
+        return OneToOneAlignment(scores, source_gaps, target_gaps, self.source_lengths, self.target_lengths)
 
     def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
         return self._source_lengths(), self._target_lengths()
 
-    def from_parts(self, value: Tensor) -> OneToOne:
+    def from_parts(self, value: Tensor) -> OneToOneAlignment:
         if value.dim() < 2 or value.shape[-2:] != self.scores.shape[-2:]:
             raise ShapeError(
                 f"a value of these alignments must end in the axes [s, t] = {list(self.scores.shape[-2:])}, but its "
                 f"shape is {list(value.shape)}; for values of what is left over give a OneToOne"
             )
-        return OneToOne(value.to(self.scores.dtype), None, None, self.source_lengths, self.target_lengths)
+        return OneToOneAlignment(value.to(self.scores.dtype), None, None, self.source_lengths, self.target_lengths)
 
-    def given(self, constraint: PairConstraint, impossible: Impossible = "error") -> OneToOne:
+    def given(self, constraint: PairConstraint, on_infeasible: OnInfeasible = "error") -> OneToOneAlignment:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch"]:
         s, t = self.scores.shape[-2:]
-        y = checked_members(y, self.batch_shape, {"s": s})
+        y = validate_structures(y, self.batch_shape, {"s": s})
         scores, source_gaps, target_gaps = self.score_tensors()
         real_source = mask_from_lengths(self._source_lengths(), y.shape[-1])
         real_target = mask_from_lengths(self._target_lengths(), t)
@@ -170,18 +170,18 @@ class OneToOne(SemiringProgram):
         in_order = (~paired | ((partner > highest) & (partner < self._target_lengths()[..., None]))).all(-1)
         rows = torch.arange(y.shape[-1], device=y.device).expand(y.shape)
         used = (partner[..., None] == torch.arange(t, device=y.device)).any(-2)
-        total = torch.where(paired, look_up(scores, rows, partner), 0.0).sum(-1)
+        total = torch.where(paired, gather_points(scores, rows, partner), 0.0).sum(-1)
         total = total + torch.where(real_source & ~paired, source_gaps, 0.0).sum(-1)
         total = total + torch.where(real_target & ~used, target_gaps, 0.0).sum(-1)
-        return torch.where(in_order, total, NEVER)
+        return torch.where(in_order, total, NEG_INF)
 
     def parts(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch s t"]:
-        y = checked_members(y, self.batch_shape, {"s": self.scores.shape[-2]})
+        y = validate_structures(y, self.batch_shape, {"s": self.scores.shape[-2]})
         columns = torch.arange(self.scores.shape[-1], device=y.device)
         return (y[..., None] == columns).to(self.scores.dtype)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
         from catena.kernels.alignment_one_to_one import log_partition
 
@@ -189,21 +189,21 @@ class OneToOne(SemiringProgram):
 
     def marginals(self) -> Float[Tensor, "*batch s t"]:
         """``[..., i, j]`` is the probability that source position ``i`` is paired with target position ``j``."""
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
         from catena.kernels.alignment_one_to_one import log_partition_and_marginals
 
         return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
 
     def _argmax(self) -> Int[Tensor, "*batch s"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._argmax()
         from catena.kernels.alignment_one_to_one_search import best
 
         return best(*self._rows()).reshape(self.scores.shape[:-1])
 
     def _topk(self, k: int) -> TopK:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
         from catena.kernels.alignment_one_to_one_search import top
 
@@ -212,7 +212,7 @@ class OneToOne(SemiringProgram):
         return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch s"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
         from catena.kernels.alignment_one_to_one_search import sample
 
@@ -227,11 +227,13 @@ class OneToOne(SemiringProgram):
         source, target = mask_from_lengths(self._source_lengths(), s), mask_from_lengths(self._target_lengths(), t)
         return source[..., None] & target[..., None, :], source, target
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         scores, drop, put = (x for x in self.lifted(semiring, values) if x is not None)
         (s, t), batch = self.scores.shape[-2:], self.batch_shape
-        puts = skewed(put[..., None, :].expand(*put.shape[:-1], s + 1, t), semiring)
-        pairs = skewed(scores, semiring)
+        puts = to_diagonals(put[..., None, :].expand(*put.shape[:-1], s + 1, t), semiring)
+        pairs = to_diagonals(scores, semiring)
         n, ends = self._source_lengths(), self._source_lengths() + self._target_lengths()
         # By diagonals. ahead[..., i] sums what has paired the last source position (or has none), and gone on over
         # left over target positions; alpha[..., i] adds what leaves that source position over.
@@ -241,9 +243,9 @@ class OneToOne(SemiringProgram):
         for d in range(1, s + t + 1):
             ways = [semiring.mul(ahead, puts[..., d - 1])]
             if d > 1:
-                ways.append(behind_zero(semiring.mul(before[..., :-1], pairs[..., d - 2]), semiring))
+                ways.append(shift_right(semiring.mul(before[..., :-1], pairs[..., d - 2]), semiring))
             ahead = semiring.sum(torch.stack(ways, dim=-1), dim=-1)
-            dropped = behind_zero(semiring.mul(alpha[..., :-1], drop), semiring)
+            dropped = shift_right(semiring.mul(alpha[..., :-1], drop), semiring)
             before, alpha = alpha, semiring.sum(torch.stack((ahead, dropped), dim=-1), dim=-1)
             here = alpha.gather(-1, n[..., None].expand(*alpha.shape[:-1], 1))[..., 0]
             total = torch.where(ends == d, here, total)
@@ -287,7 +289,7 @@ class OneToOne(SemiringProgram):
         axes = {"source_gaps": (s,), "target_gaps": (t,), "source_lengths": (), "target_lengths": ()}
         for name, own in axes.items():
             given: Tensor | None = getattr(self, name)
-            if given is not None and not fits_batch(given.shape, (*batch, *own), len(own)):
+            if given is not None and not broadcasts_to_batch(given.shape, (*batch, *own), len(own)):
                 raise ShapeError(
                     f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with scores of shape "
                     f"{[*batch, s, t]}, but their shape is {list(given.shape)}"

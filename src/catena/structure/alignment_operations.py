@@ -32,7 +32,7 @@ class Operations(NamedTuple):
     """``[..., i, j]`` deletes source position ``i`` when ``j`` target positions are used up."""
 
 
-class Steps(NamedTuple):
+class AlignmentSteps(NamedTuple):
     """Lists of operations, and the point at which each is done."""
 
     operation: Int[Tensor, "*batch n"]
@@ -50,15 +50,15 @@ class Steps(NamedTuple):
         return (self.operation <= DELETE).all(-1) & ~gap.any(-1)
 
 
-def steps_of(y: Int[Tensor, "*batch n"]) -> Steps:
+def operations_to_steps(y: Int[Tensor, "*batch n"]) -> AlignmentSteps:
     """The steps of lists of operations."""
     down = ((y == SUBSTITUTE) | (y == DELETE)).long()
     across = ((y == SUBSTITUTE) | (y == INSERT)).long()
     i, j = down.cumsum(-1), across.cumsum(-1)
-    return Steps(y, i - down, j - across, down.sum(-1), across.sum(-1))
+    return AlignmentSteps(y, i - down, j - across, down.sum(-1), across.sum(-1))
 
 
-def look_up(table: Shaped[Tensor, "... m n"], i: Tensor, j: Tensor) -> Shaped[Tensor, "... l"]:
+def gather_points(table: Shaped[Tensor, "... m n"], i: Tensor, j: Tensor) -> Shaped[Tensor, "... l"]:
     """``table[..., i, j]``; whatever stands at some place where they lie outside."""
     m, n = table.shape[-2:]
     if m == 0 or n == 0:
@@ -67,7 +67,7 @@ def look_up(table: Shaped[Tensor, "... m n"], i: Tensor, j: Tensor) -> Shaped[Te
     return table.flatten(-2).expand(*place.shape[:-1], m * n).gather(-1, place)
 
 
-def marked(steps: Steps, operation: int, m: int, n: int) -> Bool[Tensor, "*batch m n"]:
+def operation_mask(steps: AlignmentSteps, operation: int, m: int, n: int) -> Bool[Tensor, "*batch m n"]:
     """True at ``[..., i, j]`` where a list does this operation at that point."""
     here = (steps.operation == operation) & (steps.i < m) & (steps.j < n)
     place = torch.where(here, steps.i * n + steps.j, m * n)
@@ -75,7 +75,7 @@ def marked(steps: Steps, operation: int, m: int, n: int) -> Bool[Tensor, "*batch
     return marks.scatter(-1, place, True)[..., :-1].unflatten(-1, (m, n))
 
 
-def list_of(operations: Operations) -> Int[Tensor, "*batch n"]:
+def to_operations(operations: Operations) -> Int[Tensor, "*batch n"]:
     """The list of operations, given 0/1 for each that could be done. Its order is that of the diagonals."""
     s, t = operations.substitutions.shape[-2:]
     batch = operations.substitutions.shape[:-2]
@@ -92,7 +92,7 @@ def list_of(operations: Operations) -> Int[Tensor, "*batch n"]:
     return torch.where(done, codes[..., 1:], -1).gather(-1, order)
 
 
-def skewed(x: Shaped[Tensor, "... m n"], semiring: Semiring) -> Shaped[Tensor, "... m d"]:
+def to_diagonals(x: Shaped[Tensor, "... m n"], semiring: Semiring) -> Shaped[Tensor, "... m d"]:
     """Elements by diagonal: ``[..., i, d]`` is ``x[..., i, d - i]``, and zero where that lies outside."""
     m, n = x.shape[-2:]
     batch = semiring.shape(x)[:-2]
@@ -101,7 +101,7 @@ def skewed(x: Shaped[Tensor, "... m n"], semiring: Semiring) -> Shaped[Tensor, "
     return wide.flatten(-2)[..., : m * (m + n - 1)].unflatten(-1, (m, m + n - 1)) if m else wide
 
 
-def behind_zero(x: Shaped[Tensor, "... n"], semiring: Semiring) -> Shaped[Tensor, "... n1"]:
+def shift_right(x: Shaped[Tensor, "... n"], semiring: Semiring) -> Shaped[Tensor, "... n1"]:
     """One zero of the semiring put in front: what was at ``i`` comes to ``i + 1``."""
     batch = semiring.shape(x)[:-1]
     return torch.cat((semiring.zero((*batch, 1), x), x), dim=-1)

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from catena.registry import did_you_mean
 
-Backend = Literal["auto", "kernels", "reference"]
+_Backend = Literal["auto", "kernels", "reference"]
 
-_chosen: ContextVar[Backend] = ContextVar("catena_backend", default="auto")
+_chosen: ContextVar[_Backend] = ContextVar("catena_backend", default="auto")
 
 
 @contextmanager
@@ -30,16 +30,16 @@ def use_backend(backend: str) -> Iterator[None]:
 
     Threads do not share it.
     """
-    if backend not in get_args(Backend):
-        raise ValueError(f"no backend is called {backend!r}: {did_you_mean(backend, get_args(Backend))}")
-    token = _chosen.set(cast(Backend, backend))
+    if backend not in get_args(_Backend):
+        raise ValueError(f"no backend is called {backend!r}: {did_you_mean(backend, get_args(_Backend))}")
+    token = _chosen.set(cast(_Backend, backend))
     try:
         yield
     finally:
         _chosen.reset(token)
 
 
-def _choice() -> Backend:
+def _choice() -> _Backend:
     """The chosen backend. torch.compile cannot follow a context variable, and takes what it holds while tracing."""
     return _chosen.get()
 
@@ -48,7 +48,7 @@ def _choice() -> Backend:
 _choice._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def kernels_serve(*tensors: Tensor | None) -> bool:
+def can_use_kernels(*tensors: Tensor | None) -> bool:
     """Whether a CPU kernel may answer for these tensors."""
     chosen = _choice()
     if chosen == "reference":

@@ -4,12 +4,14 @@ r"""What every structure answers.
 
 The score of a member ``y`` is a sum over its *parts* (a tag at a position, a segment, an arc). So log Z is all there is
 to know: its gradient by the scores are the probabilities of the parts, and its second derivatives their covariances
-(Eisner 2016). :class:`Structured` derives the questions from that and demands no more of a structure than log Z, the
-best members and samples. :class:`SemiringProgram` is a structure whose sum is one dynamic program ``total(semiring)``;
+(Eisner 2016). :class:`StructuredDistribution` derives the questions from that and demands no more of a structure than
+log Z, the
+best members and samples. :class:`SemiringDistribution` is a structure whose sum is one dynamic program
+``total(semiring)``;
 it gets those three for free.
 
 **Members** are compact tensors of ids (``tags``, ``segments``, ``heads``), -1 where there is nothing. Several
-members come on a new first axis. :meth:`Structured.parts` turns a member into its 0/1 parts, which have the
+members come on a new first axis. :meth:`StructuredDistribution.parts` turns a member into its 0/1 parts, which have the
 shape of the marginals.
 
 **Values** are additive: a number for every part. A value is given as a structure of the same class, whose
@@ -30,26 +32,26 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER, without_nan
-from catena.shapes import can_branch, can_look_at
+from catena.numerics import NEG_INF, without_nan
+from catena.shapes import can_read_values, can_use_control_flow
 from catena.structure.checks import check_count, check_generator
-from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
+from catena.structure.semirings import KBestSemiring, LogSemiring, MaxSemiring, SamplingSemiring, Semiring
 from catena.structure.tensors import (
-    blanked,
+    expand_row_mask,
+    fill_invalid_rows,
     map_tensors,
+    neg_inf_to_zero,
     or_nan,
-    or_zero,
     or_zeros,
     outside_inference_mode,
-    over_rows,
-    value_and_slopes,
+    value_and_grad,
 )
 
-S = TypeVar("S", bound="Structured")
+S = TypeVar("S", bound="StructuredDistribution")
 
-HALVES = (torch.bfloat16, torch.float16)
+_HALVES = (torch.bfloat16, torch.float16)
 
-SAMPLED_TOGETHER = 2**22
+_SAMPLED_TOGETHER = 2**22
 """Samples are drawn in one pass as long as their scores, copied for each, are no more numbers than this."""
 
 
@@ -60,7 +62,7 @@ class TopK(NamedTuple):
     members: Int[Tensor, "n *batch ..."]
 
 
-class Structured(ABC):
+class StructuredDistribution(ABC):
     """A distribution over the members of a structure. An interface without state;
 
     The classes below it are frozen.
@@ -107,7 +109,7 @@ class Structured(ABC):
 
     @abstractmethod
     def score(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The unnormalised log-weight of members;
+        """The unnormalized log-weight of members;
 
         Any further axes of ``y`` come in front of the batch axes.
         """
@@ -136,41 +138,41 @@ class Structured(ABC):
 
     def argmax(self) -> Int[Tensor, "..."]:
         """The best member; one of them where several tie; all -1 where none is possible or a score is no number."""
-        spoilt = self.spoilt()
-        return self._argmax() if spoilt is None else blanked(self._searchable()._argmax(), spoilt)
+        spoiled = self.spoiled()
+        return self._argmax() if spoiled is None else fill_invalid_rows(self._searchable()._argmax(), spoiled)
 
     def topk(self, k: int) -> TopK:
         """The ``k`` best members and their scores, best first."""
         check_count("k", k, 1)
-        spoilt = self.spoilt()
-        if spoilt is None:
+        spoiled = self.spoiled()
+        if spoiled is None:
             return self._topk(k)
         scores, members = self._searchable()._topk(k)
-        scores = torch.where(scores == NEVER, NEVER, self.score(members))
-        return TopK(torch.where(spoilt, torch.nan, scores), blanked(members, spoilt, 1))
+        scores = torch.where(scores == NEG_INF, NEG_INF, self.score(members))
+        return TopK(torch.where(spoiled, torch.nan, scores), fill_invalid_rows(members, spoiled, 1))
 
     def _best_first(self, members: Int[Tensor, "k *batch ..."], found: Int[Tensor, "..."]) -> TopK:
         """What a kernel found with its scores; ``found`` is the number of structures of each row, on any batch axes."""
         ranks = torch.arange(len(members), device=found.device).reshape(-1, *(1 for _ in self.batch_shape))
         there = ranks < found.reshape(self.batch_shape)
-        return TopK(torch.where(there, self.score(members), NEVER), members)
+        return TopK(torch.where(there, self.score(members), NEG_INF), members)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
         """``n`` independent members on a new first axis; -1 where none is possible or a score is no number."""
         check_count("n", n, 0)
         check_generator(generator)
-        spoilt = self.spoilt()
-        if spoilt is None:
+        spoiled = self.spoiled()
+        if spoiled is None:
             return self._sample(n, generator)
-        return blanked(self._searchable()._sample(n, generator), spoilt, 1)
+        return fill_invalid_rows(self._searchable()._sample(n, generator), spoiled, 1)
 
-    def spoilt(self) -> Bool[Tensor, "*batch"] | None:
+    def spoiled(self) -> Bool[Tensor, "*batch"] | None:
         """True for the rows that read a score of nan or +inf, of which nothing can be said; None where there is none.
 
         Where the numbers of a tensor cannot be looked at (in torch.compile and torch.func) it takes log Z to tell.
         """
         given = [x.detach() for x in self.score_tensors() if x is not None and x.numel()]
-        if can_branch() and all(float(x.amax()) < torch.inf for x in given):
+        if can_use_control_flow() and all(float(x.amax()) < torch.inf for x in given):
             return None
         return ~(self.log_partition().detach() < torch.inf)
 
@@ -186,32 +188,36 @@ class Structured(ABC):
         """log p(y) in nats; -inf for an impossible member."""
         mine = self._single()
         log_z = mine.log_partition()
-        return self._narrow(torch.where(log_z == NEVER, NEVER, mine.score(y) - torch.where(log_z == NEVER, 0.0, log_z)))
+        return self._narrow(
+            torch.where(log_z == NEG_INF, NEG_INF, mine.score(y) - torch.where(log_z == NEG_INF, 0.0, log_z))
+        )
 
     def max(self) -> Float[Tensor, "*batch"]:
         """The score of the best member; -inf where none is possible, nan where a score is no number."""
         return self._or_nan(self.score(self.argmax()))
 
     def _or_nan(self, scores: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
-        spoilt = self.spoilt()
-        return scores if spoilt is None else torch.where(spoilt, torch.nan, scores)
+        spoiled = self.spoiled()
+        return scores if spoiled is None else torch.where(spoiled, torch.nan, scores)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
         """-E[log p(y)] in nats; 0 where no member is possible."""
         mine = self._wide()
         log_z, mean = mine._log_partition_and_mean(mine)
-        return self._narrow(or_zero(log_z) - mean)
+        return self._narrow(neg_inf_to_zero(log_z) - mean)
 
-    def cross_entropy(self, other: Structured) -> Float[Tensor, "*batch"]:
+    def cross_entropy(self, other: StructuredDistribution) -> Float[Tensor, "*batch"]:
         """-E[log q(y)] under this distribution p, in nats, for ``other`` = q;
 
         +inf where q lacks a member of p.
         """
         mine, theirs = self._wide(), self._same_members(other)._wide()
         mean = mine._log_partition_and_mean(theirs)[1]
-        return self._narrow(torch.where(mean == NEVER, -NEVER, or_zero(theirs.log_partition()) - or_zero(mean)))
+        return self._narrow(
+            torch.where(mean == NEG_INF, -NEG_INF, neg_inf_to_zero(theirs.log_partition()) - neg_inf_to_zero(mean))
+        )
 
-    def kl(self, other: Structured) -> Float[Tensor, "*batch"]:
+    def kl(self, other: StructuredDistribution) -> Float[Tensor, "*batch"]:
         """E[log p(y) - log q(y)] under this distribution p, in nats, for ``other`` = q;
 
         +inf where q lacks a member.
@@ -219,10 +225,10 @@ class Structured(ABC):
         mine, theirs = self._wide(), self._same_members(other)._wide()
         log_z, my_mean = mine._log_partition_and_mean(mine)
         mean = mine._log_partition_and_mean(theirs)[1]
-        gap = (my_mean - or_zero(mean)) + (or_zero(theirs.log_partition()) - or_zero(log_z))
-        return self._narrow(torch.where(mean == NEVER, -NEVER, gap))
+        gap = (my_mean - neg_inf_to_zero(mean)) + (neg_inf_to_zero(theirs.log_partition()) - neg_inf_to_zero(log_z))
+        return self._narrow(torch.where(mean == NEG_INF, -NEG_INF, gap))
 
-    def expectation(self, value: Structured | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
+    def expectation(self, value: StructuredDistribution | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
         """E[value(y)] for an additive value: a structure of the same class, or a tensor shaped like the
         marginals.
 
@@ -231,13 +237,15 @@ class Structured(ABC):
         """
         return self._log_partition_and_mean(self._as_value(value))[1]
 
-    def variance(self, value: Structured | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
+    def variance(self, value: StructuredDistribution | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
         """Var[value(y)] for an additive value."""
         return self.covariance(value, value)
 
     @outside_inference_mode
     def covariance(
-        self, value: Structured | Shaped[Tensor, "..."], other: Structured | Shaped[Tensor, "..."]
+        self,
+        value: StructuredDistribution | Shaped[Tensor, "..."],
+        other: StructuredDistribution | Shaped[Tensor, "..."],
     ) -> Float[Tensor, "*batch"]:
         """Cov[value(y), other(y)]:
 
@@ -252,8 +260,8 @@ class Structured(ABC):
         def mean(*chosen: Tensor) -> Tensor:
             return mine._replaced(wanted, chosen)._log_partition_and_mean(first)[1]
 
-        slopes = value_and_slopes(mean, [cast(Tensor, tensors[i]) for i in wanted])[1]
-        return self._narrow(second._inner(wanted, slopes, mine.batch_shape))
+        gradients = value_and_grad(mean, [cast(Tensor, tensors[i]) for i in wanted])[1]
+        return self._narrow(second._inner(wanted, gradients, mine.batch_shape))
 
     # --- how it follows -------------------------------------------------------------------------------------
 
@@ -264,14 +272,14 @@ class Structured(ABC):
         The gradients are differentiable themselves, and work under vmap, no_grad and inference_mode.
         """
 
-        spoilt = self.spoilt()
-        if spoilt is None:
+        spoiled = self.spoiled()
+        if spoiled is None:
             return self._gradients(wanted)
         # An unread nan would reach the gradient of the reference program, and second derivatives: 0 times nan is nan.
-        total, slopes = self._sound()._gradients(wanted)
+        total, gradients = self._sound()._gradients(wanted)
         ranks = [self.ranks[i] for i in wanted]
-        return or_nan(total, spoilt), tuple(
-            or_nan(x, over_rows(spoilt, x, rank)) for x, rank in zip(slopes, ranks, strict=True)
+        return or_nan(total, spoiled), tuple(
+            or_nan(x, expand_row_mask(spoiled, x, rank)) for x, rank in zip(gradients, ranks, strict=True)
         )
 
     def _gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
@@ -281,7 +289,7 @@ class Structured(ABC):
             return self._replaced(wanted, chosen).log_partition()
 
         tensors = self.score_tensors()
-        return value_and_slopes(log_z, [cast(Tensor, tensors[i]) for i in wanted])
+        return value_and_grad(log_z, [cast(Tensor, tensors[i]) for i in wanted])
 
     def _replaced(self: S, wanted: Sequence[int], chosen: Sequence[Tensor]) -> S:
         tensors = list(self.score_tensors())
@@ -289,7 +297,7 @@ class Structured(ABC):
             tensors[i] = x
         return self.with_score_tensors(tensors)
 
-    def _log_partition_and_mean(self, value: Structured) -> tuple[Tensor, Tensor]:
+    def _log_partition_and_mean(self, value: StructuredDistribution) -> tuple[Tensor, Tensor]:
         """log Z and E[value(y)], from one gradient."""
         mine = _with_tensors_of(self._spread_over(self.batch_shape, value.batch_shape), value)
         wanted = [i for i, x in enumerate(value.score_tensors()) if x is not None]
@@ -302,10 +310,10 @@ class Structured(ABC):
         for i, weight in zip(wanted, weights, strict=True):
             score = cast(Tensor, self.score_tensors()[i])
             own = tuple(range(-self.ranks[i], 0))
-            never = score == NEVER
+            never = score == NEG_INF
             counted = torch.where(never | (~score.isfinite() & (weight == 0)), 0.0, score)
             total = total + (weight * counted).sum(own)
-            total = torch.where((never & (weight != 0)).flatten(-self.ranks[i]).any(-1), NEVER, total)
+            total = torch.where((never & (weight != 0)).flatten(-self.ranks[i]).any(-1), NEG_INF, total)
         return total
 
     def _spread_over(self: S, *batches: torch.Size) -> S:
@@ -325,17 +333,17 @@ class Structured(ABC):
             ]
         )
 
-    def _as_value(self: S, value: Structured | Tensor) -> S:
+    def _as_value(self: S, value: StructuredDistribution | Tensor) -> S:
         if isinstance(value, Tensor):
             return self.from_parts(value)
-        if not isinstance(value, Structured):
+        if not isinstance(value, StructuredDistribution):
             raise ShapeError(
                 f"a value must be a tensor shaped like the marginals or a {type(self).__name__}, but it is of type "
                 f"{type(value).__name__}"
             )
         return self._same_kind(value)
 
-    def _same_kind(self: S, other: Structured) -> S:
+    def _same_kind(self: S, other: StructuredDistribution) -> S:
         if type(other) is not type(self):
             raise ShapeError(
                 f"both distributions must be of one kind, but they are {type(self).__name__} and {type(other).__name__}"
@@ -347,7 +355,7 @@ class Structured(ABC):
                 )
         return other
 
-    def _same_members(self: S, other: Structured) -> S:
+    def _same_members(self: S, other: StructuredDistribution) -> S:
         found = self._same_kind(other)
         try:
             torch.broadcast_shapes(self.batch_shape, found.batch_shape)
@@ -357,7 +365,7 @@ class Structured(ABC):
                 f"{list(self.batch_shape)} and {list(found.batch_shape)}"
             ) from None
         for mine, theirs in zip(self.extent(), found.extent(), strict=True):
-            if can_look_at(mine) and can_look_at(theirs) and not bool((mine == theirs).all()):
+            if can_read_values(mine) and can_read_values(theirs) and not bool((mine == theirs).all()):
                 raise ShapeError(
                     "both distributions must be over the same members, but their lengths, masks or targets differ"
                 )
@@ -370,21 +378,23 @@ class Structured(ABC):
     def _single(self: S) -> S:
         """With float32 for scores of half precision: what a sum of many has lost would be nats, not digits."""
         tensors = self.score_tensors()
-        if not any(x is not None and x.dtype in HALVES for x in tensors):
+        if not any(x is not None and x.dtype in _HALVES for x in tensors):
             return self
-        return self.with_score_tensors([x if x is None or x.dtype not in HALVES else x.float() for x in tensors])
+        return self.with_score_tensors([x if x is None or x.dtype not in _HALVES else x.float() for x in tensors])
 
     def _narrow(self, x: Tensor) -> Tensor:
         return x.to(reduce(torch.promote_types, (s.dtype for s in self.score_tensors() if s is not None)))
 
 
-class SemiringProgram(Structured):
+class SemiringDistribution(StructuredDistribution):
     """A structure whose sum is one dynamic program over any semiring.
 
     The plain program defines what is right.
     """
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         """⊕ over all members of the ⊗ over their parts, for each of the batch, as elements of the semiring.
 
         Args:
@@ -397,7 +407,9 @@ class SemiringProgram(Structured):
         return mine._total(semiring, *values)
 
     @abstractmethod
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         """:meth:`total`, for values whose batch axes are no more than those of the distribution."""
 
     @abstractmethod
@@ -413,38 +425,38 @@ class SemiringProgram(Structured):
 
     def plain_log_partition(self) -> Float[Tensor, "*batch"]:
         """log Z by the plain program; nan where a score is no number, be it +inf or nan."""
-        log_z = self._single().total(Log())
+        log_z = self._single().total(LogSemiring())
         return self._narrow(torch.where(log_z == torch.inf, torch.nan, log_z))
 
     @outside_inference_mode
     def _argmax(self) -> Int[Tensor, "..."]:
-        best, pull = self._pullback(Max())
+        best, pull = self._pullback(MaxSemiring())
         return self.member(pull(torch.ones_like(best)))
 
     @outside_inference_mode
     def _topk(self, k: int) -> TopK:
-        scores, pull = self._pullback(KBest(k))
+        scores, pull = self._pullback(KBestSemiring(k))
         basis = torch.eye(k, dtype=scores.dtype, device=scores.device)
         basis = basis.reshape(k, k, *(1 for _ in self.batch_shape)).expand(k, *scores.shape)
         # Each rank is a way back through the program, of which those that no row has a member for need none.
-        n = max(1, int((scores > NEVER).reshape(k, -1).any(1).sum())) if can_branch() else k
+        n = max(1, int((scores > NEG_INF).reshape(k, -1).any(1).sum())) if can_use_control_flow() else k
         found = [self.member(pull(one)) for one in basis[:n]]
         members = torch.stack(found + [torch.full_like(found[0], -1)] * (k - n))
         # The program ran on detached scores; those of its members can be differentiated.
-        return TopK(torch.where(scores == NEVER, NEVER, self.score(members)), members)
+        return TopK(torch.where(scores == NEG_INF, NEG_INF, self.score(members)), members)
 
     @outside_inference_mode
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
         size = sum(x.numel() for x in self._spread_over(self.batch_shape).score_tensors() if x is not None)
-        together = max(1, min(n, SAMPLED_TOGETHER // max(size, 1)))
+        together = max(1, min(n, _SAMPLED_TOGETHER // max(size, 1)))
         drawn = []
         for first in range(0, max(n, 1), together):
             copies = self._spread_over(torch.Size((min(together, n - first), *self.batch_shape)))
-            log_z, pull = copies._pullback(Sampling(generator))
+            log_z, pull = copies._pullback(SamplingSemiring(generator))
             drawn.append(copies.member(pull(torch.ones_like(log_z))))
         return torch.cat(drawn)
 
-    def lifted(self, semiring: Semiring, values: Sequence[Structured | Tensor]) -> list[Tensor | None]:
+    def lifted(self, semiring: Semiring, values: Sequence[StructuredDistribution | Tensor]) -> list[Tensor | None]:
         """The score tensors, expanded over the batch, as elements of the semiring."""
         mine = self._spread_over(self.batch_shape)
         if len(values) != semiring.n_values:
@@ -486,7 +498,7 @@ class SemiringProgram(Structured):
         return value, spread
 
 
-def _with_tensors_of(a: S, b: Structured) -> S:
+def _with_tensors_of(a: S, b: StructuredDistribution) -> S:
     """``a`` with zeros where ``b`` alone has scores:
 
     They change nothing, and are there to differentiate by.

@@ -1,4 +1,4 @@
-r"""Linear chains: tag sequences scored by tags and by neighbouring pairs of tags.
+r"""Linear chains: tag sequences scored by tags and by neighboring pairs of tags.
 
 .. math::  p(y) \propto \exp \Big( \sum_i e_i(y_i) + \sum_{i > 1} a_i(y_{i-1}, y_i) + s(y_1) + f(y_n) \Big)
 
@@ -17,25 +17,25 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import DataError, ShapeError
-from catena.numerics import NEVER
-from catena.shapes import can_look_at, check_mask, mask_from_lengths, whole_numbers
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.numerics import NEG_INF
+from catena.shapes import as_int64, can_read_values, check_mask, mask_from_lengths
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
 from catena.structure.checks import (
+    broadcasts_to_batch,
     check_floating,
     check_tensors,
-    checked_members,
-    fits_batch,
     known_symbols,
     set_lengths,
+    validate_structures,
 )
-from catena.structure.constraints import ChainConstraint, Impossible, check_possible
+from catena.structure.constraints import ChainConstraint, OnInfeasible, check_feasible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class LinearChain(SemiringProgram):
+class LinearChain(SemiringDistribution):
     """A distribution over sequences of ``k`` tags.
 
     Members are ``tags``: Int ``[*batch, t]``, -1 where a position is not real. Parts and marginals are
@@ -52,7 +52,7 @@ class LinearChain(SemiringProgram):
             before ``i``, where transitions depend on the position. What it holds for the first position is
             not read.
         lengths: number of real positions in each sequence; all of them if omitted.
-        mask: True where a position is real. A hole is skipped: its neighbours connect over it.
+        mask: True where a position is real. A hole is skipped: its neighbors connect over it.
         constraint: the tags and transitions that are allowed; the distribution is conditioned on it.
         impossible: what to do when the constraint allows no sequence: raise an error, or let log Z be -inf.
 
@@ -69,11 +69,11 @@ class LinearChain(SemiringProgram):
     lengths: Int[Tensor, "*#batch"] | None = None
     mask: Bool[Tensor, "*#batch t"] | None = None
     constraint: InitVar[ChainConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (2, 2, 1, 1, 3)
 
-    def __post_init__(self, constraint: ChainConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: ChainConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "emissions", "transitions", "start", "end", "steps", "lengths", "mask")
         check_floating(self.score_tensors())
         check_mask(self.mask)
@@ -82,7 +82,7 @@ class LinearChain(SemiringProgram):
         if constraint is not None:
             for name, scores in constraint.applied(self.emissions, self.transitions, self.start, self.end).items():
                 object.__setattr__(self, name, scores)
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     @classmethod
     def from_steps(
@@ -144,13 +144,13 @@ class LinearChain(SemiringProgram):
             )
         return LinearChain(value.to(self.emissions.dtype), lengths=self.lengths, mask=self.mask)
 
-    def given(self, constraint: ChainConstraint, impossible: Impossible = "error") -> LinearChain:
+    def given(self, constraint: ChainConstraint, on_infeasible: OnInfeasible = "error") -> LinearChain:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def log_prob(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
-        y = whole_numbers("tags", y)
-        if y.shape != self.emissions.shape[:-1] or not kernels_serve(*self.score_tensors()):
+        y = as_int64("tags", y)
+        if y.shape != self.emissions.shape[:-1] or not can_use_kernels(*self.score_tensors()):
             return super().log_prob(y)
         from catena.kernels.chain_score import log_prob
 
@@ -158,8 +158,8 @@ class LinearChain(SemiringProgram):
         return found if len(self.batch_shape) == 1 else found.reshape(self.batch_shape)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
-        y = whole_numbers("tags", y)
-        if y.shape == self.emissions.shape[:-1] and kernels_serve(*self.score_tensors()):
+        y = as_int64("tags", y)
+        if y.shape == self.emissions.shape[:-1] and can_use_kernels(*self.score_tensors()):
             from catena.kernels.chain_score import score
 
             return score(*self._rows(), self._closed(y)).reshape(self.batch_shape)
@@ -178,8 +178,8 @@ class LinearChain(SemiringProgram):
             picked = picked + torch.where(real & ~has_before, _at(self.start[..., None, :], tags), 0.0)
         if self.end is not None:
             picked = picked + torch.where(self._is_last(real), _at(self.end[..., None, :], tags), 0.0)
-        impossible = (real & ((y < 0) | (y >= self.emissions.shape[-1]))).any(-1)
-        return torch.where(impossible, NEVER, torch.where(real, picked, 0.0).sum(-1))
+        on_infeasible = (real & ((y < 0) | (y >= self.emissions.shape[-1]))).any(-1)
+        return torch.where(on_infeasible, NEG_INF, torch.where(real, picked, 0.0).sum(-1))
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k"]:
         self._known(y)
@@ -187,7 +187,7 @@ class LinearChain(SemiringProgram):
         return ((y[..., None] == tags) & self.real()[..., None]).to(self.emissions.dtype)
 
     def pairs(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k k"]:
-        """0/1 parts of neighbouring tags, in the shape of :meth:`pair_marginals`."""
+        """0/1 parts of neighboring tags, in the shape of :meth:`pair_marginals`."""
         self._known(y)
         real = self.real().expand(y.shape)
         before = self._tags_before(torch.where(real, y, 0), real)
@@ -196,7 +196,7 @@ class LinearChain(SemiringProgram):
         return ((before[..., None] == tags)[..., :, None] & here[..., None, :]).to(self.emissions.dtype)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
         from catena.kernels.chain import log_partition
 
@@ -204,14 +204,14 @@ class LinearChain(SemiringProgram):
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
 
     def _argmax(self) -> Int[Tensor, "*batch t"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._argmax()
         from catena.kernels.chain_search import best
 
         return self._in_place(best(*self._rows()))
 
     def _topk(self, k: int) -> TopK:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
         from catena.kernels.chain_search import top
 
@@ -220,7 +220,7 @@ class LinearChain(SemiringProgram):
         return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
         from catena.kernels.chain_search import sample
 
@@ -230,7 +230,7 @@ class LinearChain(SemiringProgram):
 
     def marginals(self) -> Float[Tensor, "*batch t k"]:
         """``[..., i, q]`` is the probability of tag ``q`` at ``i``."""
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
         from catena.kernels.chain import log_partition_and_marginals
 
@@ -252,7 +252,9 @@ class LinearChain(SemiringProgram):
         after = real & (real.cumsum(-1) > 1)
         return real[..., None], None, None, None, after[..., None, None]
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         emissions, transitions, start, end, steps = self.lifted(semiring, values)
         assert emissions is not None
         real = self.real()
@@ -345,9 +347,9 @@ class LinearChain(SemiringProgram):
     def _known(self, y: Tensor) -> Tensor:
         """Tags that can be looked up: 0 where there is none."""
         t, k = self.emissions.shape[-2:]
-        y = checked_members(y, self.batch_shape, {"t": t})
+        y = validate_structures(y, self.batch_shape, {"t": t})
         tags = torch.where(self.real(), y, 0)
-        if can_look_at(tags) and bool((tags >= k).any()):
+        if can_read_values(tags) and bool((tags >= k).any()):
             raise DataError(f"tags must lie below their number, {k}, but one is {int(tags.max())}")
         return tags.clamp(0, k - 1)
 
@@ -379,7 +381,7 @@ class LinearChain(SemiringProgram):
         }
         for name, own in axes.items():
             given: Tensor | None = getattr(self, name)
-            if given is not None and not fits_batch(given.shape, (*batch, *own), len(own)):
+            if given is not None and not broadcasts_to_batch(given.shape, (*batch, *own), len(own)):
                 raise ShapeError(
                     f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with emissions "
                     f"of shape {[*batch, t, k]}, but their shape is {list(given.shape)}"

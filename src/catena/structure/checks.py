@@ -10,12 +10,12 @@ from torch import Tensor
 
 from catena.errors import DataError, ShapeError
 from catena.shapes import (
-    can_branch,
-    can_look_at,
+    as_int64,
+    can_read_values,
+    can_use_control_flow,
     check_tensor,
     checked_lengths,
     mask_from_lengths,
-    whole_numbers,
 )
 
 
@@ -50,7 +50,7 @@ def set_lengths(structure: object, most: Mapping[str, int], ranks: Mapping[str, 
     for name, limit in most.items():
         given: Tensor | None = getattr(structure, name)
         lengths = checked_lengths(name, given, limit)
-        if given is not None and lengths is not None and not can_look_at(given):
+        if given is not None and lengths is not None and not can_read_values(given):
             fits = (given >= 0) & (given <= limit)
             lengths = torch.where(fits, lengths, limit)  # all is read then, also the nan
             for scores, rank in ranks.items():
@@ -67,9 +67,9 @@ def known_symbols(
     Raises :class:`DataError` for one inside its length that is not, where numbers can be looked at; elsewhere the
     caller must not use what it finds for it.
     """
-    ids = whole_numbers(name, ids)
+    ids = as_int64(name, ids)
     known = (ids >= 0) & (ids < v)
-    if can_look_at(ids) and (lengths is None or can_look_at(lengths)):
+    if can_read_values(ids) and (lengths is None or can_read_values(lengths)):
         wrong = ~known if lengths is None else ~known & mask_from_lengths(lengths, ids.shape[-1])
         if bool(wrong.any()):
             raise DataError(
@@ -79,7 +79,7 @@ def known_symbols(
     return torch.where(known, ids, 0), known
 
 
-def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
+def broadcasts_to_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
     """Whether a shape ends in the last ``own`` axes of the whole exactly and broadcasts to it on the batch axes."""
     if not own <= len(shape) <= len(whole):
         return False
@@ -87,11 +87,11 @@ def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
     return all(shape[-i] == whole[-i] or (i > own and shape[-i] == 1) for i in range(1, len(shape) + 1))
 
 
-def checked_members(
+def validate_structures(
     y: Shaped[Tensor, "..."], batch: Sequence[int], own: Mapping[str, int | None]
 ) -> Int[Tensor, "..."]:
     """Members as int64; raises unless they end in the batch axes and their own, of any size where it is None."""
-    y = whole_numbers("members", y)
+    y = as_int64("members", y)
     whole = (*batch, *own.values())
     ends = y.shape[max(0, y.dim() - len(whole)) :]
     if len(ends) < len(whole) or any(b is not None and a != b for a, b in zip(ends, whole, strict=True)):
@@ -102,7 +102,7 @@ def checked_members(
 
 def check_count(name: str, count: int, least: int) -> None:
     """Raise where fewer members are asked for than can be, or no number of them."""
-    if can_branch() and not hasattr(count, "__index__"):
+    if can_use_control_flow() and not hasattr(count, "__index__"):
         raise ValueError(f"{name}, the number of members, must be a whole number, but it is {count!r}")
     if count < least:
         raise ValueError(f"{name}, the number of members, must be at least {least}, but it is {count}")

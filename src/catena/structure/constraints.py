@@ -15,24 +15,24 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.errors import ConfigError, ImpossibleError, ShapeError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.registry import did_you_mean
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
 
-Impossible = Literal["error", "-inf"]
+OnInfeasible = Literal["error", "-inf"]
 """What a constraint that allows no member does: raise :class:`ImpossibleError`, or give log Z = -inf."""
 
-Scheme = Literal["bio", "bilou"]
+_Scheme = Literal["bio", "bilou"]
 
 
-def check_possible(structure: Structured, impossible: Impossible) -> None:
+def check_feasible(structure: StructuredDistribution, on_infeasible: OnInfeasible) -> None:
     """Raise unless every distribution of the batch has a member left, or unless -inf was asked for."""
-    if impossible not in get_args(Impossible):
-        raise ValueError(f"impossible must be 'error' or '-inf', but it is {impossible!r}")
-    if impossible == "-inf":
+    if on_infeasible not in get_args(OnInfeasible):
+        raise ValueError(f"impossible must be 'error' or '-inf', but it is {on_infeasible!r}")
+    if on_infeasible == "-inf":
         return
     with torch.no_grad():
-        empty = structure.log_partition() == NEVER
+        empty = structure.log_partition() == NEG_INF
     if bool(empty.any()):
         rows = empty.nonzero().tolist()
         named = ", ".join(str(row[0] if len(row) == 1 else tuple(row)) for row in rows[:5])
@@ -47,7 +47,7 @@ def check_possible(structure: Structured, impossible: Impossible) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ChainConstraint:
-    """Which tags and which neighbours are allowed in a chain. What is None allows all.
+    """Which tags and which neighbors are allowed in a chain. What is None allows all.
 
     Args:
         tags: ``tags[..., i, q]`` is True where position ``i`` may have tag ``q``.
@@ -67,14 +67,14 @@ class ChainConstraint:
         return cls(tags=(tags[..., None] == torch.arange(k, device=tags.device)) | (tags[..., None] < 0))
 
     @classmethod
-    def scheme(cls, labels: Sequence[str], scheme: Scheme) -> ChainConstraint:
+    def scheme(cls, labels: Sequence[str], scheme: _Scheme) -> ChainConstraint:
         """Sequences that are valid in a scheme of span labels such as ``O``, ``B-PER``, ``I-PER``.
 
         ``"bio"`` (IOB2): I-x only after B-x or I-x. ``"bilou"``: B-x, then any number of I-x, then L-x; or
         U-x alone. The letters E and S (BIOES) and M (BMES) are read as L, U and I.
         """
-        if scheme not in get_args(Scheme):
-            raise ConfigError(f"no labelling scheme is called {scheme!r}: {did_you_mean(scheme, get_args(Scheme))}")
+        if scheme not in get_args(_Scheme):
+            raise ConfigError(f"no labeling scheme is called {scheme!r}: {did_you_mean(scheme, get_args(_Scheme))}")
         parsed = [_prefix_and_type(label, scheme) for label in labels]
         follows = [[_may_follow(p, q, scheme) for q in parsed] for p in parsed]
         edge = ("O", "")
@@ -87,10 +87,10 @@ class ChainConstraint:
     def __and__(self, other: ChainConstraint) -> ChainConstraint:
         """What both allow."""
         return ChainConstraint(
-            both(self.tags, other.tags),
-            both(self.transitions, other.transitions),
-            both(self.start, other.start),
-            both(self.end, other.end),
+            intersect_masks(self.tags, other.tags),
+            intersect_masks(self.transitions, other.transitions),
+            intersect_masks(self.start, other.start),
+            intersect_masks(self.end, other.end),
         )
 
     def applied(
@@ -104,17 +104,19 @@ class ChainConstraint:
         k = emissions.shape[-1]
         changed = {}
         if self.tags is not None:
-            changed["emissions"] = forbid("tags", emissions, self.tags)
+            changed["emissions"] = mask_scores("tags", emissions, self.tags)
         if self.transitions is not None:
-            changed["transitions"] = forbid("transitions", _or_zeros(transitions, emissions, k, k), self.transitions)
+            changed["transitions"] = mask_scores(
+                "transitions", _or_zeros(transitions, emissions, k, k), self.transitions
+            )
         if self.start is not None:
-            changed["start"] = forbid("start", _or_zeros(start, emissions, k), self.start)
+            changed["start"] = mask_scores("start", _or_zeros(start, emissions, k), self.start)
         if self.end is not None:
-            changed["end"] = forbid("end", _or_zeros(end, emissions, k), self.end)
+            changed["end"] = mask_scores("end", _or_zeros(end, emissions, k), self.end)
         return changed
 
 
-def forbid(name: str, scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
+def mask_scores(name: str, scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Scores with -inf where a part is not allowed."""
     if not isinstance(allowed, Tensor) or allowed.dtype is not torch.bool:
         kind = (
@@ -132,10 +134,10 @@ def forbid(name: str, scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."]
             f"the constraint's {name} must fit the scores of shape {list(scores.shape)}, but its shape is "
             f"{list(allowed.shape)}"
         )
-    return torch.where(allowed.to(scores.device), scores, NEVER)
+    return torch.where(allowed.to(scores.device), scores, NEG_INF)
 
 
-def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+def intersect_masks(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     """What two masks allow, either of which may be left out."""
     if a is None or b is None:
         return a if b is None else b

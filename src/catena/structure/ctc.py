@@ -2,7 +2,7 @@ r"""Connectionist temporal classification: the ways to spread the labels of a ta
 
 .. math::  p(y) \propto \exp \sum_{i=1}^{t} e_i(y_i) \quad \text{for all } y \text{ with } \mathrm{collapse}(y) = x
 
-To collapse a labelling of frames is to make one of neighbours that are equal, and then to leave out the blanks. Two
+To collapse a labeling of frames is to make one of neighbors that are equal, and then to leave out the blanks. Two
 equal labels in the target must therefore have a blank between them. Where the emissions are log-probabilities of
 labels at each frame, log Z is the log-likelihood of the target.
 """
@@ -18,14 +18,14 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import DataError, ShapeError
-from catena.kernels.ops import wants_gradient
-from catena.numerics import NEVER
-from catena.shapes import can_look_at, mask_from_lengths
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
-from catena.structure.constraints import Impossible, check_possible, forbid
-from catena.structure.semirings import Log, Semiring
+from catena.kernels.ops import needs_grad
+from catena.numerics import NEG_INF
+from catena.shapes import can_read_values, mask_from_lengths
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
+from catena.structure.checks import broadcasts_to_batch, check_floating, check_tensors, set_lengths, validate_structures
+from catena.structure.constraints import OnInfeasible, check_feasible, mask_scores
+from catena.structure.semirings import LogSemiring, Semiring
 from catena.structure.tensors import outside_inference_mode, uniform_numbers
 
 
@@ -50,8 +50,8 @@ class FrameConstraint:
 
 
 @dataclass(frozen=True, eq=False)
-class CTC(SemiringProgram):
-    """A distribution over labellings of ``t`` frames with ``v`` labels that collapse to a target.
+class CTC(SemiringDistribution):
+    """A distribution over labelings of ``t`` frames with ``v`` labels that collapse to a target.
 
     Members are ``labels``: Int ``[*batch, t]``, blanks included, and -1 where a frame is not real. Parts and marginals
     are ``[*batch, t, v]``. For the position in the target that each frame belongs to see :meth:`positions` and
@@ -64,7 +64,7 @@ class CTC(SemiringProgram):
         target_lengths: number of labels in each target; all of them if omitted.
         blank: the label that says nothing.
         constraint: the labels that are allowed at each frame; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no labelling: raise an error, or let log Z be -inf.
+        impossible: what to do when the constraint allows no labeling: raise an error, or let log Z be -inf.
 
     A target that needs more frames than there are has no member: log Z is -inf, and its gradient 0.
 
@@ -77,11 +77,11 @@ class CTC(SemiringProgram):
     target_lengths: Int[Tensor, "*#batch"] | None = None
     blank: int = 0
     constraint: InitVar[FrameConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (2,)
 
-    def __post_init__(self, constraint: FrameConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: FrameConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "emissions", "targets", "lengths", "target_lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
@@ -89,8 +89,8 @@ class CTC(SemiringProgram):
         set_lengths(self, most, {"emissions": 2})
         self._check_targets()
         if constraint is not None:
-            object.__setattr__(self, "emissions", forbid("labels", self.emissions, constraint.labels))
-            check_possible(self, impossible)
+            object.__setattr__(self, "emissions", mask_scores("labels", self.emissions, constraint.labels))
+            check_feasible(self, on_infeasible)
 
     # --- what it says of itself -----------------------------------------------------------------------------
 
@@ -115,20 +115,20 @@ class CTC(SemiringProgram):
     def from_parts(self, value: Tensor) -> CTC:
         if value.dim() < 2 or value.shape[-2:] != self.emissions.shape[-2:]:
             raise ShapeError(
-                f"a value of these labellings must end in the axes [t, v] = {list(self.emissions.shape[-2:])}, but its "
+                f"a value of these labelings must end in the axes [t, v] = {list(self.emissions.shape[-2:])}, but its "
                 f"shape is {list(value.shape)}"
             )
         return self.with_score_tensors([value.to(self.emissions.dtype)])
 
-    def given(self, constraint: FrameConstraint, impossible: Impossible = "error") -> CTC:
+    def given(self, constraint: FrameConstraint, on_infeasible: OnInfeasible = "error") -> CTC:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
-        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
+        y = validate_structures(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         real = self.real().expand(y.shape)
-        labelled = (y >= 0) & (y < self.emissions.shape[-1])
-        labels = torch.where(real & labelled, y, 0)
+        labeled = (y >= 0) & (y < self.emissions.shape[-1])
+        labels = torch.where(real & labeled, y, 0)
         picked = self.emissions.expand(*y.shape, -1).gather(-1, labels[..., None])[..., 0]
         begins, place = self._begun(y)
         targets = self._targets().expand(*y.shape[:-1], -1)
@@ -137,22 +137,22 @@ class CTC(SemiringProgram):
         else:
             wanted = targets.gather(-1, place.clamp(0, targets.shape[-1] - 1))
             right = ~begins | ((place < self._target_lengths()[..., None]) & (wanted == y))
-        whole = (right & (labelled | ~real)).all(-1) & (begins.sum(-1) == self._target_lengths())
-        return torch.where(whole, torch.where(real, picked, 0.0).sum(-1), NEVER)
+        whole = (right & (labeled | ~real)).all(-1) & (begins.sum(-1) == self._target_lengths())
+        return torch.where(whole, torch.where(real, picked, 0.0).sum(-1), NEG_INF)
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t v"]:
-        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
+        y = validate_structures(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         labels = torch.arange(self.emissions.shape[-1], device=y.device)
         return ((y[..., None] == labels) & self.real()[..., None]).to(self.emissions.dtype)
 
     def positions(self, y: Int[Tensor, "*batch t"]) -> Int[Tensor, "*batch t"]:
         """The position in the target that each frame of a member belongs to; -1 for a blank."""
-        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
+        y = validate_structures(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         place = self._begun(y)[1]
         return torch.where(self.real() & (y >= 0) & (y != self.blank), place, -1)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(self.emissions):
+        if not can_use_kernels(self.emissions):
             return self.plain_log_partition()
         from catena.kernels.alignment_ctc import log_partition
 
@@ -160,7 +160,7 @@ class CTC(SemiringProgram):
 
     def marginals(self) -> Float[Tensor, "*batch t v"]:
         """``[..., i, q]`` is the probability of label ``q`` at frame ``i``."""
-        if not kernels_serve(self.emissions):
+        if not can_use_kernels(self.emissions):
             return self.gradients([0])[1][0]
         from catena.kernels.alignment_ctc import marginals
 
@@ -172,24 +172,24 @@ class CTC(SemiringProgram):
 
         What is left to 1 is the probability of a blank.
         """
-        if kernels_serve(self.emissions) and not wants_gradient(self.emissions):
-            from catena.kernels.alignment_ctc import chances
+        if can_use_kernels(self.emissions) and not needs_grad(self.emissions):
+            from catena.kernels.alignment_ctc import state_posteriors
 
-            found = chances(*self._rows(), self.blank)
+            found = state_posteriors(*self._rows(), self.blank)
             return found.reshape(*self.batch_shape, *found.shape[1:])[..., :-1]
         states = self._picked(self.emissions)
-        log_z, pull = cast(Any, torch.func.vjp(lambda x: self._walked(Log(), x), states))
+        log_z, pull = cast(Any, torch.func.vjp(lambda x: self._walked(LogSemiring(), x), states))
         return pull(torch.ones_like(log_z))[0][..., 1::2]
 
     def _argmax(self) -> Int[Tensor, "*batch t"]:
-        if not kernels_serve(self.emissions):
+        if not can_use_kernels(self.emissions):
             return super()._argmax()
         from catena.kernels.alignment_ctc_search import best
 
         return best(*self._rows(), self.blank).reshape(self.emissions.shape[:-1])
 
     def _topk(self, k: int) -> TopK:
-        if not kernels_serve(self.emissions):
+        if not can_use_kernels(self.emissions):
             return super()._topk(k)
         from catena.kernels.alignment_ctc_search import top
 
@@ -198,7 +198,7 @@ class CTC(SemiringProgram):
         return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
-        if not kernels_serve(self.emissions):
+        if not can_use_kernels(self.emissions):
             return super()._sample(n, generator)
         from catena.kernels.alignment_ctc_search import sample
 
@@ -211,7 +211,9 @@ class CTC(SemiringProgram):
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return (self.real()[..., None],)
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         (emissions,) = self.lifted(semiring, values)
         assert emissions is not None
         return self._walked(semiring, self._picked(emissions))
@@ -300,7 +302,7 @@ class CTC(SemiringProgram):
         wrong = (targets < 0) | (targets >= v) | (targets == self.blank)
         if self.target_lengths is not None:
             wrong = wrong & mask_from_lengths(self.target_lengths, targets.shape[-1])
-        if not can_look_at(targets):
+        if not can_read_values(targets):
             fits = ~wrong.any(-1)[..., None, None]  # a label that is clamped would be the answer for another target
             object.__setattr__(self, "emissions", torch.where(fits, self.emissions, torch.nan))
         elif bool(wrong.any()):
@@ -325,7 +327,7 @@ class CTC(SemiringProgram):
             given: Tensor | None = getattr(self, name)
             if given is None:
                 continue
-            if not fits_batch(given.shape, (*batch, *given.shape[given.dim() - own :]), own):
+            if not broadcasts_to_batch(given.shape, (*batch, *given.shape[given.dim() - own :]), own):
                 raise ShapeError(
                     f"{name} must have the batch axes {list(batch)}{' and one of labels' * own}, but their shape is "
                     f"{list(given.shape)}"
@@ -333,7 +335,7 @@ class CTC(SemiringProgram):
 
 
 def collapse(labels: Int[Tensor, "*batch t"], blank: int = 0) -> tuple[Int[Tensor, "*batch t"], Int[Tensor, "*batch"]]:
-    """What labellings of frames say: neighbours that are equal made one, blanks (and -1) left out.
+    """What labelings of frames say: neighbors that are equal made one, blanks (and -1) left out.
 
     Returns the labels, -1 behind them, and how many there are.
 

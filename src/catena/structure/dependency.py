@@ -23,15 +23,15 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER, log_sum_exp, masked_softmax, without_nan
+from catena.numerics import NEG_INF, log_sum_exp, masked_softmax, without_nan
 from catena.shapes import check_mask, mask_from_lengths
-from catena.structure.backend import kernels_serve
-from catena.structure.base import Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, set_lengths
-from catena.structure.constraints import Impossible, both, check_possible, forbid
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import StructuredDistribution, TopK
+from catena.structure.checks import check_floating, check_tensors, set_lengths, validate_structures
+from catena.structure.constraints import OnInfeasible, check_feasible, intersect_masks, mask_scores
 from catena.structure.tensors import uniform_like
 
-T = TypeVar("T", bound="DependencyTree")
+T = TypeVar("T", bound="DependencyDistribution")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +76,10 @@ class ArcConstraint:
 
     def __and__(self, other: ArcConstraint) -> ArcConstraint:
         """What both allow."""
-        return ArcConstraint(both(self.arcs, other.arcs), both(self.labels, other.labels))
+        return ArcConstraint(intersect_masks(self.arcs, other.arcs), intersect_masks(self.labels, other.labels))
 
 
-class DependencyTree(Structured):
+class DependencyDistribution(StructuredDistribution):
     """A distribution over dependency trees. The structures below add how to sum, to search and to draw."""
 
     arcs: Tensor
@@ -90,7 +90,7 @@ class DependencyTree(Structured):
 
     ranks: ClassVar[tuple[int, ...]] = (2, 3)
 
-    def __post_init__(self, constraint: ArcConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: ArcConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "arcs", "labels", "lengths", "mask")
         check_floating(self.score_tensors())
         check_mask(self.mask)
@@ -98,7 +98,7 @@ class DependencyTree(Structured):
         set_lengths(self, {"lengths": self.arcs.shape[-1] - 1}, {"arcs": 2})
         if constraint is not None:
             self._apply(constraint)
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     # --- what the structures add ----------------------------------------------------------------------------
 
@@ -144,13 +144,13 @@ class DependencyTree(Structured):
             return self._like(value, None)
         return self._like(value.new_zeros(()).expand(value.shape[:-1]), value)
 
-    def unlabelled(self: T) -> T:
+    def unlabeled(self: T) -> T:
         """The distribution over heads alone, with the labels of every arc summed up."""
         return self if self.labels is None else self._like(self.arcs + log_sum_exp(self._read_labels(), -1), None)
 
     def score(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The unnormalised log-weight of members; -inf for what is no tree of this kind."""
-        return torch.where(self.are_trees(y), self._added(y), NEVER)
+        """The unnormalized log-weight of members; -inf for what is no tree of this kind."""
+        return torch.where(self.are_trees(y), self._added(y), NEG_INF)
 
     def are_trees(self, y: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
         """Whether these heads (and labels) are trees: no cycle, as many roots as allowed, projective where demanded."""
@@ -183,7 +183,7 @@ class DependencyTree(Structured):
 
     def marginals(self) -> Float[Tensor, "..."]:
         """``[..., h, m]`` is the probability of the arc from ``h`` to ``m``; with labels ``[..., h, m, q]``."""
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self._spread_over(self.batch_shape).gradients([0 if self.labels is None else 1])[1][0]
         chances = self.arc_marginals()
         if self.labels is None:
@@ -192,7 +192,7 @@ class DependencyTree(Structured):
 
     def arc_marginals(self) -> Float[Tensor, "*batch n n"]:
         """The probability of every arc, whatever its label."""
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
         return self._arcs_in_place(self._arc_marginals(*self._rows()))
 
@@ -207,11 +207,11 @@ class DependencyTree(Structured):
     def _sampled_heads(self, n: int, generator: torch.Generator | None) -> Tensor:
         """``[n, *batch, t]`` heads drawn with the labels summed up."""
 
-    def cross_entropy(self, other: Structured) -> Float[Tensor, "*batch"]:
-        return torch.where(self._has_too_many_roots_for(other), -NEVER, super().cross_entropy(other))
+    def cross_entropy(self, other: StructuredDistribution) -> Float[Tensor, "*batch"]:
+        return torch.where(self._has_too_many_roots_for(other), -NEG_INF, super().cross_entropy(other))
 
-    def kl(self, other: Structured) -> Float[Tensor, "*batch"]:
-        return torch.where(self._has_too_many_roots_for(other), -NEVER, super().kl(other))
+    def kl(self, other: StructuredDistribution) -> Float[Tensor, "*batch"]:
+        return torch.where(self._has_too_many_roots_for(other), -NEG_INF, super().kl(other))
 
     # --- for the programs and the kernels -------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class DependencyTree(Structured):
 
     def arc_scores(self) -> Float[Tensor, "*batch n n"]:
         """The scores of arcs with their labels summed up; -inf wherever there can be no arc."""
-        return torch.where(self.readable(), self.unlabelled().arcs, NEVER)
+        return torch.where(self.readable(), self.unlabeled().arcs, NEG_INF)
 
     def _read_labels(self) -> Float[Tensor, "*batch n n k"]:
         """Scores of labels with 0 where no arc can be: nan there would reach the gradient."""
@@ -289,7 +289,7 @@ class DependencyTree(Structured):
     def _split(self, y: Tensor) -> tuple[Tensor, Tensor | None]:
         """Heads, and labels where there are any."""
         own = {"t": self.arcs.shape[-1] - 1}
-        y = checked_members(y, self.batch_shape, own if self.labels is None else {**own, "head and label": 2})
+        y = validate_structures(y, self.batch_shape, own if self.labels is None else {**own, "head and label": 2})
         return (y, None) if self.labels is None else (y[..., 0], y[..., 1])
 
     def _added(self, y: Tensor) -> Tensor:
@@ -304,7 +304,7 @@ class DependencyTree(Structured):
             table = self._label_table(heads)
             picked = picked + table.gather(-1, labels.clamp(0, table.shape[-1] - 1)[..., None])[..., 0]
         real = self.real().expand(heads.shape)
-        return torch.where((real & (heads < 0)).any(-1), NEVER, torch.where(real, picked, 0.0).sum(-1))
+        return torch.where((real & (heads < 0)).any(-1), NEG_INF, torch.where(real, picked, 0.0).sum(-1))
 
     def _label_table(self, heads: Tensor) -> Tensor:
         """``[..., t, k]``: the scores of the labels that the arc to each word may have, given its head."""
@@ -353,7 +353,7 @@ class DependencyTree(Structured):
             labels = self._words_in_place(labels.reshape(b, k, t).movedim(1, 0))
             members = torch.stack((members, torch.where(members < 0, -1, labels)), -1)
         there = torch.arange(k, device=found.device)[:, None] < found
-        scores = torch.where(there.reshape(k, *self.batch_shape), self._added(members), NEVER)
+        scores = torch.where(there.reshape(k, *self.batch_shape), self._added(members), NEG_INF)
         order = scores.detach().sort(dim=0, descending=True, stable=True).indices
         places = order.reshape(*order.shape, *(1 for _ in members.shape[order.dim() :])).expand(members.shape)
         return TopK(scores.gather(0, order), members.gather(0, places))
@@ -363,22 +363,22 @@ class DependencyTree(Structured):
 
     # --- helpers --------------------------------------------------------------------------------------------
 
-    def _has_too_many_roots_for(self, other: Structured) -> Tensor:
+    def _has_too_many_roots_for(self, other: StructuredDistribution) -> Tensor:
         """Where some tree has several roots and ``other`` allows one alone."""
-        if not isinstance(other, DependencyTree) or self.single_root or not other.single_root:
+        if not isinstance(other, DependencyDistribution) or self.single_root or not other.single_root:
             return torch.zeros((), dtype=torch.bool, device=self.arcs.device)
         roots = torch.zeros_like(self.arcs)
         roots[..., 0, :] = 1.0
-        counted = self._like(torch.where(self.arc_scores().detach() > NEVER, roots, NEVER), None)
+        counted = self._like(torch.where(self.arc_scores().detach() > NEG_INF, roots, NEG_INF), None)
         return counted.max() > 1.5
 
     def _apply(self, constraint: ArcConstraint) -> None:
         if constraint.arcs is not None:
-            object.__setattr__(self, "arcs", forbid("arcs", self.arcs, constraint.arcs))
+            object.__setattr__(self, "arcs", mask_scores("arcs", self.arcs, constraint.arcs))
         if constraint.labels is not None:
             if self.labels is None:
                 raise ShapeError("the constraint is on labels, but the arcs of these trees have none: give labels=…")
-            object.__setattr__(self, "labels", forbid("labels", self.labels, constraint.labels))
+            object.__setattr__(self, "labels", mask_scores("labels", self.labels, constraint.labels))
 
     def _check_shapes(self) -> None:
         if self.arcs.dim() < 2 or self.arcs.shape[-1] != self.arcs.shape[-2] or self.arcs.shape[-1] < 2:

@@ -20,11 +20,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.kernels.edit_loops import aligned, following
+from catena.kernels.edit_loops import best_edits, following
 from catena.kernels.edit_search import strings
 from catena.kernels.edit_sums import diverges, log_sum
-from catena.numerics import NEVER
-from catena.shapes import can_look_at, checked_lengths, mask_from_lengths, whole_numbers
+from catena.numerics import NEG_INF
+from catena.shapes import as_int64, can_read_values, checked_lengths, mask_from_lengths
 from catena.structure.checks import check_floating, check_tensors, set_lengths
 
 DELETE, INSERT, SUBSTITUTE = 0, 1, 2
@@ -99,7 +99,7 @@ class EditLattice:
             lengths: the number of symbols of each target.
         """
         b, v = len(self.end), self.substitute.shape[-1]
-        targets, lengths = whole_numbers("targets", targets), whole_numbers("the lengths of targets", lengths)
+        targets, lengths = as_int64("targets", targets), as_int64("the lengths of targets", lengths)
         if targets.dim() != 2 or len(targets) != b or lengths.shape != (b,):
             raise ShapeError(
                 f"targets and their lengths must have the shapes [{b}, s] and [{b}], got {list(targets.shape)} and "
@@ -109,19 +109,19 @@ class EditLattice:
         fits = (lengths >= 0) & (lengths <= s)
         lengths = cast(Tensor, checked_lengths("lengths of targets", lengths, s))
         unknown = mask_from_lengths(lengths, s) & ((targets < 0) | (targets >= v))
-        if can_look_at(targets) and bool(unknown.any()):
+        if can_read_values(targets) and bool(unknown.any()):
             raise ShapeError(
                 f"targets must be symbols from 0 to {v - 1}, got {int(targets[unknown][0])}. Number the symbols from "
                 "0, or give lengths if it is padding."
             )
         found = log_sum(*self._scores, self.lengths, torch.where(unknown, 0, targets), lengths)
-        return found if can_look_at(targets) else torch.where(fits & ~unknown.any(-1), found, torch.nan)
+        return found if can_read_values(targets) else torch.where(fits & ~unknown.any(-1), found, torch.nan)
 
     def log_prob(self, targets: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
         """log p(y | x); -inf where no target is possible."""
         log_z = self.log_partition()
-        found = self.log_weights(targets, lengths) - torch.where(log_z == NEVER, 0.0, log_z)
-        return torch.where(log_z == NEVER, NEVER, found)
+        found = self.log_weights(targets, lengths) - torch.where(log_z == NEG_INF, 0.0, log_z)
+        return torch.where(log_z == NEG_INF, NEG_INF, found)
 
     def _row(self, r: int) -> tuple[Any, Any, Any, Any, int]:
         if not 0 <= r < len(self.end):
@@ -129,7 +129,7 @@ class EditLattice:
         sub, ins, dele, end = (x[r].detach().cpu().double().contiguous().numpy() for x in self._scores)
         return sub, ins, dele, end, int(self.lengths[r])
 
-    def best(self, r: int, n: int = 1, width: int = 32, most: int | None = None) -> tuple[list[Target], bool]:
+    def best(self, r: int, n: int = 1, width: int = 32, most: int | None = None) -> tuple[list[EditTarget], bool]:
         """The n targets of source ``r`` with the greatest p(y | x), and whether nothing better can have been missed.
 
         Args:
@@ -154,7 +154,7 @@ class EditLattice:
         found, lengths, scores = np.empty(n * room, np.int64), np.empty(n, np.int64), np.empty(n)
         count, dropped = strings(sub, ins, dele, end, beta, length, n, max(width, n), room, found, lengths, scores)
         listed = [
-            Target(tuple(found[k * room : k * room + lengths[k]].tolist()), float(scores[k] - beta[0, 0]))
+            EditTarget(tuple(found[k * room : k * room + lengths[k]].tolist()), float(scores[k] - beta[0, 0]))
             for k in range(count)
         ]
         return listed, count == n and bool(dropped <= scores[n - 1])
@@ -182,12 +182,12 @@ class EditLattice:
         if _has_nan(*read):
             return None
         edits = np.empty(length + len(y), np.int64)
-        count = aligned(sub, ins, dele, y, length, edits)
+        count = best_edits(sub, ins, dele, y, length, edits)
         return None if count < 0 else edits[:count].tolist()
 
 
 @dataclass(frozen=True)
-class Target:
+class EditTarget:
     """A target, numbered from 0, and log p(y | x)."""
 
     ids: tuple[int, ...]

@@ -15,34 +15,34 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from catena.numerics import NEVER, log_sum_exp
+from catena.numerics import NEG_INF, log_sum_exp
 from catena.shapes import mask_from_lengths
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, set_lengths
-from catena.structure.constraints import Impossible, check_possible
-from catena.structure.parses import (
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
+from catena.structure.checks import check_floating, check_tensors, set_lengths, validate_structures
+from catena.structure.constraints import OnInfeasible, check_feasible
+from catena.structure.pcfg import PCFG
+from catena.structure.pcfg_helpers import (
+    add_root_scores,
+    add_row_axis,
+    apply_constraint,
     check_grammar_shapes,
-    grouped,
-    lengths_of,
     roots_of_all,
-    roots_on_top,
     score_of_words_roots_and_spans,
+    sentence_lengths,
     spans_or_zeros,
     split_value,
     symbol_chart,
-    with_constraint,
     word_column,
 )
-from catena.structure.pcfg import PCFG
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
-from catena.structure.spans import chart_of_tree, in_preorder, nodes_of, spans_inside, spans_of_width, tree_of_chart
+from catena.structure.spans import chart_of_tree, in_preorder, spans_inside, spans_of_width, to_nodes, tree_of_chart
 from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankPCFG(SemiringProgram):
+class LowRankPCFG(SemiringDistribution):
     """A distribution over the parses of a sentence by low-rank binary rules, and over the ranks of the rules.
 
     The symbols are ``n`` nonterminals, numbered from 0, and behind them ``p`` preterminals, ``s = n + p`` in all. A
@@ -84,11 +84,11 @@ class LowRankPCFG(SemiringProgram):
     rank_spans: Float[Tensor, "*#batch t t r"] | None = None
     lengths: Int[Tensor, "*#batch"] | None = None
     constraint: InitVar[SpanConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (2, 2, 2, 2, 1, 3, 3)
 
-    def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: SpanConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "words", "parents", "lefts", "rights", "roots", "spans", "rank_spans", "lengths")
         (n, s), t, r = self.sizes, self.words.shape[-2], self.parents.shape[-1]
         own = {"parents": (n, r), "lefts": (r, s), "rights": (r, s), "spans": (t, t, n), "rank_spans": (t, t, r)}
@@ -97,10 +97,10 @@ class LowRankPCFG(SemiringProgram):
         check_floating(self.score_tensors())
         set_lengths(self, {"lengths": self.words.shape[-2]}, {"words": 2})
         if constraint is not None:
-            words, spans = with_constraint(constraint, self.words, self.spans, n)
+            words, spans = apply_constraint(constraint, self.words, self.spans, n)
             object.__setattr__(self, "words", words)
             object.__setattr__(self, "spans", spans)
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     # --- what it says of itself -----------------------------------------------------------------------------
 
@@ -133,9 +133,9 @@ class LowRankPCFG(SemiringProgram):
         rest = (self.parents, self.lefts, self.rights, self.roots)
         return self.with_score_tensors((words, *(torch.zeros_like(x) for x in rest), spans, None))
 
-    def given(self, constraint: SpanConstraint, impossible: Impossible = "error") -> LowRankPCFG:
+    def given(self, constraint: SpanConstraint, on_infeasible: OnInfeasible = "error") -> LowRankPCFG:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def dense(self) -> PCFG:
         """The same distribution over parses without ranks. Scores of ranks over spans have no place in it."""
@@ -146,9 +146,9 @@ class LowRankPCFG(SemiringProgram):
         return PCFG(self.words, rules, self.roots, self.spans, self.lengths)
 
     def score(self, y: Int[Tensor, "*batch m 4"]) -> Float[Tensor, "*batch"]:
-        y = checked_members(y, self.batch_shape, {"m": None, "row": 4})
+        y = validate_structures(y, self.batch_shape, {"m": None, "row": 4})
         t = self.words.shape[-2]
-        nodes, rank = nodes_of(y, t), in_preorder(y, t)[..., 3]
+        nodes, rank = to_nodes(y, t), in_preorder(y, t)[..., 3]
         rest = score_of_words_roots_and_spans(nodes, self.words, self.roots, self.spans, self._lengths(), *self.sizes)
         left, right = nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right)
         terms = _rows_of(self.parents, nodes.label) + _rows_of(self.lefts.mT, left) + _rows_of(self.rights.mT, right)
@@ -158,10 +158,10 @@ class LowRankPCFG(SemiringProgram):
         one = terms.gather(-1, rank.clamp(0, terms.shape[-1] - 1)[..., None])[..., 0]
         picked = torch.where(rank < 0, log_sum_exp(terms, dim=-1), one)
         fits = (~nodes.real | torch.where(nodes.inner, (rank >= -1) & (rank < terms.shape[-1]), rank == -1)).all(-1)
-        return torch.where(fits, rest + torch.where(nodes.inner, picked, 0.0).sum(-1), NEVER)
+        return torch.where(fits, rest + torch.where(nodes.inner, picked, 0.0).sum(-1), NEG_INF)
 
     def parts(self, y: Int[Tensor, "*batch m 4"]) -> Float[Tensor, "*batch t t s"]:
-        y = checked_members(y, self.batch_shape, {"m": None, "row": 4})
+        y = validate_structures(y, self.batch_shape, {"m": None, "row": 4})
         return chart_of_tree(y, self.words.shape[-2], self.sizes[1]).to(self.words.dtype)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
@@ -183,7 +183,7 @@ class LowRankPCFG(SemiringProgram):
 
     def _argmax(self) -> Int[Tensor, "*batch m 4"]:
         if not self._kernels_serve():
-            return SemiringProgram._argmax(self._located())
+            return SemiringDistribution._argmax(self._located())
         from catena.kernels.pcfg_low_rank_search import best
 
         found = best(*self._rows())
@@ -191,7 +191,7 @@ class LowRankPCFG(SemiringProgram):
 
     def _topk(self, k: int) -> TopK:
         if not self._kernels_serve():
-            return SemiringProgram._topk(self._located(), k)
+            return SemiringDistribution._topk(self._located(), k)
         from catena.kernels.pcfg_low_rank_top import top
 
         spans, found = top(*self._rows(), k)
@@ -200,7 +200,7 @@ class LowRankPCFG(SemiringProgram):
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 4"]:
         if not self._kernels_serve():
-            return SemiringProgram._sample(self._located(), n, generator)
+            return SemiringDistribution._sample(self._located(), n, generator)
         from catena.kernels.pcfg_low_rank_search import sample
 
         rows = self._rows()
@@ -216,7 +216,9 @@ class LowRankPCFG(SemiringProgram):
         spans = spans_inside(self._lengths(), t)
         return mask_from_lengths(self._lengths(), t)[..., None], None, None, None, None, spans, spans
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         words, parents, lefts, rights, roots, spans, rank_spans = self.lifted(semiring, values)
         assert words is not None
         assert parents is not None
@@ -225,7 +227,7 @@ class LowRankPCFG(SemiringProgram):
         assert roots is not None
         lengths, t, (n, s) = self._lengths(), self.words.shape[-2], self.sizes
         column = word_column(semiring, words, n)
-        total = roots_on_top(semiring, roots, column, lengths == 1, semiring.zero(self.batch_shape, words))
+        total = add_root_scores(semiring, roots, column, lengths == 1, semiring.zero(self.batch_shape, words))
         as_left: list[Tensor] = []  # as_left[w][..., i, q]: what rank q finds in the w + 1 words from i as a left part
         as_right: list[Tensor] = []
         for width in range(2, t + 1):
@@ -241,7 +243,7 @@ class LowRankPCFG(SemiringProgram):
             if spans is not None:
                 here = semiring.mul(here, spans_of_width(spans, width))
             column = torch.cat((here, semiring.zero((*self.batch_shape, starts, s - n), words)), dim=-1)
-            total = roots_on_top(semiring, roots, column, lengths == width, total)
+            total = add_root_scores(semiring, roots, column, lengths == width, total)
         return total
 
     def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch m 4"]:
@@ -264,16 +266,16 @@ class LowRankPCFG(SemiringProgram):
         return replace(spans_or_zeros(self), rank_spans=rank_spans.expand(*self.batch_shape, t, t, r))
 
     def _kernels_serve(self) -> bool:
-        return kernels_serve(*self.score_tensors()) and self.rank_spans is None
+        return can_use_kernels(*self.score_tensors()) and self.rank_spans is None
 
     def _lengths(self) -> Int[Tensor, "*batch"]:
-        return lengths_of(self.words, self.lengths)
+        return sentence_lengths(self.words, self.lengths)
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor]:
         """Words, the three matrices, roots, spans and lengths on one batch axis; what all rows share as one."""
         (n, s), t, batch = self.sizes, self.words.shape[-2], self.batch_shape
-        parents, lefts, rights = (grouped(x, batch, 2) for x in (self.parents, self.lefts, self.rights))
-        roots = grouped(roots_of_all(self.roots, s), batch, 1)
+        parents, lefts, rights = (add_row_axis(x, batch, 2) for x in (self.parents, self.lefts, self.rights))
+        roots = add_row_axis(roots_of_all(self.roots, s), batch, 1)
         spans = None if self.spans is None else self.spans.expand(*batch, t, t, n).reshape(-1, t, t, n)
         words = self.words if len(batch) == 1 else self.words.reshape(-1, *self.words.shape[-2:])
         return words, parents, lefts, rights, roots, spans, self._lengths().reshape(-1)

@@ -19,16 +19,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.kernels.matrix_tree_plain import plain_log_partition, plain_marginals
-from catena.numerics import NEVER
-from catena.structure.backend import kernels_serve
+from catena.numerics import NEG_INF
+from catena.structure.backend import can_use_kernels
 from catena.structure.base import TopK
-from catena.structure.constraints import Impossible
-from catena.structure.dependency import ArcConstraint, DependencyTree
+from catena.structure.constraints import OnInfeasible
+from catena.structure.dependency import ArcConstraint, DependencyDistribution
 from catena.structure.tensors import random_seeds, uniform_like
 
 
 @dataclass(frozen=True, eq=False)
-class NonProjectiveTree(DependencyTree):
+class NonProjectiveTree(DependencyDistribution):
     """A distribution over all dependency trees of a sentence.
 
     Members are ``heads``: Int ``[*batch, t]``, the head of each word: 0 for the root, else a word's number,
@@ -60,14 +60,14 @@ class NonProjectiveTree(DependencyTree):
     mask: Bool[Tensor, "*#batch t"] | None = None
     single_root: bool = True
     constraint: InitVar[ArcConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
-    def given(self, constraint: ArcConstraint, impossible: Impossible = "error") -> NonProjectiveTree:
+    def given(self, constraint: ArcConstraint, on_infeasible: OnInfeasible = "error") -> NonProjectiveTree:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             log_z = plain_log_partition(*self._single()._rows(), self.single_root)
             return self._narrow(log_z.reshape(self.batch_shape))
         from catena.kernels.matrix_tree import log_partition
@@ -76,7 +76,7 @@ class NonProjectiveTree(DependencyTree):
 
     def _gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
         """The plain program has them by its own formula: a derivative of the elimination would subtract."""
-        if kernels_serve(*self.score_tensors()):
+        if can_use_kernels(*self.score_tensors()):
             return super()._gradients(wanted)
         tensors = self.score_tensors()
 
@@ -88,14 +88,14 @@ class NonProjectiveTree(DependencyTree):
         return self.log_partition(), pull(chances)
 
     def _argmax(self) -> Int[Tensor, "..."]:
-        if kernels_serve(*self.score_tensors()):
+        if can_use_kernels(*self.score_tensors()):
             from catena.kernels.arborescence import best
         else:
             from catena.structure.nonprojective_search import best
         return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
 
     def _topk(self, k: int) -> TopK:
-        if kernels_serve(*self.score_tensors()):
+        if can_use_kernels(*self.score_tensors()):
             from catena.kernels.arborescence import top
         else:
             from catena.structure.nonprojective_search import top
@@ -117,7 +117,7 @@ class NonProjectiveTree(DependencyTree):
 
     def _sampled_heads(self, n: int, generator: torch.Generator | None) -> Tensor:
         arcs, lengths = (x.detach() for x in self._rows())
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self._heads_in_place(_plain_sample(arcs, lengths, self.single_root, n, generator))
         from catena.kernels.matrix_tree_sample import sample
 
@@ -138,5 +138,5 @@ def _plain_sample(
         drawn = uniform_like(reach[:, -1], generator) * reach[:, -1]
         head = (reach <= drawn[:, None]).sum(-1)
         heads.append(torch.where(reach[:, -1] > 0, head, -1))
-        arcs = torch.where((places == m) & (places[:, None] != head[:, None, None]), NEVER, arcs)
+        arcs = torch.where((places == m) & (places[:, None] != head[:, None, None]), NEG_INF, arcs)
     return torch.stack(heads, dim=-1).reshape(n, b, nodes - 1)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from catena.kernels.arc_searches import register_searches
 
-Scores = dict[tuple[int, int], float]
+_Scores = dict[tuple[int, int], float]
 """The score of every possible arc (head, word)."""
 
 
@@ -49,12 +49,12 @@ def top(arcs: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tenso
 register_searches(best, top)
 
 
-def _possible(arcs: list[list[float]], n: int) -> Scores:
+def _possible(arcs: list[list[float]], n: int) -> _Scores:
     pairs = itertools.product(range(n + 1), range(1, n + 1))
     return {(h, m): arcs[h][m] for h, m in pairs if h != m and arcs[h][m] > -math.inf}
 
 
-def _best_tree(arcs: Scores, n: int, single_root: bool) -> dict[int, int]:
+def _best_tree(arcs: _Scores, n: int, single_root: bool) -> dict[int, int]:
     """The head of every word; empty where there is no tree. For one root, each word in turn takes it alone."""
     if not single_root:
         return _grown(arcs, set(range(1, n + 1)))
@@ -67,7 +67,7 @@ def _best_tree(arcs: Scores, n: int, single_root: bool) -> dict[int, int]:
     return max(trees, key=lambda pair: pair[0])[1] if trees else {}
 
 
-def _grown(arcs: Scores, words: set[int]) -> dict[int, int]:
+def _grown(arcs: _Scores, words: set[int]) -> dict[int, int]:
     """Chu & Liu (1965), Edmonds (1967): every word takes its best head, and a cycle is made one word."""
     heads = {}
     for m in words:
@@ -79,7 +79,7 @@ def _grown(arcs: Scores, words: set[int]) -> dict[int, int]:
     if not cycle:
         return heads
     new = max(max(words), max(cycle)) + 1
-    smaller: Scores = {}
+    smaller: _Scores = {}
     origin: dict[tuple[int, int], tuple[int, int]] = {}
     for (h, m), s in arcs.items():
         if h in cycle and m in cycle:
@@ -107,7 +107,7 @@ def _cycle(heads: dict[int, int]) -> set[int]:
     return set()
 
 
-def _best_trees(by_label: list[Scores], n: int, single_root: bool, k: int) -> list[dict[int, tuple[int, int]]]:
+def _best_trees(by_label: list[_Scores], n: int, single_root: bool, k: int) -> list[dict[int, tuple[int, int]]]:
     """Lawler (1972): what is left beside a best tree is split by the first word whose arc differs from it."""
     if n == 0:
         return [{}]
@@ -116,7 +116,7 @@ def _best_trees(by_label: list[Scores], n: int, single_root: bool, k: int) -> li
     ticket = itertools.count()
 
     def enter(allowed: dict[tuple[int, int, int], float]) -> None:
-        tree = _best_labelled(allowed, n, single_root)
+        tree = _best_labeled(allowed, n, single_root)
         if tree:
             score = math.fsum(allowed[h, m, q] for m, (h, q) in tree.items())
             heapq.heappush(queue, (-score, next(ticket), tree, allowed))
@@ -133,7 +133,7 @@ def _best_trees(by_label: list[Scores], n: int, single_root: bool, k: int) -> li
     return found
 
 
-def _best_labelled(arcs: dict[tuple[int, int, int], float], n: int, single_root: bool) -> dict[int, tuple[int, int]]:
+def _best_labeled(arcs: dict[tuple[int, int, int], float], n: int, single_root: bool) -> dict[int, tuple[int, int]]:
     best: dict[tuple[int, int], tuple[float, int]] = {}
     for (h, m, q), s in arcs.items():
         if (h, m) not in best or s > best[h, m][0]:

@@ -18,32 +18,32 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from catena.shapes import mask_from_lengths, whole_numbers
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, set_lengths
-from catena.structure.constraints import Impossible, check_possible
-from catena.structure.parses import (
+from catena.shapes import as_int64, mask_from_lengths
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
+from catena.structure.checks import check_floating, check_tensors, set_lengths, validate_structures
+from catena.structure.constraints import OnInfeasible, check_feasible
+from catena.structure.pcfg_helpers import (
+    add_root_scores,
+    add_row_axis,
+    apply_constraint,
     check_grammar_shapes,
-    grouped,
-    lengths_of,
     roots_of_all,
-    roots_on_top,
     score_of_words_roots_and_spans,
+    sentence_lengths,
     spans_or_zeros,
     split_value,
     symbol_chart,
-    with_constraint,
     word_column,
 )
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
-from catena.structure.spans import chart_of_tree, look_up, nodes_of, spans_inside, spans_of_width, tree_of_chart
+from catena.structure.spans import chart_of_tree, gather_spans, spans_inside, spans_of_width, to_nodes, tree_of_chart
 from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class PCFG(SemiringProgram):
+class PCFG(SemiringDistribution):
     """A distribution over the parses of a sentence by binary rules.
 
     The symbols are ``n`` nonterminals, numbered from 0, and behind them ``p`` preterminals, ``s = n + p`` in
@@ -77,11 +77,11 @@ class PCFG(SemiringProgram):
     spans: Float[Tensor, "*#batch t t n"] | None = None
     lengths: Int[Tensor, "*#batch"] | None = None
     constraint: InitVar[SpanConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (2, 3, 1, 3)
 
-    def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: SpanConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "words", "rules", "roots", "spans", "lengths")
         n, s = self.sizes
         own = {"rules": (n, s, s), "spans": (*self.words.shape[-2:-1] * 2, n), "lengths": ()}
@@ -91,10 +91,10 @@ class PCFG(SemiringProgram):
         check_floating(self.score_tensors())
         set_lengths(self, {"lengths": self.words.shape[-2]}, {"words": 2})
         if constraint is not None:
-            words, spans = with_constraint(constraint, self.words, self.spans, n)
+            words, spans = apply_constraint(constraint, self.words, self.spans, n)
             object.__setattr__(self, "words", words)
             object.__setattr__(self, "spans", spans)
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     @classmethod
     def of_one_kind(
@@ -139,27 +139,27 @@ class PCFG(SemiringProgram):
         words, spans = split_value(value, self.words, *self.sizes)
         return PCFG(words, torch.zeros_like(self.rules), torch.zeros_like(self.roots), spans, self.lengths)
 
-    def given(self, constraint: SpanConstraint, impossible: Impossible = "error") -> PCFG:
+    def given(self, constraint: SpanConstraint, on_infeasible: OnInfeasible = "error") -> PCFG:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch"]:
-        y = checked_members(y, self.batch_shape, {"m": None, "triple": 3})
-        nodes, s = nodes_of(y, self.words.shape[-2]), self.sizes[1]
+        y = validate_structures(y, self.batch_shape, {"m": None, "triple": 3})
+        nodes, s = to_nodes(y, self.words.shape[-2]), self.sizes[1]
         rest = score_of_words_roots_and_spans(nodes, self.words, self.roots, self.spans, self._lengths(), *self.sizes)
         labels = (nodes.label, nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right))
         a, b, c = (torch.where(nodes.inner, x, 0).clamp(0, s - 1) for x in labels)
         place = (a.clamp_max(self.sizes[0] - 1) * s + b) * s + c
-        return rest + torch.where(nodes.inner, look_up(self.rules.flatten(-3), place), 0.0).sum(-1)
+        return rest + torch.where(nodes.inner, gather_spans(self.rules.flatten(-3), place), 0.0).sum(-1)
 
     def parts(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch t t s"]:
-        y = checked_members(y, self.batch_shape, {"m": None, "triple": 3})
+        y = validate_structures(y, self.batch_shape, {"m": None, "triple": 3})
         return chart_of_tree(y, self.words.shape[-2], self.sizes[1]).to(self.words.dtype)
 
     def rule_counts(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch n s s"]:
         """How often each rule is used in a member, in the shape of :meth:`expected_rules`."""
-        y = whole_numbers("members", y)
-        nodes, (n, s) = nodes_of(y, self.words.shape[-2]), self.sizes
+        y = as_int64("members", y)
+        nodes, (n, s) = to_nodes(y, self.words.shape[-2]), self.sizes
         left, right = nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right)
         there = nodes.inner & (nodes.label >= 0) & (nodes.label < n) & (torch.minimum(left, right) >= 0)
         there = there & (torch.maximum(left, right) < s)
@@ -169,7 +169,7 @@ class PCFG(SemiringProgram):
         return counts[..., :-1].unflatten(-1, (n, s, s))
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
         from catena.kernels.pcfg import log_partition
 
@@ -186,16 +186,16 @@ class PCFG(SemiringProgram):
         return self._spread_over(self.batch_shape).gradients([1])[1][0]
 
     def _argmax(self) -> Int[Tensor, "*batch m 3"]:
-        if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram._argmax(spans_or_zeros(self))
+        if not can_use_kernels(*self.score_tensors()):
+            return SemiringDistribution._argmax(spans_or_zeros(self))
         from catena.kernels.pcfg_search import best
 
         found = best(*self._rows())
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
     def _topk(self, k: int) -> TopK:
-        if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram._topk(spans_or_zeros(self), k)
+        if not can_use_kernels(*self.score_tensors()):
+            return SemiringDistribution._topk(spans_or_zeros(self), k)
         from catena.kernels.pcfg_top import top
 
         spans, found = top(*self._rows(), k)
@@ -203,8 +203,8 @@ class PCFG(SemiringProgram):
         return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 3"]:
-        if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram._sample(spans_or_zeros(self), n, generator)
+        if not can_use_kernels(*self.score_tensors()):
+            return SemiringDistribution._sample(spans_or_zeros(self), n, generator)
         from catena.kernels.pcfg_search import sample
 
         rows = self._rows()
@@ -219,14 +219,16 @@ class PCFG(SemiringProgram):
         t = self.words.shape[-2]
         return mask_from_lengths(self._lengths(), t)[..., None], None, None, spans_inside(self._lengths(), t)
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         words, rules, roots, spans = self.lifted(semiring, values)
         assert words is not None
         assert rules is not None
         assert roots is not None
         lengths, t, (n, s) = self._lengths(), self.words.shape[-2], self.sizes
         by_width = [word_column(semiring, words, n)]  # by_width[w][..., i, a]: symbol a over the w + 1 words from i
-        total = roots_on_top(semiring, roots, by_width[0], lengths == 1, semiring.zero(self.batch_shape, words))
+        total = add_root_scores(semiring, roots, by_width[0], lengths == 1, semiring.zero(self.batch_shape, words))
         for width in range(2, t + 1):
             starts = t - width + 1
             left = torch.stack([by_width[u][..., :starts, :] for u in range(width - 1)], dim=-2)
@@ -237,7 +239,7 @@ class PCFG(SemiringProgram):
                 here = semiring.mul(here, spans_of_width(spans, width))
             nothing = semiring.zero((*self.batch_shape, starts, s - n), words)
             by_width.append(torch.cat((here, nothing), dim=-1))
-            total = roots_on_top(semiring, roots, by_width[-1], lengths == width, total)
+            total = add_root_scores(semiring, roots, by_width[-1], lengths == width, total)
         return total
 
     def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch m 3"]:
@@ -249,12 +251,12 @@ class PCFG(SemiringProgram):
     # --- helpers --------------------------------------------------------------------------------------------
 
     def _lengths(self) -> Int[Tensor, "*batch"]:
-        return lengths_of(self.words, self.lengths)
+        return sentence_lengths(self.words, self.lengths)
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
         """Words, rules, roots, spans and lengths on one batch axis; what all rows share as one."""
         (n, s), t, batch = self.sizes, self.words.shape[-2], self.batch_shape
-        rules, roots = grouped(self.rules, batch, 3), grouped(roots_of_all(self.roots, s), batch, 1)
+        rules, roots = add_row_axis(self.rules, batch, 3), add_row_axis(roots_of_all(self.roots, s), batch, 1)
         spans = None if self.spans is None else self.spans.expand(*batch, t, t, n).reshape(-1, t, t, n)
         words = self.words if len(batch) == 1 else self.words.reshape(-1, *self.words.shape[-2:])
         return words, rules, roots, spans, self._lengths().reshape(-1)

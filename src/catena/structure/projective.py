@@ -18,17 +18,17 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from catena.numerics import NEVER
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.constraints import Impossible
-from catena.structure.dependency import ArcConstraint, DependencyTree
+from catena.numerics import NEG_INF
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
+from catena.structure.constraints import OnInfeasible
+from catena.structure.dependency import ArcConstraint, DependencyDistribution
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectiveTree(DependencyTree, SemiringProgram):
+class ProjectiveTree(DependencyDistribution, SemiringDistribution):
     """A distribution over projective trees: every word between a head and its dependent descends from that
     head.
 
@@ -60,46 +60,50 @@ class ProjectiveTree(DependencyTree, SemiringProgram):
     mask: Bool[Tensor, "*#batch t"] | None = None
     single_root: bool = True
     constraint: InitVar[ArcConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
-    def given(self, constraint: ArcConstraint, impossible: Impossible = "error") -> ProjectiveTree:
+    def given(self, constraint: ArcConstraint, on_infeasible: OnInfeasible = "error") -> ProjectiveTree:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
         from catena.kernels.eisner import log_partition
 
         return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
 
     def _argmax(self) -> Int[Tensor, "..."]:
-        if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram._argmax(self)
+        if not can_use_kernels(*self.score_tensors()):
+            return SemiringDistribution._argmax(self)
         from catena.kernels.eisner_search import best
 
         return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
 
     def _topk(self, k: int) -> TopK:
-        if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram._topk(self, k)
+        if not can_use_kernels(*self.score_tensors()):
+            return SemiringDistribution._topk(self, k)
         from catena.kernels.eisner_search import top
 
         scores, lengths, which = self._ranked_rows(k)
         return self._top(*top(scores, lengths, self.single_root, k), which)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
-        if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram._sample(self, n, generator)
-        return DependencyTree._sample(self, n, generator)
+        if not can_use_kernels(*self.score_tensors()):
+            return SemiringDistribution._sample(self, n, generator)
+        return DependencyDistribution._sample(self, n, generator)
 
     # --- the program ----------------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return None, self.readable()[..., None]
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        arcs, labels = self._like(torch.where(self.readable(), self.arcs, NEVER), self.labels).lifted(semiring, values)
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
+        arcs, labels = self._like(torch.where(self.readable(), self.arcs, NEG_INF), self.labels).lifted(
+            semiring, values
+        )
         assert arcs is not None
         if labels is not None:
             arcs = semiring.sum(semiring.mul(arcs[..., None], labels), dim=-1)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.structure.constraints import both, forbid
+from catena.structure.constraints import intersect_masks, mask_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class SegmentConstraint:
 
     Args:
         segments: ``segments[..., i, l, y]`` is True where a segment of ``l + 1`` positions from ``i`` may be a ``y``.
-        transitions: ``transitions[x, y]`` is True where a segment labelled ``y`` may follow one labelled ``x``.
+        transitions: ``transitions[x, y]`` is True where a segment labeled ``y`` may follow one labeled ``x``.
     """
 
     segments: Bool[Tensor, "*batch t m k"] | None = None
@@ -39,7 +39,9 @@ class SegmentConstraint:
 
     def __and__(self, other: SegmentConstraint) -> SegmentConstraint:
         """What both allow."""
-        return SegmentConstraint(both(self.segments, other.segments), both(self.transitions, other.transitions))
+        return SegmentConstraint(
+            intersect_masks(self.segments, other.segments), intersect_masks(self.transitions, other.transitions)
+        )
 
     def applied(
         self, segments: Float[Tensor, "*batch t m k"], transitions: Float[Tensor, "*#batch k k"] | None
@@ -47,9 +49,9 @@ class SegmentConstraint:
         """The scores that this constraint changes, with -inf where it forbids."""
         changed = {}
         if self.segments is not None:
-            changed["segments"] = forbid("segments", segments, self.segments)
+            changed["segments"] = mask_scores("segments", segments, self.segments)
         if self.transitions is not None:
             k = segments.shape[-1]
             table = segments.new_zeros(k, k) if transitions is None else transitions
-            changed["transitions"] = forbid("transitions", table, self.transitions)
+            changed["transitions"] = mask_scores("transitions", table, self.transitions)
         return changed

@@ -1,4 +1,4 @@
-r"""Semi-Markov models: sequences cut into labelled segments, each scored as a whole.
+r"""Semi-Markov models: sequences cut into labeled segments, each scored as a whole.
 
 .. math::  p(y) \propto \exp \Big( \sum_{(i, j, y_n)} s_{i, j}(y_n) + \sum_n a(y_{n-1}, y_n) + \dots \Big)
 
@@ -16,18 +16,18 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
-from catena.structure.constraints import Impossible, check_possible
+from catena.numerics import NEG_INF
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
+from catena.structure.checks import broadcasts_to_batch, check_floating, check_tensors, set_lengths, validate_structures
+from catena.structure.constraints import OnInfeasible, check_feasible
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class SemiMarkov(SemiringProgram):
+class SemiMarkov(SemiringDistribution):
     """A distribution over segmentations into segments of at most ``m`` positions with one of ``k`` labels.
 
     Members are ``segments``: Int ``[*batch, t, 3]``, triples (begin, end, label) in order, where ``end`` is the first
@@ -36,9 +36,9 @@ class SemiMarkov(SemiringProgram):
     Args:
         segments: ``segments[..., i, l, y]`` is the score of a segment of ``l + 1`` positions that begins at ``i`` and
             has label ``y``. Segments that would end beyond the length are not read.
-        transitions: ``transitions[..., x, y]`` is the score of a segment labelled ``y`` right after one labelled ``x``;
+        transitions: ``transitions[..., x, y]`` is the score of a segment labeled ``y`` right after one labeled ``x``;
             shared by all of the batch, or with batch axes of its own.
-        start: ``start[..., y]`` is the score of beginning with a segment labelled ``y``.
+        start: ``start[..., y]`` is the score of beginning with a segment labeled ``y``.
         end: ``end[..., y]`` is the score of ending with one.
         lengths: number of real positions in each sequence; all of them if omitted.
         constraint: the segments and transitions that are allowed; the distribution is conditioned on it.
@@ -55,11 +55,11 @@ class SemiMarkov(SemiringProgram):
     end: Float[Tensor, "*#batch k"] | None = None
     lengths: Int[Tensor, "*#batch"] | None = None
     constraint: InitVar[SegmentConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (3, 2, 1, 1)
 
-    def __post_init__(self, constraint: SegmentConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: SegmentConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "segments", "transitions", "start", "end", "lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
@@ -67,7 +67,7 @@ class SemiMarkov(SemiringProgram):
         if constraint is not None:
             for name, scores in constraint.applied(self.segments, self.transitions).items():
                 object.__setattr__(self, name, scores)
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     @classmethod
     def from_emissions(
@@ -80,8 +80,8 @@ class SemiMarkov(SemiringProgram):
         """From scores of labels at positions, which a segment adds up, and of how long a segment of a label lasts.
 
         Args:
-            emissions: ``emissions[..., i, y]`` is the score of position ``i`` lying in a segment labelled ``y``.
-            durations: ``durations[l, y]`` is the score of a segment labelled ``y`` having ``l + 1`` positions.
+            emissions: ``emissions[..., i, y]`` is the score of position ``i`` lying in a segment labeled ``y``.
+            durations: ``durations[l, y]`` is the score of a segment labeled ``y`` having ``l + 1`` positions.
             transitions: as above.
             lengths: as above.
         """
@@ -115,16 +115,16 @@ class SemiMarkov(SemiringProgram):
         if value.dim() < 3 or value.shape[-3:] != self.segments.shape[-3:]:
             raise ShapeError(
                 f"a value of this structure must end in the axes [t, m, k] = {list(self.segments.shape[-3:])}, but its "
-                f"shape is {list(value.shape)}; for values of neighbours give a SemiMarkov with transitions"
+                f"shape is {list(value.shape)}; for values of neighbors give a SemiMarkov with transitions"
             )
         return SemiMarkov(value.to(self.segments.dtype), lengths=self.lengths)
 
-    def given(self, constraint: SegmentConstraint, impossible: Impossible = "error") -> SemiMarkov:
+    def given(self, constraint: SegmentConstraint, on_infeasible: OnInfeasible = "error") -> SemiMarkov:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch t 3"]) -> Float[Tensor, "*batch"]:
-        y = checked_members(y, self.batch_shape, {"t": None, "triple": 3})
+        y = validate_structures(y, self.batch_shape, {"t": None, "triple": 3})
         t, m, k = self.segments.shape[-3:]
         begin, label = y[..., 0], y[..., 2]
         there = begin >= 0
@@ -141,10 +141,10 @@ class SemiMarkov(SemiringProgram):
         if self.end is not None:
             last = there & ~torch.cat((there[..., 1:], there[..., :1] & False), dim=-1)
             picked = picked + torch.where(last, self.end.expand(*y.shape[:-2], k).gather(-1, label), 0.0)
-        return torch.where(self._covers(y), torch.where(there, picked, 0.0).sum(-1), NEVER)
+        return torch.where(self._covers(y), torch.where(there, picked, 0.0).sum(-1), NEG_INF)
 
     def parts(self, y: Int[Tensor, "*batch t 3"]) -> Float[Tensor, "*batch t m k"]:
-        y = checked_members(y, self.batch_shape, {"t": None, "triple": 3})
+        y = validate_structures(y, self.batch_shape, {"t": None, "triple": 3})
         t, m, k = self.segments.shape[-3:]
         places = self._places(y)
         flat = self.segments.new_zeros(*y.shape[:-2], t * m * k + 1)
@@ -153,28 +153,28 @@ class SemiMarkov(SemiringProgram):
 
     def marginals(self) -> Float[Tensor, "*batch t m k"]:
         """``[..., i, l, y]`` is the probability of a segment of ``l + 1`` positions from ``i`` with label ``y``."""
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
         from catena.kernels.semimarkov import marginals
 
         return marginals(*self._rows()).reshape(self.segments.shape)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
         from catena.kernels.semimarkov import log_partition
 
         return log_partition(*self._rows()).reshape(self.batch_shape)
 
     def _argmax(self) -> Int[Tensor, "*batch t 3"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._argmax()
         from catena.kernels.semimarkov_search import best
 
         return best(*self._rows()).reshape(*self.segments.shape[:-2], 3)
 
     def _topk(self, k: int) -> TopK:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
         from catena.kernels.semimarkov_top import top
 
@@ -183,7 +183,7 @@ class SemiMarkov(SemiringProgram):
         return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t 3"]:
-        if not kernels_serve(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
         from catena.kernels.semimarkov_search import sample
 
@@ -199,7 +199,9 @@ class SemiMarkov(SemiringProgram):
         ends = places[:t, None] + places[:m] + 1
         return (ends <= self._lengths()[..., None, None])[..., None], None, None, None
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         segments, transitions, start, end = self.lifted(semiring, values)
         assert segments is not None
         t, m = segments.shape[-3:-1]
@@ -274,7 +276,7 @@ class SemiMarkov(SemiringProgram):
         *batch, _, _, k = self.segments.shape
         for name, own in {"transitions": (k, k), "start": (k,), "end": (k,), "lengths": ()}.items():
             given: Tensor | None = getattr(self, name)
-            if given is not None and not fits_batch(given.shape, (*batch, *own), len(own)):
+            if given is not None and not broadcasts_to_batch(given.shape, (*batch, *own), len(own)):
                 raise ShapeError(
                     f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with segments of shape "
                     f"{list(self.segments.shape)}, but their shape is {list(given.shape)}"

@@ -7,18 +7,18 @@ answers:
 =====================  ====================  ============================================================
 semiring               an element is         the total of a structure is
 =====================  ====================  ============================================================
-:class:`Log`           log w                 log Z; its gradient are the marginals
-:class:`Max`           score                 the best score; its gradient is the best member
-:class:`Real`          w                     Z itself
-:class:`Boolean`       possible or not       whether any member is possible
-:class:`Tropical`      cost = -score         the least cost
-:class:`Counting`      number of members     how many members are possible
-:class:`KBest`         the k best scores     the k best scores, best first; their gradients are the members
-:class:`Sampling`      log w                 log Z; its *backward pass* draws one member
-:class:`Entropy`       log w, entropy        (log Z, entropy)
-:class:`Expectation`   log w, mean           (log Z, expectation of an additive value)
-:class:`Expectation2`  log w, 2 means, cov.  (log Z, E[r], E[s], Cov[r, s])
-:class:`Product`       a pair                both totals in one pass
+:class:`LogSemiring`           log w                 log Z; its gradient are the marginals
+:class:`MaxSemiring`           score                 the best score; its gradient is the best member
+:class:`RealSemiring`          w                     Z itself
+:class:`BooleanSemiring`       possible or not       whether any member is possible
+:class:`TropicalSemiring`      cost = -score         the least cost
+:class:`CountingSemiring`      number of members     how many members are possible
+:class:`KBestSemiring`         the k best scores     the k best scores, best first; their gradients are the members
+:class:`SamplingSemiring`      log w                 log Z; its *backward pass* draws one member
+:class:`EntropySemiring`       log w, entropy        (log Z, entropy)
+:class:`ExpectationSemiring`   log w, mean           (log Z, expectation of an additive value)
+:class:`SecondOrderExpectationSemiring`  log w, 2 means, cov.  (log Z, E[r], E[s], Cov[r, s])
+:class:`ProductSemiring`       a pair                both totals in one pass
 =====================  ====================  ============================================================
 
 **Representation.** An array of elements is one tensor. Where an element is a single number (``width`` is
@@ -43,10 +43,10 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from catena.errors import DivergentSumError
-from catena.numerics import NEVER, log1mexp, log_sum_exp, masked_softmax
+from catena.numerics import NEG_INF, log1mexp, log_sum_exp, masked_softmax
 from catena.structure.tensors import uniform_like
 
-Elements = Shaped[Tensor, "..."]
+_Elements = Shaped[Tensor, "..."]
 
 
 class Semiring(ABC):
@@ -65,53 +65,53 @@ class Semiring(ABC):
     """How many additive values :meth:`lift` takes beside the scores."""
 
     @abstractmethod
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         """The elements that stand for parts with these scores (log-weights) and additive values."""
 
     @abstractmethod
-    def constant(self, log_weight: float, like: Elements) -> Elements:
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
         """An element of ``like``'s dtype and device with no axis but its own:
 
         ``zero`` for -inf, ``one`` for 0.
         """
 
     @abstractmethod
-    def mul(self, a: Elements, b: Elements) -> Elements:
+    def mul(self, a: _Elements, b: _Elements) -> _Elements:
         """a ⊗ b, broadcast."""
 
     @abstractmethod
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         """⊕ over one axis, counted from the right (``dim`` < 0)."""
 
     @abstractmethod
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         """The closure one ⊕ x ⊕ x⊗x ⊕ …, or :class:`DivergentSumError` where it has no value."""
 
-    def zero(self, shape: Sequence[int], like: Elements) -> Elements:
+    def zero(self, shape: Sequence[int], like: _Elements) -> _Elements:
         """The neutral element of ⊕, for every cell of ``shape`` (the structure's axes)."""
-        return self._filled(NEVER, shape, like)
+        return self._filled(NEG_INF, shape, like)
 
-    def one(self, shape: Sequence[int], like: Elements) -> Elements:
+    def one(self, shape: Sequence[int], like: _Elements) -> _Elements:
         """The neutral element of ⊗, for every cell of ``shape``."""
         return self._filled(0.0, shape, like)
 
-    def add(self, a: Elements, b: Elements) -> Elements:
+    def add(self, a: _Elements, b: _Elements) -> _Elements:
         """a ⊕ b, broadcast."""
         return self.sum(torch.stack(torch.broadcast_tensors(*self._aligned(a, b)), dim=-1), dim=-1)
 
-    def dot(self, a: Elements, b: Elements, dim: int) -> Elements:
+    def dot(self, a: _Elements, b: _Elements, dim: int) -> _Elements:
         """⊕ over ``dim`` of a ⊗ b."""
         return self.sum(self.mul(a, b), dim)
 
-    def matmul(self, a: Elements, b: Elements) -> Elements:
+    def matmul(self, a: _Elements, b: _Elements) -> _Elements:
         """The product of matrices on the last two axes."""
         return self.dot(a[..., :, :, None], b[..., None, :, :], dim=-2)
 
-    def shape(self, x: Elements) -> torch.Size:
+    def shape(self, x: _Elements) -> torch.Size:
         """The structure's axes of an array of elements."""
         return x.shape if self.width is None else x.shape[1:]
 
-    def _aligned(self, a: Elements, b: Elements) -> tuple[Elements, Elements]:
+    def _aligned(self, a: _Elements, b: _Elements) -> tuple[_Elements, _Elements]:
         """Axes of size 1 put in behind the semiring's, so that different ranks broadcast from the right."""
         if self.width is None or a.dim() == b.dim():
             return a, b
@@ -119,7 +119,7 @@ class Semiring(ABC):
         a = a.reshape(a.shape[0], *(1 for _ in range(rank - a.dim())), *a.shape[1:])
         return a, b.reshape(b.shape[0], *(1 for _ in range(rank - b.dim())), *b.shape[1:])
 
-    def _filled(self, log_weight: float, shape: Sequence[int], like: Elements) -> Elements:
+    def _filled(self, log_weight: float, shape: Sequence[int], like: _Elements) -> _Elements:
         element = self.constant(log_weight, like)
         lead = () if self.width is None else (self.width,)
         return element.reshape((*lead, *(1 for _ in shape))).expand((*lead, *shape))
@@ -128,113 +128,113 @@ class Semiring(ABC):
 # --- one number for an element ------------------------------------------------------------------------------
 
 
-class Log(Semiring):
+class LogSemiring(Semiring):
     """(log-sum-exp, +) on log-weights."""
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return scores
 
-    def constant(self, log_weight: float, like: Elements) -> Elements:
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
         return like.new_full((), log_weight)
 
-    def mul(self, a: Elements, b: Elements) -> Elements:
+    def mul(self, a: _Elements, b: _Elements) -> _Elements:
         return a + b
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         return log_sum_exp(x, dim)
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         _refuse(x >= 0, "log", "log-weight must be below 0")
         return -log1mexp(x)
 
 
-class Max(Log):
+class MaxSemiring(LogSemiring):
     """(max, +) on scores. The gradient of a maximum goes to one of the greatest, ties or not."""
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         top = x.max(dim).values  # amax would spread the gradient over ties
-        return torch.where(top == NEVER, NEVER, top)
+        return torch.where(top == NEG_INF, NEG_INF, top)
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         _refuse(x > 0, "max", "score must not be above 0")
         return torch.zeros_like(x)
 
 
-class Real(Semiring):
-    """(+, ×) on weights. Overflows where :class:`Log` does not; here to be plain."""
+class RealSemiring(Semiring):
+    """(+, ×) on weights. Overflows where :class:`LogSemiring` does not; here to be plain."""
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return scores.exp()
 
-    def constant(self, log_weight: float, like: Elements) -> Elements:
-        return like.new_full((), 0.0 if log_weight == NEVER else 1.0)
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
+        return like.new_full((), 0.0 if log_weight == NEG_INF else 1.0)
 
-    def mul(self, a: Elements, b: Elements) -> Elements:
+    def mul(self, a: _Elements, b: _Elements) -> _Elements:
         return a * b
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         return x.sum(dim)
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         _refuse(x.abs() >= 1, "real", "weight must lie between -1 and 1")
         return 1 / (1 - x)
 
 
-class Boolean(Semiring):
+class BooleanSemiring(Semiring):
     """(or, and): whether a weight is more than zero. Elements are of dtype bool."""
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
-        return scores > NEVER
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
+        return scores > NEG_INF
 
-    def constant(self, log_weight: float, like: Elements) -> Elements:
-        return torch.full((), log_weight != NEVER, dtype=torch.bool, device=like.device)
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
+        return torch.full((), log_weight != NEG_INF, dtype=torch.bool, device=like.device)
 
-    def mul(self, a: Elements, b: Elements) -> Elements:
+    def mul(self, a: _Elements, b: _Elements) -> _Elements:
         return a & b
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         return x.any(dim)
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         return torch.ones_like(x)
 
 
-class Tropical(Semiring):
+class TropicalSemiring(Semiring):
     """(min, +) on costs, which are negated scores; zero is +inf."""
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return -scores
 
-    def constant(self, log_weight: float, like: Elements) -> Elements:
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
         return like.new_full((), -log_weight)
 
-    def mul(self, a: Elements, b: Elements) -> Elements:
+    def mul(self, a: _Elements, b: _Elements) -> _Elements:
         return a + b
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         least = x.min(dim).values
-        return torch.where(least == -NEVER, -NEVER, least)
+        return torch.where(least == -NEG_INF, -NEG_INF, least)
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         _refuse(x < 0, "tropical", "cost must not be below 0")
         return torch.zeros_like(x)
 
 
-class Counting(Real):
+class CountingSemiring(RealSemiring):
     """(+, ×) on numbers of members, in float64: exact up to 2^53, rounded above, never wrapped."""
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
-        return (scores > NEVER).double()
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
+        return (scores > NEG_INF).double()
 
-    def constant(self, log_weight: float, like: Elements) -> Elements:
-        return like.new_full((), 0.0 if log_weight == NEVER else 1.0, dtype=torch.float64)
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
+        return like.new_full((), 0.0 if log_weight == NEG_INF else 1.0, dtype=torch.float64)
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         _refuse(x > 0, "counting", "count must be 0")
         return torch.ones_like(x)
 
 
-class Sampling(Log):
+class SamplingSemiring(LogSemiring):
     """Log-sum-exp forwards; backwards, one term is drawn in proportion to its weight and gets the whole
     gradient.
 
@@ -245,10 +245,10 @@ class Sampling(Log):
     def __init__(self, generator: torch.Generator | None = None) -> None:
         self.generator = generator
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         return _SampledSum.apply(x, dim, self.generator)
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         raise DivergentSumError("the sampling semiring has no closure: draw from the marginals of the log semiring's")
 
 
@@ -279,7 +279,7 @@ class _SampledSum(torch.autograd.Function):
 # --- several numbers for an element -------------------------------------------------------------------------
 
 
-class KBest(Semiring):
+class KBestSemiring(Semiring):
     """The k greatest scores in falling order, -inf where there are fewer.
 
     Huang & Chiang (2005), algorithm 1.
@@ -290,21 +290,21 @@ class KBest(Semiring):
             raise ValueError(f"k of KBest must be at least 1, but it is {k}")
         self.width: int = k
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
-        rest = scores.new_full((), NEVER).expand(self.width - 1, *scores.shape)
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
+        rest = scores.new_full((), NEG_INF).expand(self.width - 1, *scores.shape)
         return torch.cat((scores[None], rest))
 
-    def constant(self, log_weight: float, like: Elements) -> Elements:
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
         return self.lift(like.new_full((), log_weight))
 
-    def mul(self, a: Elements, b: Elements) -> Elements:
+    def mul(self, a: _Elements, b: _Elements) -> _Elements:
         a, b = self._aligned(a, b)
         return self._best((a[:, None] + b[None, :]).flatten(0, 1))
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         return self._best(x.movedim(dim, 0).flatten(0, 1))
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         _refuse(x[0] > 0, "k-best", "best score must not be above 0")
         # Powers fall, so the k best of all of them are among the first k.
         one = self.one(self.shape(x), x)
@@ -313,39 +313,39 @@ class KBest(Semiring):
             closure = self.add(one, self.mul(x, closure))
         return closure
 
-    def _best(self, x: Elements) -> Elements:
+    def _best(self, x: _Elements) -> _Elements:
         top = x.topk(self.width, dim=0).values
-        return torch.where(top == NEVER, NEVER, top)
+        return torch.where(top == NEG_INF, NEG_INF, top)
 
 
 class _Moments(Semiring):
     """Elements (log w, m₁, m₂, …): a log-weight and moments, which are 0 where the weight is."""
 
-    def constant(self, log_weight: float, like: Elements) -> Elements:
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
         assert self.width is not None
         return torch.cat((like.new_full((1,), log_weight), like.new_zeros(self.width - 1)))
 
-    def mul(self, a: Elements, b: Elements) -> Elements:
+    def mul(self, a: _Elements, b: _Elements) -> _Elements:
         a, b = self._aligned(a, b)
         return _kept(a + b)
 
 
-class Entropy(_Moments):
+class EntropySemiring(_Moments):
     """(log w, H): H is the entropy, in nats, of which summed member one is. Hernando et al. (2005)."""
 
     width = 2
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return torch.stack((scores, torch.zeros_like(scores)))
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         log_w, entropy = x.unbind(0)
         total = log_sum_exp(log_w, dim)
         share = masked_softmax(log_w, dim=dim)
         surprise = torch.where(share > 0, total.unsqueeze(dim) - torch.where(share > 0, log_w, 0.0), 0.0)
         return torch.stack((total, (share * (entropy + surprise)).sum(dim)))
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         log_w, entropy = x.unbind(0)
         _refuse(log_w >= 0, "entropy", "log-weight must be below 0")
         total = -log1mexp(log_w)
@@ -354,27 +354,27 @@ class Entropy(_Moments):
         return torch.stack((total, total + repeats * (entropy + surprise)))
 
 
-class Expectation(_Moments):
+class ExpectationSemiring(_Moments):
     """(log w, E[r]) for an additive value r. The first-order semiring of Eisner (2002)."""
 
     width = 2
     n_values = 1
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return _kept(torch.stack(torch.broadcast_tensors(scores, *values)))
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         log_w, mean = x.unbind(0)
         return torch.stack((log_sum_exp(log_w, dim), (masked_softmax(log_w, dim=dim) * mean).sum(dim)))
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         log_w, mean = x.unbind(0)
         _refuse(log_w >= 0, "expectation", "log-weight must be below 0")
         total = -log1mexp(log_w)
         return torch.stack((total, (log_w + total).exp() * mean))
 
 
-class Expectation2(_Moments):
+class SecondOrderExpectationSemiring(_Moments):
     """(log w, E[r], E[s], Cov[r, s]) for two additive values.
 
     The second-order semiring of Li & Eisner (2009).
@@ -383,18 +383,18 @@ class Expectation2(_Moments):
     width = 4
     n_values = 2
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         scores, r, s = torch.broadcast_tensors(scores, *values)
         return _kept(torch.stack((scores, r, s, torch.zeros_like(scores))))
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         log_w, r, s, covariance = x.unbind(0)
         share = masked_softmax(log_w, dim=dim)
         mean_r, mean_s = (share * r).sum(dim, keepdim=True), (share * s).sum(dim, keepdim=True)
         covariance = (share * (covariance + (r - mean_r) * (s - mean_s))).sum(dim)
         return torch.stack((log_sum_exp(log_w, dim), mean_r.squeeze(dim), mean_s.squeeze(dim), covariance))
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         log_w, r, s, covariance = x.unbind(0)
         _refuse(log_w >= 0, "second-order expectation", "log-weight must be below 0")
         # The number of repeats is geometric: its mean is w / (1 - w), its variance w / (1 - w)².
@@ -404,7 +404,7 @@ class Expectation2(_Moments):
         return torch.stack((total, repeats * r, repeats * s, repeats * covariance + spread * r * s))
 
 
-class Product(Semiring):
+class ProductSemiring(Semiring):
     """Two semirings side by side, each with its own ⊕ and ⊗. Values are handed to the left one first."""
 
     def __init__(self, left: Semiring, right: Semiring) -> None:
@@ -412,59 +412,59 @@ class Product(Semiring):
         self.n_values = left.n_values + right.n_values
         self.width: int = (left.width or 1) + (right.width or 1)
 
-    def split(self, x: Elements) -> tuple[Elements, Elements]:
+    def split(self, x: _Elements) -> tuple[_Elements, _Elements]:
         """The elements of the left and of the right semiring."""
         at = self.left.width or 1
         return _unpacked(self.left, x[:at]), _unpacked(self.right, x[at:])
 
-    def join(self, left: Elements, right: Elements) -> Elements:
+    def join(self, left: _Elements, right: _Elements) -> _Elements:
         """The inverse of :meth:`split`; both become one dtype."""
         a, b = self._aligned(_packed(self.left, left), _packed(self.right, right))
         shape = torch.broadcast_shapes(a.shape[1:], b.shape[1:])
         dtype = torch.promote_types(a.dtype, b.dtype)
         return torch.cat((a.to(dtype).expand(-1, *shape), b.to(dtype).expand(-1, *shape)))
 
-    def lift(self, scores: Elements, *values: Elements) -> Elements:
+    def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         n = self.left.n_values
         return self.join(self.left.lift(scores, *values[:n]), self.right.lift(scores, *values[n:]))
 
-    def constant(self, log_weight: float, like: Elements) -> Elements:
+    def constant(self, log_weight: float, like: _Elements) -> _Elements:
         return self.join(self.left.constant(log_weight, like), self.right.constant(log_weight, like))
 
-    def mul(self, a: Elements, b: Elements) -> Elements:
+    def mul(self, a: _Elements, b: _Elements) -> _Elements:
         (a_left, a_right), (b_left, b_right) = self.split(a), self.split(b)
         return self.join(self.left.mul(a_left, b_left), self.right.mul(a_right, b_right))
 
-    def sum(self, x: Elements, dim: int) -> Elements:
+    def sum(self, x: _Elements, dim: int) -> _Elements:
         left, right = self.split(x)
         return self.join(self.left.sum(left, dim), self.right.sum(right, dim))
 
-    def add(self, a: Elements, b: Elements) -> Elements:
+    def add(self, a: _Elements, b: _Elements) -> _Elements:
         (a_left, a_right), (b_left, b_right) = self.split(a), self.split(b)
         return self.join(self.left.add(a_left, b_left), self.right.add(a_right, b_right))
 
-    def star(self, x: Elements) -> Elements:
+    def star(self, x: _Elements) -> _Elements:
         left, right = self.split(x)
         return self.join(self.left.star(left), self.right.star(right))
 
 
-def _packed(semiring: Semiring, x: Elements) -> Elements:
+def _packed(semiring: Semiring, x: _Elements) -> _Elements:
     return x[None] if semiring.width is None else x
 
 
-def _unpacked(semiring: Semiring, x: Elements) -> Elements:
-    if isinstance(semiring, Boolean):
+def _unpacked(semiring: Semiring, x: _Elements) -> _Elements:
+    if isinstance(semiring, BooleanSemiring):
         x = x != 0  # bool became a float beside the other half
     return x[0] if semiring.width is None else x
 
 
-def _kept(x: Elements) -> Elements:
+def _kept(x: _Elements) -> _Elements:
     """Moments of weight 0 are 0: one element stands for zero, and it annihilates."""
-    empty = x[:1] == NEVER
+    empty = x[:1] == NEG_INF
     return torch.cat((x[:1], torch.where(empty, 0.0, x[1:])))
 
 
-def _refuse(divergent: Elements, semiring: str, rule: str) -> None:
+def _refuse(divergent: _Elements, semiring: str, rule: str) -> None:
     if bool(divergent.any()):
         raise DivergentSumError(
             f"the closure in the {semiring} semiring diverges for {int(divergent.sum())} of "

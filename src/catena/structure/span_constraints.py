@@ -13,12 +13,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.structure.constraints import forbid
+from catena.structure.constraints import mask_scores
 
 
 @dataclass(frozen=True, eq=False)
 class SpanConstraint:
-    """Which labelled spans are allowed in a tree.
+    """Which labeled spans are allowed in a tree.
 
     Args:
         labels: ``labels[..., i, j, q]`` is True where the words ``i`` to ``j`` may be a span with label
@@ -61,7 +61,7 @@ class SpanConstraint:
 
     def applied(self, scores: Float[Tensor, "*batch t t k"]) -> Float[Tensor, "*batch t t k"]:
         """Scores with -inf where a span may not be."""
-        return forbid("labels", scores, self.labels)
+        return mask_scores("labels", scores, self.labels)
 
 
 def _ends(spans: Tensor, t: int) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 
-class Nodes(NamedTuple):
+class SpanNodes(NamedTuple):
     """The spans of trees in preorder, one number for each span and kind."""
 
     first: Int[Tensor, "*batch n"]
@@ -55,14 +55,14 @@ def in_preorder(y: Int[Tensor, "*batch n c"], t: int) -> Int[Tensor, "*batch n c
     return y.gather(-2, order[..., None].expand(y.shape))
 
 
-def nodes_of(y: Int[Tensor, "*batch n c"], t: int) -> Nodes:
+def to_nodes(y: Int[Tensor, "*batch n c"], t: int) -> SpanNodes:
     """The spans of trees, given in any order."""
     first, last, label = in_preorder(y, t).unbind(-1)[:3]
     n = first.shape[-1]
     rows = torch.arange(n, device=y.device)
     left = (rows + 1).clamp_max(n - 1).expand(first.shape)
     width = last.gather(-1, left) - first.gather(-1, left) + 1
-    return Nodes(first, last, label, first >= 0, left, (rows + 2 * width).clamp(0, n - 1))
+    return SpanNodes(first, last, label, first >= 0, left, (rows + 2 * width).clamp(0, n - 1))
 
 
 def tree_of_chart(chart: Shaped[Tensor, "*batch t t k"]) -> Int[Tensor, "*batch n 3"]:
@@ -85,14 +85,14 @@ def chart_of_tree(y: Int[Tensor, "*batch n c"], t: int, k: int) -> Bool[Tensor, 
     return chart.scatter(-1, place, True)[..., :-1].unflatten(-1, (t, t, k))
 
 
-def at_span(table: Shaped[Tensor, "*#batch t t k"], nodes: Nodes, label: Tensor) -> Shaped[Tensor, "*batch n"]:
+def at_span(table: Shaped[Tensor, "*#batch t t k"], nodes: SpanNodes, label: Tensor) -> Shaped[Tensor, "*batch n"]:
     """``table[..., first, last, label]`` for each span; whatever stands at some place where there is none."""
     t, k = table.shape[-2:]
     place = (nodes.first.clamp(0, t - 1) * t + nodes.last.clamp(0, t - 1)) * k + label.clamp(0, k - 1)
-    return look_up(table.flatten(-3), place)
+    return gather_spans(table.flatten(-3), place)
 
 
-def look_up(table: Shaped[Tensor, "*#batch c"], place: Int[Tensor, "*batch n"]) -> Shaped[Tensor, "*batch n"]:
+def gather_spans(table: Shaped[Tensor, "*#batch c"], place: Int[Tensor, "*batch n"]) -> Shaped[Tensor, "*batch n"]:
     """``table[..., place]``, batch axes broadcast."""
     return table.expand(*place.shape[:-1], table.shape[-1]).gather(-1, place)
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -58,21 +58,21 @@ def map_tensors(function: Callable[[Tensor], Tensor], value: T) -> T:
     return result
 
 
-def value_and_slopes(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+def value_and_grad(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
     """A function's value and the gradients of its sum. torch.func composes with vmap, no_grad and itself."""
     value, pull = cast(Any, torch.func.vjp(function, *inputs))
     return value, pull(torch.ones_like(value))
 
 
-def blanked(members: Tensor, spoilt: Tensor, front: int = 0) -> Tensor:
-    """Members with -1 for all of a row that is spoilt; ``front`` axes come before those of the batch."""
-    behind = members.dim() - front - spoilt.dim()
-    return torch.where(spoilt.reshape(*spoilt.shape, *(1 for _ in range(behind))), -1, members)
+def fill_invalid_rows(members: Tensor, spoiled: Tensor, front: int = 0) -> Tensor:
+    """Members with -1 for all of a row that is spoiled; ``front`` axes come before those of the batch."""
+    behind = members.dim() - front - spoiled.dim()
+    return torch.where(spoiled.reshape(*spoiled.shape, *(1 for _ in range(behind))), -1, members)
 
 
-def over_rows(rows: Tensor, slopes: Tensor, rank: int) -> Tensor:
+def expand_row_mask(rows: Tensor, gradients: Tensor, rank: int) -> Tensor:
     """Marked rows, to be laid over slopes with ``rank`` axes behind the batch; all of them where rows share them."""
-    if slopes.shape[: slopes.dim() - rank] != rows.shape:
+    if gradients.shape[: gradients.dim() - rank] != rows.shape:
         return rows.any()
     return rows.reshape(*rows.shape, *(1 for _ in range(rank)))
 
@@ -82,9 +82,9 @@ def or_nan(x: Tensor, spoiled: Tensor) -> Tensor:
     return x * torch.where(spoiled, torch.nan, 1.0).to(x.dtype)
 
 
-def or_zero(x: Tensor) -> Tensor:
+def neg_inf_to_zero(x: Tensor) -> Tensor:
     """Scores with 0 in place of -inf: the difference of two that are -inf would be nan."""
-    return torch.where(x == NEVER, 0.0, x)
+    return torch.where(x == NEG_INF, 0.0, x)
 
 
 def or_zeros(x: Tensor | None, like: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-r"""Span trees: binary trees whose labelled spans are scored one by one (the "span CRF").
+r"""Span trees: binary trees whose labeled spans are scored one by one (the "span CRF").
 
 .. math::  p(y) \propto \exp \sum_{(i, j, q) \in y} s_{ij}(q)
 
-Every binary bracketing of the words, with every labelling of its spans, is a member. What a span contains
+Every binary bracketing of the words, with every labeling of its spans, is a member. What a span contains
 does not matter to its score, so labels are summed out span by span and the trees by CKY.
 """
 
@@ -17,19 +17,19 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER
-from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
-from catena.structure.constraints import Impossible, check_possible
+from catena.numerics import NEG_INF
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
+from catena.structure.checks import broadcasts_to_batch, check_floating, check_tensors, set_lengths, validate_structures
+from catena.structure.constraints import OnInfeasible, check_feasible
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
-from catena.structure.spans import at_span, chart_of_tree, nodes_of, spans_inside, spans_of_width, tree_of_chart
+from catena.structure.spans import at_span, chart_of_tree, spans_inside, spans_of_width, to_nodes, tree_of_chart
 from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class SpanTree(SemiringProgram):
+class SpanTree(SemiringDistribution):
     """A distribution over binary trees with ``k`` labels.
 
     Members are ``spans``: Int ``[*batch, 2 t - 1, 3]``, rows ``(first, last, label)`` in preorder, both words
@@ -52,18 +52,18 @@ class SpanTree(SemiringProgram):
     scores: Float[Tensor, "*batch t t k"]
     lengths: Int[Tensor, "*#batch"] | None = None
     constraint: InitVar[SpanConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (3,)
 
-    def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: SpanConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "scores", "lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
         set_lengths(self, {"lengths": self.scores.shape[-2]}, {"scores": 3})
         if constraint is not None:
             object.__setattr__(self, "scores", constraint.applied(self.scores))
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     # --- what it says of itself -----------------------------------------------------------------------------
 
@@ -90,23 +90,23 @@ class SpanTree(SemiringProgram):
             )
         return SpanTree(value.to(self.scores.dtype), self.lengths)
 
-    def given(self, constraint: SpanConstraint, impossible: Impossible = "error") -> SpanTree:
+    def given(self, constraint: SpanConstraint, on_infeasible: OnInfeasible = "error") -> SpanTree:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch n 3"]) -> Float[Tensor, "*batch"]:
-        y = checked_members(y, self.batch_shape, {"n": None, "triple": 3})
-        nodes = nodes_of(y, self.scores.shape[-2])
-        labelled = (~nodes.real | ((nodes.label >= 0) & (nodes.label < self.scores.shape[-1]))).all(-1)
+        y = validate_structures(y, self.batch_shape, {"n": None, "triple": 3})
+        nodes = to_nodes(y, self.scores.shape[-2])
+        labeled = (~nodes.real | ((nodes.label >= 0) & (nodes.label < self.scores.shape[-1]))).all(-1)
         picked = torch.where(nodes.real, at_span(self.scores, nodes, nodes.label), 0.0).sum(-1)
-        return torch.where(nodes.are_trees(self._lengths()) & labelled, picked, NEVER)
+        return torch.where(nodes.are_trees(self._lengths()) & labeled, picked, NEG_INF)
 
     def parts(self, y: Int[Tensor, "*batch n 3"]) -> Float[Tensor, "*batch t t k"]:
-        y = checked_members(y, self.batch_shape, {"n": None, "triple": 3})
+        y = validate_structures(y, self.batch_shape, {"n": None, "triple": 3})
         return chart_of_tree(y, *self.scores.shape[-2:]).to(self.scores.dtype)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not kernels_serve(self.scores):
+        if not can_use_kernels(self.scores):
             return self.plain_log_partition()
         from catena.kernels.tree import log_partition
 
@@ -115,14 +115,14 @@ class SpanTree(SemiringProgram):
 
     def marginals(self) -> Float[Tensor, "*batch t t k"]:
         """``[..., i, j, q]`` is the probability that the words ``i`` to ``j`` are a span with label ``q``."""
-        if not kernels_serve(self.scores):
+        if not can_use_kernels(self.scores):
             return self.gradients([0])[1][0]
         from catena.kernels.tree import log_partition_and_marginals
 
         return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
 
     def _argmax(self) -> Int[Tensor, "*batch n 3"]:
-        if not kernels_serve(self.scores):
+        if not can_use_kernels(self.scores):
             return super()._argmax()
         from catena.kernels.tree_search import best
 
@@ -130,7 +130,7 @@ class SpanTree(SemiringProgram):
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
     def _topk(self, k: int) -> TopK:
-        if not kernels_serve(self.scores):
+        if not can_use_kernels(self.scores):
             return super()._topk(k)
         from catena.kernels.tree_search import top
 
@@ -139,7 +139,7 @@ class SpanTree(SemiringProgram):
         return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m 3"]:
-        if not kernels_serve(self.scores):
+        if not can_use_kernels(self.scores):
             return super()._sample(n, generator)
         from catena.kernels.tree_search import sample
 
@@ -153,7 +153,9 @@ class SpanTree(SemiringProgram):
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return (spans_inside(self._lengths(), self.scores.shape[-2]),)
 
-    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(
+        self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
+    ) -> Shaped[Tensor, "..."]:
         (scores,) = self.lifted(semiring, values)
         assert scores is not None
         lengths, t = self._lengths(), self.scores.shape[-2]
@@ -196,7 +198,7 @@ class SpanTree(SemiringProgram):
                 f"scores must have the axes [*batch, t, t, k], with at least one word and one label, but their "
                 f"shape is {list(shape)}"
             )
-        if self.lengths is not None and not fits_batch(self.lengths.shape, shape[:-3], 0):
+        if self.lengths is not None and not broadcasts_to_batch(self.lengths.shape, shape[:-3], 0):
             raise ShapeError(
                 f"lengths must have the batch axes {list(shape[:-3])}, but theirs are {list(self.lengths.shape)}"
             )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from catena.config import Config
 from catena.errors import ConfigError, DataError
-from catena.metrics.measure import Measure
+from catena.metrics.measure import Metric
 from catena.randomness import Randomness
 from catena.training.report import Reporter
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainResult:
     """How a training ended: the run folder and the best checkpoint's scores on dev and, if there is one, on test."""
 
     folder: Path
@@ -36,7 +36,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Report:
+class EvaluationReport:
     """The scores of a model on a data file, with their signatures and lines for a person to read."""
 
     scores: dict[str, float]
@@ -45,10 +45,10 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Answers:
+class PairedPredictions:
     """The right answers and a model's own, example by example, and the metric that compares them."""
 
-    measure: Measure
+    measure: Metric
     right: list[Any]
     given: list[Any]
     asked_by: Mapping[str, object] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How a file is to be read, where that is not as the training files were."""
 
     format: str | None = None
@@ -71,14 +71,14 @@ class Reading:
     """The file of the right answers, line by line, where they are not in the same file."""
 
 
-AS_TRAINED = Reading()
+DEFAULT_READ_OPTIONS = ReadOptions()
 
 
 @dataclass(frozen=True)
-class Asking:
+class PredictOptions:
     """What is asked of a model beyond its one best answer. Each task says which of these it knows."""
 
-    nbest: int = 1
+    n_best: int = 1
     """So many answers for each item, the best first."""
     samples: int = 0
     """So many answers drawn from the model's distribution instead of the best ones."""
@@ -108,11 +108,11 @@ class Asking:
     """Of a picture: how what is read, or what is written, looks at itself, in place of one at the other."""
 
     def __post_init__(self) -> None:
-        for name, least in (("nbest", 1), ("samples", 0), ("beam_size", 1), ("length_penalty", 0), ("max_length", 1)):
+        for name, least in (("n_best", 1), ("samples", 0), ("beam_size", 1), ("length_penalty", 0), ("max_length", 1)):
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise ConfigError(f"{name} must be {least} or more, and is {value!r}")
-        told = ("nbest", "beam_size", "length_penalty")
+        told = ("n_best", "beam_size", "length_penalty")
         if self.samples and (over := sorted(self.beyond() & set(told), key=told.index)):
             raise ConfigError(
                 f"samples = {self.samples} draws answers, and {over[0]} tells how to find the best: leave out one"
@@ -122,17 +122,17 @@ class Asking:
         """The names of what is asked for."""
         return {part.name for part in fields(self) if part.name != "seed" and getattr(self, part.name) != part.default}
 
-    def after(self, n: int) -> Asking:
+    def after(self, n: int) -> PredictOptions:
         """The same of items of a stream after its first ``n``: they are drawn anew, not as the first ones were."""
         return self if n == 0 else replace(self, seed=Randomness(self.seed).number("after", n))
 
 
-BEST = Asking()
-OF_PICTURES = {"layer", "head", "word", "within"}
+DEFAULT_PREDICT_OPTIONS = PredictOptions()
+_PLOT_OPTIONS = {"layer", "head", "word", "within"}
 """What is asked of drawings alone."""
 
 
-READING = {"read_inputs", "about_inputs", "evaluate", "answers"}
+_PATH_METHODS = {"read_inputs", "about_inputs", "evaluate", "answers"}
 """What a predictor does with a file."""
 
 
@@ -154,7 +154,7 @@ class Predictor(ABC):
     """
 
     asks: ClassVar[frozenset[str]] = frozenset()
-    """The parts of :class:`Asking` that this task answers."""
+    """The parts of :class:`PredictOptions` that this task answers."""
     formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
     """What :meth:`write` knows; the first is written if none is named."""
     reads_targets: ClassVar[bool] = False
@@ -164,7 +164,7 @@ class Predictor(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in READING & vars(cls).keys():
+        for name in _PATH_METHODS & vars(cls).keys():
             setattr(cls, name, _taking_names(vars(cls)[name]))
 
     @property
@@ -172,19 +172,19 @@ class Predictor(ABC):
         """This model in the words of a person, such as "a model of the task translate"."""
         return f"a model of the task {getattr(getattr(self, 'config', None), 'task', 'that it was made for')}"
 
-    def check(self, asking: Asking) -> None:
+    def check(self, asking: PredictOptions) -> None:
         """Refuse what this task cannot be asked."""
         unknown = sorted(asking.beyond() - self.asks)
         if unknown:
-            named = self.asks if unknown[0] in OF_PICTURES else self.asks - OF_PICTURES
+            named = self.asks if unknown[0] in _PLOT_OPTIONS else self.asks - _PLOT_OPTIONS
             known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(named)) or "none of these questions"
             raise DataError(f"this model cannot be asked for --{unknown[0].replace('_', '-')}; it answers {known}")
 
-    def format_for(self, asking: Asking) -> str:
+    def format_for(self, asking: PredictOptions) -> str:
         """The format that is written if none is named."""
         return self.formats[0]
 
-    def searching(self, asking: Asking) -> Predictor:
+    def searching(self, asking: PredictOptions) -> Predictor:
         """This model with the search that is asked for, where a task searches at all."""
         for name in sorted(asking.beyond()):
             flag = f"--{name.replace('_', '-')}"
@@ -220,18 +220,18 @@ class Predictor(ABC):
         raise DataError(f"{self.task_name} cannot be exported: translators and n-gram language models can")
 
     @abstractmethod
-    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Any]:
+    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Any]:
         """A prediction for each item."""
 
     @abstractmethod
-    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[Any]:
+    def predict_stream(self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Any]:
         """Predictions for any number of items, in order, a block at a time: memory does not grow with the input."""
 
     @abstractmethod
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
         """The items of a file to predict for: lines of a plain text, or the examples of any format that has them."""
 
-    def about_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Sequence[str]:
+    def about_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Sequence[str]:
         """What a person should hear of a file before its items are predicted: that a line of it is no item."""
         return ()
 
@@ -240,11 +240,13 @@ class Predictor(ABC):
         return lines
 
     @abstractmethod
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         """Score the model on a file with the right answers."""
 
     @abstractmethod
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         """For a paired test between two models: what is right and what this one says, by a metric; if none is named,
         by the one that chooses checkpoints."""
 
@@ -261,11 +263,11 @@ class Predictor(ABC):
     def write(self, prediction: Any, item: Any, format: str) -> str:
         """One prediction in one of :attr:`formats`: a line, or several, as a block of columns with its blank line."""
 
-    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """A drawing of the prediction for an item."""
         raise DataError(f"{self.task_name} draws no picture of its predictions: ask it by 'catena predict'")
 
-    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The same for a terminal."""
         raise DataError(f"{self.task_name} draws no picture of its predictions: ask it by 'catena predict'")
 
@@ -287,7 +289,7 @@ class Application(ABC):
         start_from: Path | None = None,
         overwrite: bool = False,
         command: Sequence[str] = (),
-    ) -> Trained:
+    ) -> TrainResult:
         """Train into a new run folder, from scratch or from the weights of an old run. ``command`` is kept with it."""
 
     @abstractmethod
@@ -295,10 +297,10 @@ class Application(ABC):
         """Choose a model, and its size, that the data and the machine allow in the config's time; say what and why."""
 
     @abstractmethod
-    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
         """Resume a run from its last whole checkpoint.
 
-        ``limits`` are new values for :data:`catena.tasks.resuming.LIMITS`, which the run's config.toml keeps.
+        ``limits`` are new values for :data:`catena.tasks.resuming._LIMITS`, which the run's config.toml keeps.
         """
 
     @abstractmethod

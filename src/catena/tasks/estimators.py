@@ -21,14 +21,14 @@ import numpy as np
 from catena.config import Config
 from catena.errors import CheckpointError, ConfigError, DataError
 
-E = TypeVar("E", bound="Estimator")
-SAVED = "estimator.json"
+E = TypeVar("E", bound="BaseTaskEstimator")
+_SAVED = "estimator.json"
 """The file beside a saved model that keeps its parameters and the types of its labels."""
-Form = Literal["single", "sets", "indicator"]
+_Form = Literal["single", "sets", "indicator"]
 """One label for each example, a list of labels, or a row of 0 and 1."""
 
 
-class Estimator:
+class BaseTaskEstimator:
     """Parameters as scikit-learn reads and sets them: the arguments of the constructor, kept as they were given."""
 
     settings: Mapping[str, Any] | None
@@ -55,7 +55,7 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in given.items())})"
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def nest_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by dotted keys as nested sections."""
     found: dict[str, Any] = {}
     for dotted, value in values.items():
@@ -75,14 +75,14 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-RUN_KEYS = ("data.train", "data.dev", "data.test", "data.format", "machine.device", "machine.threads")
+_RUN_KEYS = ("data.train", "data.dev", "data.test", "data.format", "machine.device", "machine.threads")
 """Keys of a run's config that are not settings of an estimator."""
 
 
 def other_settings(config: Config, usual: Config) -> dict[str, Any] | None:
     """Return the settings by dotted key in which the config of a run differs from ``usual``, or None if in none."""
     own, others = flat(config.model_dump()), flat(usual.model_dump())
-    found = {key: own[key] for key in own if key not in RUN_KEYS and (key not in others or others[key] != own[key])}
+    found = {key: own[key] for key in own if key not in _RUN_KEYS and (key not in others or others[key] != own[key])}
     return found or None
 
 
@@ -131,7 +131,7 @@ class Targets:
     """The labels of each example as a list, and the form in which they were given."""
 
     rows: list[list[Any]]
-    form: Form
+    form: _Form
     n_columns: int = 0
     """Columns of an indicator matrix."""
 
@@ -156,11 +156,11 @@ def as_targets(y: Any, several: bool) -> Targets:
     for i, labels in enumerate(listed):
         if several and isinstance(labels, str):
             raise DataError(
-                f"label {i} is {labels!r}, and with several_labels each text has a list of labels: [{labels!r}]"
+                f"label {i} is {labels!r}, and with multilabel each text has a list of labels: [{labels!r}]"
             )
         if not several and isinstance(labels, list | set | np.ndarray):
             raise DataError(
-                f"label {i} is a {type(labels).__name__}, {labels!r}: say several_labels=True, or give one label"
+                f"label {i} is a {type(labels).__name__}, {labels!r}: say multilabel=True, or give one label"
             )
     _check_present(enumerate(listed))
     rows = [list(labels) for labels in listed] if several else [[label] for label in listed]
@@ -173,7 +173,7 @@ def _from_indicator(table: np.ndarray) -> Targets:
     if wrong.size:
         raise DataError(
             f"y with shape {table.shape} must be an indicator matrix of 0 and 1, got {wrong.flat[0]}. Pass one column, "
-            f"or a list of lists of labels with several_labels=True."
+            f"or a list of lists of labels with multilabel=True."
         )
     return Targets([np.flatnonzero(row).tolist() for row in table], "indicator", table.shape[1])
 
@@ -204,7 +204,7 @@ class Classes:
 
     values: tuple[Any, ...]
     names: tuple[str, ...]
-    form: Form = "single"
+    form: _Form = "single"
 
     @classmethod
     def of(cls, targets: Targets) -> Classes:
@@ -295,12 +295,12 @@ def write_estimator(folder: Path, params: Mapping[str, Any], classes: Classes) -
     """Keep the parameters and classes of an estimator beside its model."""
     kept = {name: dict(value) if isinstance(value, Mapping) else value for name, value in params.items()}
     text = json.dumps({"params": kept, "classes": classes.to_json()}, ensure_ascii=False, default=str, indent=1)
-    (folder / SAVED).write_text(text + "\n", encoding="utf-8")
+    (folder / _SAVED).write_text(text + "\n", encoding="utf-8")
 
 
 def read_estimator(folder: Path) -> tuple[dict[str, Any], Classes] | None:
     """Read what :func:`write_estimator` wrote; None where there is no such file, as in a run of ``catena train``."""
-    path = folder / SAVED
+    path = folder / _SAVED
     if not path.is_file():
         return None
     try:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from torch import Tensor
 
-from catena.tasks.application import Trained
-from catena.training.judging import finite
-from catena.training.report import LinesReporter, Outcome, Reporter, Started, Together, number
+from catena.tasks.application import TrainResult
+from catena.training.report import LinesReporter, Reporter, ReporterGroup, RunResult, RunStarted, number
 from catena.training.run import RunFolder
+from catena.training.selection import finite
 from catena.training.state import TrainingState
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FitResult:
     """A finished model and its scores.
 
     Args:
@@ -37,7 +37,7 @@ class Fitted:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-class Fitting:
+class FitReporter:
     """Tells of a fit to a person and to the log of its run, and keeps what comes of it.
 
     Args:
@@ -45,9 +45,9 @@ class Fitting:
     """
 
     def __init__(self, run: RunFolder, reporter: Reporter, lines: Sequence[str]) -> None:
-        self.run, self.reporter = run, Together([reporter, LinesReporter(run.log)])
+        self.run, self.reporter = run, ReporterGroup([reporter, LinesReporter(run.log)])
         self.began = time.monotonic()
-        self.reporter.started(Started("cpu", 0, 0, tuple(lines), None, 0, run.path))
+        self.reporter.started(RunStarted("cpu", 0, 0, tuple(lines), None, 0, run.path))
 
     def note(self, words: str) -> None:
         """Say something of the work or its course."""
@@ -57,7 +57,7 @@ class Fitting:
         """Say how far a piece of work is."""
         self.reporter.working(what, share)
 
-    def keep(self, fitted: Fitted, what_next: tuple[str, ...] = Outcome.what_next) -> Trained:
+    def keep(self, fitted: FitResult, what_next: tuple[str, ...] = RunResult.what_next) -> TrainResult:
         """Write the model as the only checkpoint of the run, with its scores, and tell of the end."""
         run, scores, seconds = self.run, fitted.scores, time.monotonic() - self.began
         state = TrainingState(step=1, tokens=fitted.tokens, seconds=seconds, best_step=1, best_scores=finite(scores))
@@ -72,7 +72,7 @@ class Fitting:
             self.note("dev: " + ", ".join(f"{name} {number(value)}" for name, value in scores.items()))
         place = written.folder
         self.reporter.finished(
-            Outcome("fitted", 1, seconds, fitted.metric, 1, scores, place, place, run.path, what_next)
+            RunResult("fitted", 1, seconds, fitted.metric, 1, scores, place, place, run.path, what_next)
         )
         self.reporter.close()
-        return Trained(run.path, fitted.metric, dict(scores), dict(fitted.test))
+        return TrainResult(run.path, fitted.metric, dict(scores), dict(fitted.test))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-TOKENISER = "tokenizer"
-"""The folder of a tokeniser."""
+TOKENIZER = "tokenizer"
+"""The folder of a tokenizer."""
 VOCABULARY = "vocabulary.json"
 LABELS = "labels.json"
 """The names of classes, or of tags."""

@@ -14,13 +14,13 @@ from functools import cache
 BROKEN, OTHER, LETTER = -1, 0, 1
 """The states where no character can be, and after a whole one; all above are in the middle of one."""
 
-WITHIN_WORDS = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Cn", "Cs", "Co"}
-MARKED_BLOCKS = (0x80, 0xC0, 0x600, 0x640, 0x940, 0x2000, 0x2040, 0x2080, 0x3000, 0xFF00, 0xFF40)
+_WITHIN_WORDS = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Cn", "Cs", "Co"}
+_MARKED_BLOCKS = (0x80, 0xC0, 0x600, 0x640, 0x940, 0x2000, 0x2040, 0x2080, 0x3000, 0xFF00, 0xFF40)
 """Where marks stand among letters: of Latin, Arabic, Devanagari and East Asian texts, quotes, dashes and money. Rare
 ones elsewhere are taken for letters where bytes are read, so that there are few states."""
-SYMBOLS = ((0x2100, 0x2BFF), (0x1F000, 0x1FFFF))
+_SYMBOLS = ((0x2100, 0x2BFF), (0x1F000, 0x1FFFF))
 """Where nearly all are none: arrows, signs, pictures."""
-NO_BLANKS = (
+_NO_BLANKS = (
     (0x0E00, 0x0EFF),
     (0x1000, 0x107F),
     (0x1780, 0x17FF),
@@ -31,17 +31,17 @@ NO_BLANKS = (
 )
 """Thai and Lao, Burmese, Khmer, kana, and Han: no blank stands between words, so that a phrase stands wherever its
 characters do."""
-JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
-Reader = Callable[[int, str], int]
+CharacterReader = Callable[[int, str], int]
 """The state after one more character of a spelling."""
 
 
 def is_letter(character: str) -> bool:
     """Whether it belongs to the word beside it: letters, digits, the marks that letters bear; what has no name is taken
     for one, what belongs to a script without blanks is not."""
-    within = unicodedata.category(character) in WITHIN_WORDS or character in JOINERS
-    return within and not _is_in(ord(character), NO_BLANKS)
+    within = unicodedata.category(character) in _WITHIN_WORDS or character in _JOINERS
+    return within and not _is_in(ord(character), _NO_BLANKS)
 
 
 def read_character(state: int, character: str) -> int:
@@ -49,7 +49,7 @@ def read_character(state: int, character: str) -> int:
     return LETTER if is_letter(character) else OTHER
 
 
-def reader_of_bytes(number_of: Callable[[str], int]) -> Reader:
+def reader_of_bytes(number_of: Callable[[str], int]) -> CharacterReader:
     """The reader of texts whose bytes are written as characters, given the number of each."""
     return lambda state, character: after_byte(state, number_of(character))
 
@@ -85,9 +85,9 @@ def _table() -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
 
 def _block(first: int) -> tuple[int, ...]:
     """What each of 64 characters from the first on is taken for."""
-    if first in MARKED_BLOCKS:
+    if first in _MARKED_BLOCKS:
         return tuple(LETTER if is_letter(chr(first + i)) else OTHER for i in range(64))
-    return (OTHER if _is_in(first, (*SYMBOLS, *NO_BLANKS)) else LETTER,) * 64
+    return (OTHER if _is_in(first, (*_SYMBOLS, *_NO_BLANKS)) else LETTER,) * 64
 
 
 def _is_in(number: int, blocks: tuple[tuple[int, int], ...]) -> bool:

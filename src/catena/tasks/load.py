@@ -37,10 +37,10 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
             f"{folder}, a model of the task {entry.name}, is not held in 8 bits: networks of translate, transduce, "
             f"converse and lm are; leave the quantization out"
         )
-    from catena.encoders.int8 import hold_in_int8
+    from catena.encoders.int8 import quantize_int8_
 
     for network in networks:
-        hold_in_int8(network)
+        quantize_int8_(network)
     return model
 
 

@@ -11,18 +11,18 @@ from jaxtyping import Float
 from catena.errors import DataError
 from catena.metrics.text import width
 from catena.registry import did_you_mean
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
-SHADES = " ░▒▓█"
-BLANK = "▁"
+_SHADES = " ░▒▓█"
+_BLANK = "▁"
 """What stands for the blank before a word where words are cut into pieces."""
 
 
 @dataclass(frozen=True, eq=False)
-class Looks:
+class AttentionMaps:
     """Weights of attention, and what they are of.
 
     Args:
@@ -40,19 +40,19 @@ class Looks:
     column_title: str = "read"
 
 
-def draw(looks: Looks, asking: Asking) -> Picture:
+def draw(looks: AttentionMaps, asking: PredictOptions) -> Picture:
     """A heat map."""
     from catena.draw.heat import draw_heat
 
-    table, rows = table_of(looks, asking)
+    table, rows = attention_table(looks, asking)
     title = f"{asking.word!r} in each layer and head" if asking.word is not None else ""
     row_title = "" if asking.word is not None else looks.row_title
     return draw_heat(table, rows, looks.columns, row_title=row_title, column_title=looks.column_title, title=title)
 
 
-def sketch(looks: Looks, asking: Asking) -> str:
+def sketch(looks: AttentionMaps, asking: PredictOptions) -> str:
     """The same in characters, a shade for each weight, what is looked at from left to right."""
-    table, rows = table_of(looks, asking)
+    table, rows = attention_table(looks, asking)
     names = max(map(width, rows))
     lines = [" " * (names + 2) + " ".join(looks.columns)]
     for name, weights in zip(rows, table.tolist(), strict=True):
@@ -62,10 +62,10 @@ def sketch(looks: Looks, asking: Asking) -> str:
 
 
 def _shade(weight: float) -> str:
-    return SHADES[min(len(SHADES) - 1, round(weight * (len(SHADES) - 1)))]
+    return _SHADES[min(len(_SHADES) - 1, round(weight * (len(_SHADES) - 1)))]
 
 
-def table_of(looks: Looks, asking: Asking) -> tuple[Float[np.ndarray, "t s"], list[str]]:
+def attention_table(looks: AttentionMaps, asking: PredictOptions) -> tuple[Float[np.ndarray, "t s"], list[str]]:
     """The weights that are drawn, and the names of their rows: the mean of the layers and heads that are asked for, or
     one word in each of them."""
     layers = list(looks.layers)
@@ -75,7 +75,7 @@ def table_of(looks: Looks, asking: Asking) -> tuple[Float[np.ndarray, "t s"], li
         layers = [layer[[_number("head", asking.head, len(layer))]] for layer in layers]
     if asking.word is None:
         return np.mean([layer.mean(axis=0) for layer in layers], axis=0), list(looks.rows)
-    places = places_of(asking.word, looks.rows)
+    places = token_indices(asking.word, looks.rows)
     rows = [
         f"layer {i}, head {asking.head or h}"
         for i, layer in enumerate(layers, start=asking.layer or 1)
@@ -84,19 +84,19 @@ def table_of(looks: Looks, asking: Asking) -> tuple[Float[np.ndarray, "t s"], li
     return np.concatenate([layer[:, places].mean(axis=1) for layer in layers]), rows
 
 
-def places_of(word: str, tokens: tuple[str, ...]) -> list[int]:
-    """Where a word stands first: as a token, or as neighbouring pieces that spell it."""
+def token_indices(word: str, tokens: tuple[str, ...]) -> list[int]:
+    """Where a word stands first: as a token, or as neighboring pieces that spell it."""
     if word in tokens:
         return [tokens.index(word)]
     for first in range(len(tokens)):
-        spelt = tokens[first].removeprefix(BLANK)
+        spelled = tokens[first].removeprefix(_BLANK)
         for end in range(first + 1, len(tokens) + 1):
-            if spelt == word:
+            if spelled == word:
                 return list(range(first, end))
-            if end == len(tokens) or not word.startswith(spelt):
+            if end == len(tokens) or not word.startswith(spelled):
                 break
-            spelt += tokens[end]
-    known = dict.fromkeys(token.removeprefix(BLANK) for token in tokens)
+            spelled += tokens[end]
+    known = dict.fromkeys(token.removeprefix(_BLANK) for token in tokens)
     raise DataError(f"{word!r} is not among the words that look: {did_you_mean(word, known)}")
 
 

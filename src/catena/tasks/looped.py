@@ -19,27 +19,27 @@ from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint, read_meta
 from catena.config import Config, to_toml
 from catena.data.batches import BatchPlan
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.errors import CheckpointError
 from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder
-from catena.tasks.application import NO_LIMITS, Application, Trained
+from catena.tasks.application import NO_LIMITS, Application, TrainResult
 from catena.tasks.machine import choose_device, set_threads
 from catena.tasks.overlap import overlap_warnings
 from catena.tasks.pretrained import Pretrained, open_pretrained
 from catena.tasks.resuming import load_config
-from catena.training.judging import finite
 from catena.training.loop import resume, train
-from catena.training.report import Outcome, Reporter
+from catena.training.report import Reporter, RunResult
 from catena.training.run import RunFolder, create_run, open_run
+from catena.training.selection import finite
 from catena.training.task import Batch, EpochPlan, Task
 
-DROPPED = "dropped.tsv"
+_DROPPED = "dropped.tsv"
 C = TypeVar("C", bound=Config)
 D = TypeVar("D")
 
 
-class TestedTask(Task):
+class NeuralTask(Task):
     """A task that can score its test file, once, with the best checkpoint."""
 
     def before_step(self, step: int) -> None:
@@ -53,7 +53,7 @@ class TestedTask(Task):
         """The scores on test; empty where there is no such file. The model is in evaluation mode."""
 
 
-class PlannedEpoch(EpochPlan):
+class BatchedEpoch(EpochPlan):
     """An epoch that is a plan of rows, and a function that makes a batch of some of them."""
 
     def __init__(self, plan: BatchPlan, batch_of: Callable[[np.ndarray], Batch]) -> None:
@@ -78,10 +78,10 @@ class LoopedApplication(Application, Generic[C, D]):
         """Read the data. With the folder of an old model, or a pretrained one, in its encoding."""
 
     @abstractmethod
-    def task(self, config: C, data: D, device: torch.device, randomness: Randomness) -> TestedTask:
+    def task(self, config: C, data: D, device: torch.device, randomness: Randomness) -> NeuralTask:
         """The task with a model of fresh weights, drawn by the seed."""
 
-    def dropped(self, data: D) -> Tally | None:
+    def dropped(self, data: D) -> ReadCounter | None:
         """What was read and what of it was dropped, to be listed in the run folder."""
         return None
 
@@ -89,7 +89,7 @@ class LoopedApplication(Application, Generic[C, D]):
         """The config with all that a pretrained model decides spelled out."""
         raise NotImplementedError(f"{type(self).__name__} takes no pretrained model")
 
-    def start(self, task: TestedTask, start: Pretrained) -> None:
+    def start(self, task: NeuralTask, start: Pretrained) -> None:
         """Put pretrained weights into the model."""
         raise NotImplementedError(f"{type(self).__name__} takes no pretrained model")
 
@@ -97,7 +97,7 @@ class LoopedApplication(Application, Generic[C, D]):
         """Whether the model is made by :meth:`fit`, without the loop."""
         return False
 
-    def fit(self, config: C, data: D, run: RunFolder, randomness: Randomness, reporter: Reporter) -> Trained:
+    def fit(self, config: C, data: D, run: RunFolder, randomness: Randomness, reporter: Reporter) -> TrainResult:
         """Make a model that needs no loop, and keep it in the run (:mod:`catena.tasks.fitted`)."""
         raise NotImplementedError(f"{type(self).__name__} trains all its models by the loop")
 
@@ -120,7 +120,7 @@ class LoopedApplication(Application, Generic[C, D]):
         start_from: Path | None = None,
         overwrite: bool = False,
         command: Sequence[str] = (),
-    ) -> Trained:
+    ) -> TrainResult:
         own: Any = config
         set_threads(own.machine.threads)
         randomness = Randomness(own.seed)
@@ -149,7 +149,7 @@ class LoopedApplication(Application, Generic[C, D]):
         )
         tally = self.dropped(data)
         if tally is not None and tally.dropped:
-            tally.write(folder / DROPPED)
+            tally.write(folder / _DROPPED)
         for warning in overlap_warnings(own.data.files(), own.data.encoding):
             reporter.note(warning)
             run.log(warning)
@@ -158,7 +158,7 @@ class LoopedApplication(Application, Generic[C, D]):
         saved = old is not None or start is not None
         return _tested(task, train(task, own.training, run, randomness, reporter, save_start=saved), run)
 
-    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
         run = open_run(folder)
         config: Any = configs.load(self.settings, folder / CONFIG)
         if limits and self.is_counted(config):
@@ -196,7 +196,7 @@ class LoopedApplication(Application, Generic[C, D]):
             raise
 
 
-def same_make(old: Path, theirs: Any, own: Any) -> None:
+def check_same_model_kind(old: Path, theirs: Any, own: Any) -> None:
     """Refuse to start a model from the weights of one of another make (``theirs`` and ``own`` are configs)."""
     if theirs.model != own.model:
         raise CheckpointError(
@@ -210,7 +210,7 @@ def _pretrained(config: Any) -> Pretrained | None:
     return open_pretrained(folder) if folder else None
 
 
-def _tested(task: TestedTask, outcome: Outcome, run: RunFolder) -> Trained:
+def _tested(task: NeuralTask, outcome: RunResult, run: RunFolder) -> TrainResult:
     """Score the test file with the best checkpoint, and write that down once."""
     test: dict[str, float] = {}
     if not outcome.interrupted:
@@ -220,4 +220,4 @@ def _tested(task: TestedTask, outcome: Outcome, run: RunFolder) -> Trained:
         row = {"step": outcome.best_step or outcome.steps, "part": "test", **finite(test)}
         if row not in run.metrics():  # it is there if a run that came to its end is resumed
             run.append_metrics(row)
-    return Trained(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
+    return TrainResult(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)

@@ -13,11 +13,11 @@ from pathlib import Path
 from catena.data.files import open_text
 from catena.errors import CatenaError
 
-MIN_CHARACTERS = 20
+_MIN_CHARACTERS = 20
 """Shorter records, such as "yes" in a dialogue, are left out unless most records of a file are short."""
-MIN_FRACTION = 0.2
+_MIN_FRACTION = 0.2
 """The fraction of a file's records from which on a warning is given."""
-LONGEST_BLOCK = 100
+_LONGEST_BLOCK = 100
 """Blocks with more lines on average are taken for lines with a few blank ones among them."""
 
 
@@ -51,7 +51,7 @@ def _warning(part: str, path: Path, train: list[Path], encoding: str | None) -> 
             if record in records:
                 records[record] = True
     n, shared = len(records), sum(records.values())
-    if not n or shared < MIN_FRACTION * n:
+    if not n or shared < _MIN_FRACTION * n:
         return None
     return f"warning: {shared:,} of the {n:,} different records of {part} ({path}) are in the training data too. {cure}"
 
@@ -62,13 +62,13 @@ def _has_blocks(path: Path, encoding: str | None) -> bool:
     for lines_of_block in _blocks(path, encoding):
         lines += len(lines_of_block)
         blocks += 1
-    return blocks > 1 and lines / blocks <= LONGEST_BLOCK
+    return blocks > 1 and lines / blocks <= _LONGEST_BLOCK
 
 
 def _long_enough(path: Path, encoding: str | None, blocks: bool) -> list[str]:
     """The different records of a file, without short ones unless most are short."""
     records = list(dict.fromkeys(_records(path, encoding, blocks)))
-    long = [record for record in records if len(record) >= MIN_CHARACTERS]
+    long = [record for record in records if len(record) >= _MIN_CHARACTERS]
     return long if 2 * len(long) >= len(records) else records
 
 

@@ -1,8 +1,8 @@
 """The encoder of a trained language model, to start another model with: pretrain, then fine-tune.
 
 A task that takes such a start builds its own model around an encoder of the same make, reads text with the language
-model's tokeniser and vocabulary, and copies the weights of embedding and encoder. Fine-tuning may free the layers one
-after another from the top (Howard & Ruder 2018, section 3.3), so that what was learnt is not washed away at once.
+model's tokenizer and vocabulary, and copies the weights of embedding and encoder. Fine-tuning may free the layers one
+after another from the top (Howard & Ruder 2018, section 3.3), so that what was learned is not washed away at once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.config import read_toml
 from catena.errors import ConfigError
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
-from catena.tasks.lm.settings import LmConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def layers_from_the_top(encoder: nn.Module) -> list[list[nn.Parameter]]:
     return [*groups, below] if below else groups
 
 
-def free_from_the_top(groups: Sequence[Sequence[nn.Parameter]], epoch: int, every: int) -> None:
+def unfreeze_top_layers(groups: Sequence[Sequence[nn.Parameter]], epoch: int, every: int) -> None:
     """Let the first groups be trained: one more after every so many epochs; all where ``every`` is 0."""
     free = len(groups) if not every else (epoch - 1) // every
     for i, group in enumerate(groups):

@@ -17,15 +17,15 @@ from catena.errors import CheckpointError
 
 C = TypeVar("C", bound=Config)
 
-LIMITS = ("max_epochs", "max_steps", "max_time", "patience")
+_LIMITS = ("max_epochs", "max_steps", "max_time", "patience")
 """Keys of the section ``training`` that say when training ends."""
-FREE = (
+_FREE = (
     "machine.",
     "threads",
-    *(f"training.{name}" for name in (*LIMITS, "save_every", "keep_best", "keep_last")),
+    *(f"training.{name}" for name in (*_LIMITS, "save_every", "keep_best", "keep_last")),
 )
 """Keys, or sections with their dot, that do not decide the result."""
-MOST_KEYS = 5
+_MOST_KEYS = 5
 """Keys that an error names."""
 
 
@@ -38,7 +38,7 @@ def load_config(
         schema: the config class of the task.
         run: the run folder.
         checkpoint: the checkpoint that training resumes from, or None if there is none yet.
-        limits: new values by their names in :data:`LIMITS`.
+        limits: new values by their names in :data:`_LIMITS`.
         filled: keys, or sections with their dot, that the task itself sets in the config of a checkpoint.
 
     Raises:
@@ -65,7 +65,7 @@ def check_config(config: Config, run: Path, checkpoint: Checkpoint, filled: Sequ
     wrong = [f"{key} must be {toml_text(kept[key])}, got nothing" for key in kept if key not in written]
     new, old = dict(_flat(config.model_dump())), dict(_flat(load(type(config), theirs).model_dump()))
     paths = [f"data.{key}" for key in getattr(getattr(config, "data", None), "PATHS", ())]
-    skipped = (*FREE, *filled, *paths)  # what the files hold is compared by their hashes
+    skipped = (*_FREE, *filled, *paths)  # what the files hold is compared by their hashes
     for key in dict.fromkeys((*old, *new)):
         is_free = any(key.startswith(name) if name.endswith(".") else key == name for name in skipped)
         if is_free or new.get(key) == old.get(key) or (key in kept and key not in written):
@@ -73,10 +73,10 @@ def check_config(config: Config, run: Path, checkpoint: Checkpoint, filled: Sequ
         was, now = (toml_text(values[key]) if key in values else "nothing" for values in (old, new))
         wrong.append(f"{key} must be {was}, got {now}")
     if wrong:
-        more = f"; and {len(wrong) - MOST_KEYS} more" if len(wrong) > MOST_KEYS else ""
+        more = f"; and {len(wrong) - _MOST_KEYS} more" if len(wrong) > _MOST_KEYS else ""
         raise CheckpointError(
             f"{run / CONFIG} must have the values that {checkpoint.folder.name} was trained with: "
-            f"{'; '.join(wrong[:MOST_KEYS])}{more}. Copy {theirs} over it, or train a new run with --from {run}. To "
+            f"{'; '.join(wrong[:_MOST_KEYS])}{more}. Copy {theirs} over it, or train a new run with --from {run}. To "
             f"train longer, give --max-epochs, --max-steps or --max-time to 'catena resume'."
         )
 

@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from catena.decoding.settings import BeamSettings, DiverseSettings, RankingSettings, SampleSettings, SearchLimits
 from catena.errors import DataError
+from catena.search.config import BaseSearchConfig, BeamConfig, DiverseBeamConfig, RankingConfig, SampleConfig
 
-S = TypeVar("S", bound=SearchLimits)
+S = TypeVar("S", bound=BaseSearchConfig)
 
-WIDTH = 5
+_WIDTH = 5
 """Beginnings that are kept where a config that has no beam is asked for several answers."""
 
 
-def best_search(how: SearchLimits, n: int, width: int | None = None) -> RankingSettings:
+def best_search(how: BaseSearchConfig, n: int, width: int | None = None) -> RankingConfig:
     """A beam for the ``n`` best answers, as wide as that needs, or wider."""
-    ranking = how if isinstance(how, RankingSettings) else BeamSettings.model_validate({**how.limits(), "width": WIDTH})
+    ranking = how if isinstance(how, RankingConfig) else BeamConfig.model_validate({**how.limits(), "width": _WIDTH})
     wide = max(n, ranking.width if width is None else width)
-    if isinstance(ranking, DiverseSettings):  # its groups are of one size
+    if isinstance(ranking, DiverseBeamConfig):  # its groups are of one size
         wide += -wide % ranking.groups
     return ranking.model_copy(update={"n_best": n, "width": wide})
 
 
-def drawn_search(how: SearchLimits, n: int) -> SampleSettings:
+def drawn_search(how: BaseSearchConfig, n: int) -> SampleConfig:
     """A search that draws ``n`` answers."""
-    drawn = how if isinstance(how, SampleSettings) else SampleSettings.model_validate(how.limits())
+    drawn = how if isinstance(how, SampleConfig) else SampleConfig.model_validate(how.limits())
     return drawn.model_copy(update={"n": n})
 
 
-def up_to(how: S, max_length: int) -> S:
+def with_max_length(how: S, max_length: int) -> S:
     """The same search with another length at most."""
     if 0 < how.min_length >= max_length:
         raise DataError(
@@ -41,7 +41,7 @@ def up_to(how: S, max_length: int) -> S:
     return how.model_copy(update={"max_length": max_length})
 
 
-def cut_remark(what: str, asked: int | None, own: str) -> str:
+def truncation_warning(what: str, asked: int | None, own: str) -> str:
     """The remark on answers that a search cut: at the length that was asked for, or at the config's own.
 
     Args:

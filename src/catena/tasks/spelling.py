@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from catena.data.tokenisers.base import Tokeniser
-from catena.data.tokenisers.plain import BYTE_SYMBOLS
+from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenizers.plain import BYTE_SYMBOLS
 from catena.data.vocabulary import Vocabulary
-from catena.decoding.acceptor import Acceptor, All
-from catena.decoding.pieces import PieceAcceptor
 from catena.errors import DataError
+from catena.search.acceptor import Acceptor, Intersection
+from catena.search.pieces import PieceAcceptor
 from catena.structure.automaton.build import from_arcs
-from catena.structure.automaton.value import Automaton
-from catena.tasks.letters import BROKEN, LETTER, OTHER, Reader, read_character, reader_of_bytes
+from catena.structure.automaton.wfsa import Automaton
+from catena.tasks.letters import BROKEN, LETTER, OTHER, CharacterReader, read_character, reader_of_bytes
 
-HIDDEN_BYTES = (*range(33), *range(127, 161), 173)
+_HIDDEN_BYTES = (*range(33), *range(127, 161), 173)
 """Those that no character of one's own stands for."""
 
 
 @dataclass(frozen=True)
-class Spelling:
+class PieceAlphabet:
     """How texts are written in the characters of pieces.
 
     Args:
@@ -33,60 +33,60 @@ class Spelling:
 
     pieces: list[str]
     spell: Callable[[str], str]
-    read: Reader
+    read: CharacterReader
 
 
-def spelling_of(tokeniser: Tokeniser, vocabulary: Vocabulary) -> Spelling:
+def build_piece_alphabet(tokenizer: Tokenizer, vocabulary: Vocabulary) -> PieceAlphabet:
     """The spelling where tokens are pieces."""
-    kind, names = tokeniser.settings.kind, vocabulary.symbols
+    kind, names = tokenizer.settings.kind, vocabulary.symbols
     specials = len(vocabulary.specials)
     plain = [""] * specials + names[specials:]
     if kind == "bytes":
         numbers = {symbol: chr(0x100 + b) for b, symbol in enumerate(BYTE_SYMBOLS)}
         pieces = [numbers.get(name, "") for name in plain]
         read = reader_of_bytes(lambda character: ord(character) - 0x100)
-        return Spelling(pieces, lambda text: "".join(numbers[t] for t in tokeniser.tokens(text)), read)
+        return PieceAlphabet(pieces, lambda text: "".join(numbers[t] for t in tokenizer.tokens(text)), read)
     read = read_character if kind == "characters" else reader_of_bytes(_number_of_written)
-    return Spelling(plain, lambda text: "".join(tokeniser.tokens(text)), read)
+    return PieceAlphabet(plain, lambda text: "".join(tokenizer.tokens(text)), read)
 
 
 def _number_of_written(character: str) -> int:
     """The byte that subwords write so: printable ones as themselves, the others (0 to 32, 127 to 160, 173) from 256 on,
     in their order."""
     number = ord(character) - 0x100
-    return ord(character) if number < 0 else HIDDEN_BYTES[number] if number < len(HIDDEN_BYTES) else 0
+    return ord(character) if number < 0 else _HIDDEN_BYTES[number] if number < len(_HIDDEN_BYTES) else 0
 
 
-def acceptors_of(
-    must: Sequence[str], without: Sequence[str], prefix: str, tokeniser: Tokeniser, vocabulary: Vocabulary
+def build_phrase_acceptors(
+    must: Sequence[str], without: Sequence[str], prefix: str, tokenizer: Tokenizer, vocabulary: Vocabulary
 ) -> list[Acceptor]:
     """The sequences of ids whose text holds some phrases, does not hold others, and begins as is said."""
-    spelling = spelling_of(tokeniser, vocabulary)
+    spelling = build_piece_alphabet(tokenizer, vocabulary)
     alphabet = sorted(set().union(*spelling.pieces))
     sets: list[Acceptor] = []
     if must:
-        machines = [phrase_machine(_spelt(text, spelling, alphabet), alphabet, spelling.read) for text in must]
-        sets.append(All([PieceAcceptor(machine, spelling.pieces) for machine in machines], in_turn=True))
+        machines = [phrase_machine(_spelled(text, spelling, alphabet), alphabet, spelling.read) for text in must]
+        sets.append(Intersection([PieceAcceptor(machine, spelling.pieces) for machine in machines], in_turn=True))
     for text in without:
         machine = phrase_machine(spelling.spell(text), alphabet, spelling.read, wanted=False)
         sets.append(PieceAcceptor(machine, spelling.pieces))
     if prefix:
-        sets.append(PieceAcceptor(prefix_machine(_spelt(prefix, spelling, alphabet), alphabet), spelling.pieces))
+        sets.append(PieceAcceptor(prefix_machine(_spelled(prefix, spelling, alphabet), alphabet), spelling.pieces))
     return sets
 
 
-def _spelt(text: str, spelling: Spelling, alphabet: Sequence[str]) -> str:
-    spelt = spelling.spell(text)
-    unknown = sorted(set(spelt) - set(alphabet))
-    if unknown or not spelt:
+def _spelled(text: str, spelling: PieceAlphabet, alphabet: Sequence[str]) -> str:
+    spelled = spelling.spell(text)
+    unknown = sorted(set(spelled) - set(alphabet))
+    if unknown or not spelled:
         raise DataError(
             f"a constraint must be of characters that the model knows, and {text!r} "
             + (f"has {', '.join(map(repr, unknown))}, which it does not" if unknown else "has none")
         )
-    return spelt
+    return spelled
 
 
-def phrase_machine(phrase: str, alphabet: Iterable[str], read: Reader, wanted: bool = True) -> Automaton:
+def phrase_machine(phrase: str, alphabet: Iterable[str], read: CharacterReader, wanted: bool = True) -> Automaton:
     """The texts in which a phrase stands as whole words, or those in which it does not; labels are code points.
 
     A state is how far the phrase is read by each match that has begun where a word may begin, whether one is at its end
@@ -121,7 +121,7 @@ def phrase_machine(phrase: str, alphabet: Iterable[str], read: Reader, wanted: b
     return from_arcs(arcs, [0], holds if wanted else set(states.values()) - holds, n_states=len(states))
 
 
-def _ends(phrase: str, read: Reader) -> tuple[int, int]:
+def _ends(phrase: str, read: CharacterReader) -> tuple[int, int]:
     """Whether a phrase begins and ends with letters."""
     whole = [state for state in accumulate(phrase, read, initial=OTHER) if state in (OTHER, LETTER)][1:]
     return whole[0], whole[-1]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TaskSpec:
     """Where a task lives and what it is for."""
 
     name: str
@@ -27,7 +27,7 @@ class Entry:
     application: str
     """``module:Class`` of what trains, loads and evaluates it."""
     formats: tuple[str, ...]
-    """The data formats that this task is recognised by when none is named."""
+    """The data formats that this task is recognized by when none is named."""
 
     def config_class(self) -> type[Config]:
         return _named(self.settings)
@@ -41,111 +41,115 @@ def _named(place: str) -> type:
     return getattr(importlib.import_module(module), name)
 
 
-TASKS: Registry[Entry] = Registry("task")
-ENTRIES = (
-    Entry(
+TASKS: Registry[TaskSpec] = Registry("task")
+_ENTRIES = (
+    TaskSpec(
         name="classify",
         summary="texts into classes",
-        settings="catena.tasks.classify.settings:ClassifyConfig",
+        settings="catena.tasks.classify.config:ClassifyConfig",
         application="catena.tasks.classify.application:ClassifyApplication",
         formats=("tsv-label", "kim", "fasttext", "csv", "tsv", "jsonl", "parquet", "datasets"),
     ),
-    Entry(
+    TaskSpec(
         name="lm",
         summary="language models: score, complete and compare text",
-        settings="catena.tasks.lm.settings:LmConfig",
+        settings="catena.tasks.lm.config:LmConfig",
         application="catena.tasks.lm.application:LmApplication",
         formats=("text",),
     ),
-    Entry(
+    TaskSpec(
         name="embed",
         summary="text into word vectors",
-        settings="catena.tasks.embed.settings:EmbedConfig",
+        settings="catena.tasks.embed.config:EmbedConfig",
         application="catena.tasks.embed.application:EmbedApplication",
         formats=(),
     ),
-    Entry(
+    TaskSpec(
         name="tag",
         summary="a tag for each word: parts of speech, names, chunks, lemmas, words of Chinese text",
-        settings="catena.tasks.tag.settings:TagConfig",
+        settings="catena.tasks.tag.config:TagConfig",
         application="catena.tasks.tag.application:TagApplication",
         formats=("columns",),
     ),
-    Entry(
+    TaskSpec(
         name="parse",
         summary="sentences into trees: dependencies or phrase structure",
-        settings="catena.tasks.parse.settings:ParseConfig",
+        settings="catena.tasks.parse.config:ParseConfig",
         application="catena.tasks.parse.application:ParseApplication",
         formats=("conllu", "brackets"),
     ),
-    Entry(
+    TaskSpec(
         name="transduce",
         summary="strings into strings: pronunciations, transliterations, spellings, inflected forms",
-        settings="catena.tasks.transduce.settings:TransduceConfig",
+        settings="catena.tasks.transduce.config:TransduceConfig",
         application="catena.tasks.transduce.application:TransduceApplication",
         formats=("parallel", "dictionary"),
     ),
-    Entry(
+    TaskSpec(
         name="translate",
         summary="sentences into sentences: translations, summaries",
-        settings="catena.tasks.translate.settings:TranslateConfig",
+        settings="catena.tasks.translate.config:TranslateConfig",
         application="catena.tasks.translate.application:TranslateApplication",
         formats=(),
     ),
-    Entry(
+    TaskSpec(
         name="point",
         summary="positions of the input: sorting, hulls, triangles, round trips, or what your files have",
-        settings="catena.tasks.point.settings:PointConfig",
+        settings="catena.tasks.point.config:PointConfig",
         application="catena.tasks.point.application:PointApplication",
         formats=(),
     ),
-    Entry(
+    TaskSpec(
         name="compose",
         summary="texts from a title and a list of what they must mention, such as recipes",
-        settings="catena.tasks.compose.settings:ComposeConfig",
+        settings="catena.tasks.compose.config:ComposeConfig",
         application="catena.tasks.compose.application:ComposeApplication",
         formats=(),
     ),
-    Entry(
+    TaskSpec(
         name="converse",
         summary="responses in a conversation: chosen from many, or written",
-        settings="catena.tasks.converse.settings:ConverseConfig",
+        settings="catena.tasks.converse.config:ConverseConfig",
         application="catena.tasks.converse.application:ConverseApplication",
         formats=(),
     ),
 )
-for _entry in ENTRIES:
+for _entry in _ENTRIES:
     TASKS.register(_entry.name)(_entry)
 
 
-TABLES = ("csv", "tsv", "jsonl", "parallel")
+_TABLES = ("csv", "tsv", "jsonl", "parallel")
 """Formats that may hold pairs of texts in two columns."""
-NAMED = ("csv", "tsv", "jsonl")
+_FORMATS_WITH_HEADER = ("csv", "tsv", "jsonl")
 """Formats with names for what they hold."""
 
 
-def task_of_file(path: Path, encoding: str | None = None, labelled: bool = False) -> Entry:
+def task_of_file(path: Path, encoding: str | None = None, labeled: bool = False) -> TaskSpec:
     """The task that a data file is for, by its format; pairs of sentences are translated, pairs of words transduced,
     pairs of a question and an answer conversed, and texts are composed where JSON lines or a table have a title, a list
-    and no label. ``labelled`` says that a column of labels is named, so that a table of any columns is classified."""
+    and no label. ``labeled`` says that a column of labels is named, so that a table of any columns is classified."""
+    from catena.data.detect import UNKNOWN, detect_format
     from catena.data.pairing import are_sentences
-    from catena.data.readers.paired import pairs_in, width_of
+    from catena.data.readers.paired import csv_width, find_pair_columns
     from catena.data.readers.sample import Sample
-    from catena.data.recognise import UNKNOWN, recognise
 
-    found = recognise(path, encoding)
+    found = detect_format(path, encoding)
     if found.format == UNKNOWN:
         raise FormatError(f"the format of {path} is not known: {found.why}")
-    if found.format in NAMED and "label_column" not in found.options and _have_agendas(path, found.format, encoding):
+    if (
+        found.format in _FORMATS_WITH_HEADER
+        and "label_column" not in found.options
+        and _have_agendas(path, found.format, encoding)
+    ):
         return TASKS["compose"]
-    if labelled and (found.format in NAMED or Sample(path).is_named(".csv")):
+    if labeled and (found.format in _FORMATS_WITH_HEADER or Sample(path).is_named(".csv")):
         return TASKS["classify"]
-    if found.format in TABLES or Sample(path).is_named(".csv"):
-        if (told := pairs_in(path, found.options, encoding)) is not None:
+    if found.format in _TABLES or Sample(path).is_named(".csv"):
+        if (told := find_pair_columns(path, found.options, encoding)) is not None:
             return TASKS["converse" if told.responses else "translate"]
         if found.format == "jsonl" and _have_turns(path, encoding):
             return TASKS["converse"]
-        if found.format == "text" and (width := width_of(path, encoding)) > 1:
+        if found.format == "text" and (width := csv_width(path, encoding)) > 1:
             raise FormatError(
                 f"{path} has {width} columns, and no first line that says what they are: write one, such as "
                 f"text,label, name those of texts and labels (--text-column, --label-column), or those of pairs by "
@@ -174,17 +178,17 @@ def _have_turns(path: Path, encoding: str | None) -> bool:
 def _have_agendas(path: Path, format: str, encoding: str | None) -> bool:
     """Whether the first object or row of a file has a goal, items and a text, under their common names."""
     from catena.data.readers.names import COMPOSED_NAMES, GOAL_NAMES, ITEM_NAMES, find_name
-    from catena.data.readers.paired import comma_parted, tabbed
+    from catena.data.readers.paired import read_csv_sample, read_tsv_sample
     from catena.data.readers.sample import take_sample
 
     if format == "jsonl":
         names = list(json.loads(take_sample(path, encoding).filled[0]))
     else:
-        names = list((comma_parted if format == "csv" else tabbed)(path, encoding).rows[0])
+        names = list((read_csv_sample if format == "csv" else read_tsv_sample)(path, encoding).rows[0])
     return all(find_name(names, known) is not None for known in (GOAL_NAMES, ITEM_NAMES, COMPOSED_NAMES))
 
 
-def task_of_config(path: Path) -> Entry:
+def task_of_config(path: Path) -> TaskSpec:
     """The task that a config file is for."""
     data, _ = read_toml(path)
     name = str(data.get("task"))

@@ -11,7 +11,7 @@ import json
 import math
 from typing import Any
 
-NOT_KNOWN = math.nan
+NO_SCORE = math.nan
 """The score of an answer that the model did not give."""
 
 
@@ -38,6 +38,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def guess_remark(item: str, part: str) -> str:
+def unknown_input_warning(item: str, part: str) -> str:
     """The remark on items of which nothing is known, so that their answers are a guess: "text" and "word", say."""
     return f"{{n}} {item}{{s}} had no {part} that the model knows: what is answered there is a guess"

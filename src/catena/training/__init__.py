@@ -1,1 +1,1 @@
-"""What knows an epoch, an optimiser and a checkpoint. The loop knows a task only by its interface."""
+"""What knows an epoch, an optimizer and a checkpoint. The loop knows a task only by its interface."""

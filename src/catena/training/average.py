@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from catena.checkpoint import STATE, TRAINING, WEIGHTS, Checkpoint, open_checkpoint, write_checkpoint
 from catena.errors import CheckpointError
-from catena.training.settings import TrainingSettings
+from catena.training.config import TrainingConfig
 
-Weights = dict[str, Tensor]
+WeightMap = dict[str, Tensor]
 
 
 class Averaging(ABC):
@@ -38,11 +38,11 @@ class Averaging(ABC):
         return None
 
     @abstractmethod
-    def weights(self) -> Weights | None:
+    def weights(self) -> WeightMap | None:
         """The average, or None where the model's own weights are to be used."""
 
     @abstractmethod
-    def held(self) -> Sequence[Weights]:
+    def held(self) -> Sequence[WeightMap]:
         """All that the average is made of or held in."""
 
     def take(self, buffers: Mapping[str, Tensor]) -> None:
@@ -52,7 +52,7 @@ class Averaging(ABC):
                 weights[name].copy_(tensor)
 
     @abstractmethod
-    def tensors(self) -> Weights:
+    def tensors(self) -> WeightMap:
         """What a checkpoint must hold for a resumed run to go on with the same average."""
 
     @abstractmethod
@@ -69,13 +69,13 @@ class NoAverage(Averaging):
     def before_evaluation(self) -> None:
         pass
 
-    def weights(self) -> Weights | None:
+    def weights(self) -> WeightMap | None:
         return None
 
-    def held(self) -> Sequence[Weights]:
+    def held(self) -> Sequence[WeightMap]:
         return ()
 
-    def tensors(self) -> Weights:
+    def tensors(self) -> WeightMap:
         return {}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -106,13 +106,13 @@ class MovingAverage(Averaging):
     def before_evaluation(self) -> None:
         pass
 
-    def weights(self) -> Weights | None:
+    def weights(self) -> WeightMap | None:
         return self.average
 
-    def held(self) -> Sequence[Weights]:
+    def held(self) -> Sequence[WeightMap]:
         return (self.average,)
 
-    def tensors(self) -> Weights:
+    def tensors(self) -> WeightMap:
         return {"steps": torch.tensor(self.steps), **{f"mean/{name}": t for name, t in self.average.items()}}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -126,7 +126,7 @@ class MeanOfLast(Averaging):
 
     def __init__(self, model: nn.Module, n: int) -> None:
         self.model = model
-        self.kept: deque[Weights] = deque(maxlen=n)
+        self.kept: deque[WeightMap] = deque(maxlen=n)
 
     def after_step(self) -> None:
         pass
@@ -134,13 +134,13 @@ class MeanOfLast(Averaging):
     def before_evaluation(self) -> None:
         self.kept.append(snapshot(self.model))
 
-    def weights(self) -> Weights | None:
+    def weights(self) -> WeightMap | None:
         return mean(list(self.kept)) if self.kept else None
 
-    def held(self) -> Sequence[Weights]:
+    def held(self) -> Sequence[WeightMap]:
         return tuple(self.kept)
 
-    def tensors(self) -> Weights:
+    def tensors(self) -> WeightMap:
         return {f"{i}/{name}": t for i, kept in enumerate(self.kept) for name, t in kept.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -152,7 +152,7 @@ class MeanOfLast(Averaging):
             self.kept.append(weights)
 
 
-class AverageOnceStuck(Averaging):
+class TriggeredAverage(Averaging):
     """The mean of the weights after every step since ``n`` evaluations in a row brought no new best.
 
     Non-monotonically triggered averaging (Merity et al. 2018, algorithm 1; Polyak & Juditsky 1992): noise that keeps
@@ -163,7 +163,7 @@ class AverageOnceStuck(Averaging):
         self.model, self.n = model, n
         self.waited = self.steps = 0
         self.begun = False
-        self.average: Weights = {}
+        self.average: WeightMap = {}
 
     def after_step(self) -> None:
         if not self.begun:
@@ -189,13 +189,13 @@ class AverageOnceStuck(Averaging):
         self.waited = 0 if is_best else self.waited + 1
         self.begun = self.begun or self.waited >= self.n
 
-    def weights(self) -> Weights | None:
+    def weights(self) -> WeightMap | None:
         return self.average if self.steps else None
 
-    def held(self) -> Sequence[Weights]:
+    def held(self) -> Sequence[WeightMap]:
         return (self.average,) if self.steps else ()
 
-    def tensors(self) -> Weights:
+    def tensors(self) -> WeightMap:
         numbers = {"numbers": torch.tensor([self.waited, self.steps, int(self.begun)])}
         return {**numbers, **{f"mean/{name}": t for name, t in self.average.items()}}
 
@@ -208,21 +208,21 @@ class AverageOnceStuck(Averaging):
                 tensor.copy_(tensors[f"mean/{name}"])
 
 
-def build_averaging(settings: TrainingSettings, model: nn.Module) -> Averaging:
+def build_averaging(settings: TrainingConfig, model: nn.Module) -> Averaging:
     """The averaging that the settings ask for."""
-    if settings.average_once_stuck is not None:
-        return AverageOnceStuck(model, settings.average_once_stuck)
+    if settings.triggered_average is not None:
+        return TriggeredAverage(model, settings.triggered_average)
     if settings.ema is not None:
         return MovingAverage(model, settings.ema)
     return MeanOfLast(model, settings.average_last) if settings.average_last > 1 else NoAverage()
 
 
-def snapshot(model: nn.Module) -> Weights:
+def snapshot(model: nn.Module) -> WeightMap:
     """A copy of all weights and buffers."""
     return copies(model.state_dict(keep_vars=True))
 
 
-def copies(weights: Mapping[str, Tensor]) -> Weights:
+def copies(weights: Mapping[str, Tensor]) -> WeightMap:
     """Copies of tensors; one that has several names (tied weights) is copied once."""
     made: dict[int, Tensor] = {}
     for tensor in weights.values():
@@ -232,13 +232,13 @@ def copies(weights: Mapping[str, Tensor]) -> Weights:
 
 
 @contextmanager
-def using(model: nn.Module, weights: Weights | None) -> Iterator[Weights]:
+def using(model: nn.Module, weights: WeightMap | None) -> Iterator[WeightMap]:
     """Let the model hold other weights for a while; None leaves it its own.
 
     A buffer that is set meanwhile, such as the temperature that an evaluation fits, stays as it was set, and is in the
     dictionary that is given when all is over: :meth:`Averaging.take` puts it into the average too.
     """
-    changed: Weights = {}
+    changed: WeightMap = {}
     if weights is None:
         yield changed
         return
@@ -254,7 +254,7 @@ def using(model: nn.Module, weights: Weights | None) -> Iterator[Weights]:
         model.load_state_dict({**own, **changed})
 
 
-def mean(several: Sequence[Mapping[str, Tensor]]) -> Weights:
+def mean(several: Sequence[Mapping[str, Tensor]]) -> WeightMap:
     """The mean of weights by name, in double precision; what is not a real number is the last one's. Names that are of
     one tensor everywhere (tied weights) are of one tensor in the mean."""
     means: dict[tuple[int, ...], Tensor] = {}
@@ -275,7 +275,7 @@ def _mean(tensors: Sequence[Tensor]) -> Tensor:
     return total.div_(len(tensors)).to(last.dtype)
 
 
-def average(folders: Sequence[Path]) -> Weights:
+def average(folders: Sequence[Path]) -> WeightMap:
     """The mean of the weights of checkpoints (or runs), which must be of one model."""
     return mean([checkpoint.weights() for checkpoint in _of_one_model(folders)])
 

@@ -7,12 +7,12 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 
 from catena.training.report import (
-    Evaluated,
+    EvaluationDone,
     LinesReporter,
-    Outcome,
     Progress,
     Reporter,
-    Started,
+    RunResult,
+    RunStarted,
     number,
     span,
 )
@@ -35,7 +35,7 @@ class BarReporter(Reporter):
     def _write(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def started(self, event: Started) -> None:
+    def started(self, event: RunStarted) -> None:
         self.lines.started(event)
         self.task = self.bar.add_task("training", total=event.steps, completed=event.from_step, words="")
         self.bar.start()
@@ -48,7 +48,7 @@ class BarReporter(Reporter):
         words += f"  {span(event.seconds_left)} left"
         self.bar.update(self.task, completed=event.step, words=words, description=f"epoch {event.epoch}")
 
-    def evaluated(self, event: Evaluated) -> None:
+    def evaluated(self, event: EvaluationDone) -> None:
         self.lines.evaluated(event)
         self.progress(event.progress)
 
@@ -59,7 +59,7 @@ class BarReporter(Reporter):
         if self.task is not None:
             self.bar.update(self.task, total=1.0, completed=share, words="", description=what)
 
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, outcome: RunResult) -> None:
         self.bar.stop()
         self.lines.finished(outcome)
 

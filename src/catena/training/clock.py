@@ -6,7 +6,7 @@ import time
 
 from catena.training.state import TrainingState
 
-PROGRESS_EVERY = 0.25
+_PROGRESS_EVERY = 0.25
 """Seconds between reports of progress; losses wait on the device until then."""
 
 
@@ -39,7 +39,7 @@ class Clock:
     def progress_is_due(self) -> bool:
         """Whether it is time to tell where training stands."""
         now = time.monotonic()
-        if now - self.told < PROGRESS_EVERY:
+        if now - self.told < _PROGRESS_EVERY:
             return False
         self.told = now
         return True

@@ -19,29 +19,37 @@ from catena.checkpoint import Checkpoint, read_checkpoint
 from catena.errors import ConfigError, DataError, DivergedError
 from catena.randomness import Randomness
 from catena.registry import did_you_mean
-from catena.training.average import Weights, build_averaging, copies, using
+from catena.training.average import WeightMap, build_averaging, copies, using
 from catena.training.clock import Clock
+from catena.training.config import TrainingConfig
 from catena.training.interrupt import Interruption
-from catena.training.judging import finite, higher_is_better, is_better, steps_to_keep
 from catena.training.memory import memory_advice
-from catena.training.optimise import Updater
-from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, Reporter, Started, Together
+from catena.training.optimize import GradientUpdater
+from catena.training.report import (
+    EvaluationDone,
+    LinesReporter,
+    Progress,
+    Reporter,
+    ReporterGroup,
+    RunResult,
+    RunStarted,
+)
 from catena.training.run import RunFolder
 from catena.training.schedule import build_schedule
-from catena.training.settings import TrainingSettings
-from catena.training.state import TrainingState, random_states, restore_random_states, undisturbed
+from catena.training.selection import finite, higher_is_better, is_better, steps_to_keep
+from catena.training.state import TrainingState, preserve_rng, random_states, restore_random_states
 from catena.training.task import EpochPlan, Evaluation, Task
 
 
 def train(
     task: Task,
-    settings: TrainingSettings,
+    settings: TrainingConfig,
     run: RunFolder | None,
     randomness: Randomness,
     reporter: Reporter,
     *,
     save_start: bool = False,
-) -> Outcome:
+) -> RunResult:
     """Train a task's model from the start and leave the best weights in it.
 
     Args:
@@ -53,14 +61,14 @@ def train(
         save_start: write a checkpoint before the first step, for weights that the seed does not give again,
             such as those of an older run.
     """
-    return Loop(task, settings, run, randomness, reporter).run_from(None, save_start=save_start)
+    return TrainingLoop(task, settings, run, randomness, reporter).run_from(None, save_start=save_start)
 
 
 def resume(
-    task: Task, settings: TrainingSettings, run: RunFolder, randomness: Randomness, reporter: Reporter
-) -> Outcome:
+    task: Task, settings: TrainingConfig, run: RunFolder, randomness: Randomness, reporter: Reporter
+) -> RunResult:
     """Go on with a run from its last whole checkpoint, or from the start when it has none yet."""
-    loop = Loop(task, settings, run, randomness, reporter)
+    loop = TrainingLoop(task, settings, run, randomness, reporter)
     threads = run.meta["threads"]
     if threads != torch.get_num_threads():
         loop.reporter.note(
@@ -70,13 +78,13 @@ def resume(
     return loop.run_from(run.last(loop.reporter.note))
 
 
-class Loop:
+class TrainingLoop:
     """One run of one task. Used through :func:`train` and :func:`resume`."""
 
     def __init__(
         self,
         task: Task,
-        settings: TrainingSettings,
+        settings: TrainingConfig,
         run: RunFolder | None,
         randomness: Randomness,
         reporter: Reporter,
@@ -86,16 +94,16 @@ class Loop:
         self.settings = settings
         self.run = run
         self.randomness = randomness
-        self.reporter = Together([reporter, LinesReporter(run.log)]) if run else reporter
+        self.reporter = ReporterGroup([reporter, LinesReporter(run.log)]) if run else reporter
         self.metric = settings.metric or task.metric
         self.higher_is_better = higher_is_better(task, self.metric)
-        self.device = device_of(self.model)
-        self.updater = Updater(settings, self.model, self.device)
+        self.device = model_device(self.model)
+        self.updater = GradientUpdater(settings, self.model, self.device)
         self.averaging = build_averaging(settings, self.model)
         self.last_step = self._last_step()
         self.schedule = build_schedule(settings, self.last_step)
         self.state = TrainingState()
-        self.best_weights: Weights | None = None
+        self.best_weights: WeightMap | None = None
         self.losses: list[tuple[int, Tensor, int]] = []
         self.clock = Clock()
         self.max_seconds = settings.max_seconds
@@ -104,7 +112,7 @@ class Loop:
 
     # --- from start to end ----------------------------------------------------------------------------------
 
-    def run_from(self, checkpoint: Checkpoint | None, save_start: bool = False) -> Outcome:
+    def run_from(self, checkpoint: Checkpoint | None, save_start: bool = False) -> RunResult:
         """Train from a checkpoint, or from the start, to the end."""
         if checkpoint is None:
             self.randomness.seed_torch("training")
@@ -260,13 +268,13 @@ class Loop:
         if self.run:
             self.run.append_metrics(self._metrics_row(progress, evaluation, is_best))
         samples = tuple(evaluation.samples)
-        self.reporter.evaluated(Evaluated(progress, dict(evaluation.scores), self.metric, is_best, samples))
+        self.reporter.evaluated(EvaluationDone(progress, dict(evaluation.scores), self.metric, is_best, samples))
         state.loss_sum, state.loss_items = 0.0, 0
         self.clock.mark(state.tokens)
 
     def _scores(self) -> Evaluation:
         with (
-            undisturbed(self.device),
+            preserve_rng(self.device),
             using(self.model, self.averaging.weights()) as fitted,
             evaluating(self.model),
             memory_advice(self.task, "evaluating"),
@@ -346,7 +354,7 @@ class Loop:
 
     # --- telling --------------------------------------------------------------------------------------------
 
-    def _started(self) -> Started:
+    def _started(self) -> RunStarted:
         parameters = list(self.model.parameters())
         device = str(self.device)
         if self.device.type == "cpu":
@@ -356,7 +364,7 @@ class Loop:
             device += f" ({torch.cuda.get_device_name(self.device)})"
         if self.updater.dtype is not None:
             device += f", {str(self.updater.dtype).removeprefix('torch.')}"
-        return Started(
+        return RunStarted(
             device=device,
             parameters=sum(p.numel() for p in parameters),
             trainable=sum(p.numel() for p in parameters if p.requires_grad),
@@ -393,7 +401,7 @@ class Loop:
             left.append(max(0.0, self.max_seconds - spent))
         return min(left, default=None)
 
-    def _outcome(self, reason: str) -> Outcome:
+    def _outcome(self, reason: str) -> RunResult:
         state, run = self.state, self.run
         best = run.best() if run and state.best_step >= 0 else None
         if reason != "interrupted" and state.best_step >= 0:
@@ -401,7 +409,7 @@ class Loop:
                 read_checkpoint(best).load_into(self.model)
             elif self.best_weights is not None:
                 self.model.load_state_dict(self.best_weights)
-        return Outcome(
+        return RunResult(
             reason=reason,
             steps=state.step,
             seconds=self.clock.seconds(),
@@ -415,7 +423,7 @@ class Loop:
         )
 
 
-def device_of(model: nn.Module) -> torch.device:
+def model_device(model: nn.Module) -> torch.device:
     """The device of a model's parameters."""
     for parameter in model.parameters():
         return parameter.device

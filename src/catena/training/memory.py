@@ -10,7 +10,7 @@ import torch
 from catena.errors import OutOfMemoryError
 from catena.training.task import Batch, Task
 
-WORDS = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory", "out of memory")
+_WORDS = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory", "out of memory")
 """How torch says that the CPU has no memory left, for which it has no error of its own."""
 
 
@@ -18,7 +18,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that a device has no memory left."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and any(word in str(error) for word in WORDS)
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in _WORDS)
 
 
 @contextmanager

@@ -20,27 +20,27 @@ from jaxtyping import Float64
 from catena.errors import DivergedError
 from catena.kernels.vector_sums import add_times, dot
 
-Vector = Float64[np.ndarray, " n"]
+_Vector = Float64[np.ndarray, " n"]
 Function = Callable[[Float64[np.ndarray, " n"]], tuple[float, Float64[np.ndarray, " n"]]]
 """The value of the smooth part and its gradient."""
 
 ENOUGH, FLAT = 1e-4, 0.9
 """The constants of the Wolfe conditions: how much of the promised descent is enough, how flat the end must be."""
-TRIALS = 25
+_TRIALS = 25
 """Points tried along one direction, at most."""
 
 
-class Found(NamedTuple):
+class LineSearchResult(NamedTuple):
     """A better point."""
 
-    point: Vector
+    point: _Vector
     value: float
-    gradient: Vector
+    gradient: _Vector
 
 
 @dataclass
 class QuasiNewton:
-    """A minimisation on its way. :meth:`step` moves on by one iteration.
+    """A minimization on its way. :meth:`step` moves on by one iteration.
 
     Args:
         function: the smooth part of what is made small, and its gradient.
@@ -50,7 +50,7 @@ class QuasiNewton:
     """
 
     function: Function
-    point: Vector
+    point: _Vector
     l1: float = 0.0
     memory: int = 6
 
@@ -58,8 +58,8 @@ class QuasiNewton:
         self.point = np.array(self.point, np.float64)
         self.iteration = 0
         self.evaluations = 0
-        self.moves: list[Vector] = []
-        self.changes: list[Vector] = []
+        self.moves: list[_Vector] = []
+        self.changes: list[_Vector] = []
         self.value, self.gradient = np.nan, np.zeros(0)
 
     @property
@@ -69,7 +69,7 @@ class QuasiNewton:
         return self.value + self.l1 * float(np.abs(self.point).sum())
 
     @property
-    def slope(self) -> Vector:
+    def steepest(self) -> _Vector:
         """The gradient; with an L1 penalty the one-sided derivative that is steepest, 0 where none goes down."""
         self._begin()
         if self.l1 == 0:
@@ -78,22 +78,22 @@ class QuasiNewton:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the slope is as good as zero: a hundred-thousandth of the point's length (1 if that is less)."""
-        return length(self.slope) <= 1e-5 * max(1.0, length(self.point))
+        """Whether the pseudogradient is nearly zero: a hundred-thousandth of the point's length (1 if that is less)."""
+        return length(self.steepest) <= 1e-5 * max(1.0, length(self.point))
 
     def step(self) -> bool:
         """One iteration. False if no point along the direction is better: it stays where it is, at rest or stuck."""
-        slope = self.slope
-        direction = self._direction(slope)
+        steepest = self.steepest
+        direction = self._direction(steepest)
         if self.l1 > 0:
-            direction[direction * slope >= 0] = 0.0  # what disagrees with the slope would leave the orthant
-        if not dot(direction, slope) < 0:
+            direction[direction * steepest >= 0] = 0.0  # others would leave the orthant
+        if not dot(direction, steepest) < 0:
             self.moves, self.changes = [], []
-            direction = -slope
-        found = self._search(direction, slope)
+            direction = -steepest
+        found = self._search(direction, steepest)
         if found is None and self.moves:
-            self.moves, self.changes = [], []  # perhaps the curvature was misleading: try the slope itself
-            found = self._search(-slope, slope)
+            self.moves, self.changes = [], []  # perhaps the curvature was misleading: try the pseudogradient itself
+            found = self._search(-steepest, steepest)
         if found is None:
             return False
         point, value, gradient = found
@@ -133,16 +133,16 @@ class QuasiNewton:
                     f"the function to be made small is {self.value} where the search begins: begin elsewhere"
                 )
 
-    def _evaluate(self, point: Vector) -> tuple[float, Vector]:
+    def _evaluate(self, point: _Vector) -> tuple[float, _Vector]:
         self.evaluations += 1
         value, gradient = self.function(point)
         return float(value), gradient
 
-    def _direction(self, slope: Vector) -> Vector:
+    def _direction(self, steepest: _Vector) -> _Vector:
         """The two loops of Nocedal & Wright (2006), algorithm 7.4."""
-        d = -slope
+        d = -steepest
         if not self.moves:
-            return d / max(1.0, length(slope))
+            return d / max(1.0, length(steepest))
         shares = []
         for move, change in zip(reversed(self.moves), reversed(self.changes), strict=True):
             share = dot(move, d) / dot(move, change)
@@ -153,115 +153,119 @@ class QuasiNewton:
             add_times(d, share - dot(change, d) / dot(move, change), move)
         return d
 
-    def _remember(self, move: Vector, change: Vector) -> None:
+    def _remember(self, move: _Vector, change: _Vector) -> None:
         # Without curvature along the step, the memory would lose what makes its directions go down.
         if dot(move, change) > 1e-12 * dot(change, change):
             self.moves.append(move)
             self.changes.append(change)
             del self.moves[: -self.memory], self.changes[: -self.memory]
 
-    def _search(self, direction: Vector, slope: Vector) -> Found | None:
-        return self._search_orthant(direction, slope) if self.l1 > 0 else self._search_line(direction, slope)
+    def _search(self, direction: _Vector, steepest: _Vector) -> LineSearchResult | None:
+        return self._search_orthant(direction, steepest) if self.l1 > 0 else self._search_line(direction, steepest)
 
-    def _search_orthant(self, direction: Vector, slope: Vector) -> Found | None:
+    def _search_orthant(self, direction: _Vector, steepest: _Vector) -> LineSearchResult | None:
         """Halve the step until it brings enough; signs may not change (Andrew & Gao 2007, section 3.2)."""
-        orthant = np.where(self.point != 0, np.sign(self.point), -np.sign(slope))
+        orthant = np.where(self.point != 0, np.sign(self.point), -np.sign(steepest))
         before, size = self.objective, 1.0
-        for _ in range(TRIALS):
+        for _ in range(_TRIALS):
             point = self.point + size * direction
             point[point * orthant <= 0] = 0.0
             value, gradient = self._evaluate(point)
             objective = value + self.l1 * float(np.abs(point).sum())
-            if objective <= before + ENOUGH * dot(slope, point - self.point) and np.isfinite(objective):
-                return Found(point, value, gradient) if objective < before else None
+            if objective <= before + ENOUGH * dot(steepest, point - self.point) and np.isfinite(objective):
+                return LineSearchResult(point, value, gradient) if objective < before else None
             size *= 0.5
         return None
 
-    def _search_line(self, direction: Vector, slope: Vector) -> Found | None:
+    def _search_line(self, direction: _Vector, steepest: _Vector) -> LineSearchResult | None:
         """A point with the strong Wolfe conditions, or the best one met on the way to it."""
-        line = _Line(self, direction, dot(direction, slope))
+        line = _Line(self, direction, dot(direction, steepest))
         return line.search()
 
 
 class _Line:
     """The function along a direction."""
 
-    def __init__(self, at: QuasiNewton, direction: Vector, slope: float) -> None:
+    def __init__(self, at: QuasiNewton, direction: _Vector, derivative: float) -> None:
         self.at, self.direction = at, direction
-        self.value, self.slope = at.value, slope
-        self.best: Found | None = None
+        self.value, self.derivative = at.value, derivative
+        self.best: LineSearchResult | None = None
         self.trials = 0
 
-    def _try(self, size: float) -> tuple[float, float, Vector, Vector]:
-        """(value, slope along the line, point, gradient)."""
+    def _try(self, size: float) -> tuple[float, float, _Vector, _Vector]:
+        """(value, derivative along the line, point, gradient)."""
         self.trials += 1
         point = self.at.point + size * self.direction
         value, gradient = self.at._evaluate(point)
         if np.isfinite(value) and value < (self.value if self.best is None else self.best.value):
-            self.best = Found(point, value, gradient)
+            self.best = LineSearchResult(point, value, gradient)
         return value, dot(gradient, self.direction), point, gradient
 
-    def search(self) -> Found | None:
+    def search(self) -> LineSearchResult | None:
         """Widen the step until a good one lies inside, then close in on it."""
-        low, low_value, low_slope = 0.0, self.value, self.slope
+        low, low_value, low_rate = 0.0, self.value, self.derivative
         size = 1.0
-        while self.trials < TRIALS:
-            value, slope, point, gradient = self._try(size)
+        while self.trials < _TRIALS:
+            value, derivative, point, gradient = self._try(size)
             if (
                 not np.isfinite(value)
-                or value > self.value + ENOUGH * size * self.slope
+                or value > self.value + ENOUGH * size * self.derivative
                 or (low > 0 and value >= low_value)
             ):
-                return self._zoom(low, low_value, low_slope, size, value, slope)
-            if abs(slope) <= -FLAT * self.slope:
-                return Found(point, value, gradient)
-            if slope >= 0:
-                return self._zoom(size, value, slope, low, low_value, low_slope)
-            low, low_value, low_slope = size, value, slope
+                return self._zoom(low, low_value, low_rate, size, value, derivative)
+            if abs(derivative) <= -FLAT * self.derivative:
+                return LineSearchResult(point, value, gradient)
+            if derivative >= 0:
+                return self._zoom(size, value, derivative, low, low_value, low_rate)
+            low, low_value, low_rate = size, value, derivative
             size *= 2.0
         return self.best
 
     def _zoom(
-        self, low: float, low_value: float, low_slope: float, high: float, high_value: float, high_slope: float
-    ) -> Found | None:
+        self,
+        low: float,
+        low_value: float,
+        low_rate: float,
+        high: float,
+        high_value: float,
+        high_rate: float,
+    ) -> LineSearchResult | None:
         """``low`` is the better end; a good step lies between the two."""
-        while self.trials < TRIALS and abs(high - low) > 1e-12:
-            size = _between(low, low_value, low_slope, high, high_value, high_slope)
-            value, slope, point, gradient = self._try(size)
-            if not np.isfinite(value) or value > self.value + ENOUGH * size * self.slope or value >= low_value:
-                high, high_value, high_slope = size, value, slope
+        while self.trials < _TRIALS and abs(high - low) > 1e-12:
+            size = _between(low, low_value, low_rate, high, high_value, high_rate)
+            value, derivative, point, gradient = self._try(size)
+            if not np.isfinite(value) or value > self.value + ENOUGH * size * self.derivative or value >= low_value:
+                high, high_value, high_rate = size, value, derivative
                 continue
-            if abs(slope) <= -FLAT * self.slope:
-                return Found(point, value, gradient)
-            if slope * (high - low) >= 0:
-                high, high_value, high_slope = low, low_value, low_slope
-            low, low_value, low_slope = size, value, slope
+            if abs(derivative) <= -FLAT * self.derivative:
+                return LineSearchResult(point, value, gradient)
+            if derivative * (high - low) >= 0:
+                high, high_value, high_rate = low, low_value, low_rate
+            low, low_value, low_rate = size, value, derivative
         return self.best
 
 
-def _between(
-    low: float, low_value: float, low_slope: float, high: float, high_value: float, high_slope: float
-) -> float:
-    """The minimum of the cubic through two ends and their slopes, kept away from the ends; else the middle."""
+def _between(low: float, low_value: float, low_rate: float, high: float, high_value: float, high_rate: float) -> float:
+    """The minimum of the cubic through two ends and their derivatives, kept away from the ends; else the middle."""
     middle, width = (low + high) / 2, abs(high - low)
-    if not (np.isfinite(high_value) and np.isfinite(high_slope)):
+    if not (np.isfinite(high_value) and np.isfinite(high_rate)):
         return middle
-    d1 = low_slope + high_slope - 3 * (low_value - high_value) / (low - high)
-    inside = d1 * d1 - low_slope * high_slope
+    d1 = low_rate + high_rate - 3 * (low_value - high_value) / (low - high)
+    inside = d1 * d1 - low_rate * high_rate
     if inside < 0:
         return middle
     d2 = np.sign(high - low) * np.sqrt(inside)
-    divisor = high_slope - low_slope + 2 * d2
-    size = high - (high - low) * (high_slope + d2 - d1) / divisor if divisor != 0 else middle
+    divisor = high_rate - low_rate + 2 * d2
+    size = high - (high - low) * (high_rate + d2 - d1) / divisor if divisor != 0 else middle
     return float(np.clip(size, min(low, high) + 0.1 * width, max(low, high) - 0.1 * width))
 
 
-def length(x: Vector) -> float:
+def length(x: _Vector) -> float:
     """The square root of the sum of the squares."""
     return float(np.sqrt(dot(x, x)))
 
 
-def _one_sided(gradient: Vector, point: Vector, l1: float) -> Vector:
+def _one_sided(gradient: _Vector, point: _Vector, l1: float) -> _Vector:
     """The derivative of ``f + l1 |w|`` towards where it goes down; 0 where it goes up on both sides."""
     right, left = gradient + l1, gradient - l1
     at_zero = np.where(right < 0, right, np.where(left > 0, left, 0.0))

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SAMPLES = 3
+_SAMPLES = 3
 """Predictions shown at each evaluation, at most."""
 
 
 @dataclass(frozen=True)
-class Started:
+class RunStarted:
     """The run begins, or goes on."""
 
     device: str
@@ -46,7 +46,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluationDone:
     """An evaluation and all that led to it."""
 
     progress: Progress
@@ -57,7 +57,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """How a run ended. The task's model holds the best weights, unless the run was interrupted."""
 
     reason: str
@@ -89,7 +89,7 @@ class Reporter(ABC):
     """Is told of everything that happens in a run."""
 
     @abstractmethod
-    def started(self, event: Started) -> None:
+    def started(self, event: RunStarted) -> None:
         """Before the first step: the device, the size of the model, the data."""
 
     @abstractmethod
@@ -97,7 +97,7 @@ class Reporter(ABC):
         """Every few seconds between evaluations."""
 
     @abstractmethod
-    def evaluated(self, event: Evaluated) -> None:
+    def evaluated(self, event: EvaluationDone) -> None:
         """After the development set was scored."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Reporter(ABC):
         """A sentence that fits nowhere else: a damaged checkpoint, another number of threads."""
 
     @abstractmethod
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, outcome: RunResult) -> None:
         """After the last step, with what came of it."""
 
     def working(self, what: str, share: float) -> None:
@@ -120,29 +120,29 @@ class Reporter(ABC):
 class SilentReporter(Reporter):
     """Says nothing."""
 
-    def started(self, event: Started) -> None:
+    def started(self, event: RunStarted) -> None:
         pass
 
     def progress(self, event: Progress) -> None:
         pass
 
-    def evaluated(self, event: Evaluated) -> None:
+    def evaluated(self, event: EvaluationDone) -> None:
         pass
 
     def note(self, words: str) -> None:
         pass
 
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, outcome: RunResult) -> None:
         pass
 
 
-class Together(Reporter):
+class ReporterGroup(Reporter):
     """Tells several reporters."""
 
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self.reporters = tuple(reporters)
 
-    def started(self, event: Started) -> None:
+    def started(self, event: RunStarted) -> None:
         for reporter in self.reporters:
             reporter.started(event)
 
@@ -150,7 +150,7 @@ class Together(Reporter):
         for reporter in self.reporters:
             reporter.progress(event)
 
-    def evaluated(self, event: Evaluated) -> None:
+    def evaluated(self, event: EvaluationDone) -> None:
         for reporter in self.reporters:
             reporter.evaluated(event)
 
@@ -158,7 +158,7 @@ class Together(Reporter):
         for reporter in self.reporters:
             reporter.note(words)
 
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, outcome: RunResult) -> None:
         for reporter in self.reporters:
             reporter.finished(outcome)
 
@@ -182,10 +182,10 @@ class LinesReporter(Reporter):
     def __init__(self, write: Callable[[str], None], progress_every: float = 60.0) -> None:
         self.write = write
         self.progress_every = progress_every
-        self.table: Table | None = None
+        self.table: ProgressTable | None = None
         self.wrote_at = time.monotonic()
 
-    def started(self, event: Started) -> None:
+    def started(self, event: RunStarted) -> None:
         for line in heading(event):
             self.write(line)
 
@@ -193,17 +193,17 @@ class LinesReporter(Reporter):
         if time.monotonic() - self.wrote_at < self.progress_every:
             return
         self.wrote_at = time.monotonic()
-        table = self.table or Table(())
+        table = self.table or ProgressTable(())
         if self.table is None:
             self.write(table.header())
             self.table = table
         self.write(table.row(event, {}))
 
-    def evaluated(self, event: Evaluated) -> None:
+    def evaluated(self, event: EvaluationDone) -> None:
         self.wrote_at = time.monotonic()
-        names = ordered(event.scores, event.metric)
+        names = order_names(event.scores, event.metric)
         if self.table is None or self.table.names != names:
-            self.table = Table(names)
+            self.table = ProgressTable(names)
             self.write(self.table.header())
         self.write(self.table.row(event.progress, event.scores, event.is_best))
         for line in sample_lines(event.samples):
@@ -212,7 +212,7 @@ class LinesReporter(Reporter):
     def note(self, words: str) -> None:
         self.write(words)
 
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, outcome: RunResult) -> None:
         for line in ending(outcome):
             self.write(line)
 
@@ -221,7 +221,7 @@ class LinesReporter(Reporter):
 
 
 @dataclass(frozen=True)
-class Table:
+class ProgressTable:
     """A table of fixed width: a column for each score, the metric first."""
 
     names: tuple[str, ...]
@@ -245,12 +245,12 @@ class Table:
         return max(8, len(name))
 
 
-def ordered(scores: dict[str, float], metric: str) -> tuple[str, ...]:
+def order_names(scores: dict[str, float], metric: str) -> tuple[str, ...]:
     """The names of the scores with the metric first."""
     return (metric, *(name for name in scores if name != metric))
 
 
-def heading(event: Started) -> list[str]:
+def heading(event: RunStarted) -> list[str]:
     """What is said before the first step."""
     frozen = event.parameters - event.trainable
     size = f"parameters: {event.parameters:,}" + (f", {frozen:,} of them frozen" if frozen else "")
@@ -266,11 +266,11 @@ def heading(event: Started) -> list[str]:
 
 def sample_lines(samples: Sequence[str], width: int = 100) -> list[str]:
     """Up to three predictions, each on one line."""
-    flat = (" ".join(sample.split()) for sample in samples[:SAMPLES])
+    flat = (" ".join(sample.split()) for sample in samples[:_SAMPLES])
     return [f"    | {text if len(text) <= width else text[: width - 1] + '…'}" for text in flat]
 
 
-def ending(outcome: Outcome) -> list[str]:
+def ending(outcome: RunResult) -> list[str]:
     """What is said at the end: why, the best score, where it lies, and what to do next."""
     reasons = {
         "max_steps": "max_steps reached",

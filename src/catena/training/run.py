@@ -84,22 +84,22 @@ class RunFolder:
     ) -> Checkpoint:
         """Write the checkpoint of a step and let `last` point to it."""
         written = write_checkpoint(self.folder_of(step), weights, save, training=training, state=state)
-        files.point(self.path, files.LAST, written.folder)
+        files.write_pointer(self.path, files.LAST, written.folder)
         return written
 
     def point_best(self, step: int) -> None:
         """Let `best` point to the checkpoint of a step."""
-        files.point(self.path, files.BEST, self.folder_of(step))
+        files.write_pointer(self.path, files.BEST, self.folder_of(step))
 
     def point_back(self, step: int, best_step: int) -> None:
         """Let `last` and `best` point where they did at a step; what came later will be found again."""
-        files.point(self.path, files.LAST, self.folder_of(step))
+        files.write_pointer(self.path, files.LAST, self.folder_of(step))
         if best_step >= 0:
             self.point_best(best_step if self.folder_of(best_step).is_dir() else step)
 
     def last(self, note: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint, or None when none was written yet."""
-        if not files.has(self.path, files.LAST) and not files.checkpoints_of(self.path):
+        if not files.has(self.path, files.LAST) and not files.list_checkpoints(self.path):
             if older := self.meta.get("started_from"):
                 raise CheckpointError(
                     f"the run {self.path} began with the weights of {older} and was stopped before it kept them: "
@@ -110,12 +110,12 @@ class RunFolder:
 
     def best(self) -> Path | None:
         """The checkpoint that `best` points to, if there is one."""
-        return files.pointed(self.path, files.BEST) if files.has(self.path, files.BEST) else None
+        return files.read_pointer(self.path, files.BEST) if files.has(self.path, files.BEST) else None
 
     def prune(self, keep: Collection[int]) -> None:
         """Remove the checkpoints of all other steps, and what an interrupted writing left behind."""
-        for folder in files.checkpoints_of(self.path):
-            if files.step_of(folder) not in keep:
+        for folder in files.list_checkpoints(self.path):
+            if files.parse_step(folder) not in keep:
                 # Renamed first: a removal that is interrupted must leave no half checkpoint under its name.
                 aside = folder.with_name(f"{files.UNFINISHED}{folder.name}")
                 shutil.rmtree(aside, ignore_errors=True)
@@ -130,7 +130,7 @@ class RunFolder:
         changed = [
             f"{name} ({path})"
             for name, path in data.items()
-            if name not in known or known[name]["sha256"] != files.sha256_of(path)
+            if name not in known or known[name]["sha256"] != files.file_sha256(path)
         ]
         changed += [f"{name} ({entry['path']}) is left out" for name, entry in known.items() if name not in data]
         if changed:
@@ -167,7 +167,7 @@ def create_run(
         _make_room(path, overwrite)
     (path / files.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
     hashes = {
-        name: {"path": str(file), "size": file.stat().st_size, "sha256": files.sha256_of(file)}
+        name: {"path": str(file), "size": file.stat().st_size, "sha256": files.file_sha256(file)}
         for name, file in (data or {}).items()
     }
     meta = {**_machine(), "seed": seed, "command": list(command), "data": hashes}

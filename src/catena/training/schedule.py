@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from catena.training.settings import TrainingSettings
+from catena.training.config import TrainingConfig
 
 
 def factor(name: str, step: int, warmup: int, last: int | None) -> float:
@@ -57,10 +57,10 @@ class Plateau:
 
 
 @dataclass
-class Schedule:
+class LearningRateSchedule:
     """The learning rate of every step of a run."""
 
-    settings: TrainingSettings
+    settings: TrainingConfig
     last: int | None
     plateau: Plateau
 
@@ -77,6 +77,6 @@ class Schedule:
             self.plateau.evaluated(is_best)
 
 
-def build_schedule(settings: TrainingSettings, last: int | None) -> Schedule:
+def build_schedule(settings: TrainingConfig, last: int | None) -> LearningRateSchedule:
     """The schedule that the settings ask for; ``last`` is the last step, where it is known."""
-    return Schedule(settings, last, Plateau(settings.plateau_factor, settings.plateau_patience))
+    return LearningRateSchedule(settings, last, Plateau(settings.plateau_factor, settings.plateau_patience))

@@ -1,4 +1,4 @@
-"""Where a run stands: what a resumed run must know beside the weights and the optimiser."""
+"""Where a run stands: what a resumed run must know beside the weights and the optimizer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def restore_random_states(states: Mapping[str, Tensor], device: torch.device) ->
 
 
 @contextmanager
-def undisturbed(device: torch.device) -> Iterator[None]:
+def preserve_rng(device: torch.device) -> Iterator[None]:
     """Give the global generators back as they were, whatever is drawn inside."""
     states = random_states(device)
     try:

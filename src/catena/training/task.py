@@ -1,6 +1,6 @@
 """The task as the loop sees it: batches by number, a loss, an evaluation, what to save beside the weights.
 
-The loop knows nothing else of a task, and a task knows nothing of optimisers, schedules or checkpoints.
+The loop knows nothing else of a task, and a task knows nothing of optimizers, schedules or checkpoints.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from catena.training.report import Outcome
+from catena.training.report import RunResult
 
 Batch = Any
 """Whatever a task makes of a batch: handed from :meth:`EpochPlan.batch` to :meth:`Task.loss` unread."""
 
 
 @dataclass(frozen=True)
-class LossOutput:
+class BatchLoss:
     """What one batch cost.
 
     Args:
@@ -62,7 +62,7 @@ class Task(ABC):
     What :meth:`loss` draws from torch's global generators (dropout) is repeated exactly by a resumed run.
     """
 
-    what_next: tuple[str, ...] = Outcome.what_next
+    what_next: tuple[str, ...] = RunResult.what_next
     """Commands that the trained model is good for, told when training ends."""
     ties: str = ""
     """The score, less being better, that decides between evaluations of equal :attr:`metric`, where a metric is coarse:
@@ -92,7 +92,7 @@ class Task(ABC):
         return None
 
     @abstractmethod
-    def loss(self, batch: Batch) -> LossOutput:
+    def loss(self, batch: Batch) -> BatchLoss:
         """The loss of one batch. The loop has put the model into training mode."""
 
     @abstractmethod

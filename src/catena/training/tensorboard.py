@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.extras import require
-from catena.training.report import Evaluated, Outcome, Progress, Reporter, Started
+from catena.training.report import EvaluationDone, Progress, Reporter, RunResult, RunStarted
 
 
 class TensorBoardReporter(Reporter):
@@ -20,7 +20,7 @@ class TensorBoardReporter(Reporter):
         self.folder = folder
         self.writer: Any = None
 
-    def started(self, event: Started) -> None:
+    def started(self, event: RunStarted) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self.writer = SummaryWriter(str(self.folder), purge_step=event.from_step + 1 if event.from_step else None)
@@ -31,7 +31,7 @@ class TensorBoardReporter(Reporter):
         self.writer.add_scalar("train/learning_rate", event.rate, event.step)
         self.writer.add_scalar("train/tokens_per_second", event.tokens_per_second, event.step)
 
-    def evaluated(self, event: Evaluated) -> None:
+    def evaluated(self, event: EvaluationDone) -> None:
         self.progress(event.progress)
         for name, score in event.scores.items():
             self.writer.add_scalar(f"dev/{name}", score, event.progress.step)
@@ -39,7 +39,7 @@ class TensorBoardReporter(Reporter):
     def note(self, words: str) -> None:
         pass
 
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, outcome: RunResult) -> None:
         pass
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Strings to strings by exact sums: units learnt by alignment, n-grams of them, and edits in context."""
+"""Strings to strings by exact sums: units learned by alignment, n-grams of them, and edits in context."""

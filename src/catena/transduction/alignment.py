@@ -1,4 +1,4 @@
-r"""Units of two alphabets, learnt from pairs of strings by expectation maximisation.
+r"""Units of two alphabets, learned from pairs of strings by expectation maximization.
 
 .. math::  p(x, y) = \sum_{u_1 \dots u_k\,:\,x, y} \prod_i p(u_i)
 
@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.errors import ConfigError, DataError, LimitError
-from catena.kernels.joint_align import FREE, best, expected, gathered
+from catena.kernels.joint_align import FREE, best, collect_units, expected_counts
 from catena.kernels.threads import in_row_blocks
 
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Doubles = NDArray[np.float64]
-Piece = tuple[int, ...]
-Unit = tuple[Piece, Piece]
+SymbolArray = NDArray[np.int32]
+OffsetArray = NDArray[np.int64]
+_Doubles = NDArray[np.float64]
+_Piece = tuple[int, ...]
+JointUnit = tuple[_Piece, _Piece]
 """(ids of the source, ids of the target); one of the two may be empty."""
 
-MOST_UNITS = 40_000_000
+_MOST_UNITS = 40_000_000
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Moves:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class AlignedPairs:
     """Pairs of strings as flat arrays; those of pair r end at ``x_ends[r]`` and ``y_ends[r]``."""
 
-    xs: Ints
-    x_ends: Longs
-    ys: Ints
-    y_ends: Longs
+    xs: SymbolArray
+    x_ends: OffsetArray
+    ys: SymbolArray
+    y_ends: OffsetArray
 
     def __post_init__(self) -> None:
         for name, ids, ends in (("xs", self.xs, self.x_ends), ("ys", self.ys, self.y_ends)):
@@ -83,7 +83,7 @@ class Pairs:
             )
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Pairs:
+    def of(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> AlignedPairs:
         ends = [np.cumsum([len(pair[side]) for pair in pairs], dtype=np.int64) for side in (0, 1)]
         flat = [np.fromiter((id for pair in pairs for id in pair[side]), np.int32) for side in (0, 1)]
         return cls(flat[0], ends[0], flat[1], ends[1])
@@ -96,13 +96,13 @@ class Aligner:
     """The probabilities of units, and alignments by them.
 
     Args:
-        pairs: what units are learnt from. Every one that some segmentation of a pair may use is known.
+        pairs: what units are learned from. Every one that some segmentation of a pair may use is known.
         moves: which pieces units may pair.
     """
 
-    def __init__(self, pairs: Pairs, moves: Moves) -> None:
+    def __init__(self, pairs: AlignedPairs, moves: Moves) -> None:
         if len(pairs) == 0:
-            raise DataError("units are learnt from pairs of strings, and there are none")
+            raise DataError("units are learned from pairs of strings, and there are none")
         self.pairs, self.moves = pairs, moves
         self._bases = [int(ids.max(initial=0)) + 1 for ids in (pairs.xs, pairs.ys)]
         if self._bases[0] ** moves.source * self._bases[1] ** moves.target >= 2**62:
@@ -115,28 +115,30 @@ class Aligner:
         self._sizes = np.array([self._bases[0], moves.source, self._bases[1], moves.target], np.int64)
         self.table = self._gathered()
         known = self.table != FREE
-        self.log_probs: Doubles = np.where(known, -np.log(known.sum()), -np.inf)
+        self.log_probs: _Doubles = np.where(known, -np.log(known.sum()), -np.inf)
 
-    def _gathered(self) -> Longs:
+    def _gathered(self) -> OffsetArray:
         size = 1 << 16
-        while size <= 2 * MOST_UNITS:
+        while size <= 2 * _MOST_UNITS:
             table = np.full(size, FREE, np.int64)
-            if gathered(*self._arrays, table, size // 2) >= 0:
+            if collect_units(*self._arrays, table, size // 2) >= 0:
                 return table
             size *= 4
-        raise LimitError(f"there are more than {MOST_UNITS:,} units: make units shorter, or take fewer pairs")
+        raise LimitError(f"there are more than {_MOST_UNITS:,} units: make units shorter, or take fewer pairs")
 
     @property
-    def _arrays(self) -> tuple[Ints, Longs, Ints, Longs, Longs, Longs, Longs]:
+    def _arrays(
+        self,
+    ) -> tuple[SymbolArray, OffsetArray, SymbolArray, OffsetArray, OffsetArray, OffsetArray, OffsetArray]:
         p = self.pairs
         return p.xs, p.x_ends, p.ys, p.y_ends, *self._moves, self._sizes
 
-    def log_likelihoods(self) -> Doubles:
+    def log_likelihoods(self) -> _Doubles:
         """log p(x, y) of each pair; -inf where no segmentation is possible."""
         return self._expected()[1]
 
     def step(self) -> float:
-        """One round of expectation maximisation. The log-likelihood of all pairs that can be aligned, before it."""
+        """One round of expectation maximization. The log-likelihood of all pairs that can be aligned, before it."""
         counts, totals = self._expected()
         if not counts.sum() > 0:
             raise DataError(
@@ -147,21 +149,21 @@ class Aligner:
             self.log_probs = np.log(counts / counts.sum())
         return float(totals[np.isfinite(totals)].sum())
 
-    def _expected(self) -> tuple[Doubles, Doubles]:
+    def _expected(self) -> tuple[_Doubles, _Doubles]:
         self._check_log_probs()
         totals = np.full(len(self.pairs), -np.inf)
-        shares: list[Doubles] = []
+        shares: list[_Doubles] = []
 
         def run(low: int, high: int) -> None:
             own = np.zeros(len(self.table))
-            expected(*self._arrays, self.table, self.log_probs, low, high, own, totals)
+            expected_counts(*self._arrays, self.table, self.log_probs, low, high, own, totals)
             shares.append(own)
 
         work = int(np.diff(self.pairs.x_ends, prepend=0) @ np.diff(self.pairs.y_ends, prepend=0)) * 100
         in_row_blocks(run, len(self.pairs), work)
         return np.sum(shares, axis=0), totals
 
-    def best(self, penalty: float = 1.0) -> list[list[Unit] | None]:
+    def best(self, penalty: float = 1.0) -> list[list[JointUnit] | None]:
         """The best segmentation of each pair into units; None where there is none.
 
         ``penalty`` weighs the length of units: log p(u) is multiplied by the length of the longer piece, to this
@@ -193,11 +195,11 @@ class Aligner:
         if not self.log_probs.max() < np.inf:
             raise DataError("log_probs must be numbers or -inf, got nan or +inf. Correct them, or make a new Aligner.")
 
-    def units(self) -> dict[int, Unit]:
+    def units(self) -> dict[int, JointUnit]:
         """The units with a probability above 0, by their places."""
         places = np.flatnonzero((self.table != FREE) & (self.log_probs > -np.inf))
         digits = self.table[places]
-        columns: list[Longs] = []
+        columns: list[OffsetArray] = []
         for base, most in ((self._bases[1], self.moves.target), (self._bases[0], self.moves.source)):
             for _ in range(most):
                 columns.append(digits % base)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from catena.structure.automaton.symbols import EPSILON_NAME, Symbols
+from catena.structure.automaton.symbols import EPSILON_NAME, SymbolTable
 
 UNKNOWN = 0
 _ESCAPED = {"\\": "\\\\", "+": "\\p", "|": "\\o", "_": "\\u"}
@@ -45,9 +45,9 @@ class Alphabet:
     def spelled(self, ids: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.symbols[id - 1] for id in ids)
 
-    def labels(self) -> Symbols:
+    def labels(self) -> SymbolTable:
         """The names of ids as labels of automata: no blanks, and nothing that is taken for epsilon."""
-        return Symbols.of({EPSILON_NAME: 0, **{written(s): id for id, s in enumerate(self.symbols, start=1)}})
+        return SymbolTable.of({EPSILON_NAME: 0, **{written(s): id for id, s in enumerate(self.symbols, start=1)}})
 
 
 def written(symbol: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-Tokens = Sequence[str]
+SymbolSequence = Sequence[str]
 
 
 class Link(NamedTuple):
@@ -19,7 +19,7 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
+class TransducedString:
     """A target of a source.
 
     Args:
@@ -35,11 +35,11 @@ class Found:
     finished: bool = True
 
 
-class Transducer(ABC):
+class StringTransducer(ABC):
     """p(target | source), or a rule."""
 
     @abstractmethod
-    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+    def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
         """The best targets of each source, each target once, the best first."""
 
     @abstractmethod

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from catena.errors import CheckpointError
-from catena.transduction.alignment import Aligner, Moves, Pairs
+from catena.transduction.alignment import AlignedPairs, Aligner, Moves
 from catena.transduction.alphabet import Alphabet
-from catena.transduction.base import Found, Link, Tokens, Transducer
-from catena.transduction.settings import BaselineSettings
+from catena.transduction.base import Link, StringTransducer, SymbolSequence, TransducedString
+from catena.transduction.config import BaselineConfig
 
-RULES = "rules.json"
-ROUNDS = 5
-LONGEST = 6
+_RULES = "rules.json"
+_ROUNDS = 5
+_LONGEST = 6
 """Symbols beyond a change that a rule may look at."""
-Piece = tuple[str, ...]
-Rules = dict[Piece, Piece]
+_Piece = tuple[str, ...]
+_Rules = dict[_Piece, _Piece]
 
 
-class Baseline(Transducer):
+class Baseline(StringTransducer):
     """A rule that needs no search.
 
     Args:
@@ -30,25 +30,25 @@ class Baseline(Transducer):
         beginnings: with script, what the beginning of a word becomes.
     """
 
-    def __init__(self, settings: BaselineSettings, ends: Rules, beginnings: Rules) -> None:
+    def __init__(self, settings: BaselineConfig, ends: _Rules, beginnings: _Rules) -> None:
         self.settings, self.ends, self.beginnings = settings, ends, beginnings
 
     @classmethod
-    def train(cls, pairs: Sequence[tuple[Tokens, Tokens]], settings: BaselineSettings) -> Baseline:
+    def train(cls, pairs: Sequence[tuple[SymbolSequence, SymbolSequence]], settings: BaselineConfig) -> Baseline:
         if settings.method == "frequent":
             return cls(settings, _frequent(pairs), {})
         if settings.method == "script":
             return cls(settings, *_scripts(pairs))
         return cls(settings, {}, {})
 
-    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+    def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
         answers = []
         for x in sources:
             links = self._links(tuple(x))
-            answers.append([Found(tuple(y for link in links for y in link.target), None, links)])
+            answers.append([TransducedString(tuple(y for link in links for y in link.target), None, links)])
         return answers
 
-    def _links(self, x: Piece) -> tuple[Link, ...]:
+    def _links(self, x: _Piece) -> tuple[Link, ...]:
         if self.settings.method == "frequent":
             return tuple(Link((symbol,), self.ends.get((symbol,), ())) for symbol in x)
         if self.settings.method == "copy":
@@ -62,48 +62,50 @@ class Baseline(Transducer):
 
     def save(self, folder: Path) -> None:
         about = {"ends": list(self.ends.items()), "beginnings": list(self.beginnings.items())}
-        (folder / RULES).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / _RULES).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path, settings: BaselineSettings) -> Baseline:
+    def load(cls, folder: Path, settings: BaselineConfig) -> Baseline:
         """Read what :meth:`save` wrote."""
         try:
-            about = json.loads((folder / RULES).read_text(encoding="utf-8"))
+            about = json.loads((folder / _RULES).read_text(encoding="utf-8"))
             ends, beginnings = ({tuple(a): tuple(b) for a, b in about[key]} for key in ("ends", "beginnings"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder / RULES} is not the list of rules of a baseline: {error}") from error
+            raise CheckpointError(f"{folder / _RULES} is not the list of rules of a baseline: {error}") from error
         return cls(settings, ends, beginnings)
 
     def describe(self) -> list[str]:
         return [f"a baseline, {self.settings.method}, of {len(self.ends) + len(self.beginnings):,} rules"]
 
 
-def _frequent(pairs: Sequence[tuple[Tokens, Tokens]]) -> Rules:
+def _frequent(pairs: Sequence[tuple[SymbolSequence, SymbolSequence]]) -> _Rules:
     """What is written most often for each symbol, by alignments of single symbols with up to two."""
     source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
-    aligner = Aligner(Pairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), Moves(1, 2, False, True, True))
-    for _ in range(ROUNDS):
+    aligner = Aligner(
+        AlignedPairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), Moves(1, 2, False, True, True)
+    )
+    for _ in range(_ROUNDS):
         aligner.step()
-    counts: Counter[tuple[Piece, Piece]] = Counter()
+    counts: Counter[tuple[_Piece, _Piece]] = Counter()
     for units in aligner.best():
         counts.update((source.spelled(x), target.spelled(y)) for x, y in units or () if x)
     return _most_frequent(counts)
 
 
-def _scripts(pairs: Sequence[tuple[Tokens, Tokens]]) -> tuple[Rules, Rules]:
+def _scripts(pairs: Sequence[tuple[SymbolSequence, SymbolSequence]]) -> tuple[_Rules, _Rules]:
     """Changes of ends and of beginnings around the longest piece that source and target share."""
-    ends: Counter[tuple[Piece, Piece]] = Counter()
-    beginnings: Counter[tuple[Piece, Piece]] = Counter()
+    ends: Counter[tuple[_Piece, _Piece]] = Counter()
+    beginnings: Counter[tuple[_Piece, _Piece]] = Counter()
     for x, y in pairs:
         i, j, n = _longest_shared(tuple(x), tuple(y))
         stem = tuple(x[i : i + n])
-        for k in range(min(n, LONGEST) + 1):
+        for k in range(min(n, _LONGEST) + 1):
             ends[(*stem[n - k :], *x[i + n :]), (*stem[n - k :], *y[j + n :])] += 1
             beginnings[(*x[:i], *stem[:k]), (*y[:j], *stem[:k])] += 1
     return _most_frequent(ends), _most_frequent(beginnings)
 
 
-def _longest_shared(x: Piece, y: Piece) -> tuple[int, int, int]:
+def _longest_shared(x: _Piece, y: _Piece) -> tuple[int, int, int]:
     """(place in x, place in y, length) of the longest piece that both have, the first of equals. Time O(|x| |y|)."""
     best, row = (0, 0, 0), [0] * (len(y) + 1)
     for i, a in enumerate(x):
@@ -116,9 +118,9 @@ def _longest_shared(x: Piece, y: Piece) -> tuple[int, int, int]:
     return best
 
 
-def _most_frequent(counts: Counter[tuple[Piece, Piece]]) -> Rules:
+def _most_frequent(counts: Counter[tuple[_Piece, _Piece]]) -> _Rules:
     """For each old piece the new one that it became most often; of equals the first by its symbols."""
-    ranked: dict[Piece, list[tuple[int, Piece]]] = defaultdict(list)
+    ranked: dict[_Piece, list[tuple[int, _Piece]]] = defaultdict(list)
     for (old, new), count in counts.items():
         ranked[old].append((-count, new))
     return {old: min(listed)[1] for old, listed in ranked.items()}

@@ -17,21 +17,21 @@ from torch import Tensor, nn
 
 from catena.data.batches import pad
 from catena.encoders.build import build_encoder
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.edits import DELETE, INSERT, EditLattice
 from catena.transduction.alphabet import Alphabet
-from catena.transduction.base import Found, Link, Tokens
-from catena.transduction.network import NetworkTransducer, PairBatch, alike
-from catena.transduction.settings import EditSettings
+from catena.transduction.base import Link, SymbolSequence, TransducedString
+from catena.transduction.config import EditConfig
+from catena.transduction.network import NetworkTransducer, StringPairBatch, alike
 
 OUTSIDE = 1
 """The id of the places before and after a source; 0 is padding. Unknown symbols are 2, and known ones follow."""
 FIRST = 3
-ROOM = 1000
+_ROOM = 1000
 """Symbols of sources that are searched together."""
 
 
-def source_ids(alphabet: Alphabet, tokens: Tokens) -> list[int]:
+def source_ids(alphabet: Alphabet, tokens: SymbolSequence) -> list[int]:
     """The ids of a source as the model reads them."""
     return [id - 1 + FIRST if id else FIRST - 1 for id in alphabet.ids(tokens)]
 
@@ -70,7 +70,7 @@ class HashedWindow(nn.Module):
 class EncodedSource(nn.Module):
     """The same from a recurrent network over the source."""
 
-    def __init__(self, settings: EditSettings, n: int, d_out: int) -> None:
+    def __init__(self, settings: EditConfig, n: int, d_out: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(n, settings.size, padding_idx=0)
         self.encoder = build_encoder(settings.encoder, settings.size)
@@ -91,7 +91,7 @@ class EditTransducer(nn.Module):
         target: the number of target symbols, v.
     """
 
-    def __init__(self, settings: EditSettings, source: int, target: int) -> None:
+    def __init__(self, settings: EditConfig, source: int, target: int) -> None:
         super().__init__()
         self.settings, self.v = settings, target
         n, d = source + FIRST, 2 * target + 1  # insertions, substitutions, the deletion
@@ -115,7 +115,7 @@ class EditTransducer(nn.Module):
         insert = scores[..., :v] + self.insertion_bias
         substitute, delete = scores[:, :t, :, v : 2 * v], scores[:, :t, :, 2 * v]
         end = self.end.expand(b, -1)
-        if self.settings.normalise == "local":
+        if self.settings.normalize == "local":
             insert, substitute, delete, end = _local(insert, substitute, delete, end, lengths)
         else:
             # Rows of exp(insert) sum to less than one, whatever the weights, so that the sum over targets converges.
@@ -132,7 +132,7 @@ class EditTransducer(nn.Module):
         """-log p(y | x)."""
         lattice = self(ids, lengths)
         weights = lattice.log_weights(targets, target_lengths)
-        return -weights if self.settings.normalise == "local" else lattice.log_partition() - weights
+        return -weights if self.settings.normalize == "local" else lattice.log_partition() - weights
 
 
 def _local(
@@ -143,21 +143,24 @@ def _local(
     inside = torch.cat((insert[:, :t], substitute, delete[..., None]), -1).log_softmax(-1)
     rows = torch.arange(len(lengths), device=lengths.device)
     last = torch.cat((insert[rows, lengths], end[..., None]), -1).log_softmax(-1)  # b p v+1
-    padded = torch.cat((inside[..., :v], torch.full_like(insert[:, :1], NEVER)), 1)
+    padded = torch.cat((inside[..., :v], torch.full_like(insert[:, :1], NEG_INF)), 1)
     at_end = torch.arange(t + 1, device=lengths.device) == lengths[:, None]
     inserted = torch.where(at_end[:, :, None, None], last[:, None, :, :v], padded)
     return inserted, inside[..., v : 2 * v], inside[..., 2 * v], last[..., v]
 
 
-def found_in(lattice: EditLattice, r: int, x: Tokens, target: Alphabet, nbest: int, width: int) -> list[Found]:
+def best_targets(
+    lattice: EditLattice, r: int, x: SymbolSequence, target: Alphabet, n_best: int, width: int
+) -> list[TransducedString]:
     """The best targets of one source of a batch."""
-    listed, _ = lattice.best(r, nbest, width)
+    listed, _ = lattice.best(r, n_best, width)
     return [
-        Found(target.spelled(id + 1 for id in y.ids), y.log_prob, _links(lattice, r, x, y.ids, target)) for y in listed
+        TransducedString(target.spelled(id + 1 for id in y.ids), y.log_prob, _links(lattice, r, x, y.ids, target))
+        for y in listed
     ]
 
 
-def _links(lattice: EditLattice, r: int, x: Tokens, y: Sequence[int], target: Alphabet) -> tuple[Link, ...]:
+def _links(lattice: EditLattice, r: int, x: SymbolSequence, y: Sequence[int], target: Alphabet) -> tuple[Link, ...]:
     links, i, j = [], 0, 0
     for edit in lattice.align(r, y) or ():
         read = () if edit == INSERT else (x[i],)
@@ -170,33 +173,33 @@ def _links(lattice: EditLattice, r: int, x: Tokens, y: Sequence[int], target: Al
 class EditModel(NetworkTransducer):
     """A network of edits with its alphabets."""
 
-    def __init__(self, network: EditTransducer, source: Alphabet, target: Alphabet, settings: EditSettings) -> None:
+    def __init__(self, network: EditTransducer, source: Alphabet, target: Alphabet, settings: EditConfig) -> None:
         self.network: EditTransducer = network
         self.source, self.target, self.settings = source, target, settings
 
-    def source_ids(self, x: Tokens) -> np.ndarray:
+    def source_ids(self, x: SymbolSequence) -> np.ndarray:
         return np.array(source_ids(self.source, x), np.int64)
 
-    def target_ids(self, y: Tokens) -> np.ndarray:
+    def target_ids(self, y: SymbolSequence) -> np.ndarray:
         return np.array(self.target.ids(y), np.int64) - 1
 
-    def loss(self, batch: PairBatch) -> tuple[Float[Tensor, ""], int]:
+    def loss(self, batch: StringPairBatch) -> tuple[Float[Tensor, ""], int]:
         losses = self.network.loss(batch.ids, batch.lengths, batch.targets, batch.target_lengths)
         return losses.mean(), len(losses)
 
     @torch.no_grad()
-    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
-        found: list[list[Found]] = [[] for _ in sources]
-        for rows in alike(sources, ROOM):
+    def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
+        found: list[list[TransducedString]] = [[] for _ in sources]
+        for rows in alike(sources, _ROOM):
             ids, lengths = pad([self.source_ids(sources[r]) for r in rows])
             lattice = self.network(ids.to(self.device), lengths.to(self.device))
             for k, r in enumerate(rows):
-                found[r] = found_in(lattice, k, sources[r], self.target, nbest, self.settings.width)
+                found[r] = best_targets(lattice, k, sources[r], self.target, n_best, self.settings.width)
         return found
 
     def describe(self) -> list[str]:
         parameters = sum(p.numel() for p in self.network.parameters())
         return [
-            f"an edit transducer, normalised {self.settings.normalise}ly, of {parameters:,} parameters",
+            f"an edit transducer, normalized {self.settings.normalize}ly, of {parameters:,} parameters",
             *self._symbols_line(),
         ]

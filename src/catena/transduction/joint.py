@@ -21,23 +21,23 @@ import numpy as np
 
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CheckpointError, DataError
-from catena.kernels.joint_search import searched
+from catena.kernels.joint_search import joint_ngram_search
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.model import NgramModel
-from catena.transduction.alignment import Aligner, Ints, Longs, Moves, Pairs, Unit
+from catena.transduction.alignment import AlignedPairs, Aligner, JointUnit, Moves, OffsetArray, SymbolArray
 from catena.transduction.alphabet import Alphabet, written
-from catena.transduction.base import Found, Link, Tokens, Transducer
-from catena.transduction.settings import JointSettings
+from catena.transduction.base import Link, StringTransducer, SymbolSequence, TransducedString
+from catena.transduction.config import JointConfig
 
-SKIP = -25.0
+_SKIP = -25.0
 """log of the price of passing over a symbol that no unit can read where it stands."""
-NONE = np.empty(0, np.int32)
+_NONE = np.empty(0, np.int32)
 UNITS, NGRAMS = "units.json", "ngrams.bin"
-DEFAULT = JointSettings()
+_DEFAULT = JointConfig()
 
 
 @dataclass(frozen=True, eq=False)
-class JointModel(Transducer):
+class JointModel(StringTransducer):
     """n-grams of units.
 
     Args:
@@ -50,9 +50,9 @@ class JointModel(Transducer):
 
     source: Alphabet
     target: Alphabet
-    units: tuple[Unit, ...]
+    units: tuple[JointUnit, ...]
     ngrams: NgramModel
-    settings: JointSettings = DEFAULT
+    settings: JointConfig = _DEFAULT
 
     def __post_init__(self) -> None:
         words = len(self.ngrams.vocabulary) - len(SPECIALS)
@@ -73,16 +73,16 @@ class JointModel(Transducer):
     @classmethod
     def train(
         cls,
-        pairs: Sequence[tuple[Tokens, Tokens]],
-        settings: JointSettings = DEFAULT,
+        pairs: Sequence[tuple[SymbolSequence, SymbolSequence]],
+        settings: JointConfig = _DEFAULT,
         progress: Callable[[str], None] | None = None,
     ) -> JointModel:
-        """Align pairs of strings by expectation maximisation, and count the n-grams of their best alignments.
+        """Align pairs of strings by expectation maximization, and count the n-grams of their best alignments.
 
         Pairs that cannot be aligned are left out. ``progress`` is told of each round.
         """
         source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
-        aligner = Aligner(Pairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), moves_of(settings))
+        aligner = Aligner(AlignedPairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), unit_shapes(settings))
         for number in range(1, settings.rounds + 1):
             log_prob = aligner.step()
             if progress:
@@ -101,8 +101,8 @@ class JointModel(Transducer):
         cls,
         source: Alphabet,
         target: Alphabet,
-        alignments: Sequence[Sequence[Unit]],
-        settings: JointSettings = DEFAULT,
+        alignments: Sequence[Sequence[JointUnit]],
+        settings: JointConfig = _DEFAULT,
     ) -> JointModel:
         """The model of pairs that are cut into units."""
         counts = Counter(unit for units in alignments for unit in units)
@@ -122,7 +122,7 @@ class JointModel(Transducer):
     # --- tables for the search ----------------------------------------------------------------------------------------
 
     @cached_property
-    def _tables(self) -> tuple[Longs, Ints, dict[tuple[int, ...], tuple[int, int]]]:
+    def _tables(self) -> tuple[OffsetArray, SymbolArray, dict[tuple[int, ...], tuple[int, int]]]:
         """Rows of units sorted by what they read, what they write, and the rows of each piece of a source.
 
         The last row is the unit that passes over a symbol.
@@ -153,14 +153,14 @@ class JointModel(Transducer):
             )
 
     @cached_property
-    def _row_units(self) -> list[Unit]:
+    def _row_units(self) -> list[JointUnit]:
         return sorted(self.units)
 
     @cached_property
     def _longest(self) -> int:
         return max(len(x) for x, _ in self.units)
 
-    def _candidates(self, ids: Sequence[int], skips: bool) -> Longs:
+    def _candidates(self, ids: Sequence[int], skips: bool) -> OffsetArray:
         """Rows (place, symbols read, first unit, last unit) of all pieces of a source that units read."""
         _, _, pieces = self._tables
         last, rows = len(self.units), []
@@ -179,10 +179,10 @@ class JointModel(Transducer):
         packed, (rows, text, _) = self.ngrams.packed, self._tables
         room = max(1, wanted) * (len(x) + (len(x) + 1) * self.insertions)
         found, lengths, scores = np.empty(room, np.int64), np.empty(max(1, wanted), np.int64), np.empty(max(1, wanted))
-        n, total = searched(
+        n, total = joint_ngram_search(
             *packed._arrays, int(self.ngrams.start(1)[0]), self.ngrams.end, rows, text, self._candidates(x, skips),
-            len(x), NONE if y is None else np.array(y, np.int32), int(y is not None), self.insertions, beam, most,
-            SKIP, wanted, found, lengths, scores,
+            len(x), _NONE if y is None else np.array(y, np.int32), int(y is not None), self.insertions, beam, most,
+            _SKIP, wanted, found, lengths, scores,
         )  # fmt: skip
         ends = np.cumsum(lengths[:n]).tolist()
         starts = [0, *ends]
@@ -190,14 +190,14 @@ class JointModel(Transducer):
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    def log_prob(self, x: Tokens, y: Tokens) -> float:
+    def log_prob(self, x: SymbolSequence, y: SymbolSequence) -> float:
         """log p(x, y), summed over all alignments; -inf where there is none."""
         ids, wanted = self.source.ids(x), self.target.ids(y)
         if 0 in ids or 0 in wanted:
             return -math.inf
         return self._search(ids, wanted, 0, math.inf, 1 << 30, False)[1]
 
-    def align(self, x: Tokens, y: Tokens) -> tuple[Link, ...] | None:
+    def align(self, x: SymbolSequence, y: SymbolSequence) -> tuple[Link, ...] | None:
         """The best alignment of a pair; None where there is none."""
         ids, wanted = self.source.ids(x), self.target.ids(y)
         if 0 in ids or 0 in wanted:
@@ -205,23 +205,23 @@ class JointModel(Transducer):
         paths, _ = self._search(ids, wanted, 1, math.inf, 1 << 30, False)
         return self._links(x, list(range(len(ids))), paths[0][0]) if paths else None
 
-    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
-        return [self.search(x, nbest) for x in sources]
+    def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
+        return [self.search(x, n_best) for x in sources]
 
-    def search(self, x: Tokens, nbest: int = 1) -> list[Found]:
+    def search(self, x: SymbolSequence, n_best: int = 1) -> list[TransducedString]:
         """The best targets of a source, each with log p(y | x) and the best of its alignments.
 
         Alignments of one target are added up, as far as they are among the ``settings.paths`` best (and 10 for each
         target that is wanted), or all of them if ``settings.exact``. p(x), which p(x, y) is divided by, is the sum of
         all that is within the beam. Symbols that the model does not know are passed over.
         """
-        if nbest < 1:
-            raise DataError(f"nbest must be at least 1, but it is {nbest}")
+        if n_best < 1:
+            raise DataError(f"n_best must be at least 1, but it is {n_best}")
         ids = self.source.ids(x)
         places = [i for i, id in enumerate(ids) if id]
         known = [ids[i] for i in places]
         how = self.settings
-        wanted = how.paths if nbest == 1 else max(how.paths, 10 * nbest)
+        wanted = how.paths if n_best == 1 else max(how.paths, 10 * n_best)
         listed, total = self._search(known, None, wanted, how.beam, how.nodes, False)
         if not listed:
             listed, total = self._search(known, None, wanted, how.beam, how.nodes, True)
@@ -233,17 +233,17 @@ class JointModel(Transducer):
         if how.exact:
             merged = {y: (self._summed(known, y, score), rows) for y, (score, rows) in merged.items()}
             total = max(total, log_sum([score for score, _ in merged.values()]))
-        ranked = sorted(merged.items(), key=lambda item: -item[1][0])[:nbest]
-        return [Found(y, score - total, self._links(x, places, rows)) for y, (score, rows) in ranked]
+        ranked = sorted(merged.items(), key=lambda item: -item[1][0])[:n_best]
+        return [TransducedString(y, score - total, self._links(x, places, rows)) for y, (score, rows) in ranked]
 
-    def _summed(self, known: Sequence[int], y: Tokens, least: float) -> float:
+    def _summed(self, known: Sequence[int], y: SymbolSequence, least: float) -> float:
         """log p(x, y) of a target that was found; ``least`` where symbols of the source had to be passed over."""
         return max(least, self._search(known, self.target.ids(y), 0, math.inf, 1 << 30, False)[1])
 
-    def _unit(self, row: int) -> Unit:
+    def _unit(self, row: int) -> JointUnit:
         return self._row_units[row] if row < len(self.units) else ((1,), ())
 
-    def _links(self, x: Tokens, places: Sequence[int], rows: Iterable[int]) -> tuple[Link, ...]:
+    def _links(self, x: SymbolSequence, places: Sequence[int], rows: Iterable[int]) -> tuple[Link, ...]:
         """The units of a path over the known symbols of a source, the unknown ones between them."""
         links, at, i = [], 0, 0
         for row in rows:
@@ -263,7 +263,7 @@ class JointModel(Transducer):
         self.ngrams.save(folder / NGRAMS)
 
     @classmethod
-    def load(cls, folder: Path, settings: JointSettings) -> JointModel:
+    def load(cls, folder: Path, settings: JointConfig) -> JointModel:
         """Read what :meth:`save` wrote."""
         try:
             about = json.loads((folder / UNITS).read_text(encoding="utf-8"))
@@ -289,7 +289,7 @@ def log_sum(values: Sequence[float]) -> float:
     return float(np.logaddexp.reduce(np.array(values)))
 
 
-def moves_of(settings: JointSettings) -> Moves:
+def unit_shapes(settings: JointConfig) -> Moves:
     """Which pieces units may pair."""
     return Moves(
         settings.source_length, settings.target_length, settings.several_of_both, settings.deletions,
@@ -297,7 +297,7 @@ def moves_of(settings: JointSettings) -> Moves:
     )  # fmt: skip
 
 
-def _name(unit: Unit, source: Alphabet, target: Alphabet) -> str:
+def _name(unit: JointUnit, source: Alphabet, target: Alphabet) -> str:
     """``p+h|F``; a side without symbols is ``_``."""
     sides = ((source, unit[0]), (target, unit[1]))
     return "|".join("+".join(written(s) for s in alphabet.spelled(ids)) or "_" for alphabet, ids in sides)

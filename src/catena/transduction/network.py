@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from catena.errors import CheckpointError
 from catena.transduction.alphabet import Alphabet
-from catena.transduction.base import Tokens, Transducer
+from catena.transduction.base import StringTransducer, SymbolSequence
 
-SYMBOLS = "symbols.json"
+_SYMBOLS = "symbols.json"
 
 
 @dataclass(frozen=True, eq=False)
-class PairBatch:
+class StringPairBatch:
     """Padded sources and targets, in the ids of their network. ``symbols`` are those of the sources, and
     ``target_symbols`` those of the targets, padding left out."""
 
@@ -33,7 +33,7 @@ class PairBatch:
     target_symbols: int
 
 
-class NetworkTransducer(Transducer):
+class NetworkTransducer(StringTransducer):
     """A network with its alphabets."""
 
     network: nn.Module
@@ -41,15 +41,15 @@ class NetworkTransducer(Transducer):
     target: Alphabet
 
     @abstractmethod
-    def source_ids(self, x: Tokens) -> np.ndarray:
+    def source_ids(self, x: SymbolSequence) -> np.ndarray:
         """A source as the network reads it."""
 
     @abstractmethod
-    def target_ids(self, y: Tokens) -> np.ndarray:
+    def target_ids(self, y: SymbolSequence) -> np.ndarray:
         """A target as the network learns it; all its symbols are known."""
 
     @abstractmethod
-    def loss(self, batch: PairBatch) -> tuple[Float[Tensor, ""], int]:
+    def loss(self, batch: StringPairBatch) -> tuple[Float[Tensor, ""], int]:
         """What training makes small, a mean, and the number of things it is a mean of."""
 
     @property
@@ -58,7 +58,7 @@ class NetworkTransducer(Transducer):
 
     def save(self, folder: Path) -> None:
         about = {"source": self.source.symbols, "target": self.target.symbols}
-        (folder / SYMBOLS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / _SYMBOLS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def _symbols_line(self) -> list[str]:
         return [
@@ -70,13 +70,13 @@ class NetworkTransducer(Transducer):
 def load_alphabets(folder: Path) -> tuple[Alphabet, Alphabet]:
     """The symbols that :meth:`NetworkTransducer.save` wrote."""
     try:
-        about = json.loads((folder / SYMBOLS).read_text(encoding="utf-8"))
+        about = json.loads((folder / _SYMBOLS).read_text(encoding="utf-8"))
         return Alphabet(about["source"]), Alphabet(about["target"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / SYMBOLS} is not the list of symbols of a transducer: {error}") from error
+        raise CheckpointError(f"{folder / _SYMBOLS} is not the list of symbols of a transducer: {error}") from error
 
 
-def alike(sources: Sequence[Tokens], room: int) -> Iterator[list[int]]:
+def alike(sources: Sequence[SymbolSequence], room: int) -> Iterator[list[int]]:
     """Rows of sources of like length, at most ``room`` symbols together, padding included."""
     rows: list[int] = []
     for r in sorted(range(len(sources)), key=lambda r: len(sources[r])):

@@ -15,42 +15,42 @@ from jaxtyping import Float
 from torch import Tensor
 
 from catena.data.batches import pad
-from catena.decoding.build import prepared, search
-from catena.decoding.combine import Ensemble
-from catena.decoding.hypothesis import Hypothesis
 from catena.errors import ConfigError
+from catena.search.build import search, wrap_stepper
+from catena.search.combine import Ensemble
+from catena.search.hypothesis import Hypothesis
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.copy import CopyNet
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.sides import VocabularyInfo
 from catena.transduction.alphabet import UNKNOWN, Alphabet
-from catena.transduction.attended import links_of, monotone_path
-from catena.transduction.base import Found, Link, Tokens
-from catena.transduction.network import NetworkTransducer, PairBatch, alike
-from catena.transduction.settings import SequenceSettings
+from catena.transduction.attention_alignment import alignment_links, monotone_path
+from catena.transduction.base import Link, SymbolSequence, TransducedString
+from catena.transduction.config import SequenceTransducerConfig
+from catena.transduction.network import NetworkTransducer, StringPairBatch, alike
 
 PAD, UNKNOWN_SOURCE, BEGIN, END = 0, 1, 1, 2
 """Ids that are no symbols: the same on both sides but for 1, an unknown source symbol or the beginning of a target."""
-FIRST = 2
+_FIRST = 2
 """What is added to the ids of an alphabet, which count from 1."""
-STEP = 16
+_STEP = 16
 """Limits of length are multiples of this."""
-ROOM = {"cpu": 6000}
+_ROOM = {"cpu": 6000}
 """Source symbols that are searched for together, by the kind of device."""
-MORE_ROOM = 60_000
+_MORE_ROOM = 60_000
 """The same where it is not named."""
 
 
-def longest_target(x: Tokens) -> int:
+def longest_target(x: SymbolSequence) -> int:
     """The most steps of a target: three for each symbol of its source and some more, rounded up so that sources of like
     length are searched together."""
-    return STEP * math.ceil((3 * (len(x) + 1) + 20) / STEP)
+    return _STEP * math.ceil((3 * (len(x) + 1) + 20) / _STEP)
 
 
-def build_network(settings: SequenceSettings, source: Alphabet, target: Alphabet) -> EncoderDecoder:
+def build_network(settings: SequenceTransducerConfig, source: Alphabet, target: Alphabet) -> EncoderDecoder:
     """The network with fresh weights."""
-    counts = [1] * (len(target) + FIRST + 1)  # layers by frequency are for large vocabularies
-    sides = Sides(len(source) + FIRST + 1, counts, BEGIN, END, forbidden=(PAD, BEGIN))
+    counts = [1] * (len(target) + _FIRST + 1)  # layers by frequency are for large vocabularies
+    sides = VocabularyInfo(len(source) + _FIRST + 1, counts, BEGIN, END, forbidden=(PAD, BEGIN))
     return build_encoder_decoder(settings.network, sides)
 
 
@@ -66,26 +66,26 @@ class SequenceModel(NetworkTransducer):
         network: EncoderDecoder,
         source: Alphabet,
         target: Alphabet,
-        settings: SequenceSettings,
+        settings: SequenceTransducerConfig,
         others: Sequence[EncoderDecoder] = (),
     ) -> None:
         self.network: EncoderDecoder = network
         self.source, self.target, self.settings = source, target, settings
         self.others = list(others)
         # What each source id is copied as; PAD, which is never written, where the target does not have the symbol.
-        known = [id + FIRST if id != UNKNOWN else PAD for id in target.ids(source.symbols)]
+        known = [id + _FIRST if id != UNKNOWN else PAD for id in target.ids(source.symbols)]
         self._copied_as = torch.tensor([PAD, PAD, PAD, *known])
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def source_ids(self, x: Tokens) -> np.ndarray:
-        ids = [id + FIRST if id != UNKNOWN else UNKNOWN_SOURCE for id in self.source.ids(x)]
+    def source_ids(self, x: SymbolSequence) -> np.ndarray:
+        ids = [id + _FIRST if id != UNKNOWN else UNKNOWN_SOURCE for id in self.source.ids(x)]
         return np.array([*ids, END], np.int64)
 
-    def target_ids(self, y: Tokens) -> np.ndarray:
-        return np.array([*(id + FIRST for id in self.target.ids(y)), END], np.int64)
+    def target_ids(self, y: SymbolSequence) -> np.ndarray:
+        return np.array([*(id + _FIRST for id in self.target.ids(y)), END], np.int64)
 
-    def loss(self, batch: PairBatch) -> tuple[Float[Tensor, ""], int]:
+    def loss(self, batch: StringPairBatch) -> tuple[Float[Tensor, ""], int]:
         copies = self._copied_as.to(batch.ids.device)[batch.ids] if self.copies else None
         total = self.network.loss(Source(batch.ids, batch.lengths, copies), batch.targets, batch.target_lengths)
         return total, batch.target_symbols
@@ -98,35 +98,35 @@ class SequenceModel(NetworkTransducer):
     # --- answering ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
-        found: list[list[Found]] = [[] for _ in sources]
+    def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
+        found: list[list[TransducedString]] = [[] for _ in sources]
         limits = [longest_target(x) for x in sources]
         for limit in sorted(set(limits)):  # of a source alone: what is searched beside it must not matter
             own = [r for r, other in enumerate(limits) if other == limit]
-            for places in alike([sources[r] for r in own], ROOM.get(self.device.type, MORE_ROOM)):
+            for places in alike([sources[r] for r in own], _ROOM.get(self.device.type, _MORE_ROOM)):
                 rows = [own[i] for i in places]
-                for r, listed in zip(rows, self._search([sources[r] for r in rows], nbest, limit), strict=True):
-                    found[r] = listed if sources[r] else [Found((), 0.0, ())]
+                for r, listed in zip(rows, self._search([sources[r] for r in rows], n_best, limit), strict=True):
+                    found[r] = listed if sources[r] else [TransducedString((), 0.0, ())]
         return found
 
-    def _search(self, sources: Sequence[Tokens], nbest: int, limit: int) -> list[list[Found]]:
+    def _search(self, sources: Sequence[SymbolSequence], n_best: int, limit: int) -> list[list[TransducedString]]:
         """The best targets of a batch, of at most so many steps."""
         source = self._source(sources)
         wish = self.settings.search.model_copy(
             update={
-                "n_best": nbest,
-                "width": max(self.settings.search.width, nbest),
+                "n_best": n_best,
+                "width": max(self.settings.search.width, n_best),
                 "max_length": min(limit, self.settings.search.max_length),
             }
         )
         networks = [self.network, *self.others]
-        steppers = [prepared(wish, network.stepper(source)) for network in networks]
+        steppers = [wrap_stepper(wish, network.stepper(source)) for network in networks]
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
         listed = search(wish, stepper, stepper.start(len(sources)), torch.Generator())
         whole = [[one for one in some if one.finished] or some[:1] for some in listed]  # the best, if all are cut off
         return self._aligned(sources, source, whole)
 
-    def _source(self, sources: Sequence[Tokens]) -> Source:
+    def _source(self, sources: Sequence[SymbolSequence]) -> Source:
         """A batch as the network reads it."""
         ids, lengths = pad([self.source_ids(x) for x in sources])
         if not self.copies:
@@ -138,31 +138,31 @@ class SequenceModel(NetworkTransducer):
                     copies[row, place] = self.network.v + symbols.index(symbol)
         return Source(ids, lengths, copies, max(map(len, new))).to(self.device)
 
-    def _new_symbols(self, x: Tokens) -> list[str]:
+    def _new_symbols(self, x: SymbolSequence) -> list[str]:
         """The symbols of a source that training did not have, each once."""
         return [symbol for symbol in dict.fromkeys(x) if symbol not in self.source]
 
-    def _spelled(self, x: Tokens, ids: Sequence[int]) -> tuple[str, ...]:
+    def _spelled(self, x: SymbolSequence, ids: Sequence[int]) -> tuple[str, ...]:
         """The symbols of a target, some of which may be new ones of its source."""
         v = self.network.v
         if all(id < v for id in ids):
-            return self.target.spelled(id - FIRST for id in ids)
+            return self.target.spelled(id - _FIRST for id in ids)
         new = self._new_symbols(x)
-        return tuple(new[id - v] if id >= v else self.target.spelled([id - FIRST])[0] for id in ids)
+        return tuple(new[id - v] if id >= v else self.target.spelled([id - _FIRST])[0] for id in ids)
 
     def _aligned(
-        self, sources: Sequence[Tokens], source: Source, listed: Sequence[Sequence[Hypothesis]]
-    ) -> list[list[Found]]:
+        self, sources: Sequence[SymbolSequence], source: Source, listed: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[TransducedString]]:
         """Hypotheses as targets, each with where the network looked when it wrote them."""
         flat = [(r, one) for r, some in enumerate(listed) for one in some]
         links = self._links(sources, source, flat)
-        found: list[list[Found]] = [[] for _ in sources]
+        found: list[list[TransducedString]] = [[] for _ in sources]
         for (r, one), pieces in zip(flat, links, strict=True):
-            found[r].append(Found(self._spelled(sources[r], one.ids), one.log_prob, pieces, one.finished))
+            found[r].append(TransducedString(self._spelled(sources[r], one.ids), one.log_prob, pieces, one.finished))
         return found
 
     def _links(
-        self, sources: Sequence[Tokens], source: Source, flat: Sequence[tuple[int, Hypothesis]]
+        self, sources: Sequence[SymbolSequence], source: Source, flat: Sequence[tuple[int, Hypothesis]]
     ) -> list[tuple[Link, ...]]:
         rows = torch.tensor([r for r, _ in flat], dtype=torch.int64, device=source.ids.device)
         targets, lengths = pad([np.array([*one.ids, END], np.int64) for _, one in flat])
@@ -175,7 +175,7 @@ class SequenceModel(NetworkTransducer):
         symbols = (some.lengths - 1).clamp(min=1)  # without the mark of the end
         paths = monotone_path(looked, lengths.to(rows.device), symbols).tolist()
         return [
-            links_of(sources[r], y, path) if sources[r] else ()
+            alignment_links(sources[r], y, path) if sources[r] else ()
             for (r, _), y, path in zip(flat, spelled, paths, strict=True)
         ]
 

@@ -15,26 +15,26 @@ from pathlib import Path
 import numpy as np
 
 from catena.errors import DataError
-from catena.transduction.base import Found, Tokens, Transducer
+from catena.transduction.base import StringTransducer, SymbolSequence, TransducedString
 
-LISTED = 10
+_LISTED = 10
 """Targets of each transducer that are looked at, at least."""
 
 
-class Together(Transducer):
+class TransducerEnsemble(StringTransducer):
     """A mixture of transducers that have probabilities, whatever their kinds.
 
     Args:
         members: each with its weight.
     """
 
-    def __init__(self, members: Sequence[tuple[Transducer, float]]) -> None:
+    def __init__(self, members: Sequence[tuple[StringTransducer, float]]) -> None:
         total = math.fsum(weight for _, weight in members)
         self.members = [(member, weight / total) for member, weight in members]
 
-    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
-        lists = [(member.search_all(sources, max(nbest, LISTED)), weight) for member, weight in self.members]
-        return [_mixed([(found[r], weight) for found, weight in lists])[:nbest] for r in range(len(sources))]
+    def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
+        lists = [(member.search_all(sources, max(n_best, _LISTED)), weight) for member, weight in self.members]
+        return [_mixed([(found[r], weight) for found, weight in lists])[:n_best] for r in range(len(sources))]
 
     def save(self, folder: Path) -> None:
         raise DataError("models that answer together have no folder of their own: keep those of their runs")
@@ -44,9 +44,9 @@ class Together(Transducer):
         return lines + [f"{weight:.2f}  {member.describe()[0]}" for member, weight in self.members]
 
 
-def _mixed(lists: Sequence[tuple[list[Found], float]]) -> list[Found]:
+def _mixed(lists: Sequence[tuple[list[TransducedString], float]]) -> list[TransducedString]:
     """All targets by their mean probability, each as the member has it that gives it the most."""
-    shares: dict[tuple[str, ...], list[tuple[float, Found]]] = {}
+    shares: dict[tuple[str, ...], list[tuple[float, TransducedString]]] = {}
     for listed, weight in lists:
         for found in listed:
             if found.log_prob is None:

@@ -1,1 +1,1 @@
-"""Vectors of words for their own sake: learnt from text, asked for neighbours and analogies, scored, and mapped."""
+"""Vectors of words for their own sake: learned from text, asked for neighbors and analogies, scored, and mapped."""

@@ -18,34 +18,34 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from catena.data.byte_text import byte_blocks
-from catena.data.settings import TokeniserSettings, WhitespaceTokens
-from catena.data.texts import format_of, read_texts
-from catena.data.tokenise import build_tokeniser
+from catena.data.byte_chunks import byte_blocks
+from catena.data.config import TokenizerConfig, WhitespaceTokenizerConfig
+from catena.data.texts import read_texts, text_format
+from catena.data.tokenize import build_tokenizer
 from catena.errors import DataError
-from catena.kernels.ngram_text import BLANK, KINDS, LETTER, entered, tokenised
+from catena.kernels.ngram_text import BLANK, KINDS, LETTER, insert_keys, tokenize_lines
 from catena.kernels.ngram_text import LINE_END as ENDS_A_LINE
 from catena.kernels.word2vec_draw import LINE_END
-from catena.kernels.word2vec_words import counted, renumbered
+from catena.kernels.word2vec_words import count_ids, renumber_ids
+from catena.vectors.config import PhraseConfig, WordConfig
 from catena.vectors.phrases import join_phrases
-from catena.vectors.settings import PhraseSettings, WordSettings
-from catena.vectors.words import Words
+from catena.vectors.words import WordIndex
 
 UNKNOWN = -2
 """A word that is not numbered. It never comes out of here."""
 
-LISTED = np.full(256, LETTER, np.uint8)
+_LISTED = np.full(256, LETTER, np.uint8)
 """Kinds of bytes where words were cut before: a NUL ends a word, a line feed ends a line."""
-LISTED[0], LISTED[10] = BLANK, ENDS_A_LINE
+_LISTED[0], _LISTED[10] = BLANK, ENDS_A_LINE
 
 TOGETHER = 1 << 20
 """Bytes of short texts that are given to the loop at once."""
 
-Source = Sequence[Path | str] | Iterable[str] | Iterable[Sequence[str]]
+_Source = Sequence[Path | str] | Iterable[str] | Iterable[Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class VectorCorpus:
     """A text as ids of its words, ``LINE_END`` after each line.
 
     Args:
@@ -57,7 +57,7 @@ class Corpus:
     """
 
     ids: Int[np.ndarray, " n"]
-    words: Words
+    words: WordIndex
     read: int
     lines: int
     notes: tuple[str, ...] = ()
@@ -71,21 +71,21 @@ class Corpus:
 
 def corpus_of_files(
     paths: Sequence[Path | str],
-    words: WordSettings,
-    phrases: PhraseSettings,
+    words: WordConfig,
+    phrases: PhraseConfig,
     *,
-    tokens: TokeniserSettings | None = None,
+    tokens: TokenizerConfig | None = None,
     encoding: str | None = None,
     format: str = "auto",
     text_column: str | None = None,
-    known: Words | None = None,
-) -> Corpus:
+    known: WordIndex | None = None,
+) -> VectorCorpus:
     """Read text files, one after another: a line is a sentence or a document, words stand between blanks.
 
     Args:
         paths: the files, plain or compressed; of tables (.csv, .tsv, .jsonl, .parquet) one column is read.
         words: which words are numbered.
-        phrases: which neighbours are joined.
+        phrases: which neighbors are joined.
         tokens: how lines are cut into words, where not at blanks.
         encoding: of the files, if it is not UTF-8.
         format: of the files, by the ends of their names if omitted; ``text`` reads the lines of any file.
@@ -94,36 +94,38 @@ def corpus_of_files(
     """
     if not paths:
         raise DataError("there is no text to learn from: name a file")
-    tokens = tokens or WhitespaceTokens()
-    plain = isinstance(tokens, WhitespaceTokens) and tokens == WhitespaceTokens(lowercase=tokens.lowercase)
+    tokens = tokens or WhitespaceTokenizerConfig()
+    plain = isinstance(tokens, WhitespaceTokenizerConfig) and tokens == WhitespaceTokenizerConfig(
+        lowercase=tokens.lowercase
+    )
     texts = partial(read_texts, format=format, text_column=text_column, encoding=encoding)
-    tokeniser = None if plain else build_tokeniser(tokens, chain.from_iterable(map(texts, paths)))
-    scanner = _Scanner(words.scan_limit, known, KINDS if plain else LISTED)
+    tokenizer = None if plain else build_tokenizer(tokens, chain.from_iterable(map(texts, paths)))
+    scanner = _Scanner(words.scan_limit, known, KINDS if plain else _LISTED)
     for path in paths:
-        if tokeniser is None:
-            lines = byte_blocks(path, encoding) if format_of(path, format) == "text" else _as_lines(texts(path))
+        if tokenizer is None:
+            lines = byte_blocks(path, encoding) if text_format(path, format) == "text" else _as_lines(texts(path))
             for block in lines:
                 scanner.feed(block.decode().lower().encode() if tokens.lowercase else block)
         else:
-            for block in _joined(tokeniser.tokens(text) for text in texts(path)):
+            for block in _joined(tokenizer.tokens(text) for text in texts(path)):
                 scanner.feed(block)
         scanner.end_line()
     return scanner.corpus(words, phrases, f"{', '.join(map(str, paths[:3]))}{'…' if len(paths) > 3 else ''}")
 
 
 def corpus_of_sentences(
-    sentences: Iterable[Sequence[str]], words: WordSettings, phrases: PhraseSettings, *, known: Words | None = None
-) -> Corpus:
-    """Read lists of words, such as another tokeniser gives. A word may hold blanks, but neither NUL nor line feed."""
-    scanner = _Scanner(words.scan_limit, known, LISTED)
+    sentences: Iterable[Sequence[str]], words: WordConfig, phrases: PhraseConfig, *, known: WordIndex | None = None
+) -> VectorCorpus:
+    """Read lists of words, such as another tokenizer gives. A word may hold blanks, but neither NUL nor line feed."""
+    scanner = _Scanner(words.scan_limit, known, _LISTED)
     for block in _joined(sentences):
         scanner.feed(block)
     return scanner.corpus(words, phrases, "the sentences")
 
 
-def ids_of_sentences(sentences: Iterable[Sequence[str]], known: Words) -> tuple[Int[np.ndarray, " n"], int]:
+def ids_of_sentences(sentences: Iterable[Sequence[str]], known: WordIndex) -> tuple[Int[np.ndarray, " n"], int]:
     """The ids of known words, ``LINE_END`` after each sentence, and how many words were left out as unknown."""
-    scanner = _Scanner(len(known), known, LISTED)
+    scanner = _Scanner(len(known), known, _LISTED)
     for block in _joined(sentences):
         scanner.feed(block)
     ids = scanner.ids()
@@ -159,7 +161,7 @@ def _joined(sentences: Iterable[Sequence[str]]) -> Iterator[bytes]:
 class _Scanner:
     """Numbers words by first appearance, and writes the ids to a file."""
 
-    def __init__(self, limit: int, known: Words | None, kinds: np.ndarray) -> None:
+    def __init__(self, limit: int, known: WordIndex | None, kinds: np.ndarray) -> None:
         self.known = len(known) if known is not None else 0
         self.limit, self.kinds = max(limit, self.known), kinds
         self.keys, self.values = np.zeros(1 << 16, np.uint64), np.zeros(1 << 16, np.int32)
@@ -173,7 +175,7 @@ class _Scanner:
         if known is not None and len(known):
             self._enter(known)
 
-    def _enter(self, known: Words) -> None:
+    def _enter(self, known: WordIndex) -> None:
         keys, values = known._table
         self.keys, self.values = keys.copy(), values.copy()
         self.names, self.old_counts = known.names.copy(), known.counts.copy()
@@ -195,7 +197,7 @@ class _Scanner:
                 self._make_room(len(data) - int(self.at[0]))
             full = self.types >= self.limit
             most, new = (0, UNKNOWN) if full else (min(len(self.ends), len(self.keys) // 2, self.limit), 0)
-            tokenised(
+            tokenize_lines(
                 data,
                 self.at,
                 self.keys,
@@ -223,12 +225,12 @@ class _Scanner:
         self.counts = _grown(self.counts, len(self.ends)) if len(self.counts) < len(self.ends) else self.counts
         if 2 * (self.types + 1) >= len(self.keys):
             keys, values = np.zeros(4 * len(self.keys), np.uint64), np.zeros(4 * len(self.keys), np.int32)
-            entered(self.keys, self.values, keys, values)
+            insert_keys(self.keys, self.values, keys, values)
             self.keys, self.values = keys, values
 
     def _write(self, ids: np.ndarray) -> None:
         ids = np.ascontiguousarray(ids)
-        counted(ids, len(ids), self.counts)
+        count_ids(ids, len(ids), self.counts)
         ends = int((ids == LINE_END).sum())
         self.unknown += int((ids == UNKNOWN).sum())
         self.lines += ends
@@ -250,13 +252,13 @@ class _Scanner:
             return np.zeros(0, np.int32)
         return np.memmap(path, np.int32, "r+")
 
-    def corpus(self, settings: WordSettings, phrases: PhraseSettings, name: str) -> Corpus:
+    def corpus(self, settings: WordConfig, phrases: PhraseConfig, name: str) -> VectorCorpus:
         """Leave rare words out, join phrases, and number what remains by frequency; known words keep their numbers."""
         ids = self.ids()
         if not self.read:
             raise DataError(f"{name} holds no words: there is nothing to learn from")
         types = self.types
-        words = Words(self.names[: int(self.ends[types - 1])], self.ends[:types].copy(), self.counts[:types].copy())
+        words = WordIndex(self.names[: int(self.ends[types - 1])], self.ends[:types].copy(), self.counts[:types].copy())
         notes = []
         if self.unknown:
             notes.append(
@@ -275,15 +277,15 @@ class _Scanner:
             )
         new = np.full(len(words), -1, np.int32)
         new[order] = np.arange(len(order), dtype=np.int32)
-        n = renumbered(np.asarray(ids), new, LINE_END)
+        n = renumber_ids(np.asarray(ids), new, LINE_END)
         kept = words.take(order)
         kept.counts[: self.known] += self.old_counts
-        corpus = Corpus(ids[:n], kept, self.read, self.lines, tuple(notes), self.folder)
+        corpus = VectorCorpus(ids[:n], kept, self.read, self.lines, tuple(notes), self.folder)
         weakref.finalize(corpus, self.folder.cleanup)
         return corpus
 
 
-def chosen_words(counts: Int[np.ndarray, " v"], settings: WordSettings, known: int = 0) -> Int[np.ndarray, " n"]:
+def chosen_words(counts: Int[np.ndarray, " v"], settings: WordConfig, known: int = 0) -> Int[np.ndarray, " n"]:
     """The words to keep: known ones as they are, then the frequent ones of the others, the most frequent first."""
     order = np.argsort(-counts, kind="stable")
     order = order[(counts[order] >= settings.min_count) & (order >= known)]

@@ -21,8 +21,8 @@ from jaxtyping import Int
 from catena.data.files import bad_line, open_text
 from catena.errors import DataError, FormatError
 from catena.metrics.correlation import spearman
-from catena.vectors.neighbours import best_analogies
-from catena.vectors.table import Vectors
+from catena.vectors.neighbors import best_analogies
+from catena.vectors.table import WordVectors
 
 Method = Literal["add", "multiply"]
 
@@ -69,7 +69,7 @@ class SimilarityScores:
 class _AnyCase:
     """Numbers of words, whatever case they are asked in."""
 
-    def __init__(self, vectors: Vectors, most: int | None) -> None:
+    def __init__(self, vectors: WordVectors, most: int | None) -> None:
         self.vectors, self.most = vectors, most
 
     @cached_property
@@ -102,7 +102,7 @@ def holds_analogies(path: Path | str) -> bool:
 
 
 def evaluate_analogies(
-    vectors: Vectors, path: Path | str, method: Method = "add", most: int | None = 300_000
+    vectors: WordVectors, path: Path | str, method: Method = "add", most: int | None = 300_000
 ) -> AnalogyScores:
     """Answer the questions of a file. ``most`` asks and answers with so many words only, from the first on.
 
@@ -122,7 +122,7 @@ def evaluate_analogies(
     return AnalogyScores(tuple(scores), method)
 
 
-def _answered(vectors: Vectors, rows: Int[np.ndarray, "n 4"], method: Method, most: int | None) -> np.ndarray:
+def _answered(vectors: WordVectors, rows: Int[np.ndarray, "n 4"], method: Method, most: int | None) -> np.ndarray:
     if not len(rows):
         return np.zeros(0, bool)
     _, places = best_analogies(
@@ -163,7 +163,7 @@ def read_analogies(path: Path | str) -> dict[str, list[Sequence[str]]]:
 # --- similarities -----------------------------------------------------------------------------------------------------
 
 
-def evaluate_similarities(vectors: Vectors, path: Path | str) -> SimilarityScores:
+def evaluate_similarities(vectors: WordVectors, path: Path | str) -> SimilarityScores:
     """Compare cosines with the numbers of a file, by Spearman's correlation."""
     look = _AnyCase(vectors, None)
     pairs = read_similarities(path)

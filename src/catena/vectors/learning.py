@@ -1,4 +1,4 @@
-"""One block of text, learnt: which words are kept, who predicts whom, what noise is drawn, and the steps.
+"""One block of text, learned: which words are kept, who predicts whom, what noise is drawn, and the steps.
 
 A block has a seed of its own, so what it draws depends neither on the thread nor on the blocks before it. Everything
 that loops over words is compiled and lets go of the interpreter lock.
@@ -16,21 +16,21 @@ from jaxtyping import Float, Int, UInt64
 from catena.kernels import word2vec_draw as draw
 from catena.kernels import word2vec_learn as learn
 from catena.randomness import Randomness
-from catena.vectors.model import VectorModel, word_parts
-from catena.vectors.settings import NceLoss, NegativeLoss, VectorSettings
+from catena.vectors.config import NCELossConfig, NegativeLossConfig, VectorConfig
+from catena.vectors.model import VectorNetwork, word_parts
 
-NOTHING = np.zeros(0, np.float32)
-WORK = 3_000_000
+_NOTHING = np.zeros(0, np.float32)
+_WORK = 3_000_000
 """Drawn words of one block at most, or about: its arrays then stay small."""
 
 
-PIECE = 64
+_PIECE = 64
 """Words of a piece of text at least; pieces are what each epoch puts in an order of its own."""
-PIECES = 1 << 19
+_PIECES = 1 << 19
 """Pieces of a text at most, or about: their places are held in memory."""
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """Pieces of a text, the seed of its draws and the step."""
 
     ids: Int[np.ndarray, " n"]
@@ -45,23 +45,23 @@ class Block(NamedTuple):
     rate: float
 
     @classmethod
-    def whole(cls, ids: Int[np.ndarray, " n"], seed: int, rate: float) -> Block:
+    def whole(cls, ids: Int[np.ndarray, " n"], seed: int, rate: float) -> TextBlock:
         """A text in one piece."""
         return cls(ids, np.array([0]), np.array([len(ids)]), np.array([0]), seed, rate)
 
 
-def block_size(settings: VectorSettings, words: int) -> int:
+def block_size(settings: VectorConfig, words: int) -> int:
     """Words of one block: few enough that the step falls smoothly and the draws fit the caches, many enough to be worth
     a call."""
-    noise = settings.loss.noise if isinstance(settings.loss, NegativeLoss | NceLoss) else 1
-    most = max(64, min(8192, WORK // (2 * settings.model.window * noise)))
+    noise = settings.loss.noise if isinstance(settings.loss, NegativeLossConfig | NCELossConfig) else 1
+    most = max(64, min(8192, _WORK // (2 * settings.model.window * noise)))
     return max(64, min(most, words // 200))
 
 
 def piece_size(words: int, block: int) -> int:
-    """Words of one piece: a line or a few. Neighbouring lines speak of the same things, and steps learn more the less
+    """Words of one piece: a line or a few. Neighboring lines speak of the same things, and steps learn more the less
     they have in common with those before."""
-    return min(block, max(PIECE, words // PIECES))
+    return min(block, max(_PIECE, words // _PIECES))
 
 
 def keep_thresholds(counts: Int[np.ndarray, " v"], share: float) -> UInt64[np.ndarray, " v"]:
@@ -105,15 +105,15 @@ class _Examples(NamedTuple):
     n: int
 
 
-class Learner:
+class VectorLearner:
     """Learns blocks of text into a model. Several threads may each call :meth:`learn` of one learner at once.
 
     Args:
-        model: whose rows are learnt.
+        model: whose rows are learned.
         frozen: learn the rows of documents alone, as for new documents.
     """
 
-    def __init__(self, model: VectorModel, frozen: bool = False) -> None:
+    def __init__(self, model: VectorNetwork, frozen: bool = False) -> None:
         self.model, self.settings, self.frozen = model, model.settings, frozen
         counts = model.words.counts
         self.keep = keep_thresholds(counts, self.settings.training.subsample)
@@ -121,14 +121,14 @@ class Learner:
         self.parts = word_parts(model.words, self.settings.subwords, len(model.words)) if model.buckets else None
         self.step = _STEPS[self.settings.loss.kind](self)
 
-    def learn(self, block: Block) -> Float[np.ndarray, " 2"]:
+    def learn(self, block: TextBlock) -> Float[np.ndarray, " 2"]:
         """Take the steps of a block. Returns the sum of the losses and the number of examples."""
         loss, rate = np.zeros(2), np.float32(block.rate)
         size = int((block.highs - block.lows).sum())
         words, lines, spans = (np.empty(size, np.int32) for _ in range(3))
         seeds = Randomness(block.seed)
         where = (block.lows, block.highs, block.lines)
-        n = draw.kept_words(block.ids, *where, self.keep, _bits(seeds, "kept"), words, lines, spans)
+        n = draw.subsample_words(block.ids, *where, self.keep, _bits(seeds, "kept"), words, lines, spans)
         if n:
             for i, examples in enumerate(self._examples(words, lines, spans, n, _bits(seeds, "windows"))):
                 self.step(examples, _bits(seeds, "noise", i), rate, loss)
@@ -167,7 +167,7 @@ class Learner:
         used = examples.bag[: int(examples.first[examples.n])]
         size = int((part_first[used + 1] - part_first[used]).sum())
         first, bag = np.empty(examples.n + 1, np.int64), np.empty(size, np.int32)
-        draw.spelled_out(examples.first, examples.bag, examples.n, part_first, parts, first, bag)
+        draw.expand_subwords(examples.first, examples.bag, examples.n, part_first, parts, first, bag)
         return _Examples(first, bag, examples.targets, examples.n)
 
     @property
@@ -187,18 +187,18 @@ def _bits(seeds: Randomness, name: str, index: int = 0) -> np.uint64:
 
 # --- steps by loss ----------------------------------------------------------------------------------------------------
 
-Step = Callable[[_Examples, np.uint64, np.float32, np.ndarray], None]
+_Step = Callable[[_Examples, np.uint64, np.float32, np.ndarray], None]
 
 
-def _against_noise(learner: Learner) -> Step:
+def _against_noise(learner: VectorLearner) -> _Step:
     model, settings = learner.model, learner.settings
     loss = settings.loss
-    assert isinstance(loss, NegativeLoss | NceLoss)
-    k, contrastive = loss.noise, isinstance(loss, NceLoss)
+    assert isinstance(loss, NegativeLossConfig | NCELossConfig)
+    k, contrastive = loss.noise, isinstance(loss, NCELossConfig)
     shares = noise_shares(model.words.counts, loss.power)
     alias = np.zeros(len(shares), np.uint64)
     draw.fill_alias(shares, alias)
-    shift = -np.log(k * shares).astype(np.float32) if contrastive else NOTHING
+    shift = -np.log(k * shares).astype(np.float32) if contrastive else _NOTHING
     unit = bool(getattr(settings.model, "unit_norm", False))
 
     def step(examples: _Examples, seed: np.uint64, rate: np.float32, total: np.ndarray) -> None:
@@ -216,7 +216,7 @@ def _against_noise(learner: Learner) -> Step:
     return step
 
 
-def _down_the_tree(learner: Learner) -> Step:
+def _down_the_tree(learner: VectorLearner) -> _Step:
     model = learner.model
     first, nodes, codes = tree_paths(model.words.counts)
 
@@ -229,7 +229,7 @@ def _down_the_tree(learner: Learner) -> Step:
     return step
 
 
-def _against_all(learner: Learner) -> Step:
+def _against_all(learner: VectorLearner) -> _Step:
     model = learner.model
 
     def step(examples: _Examples, seed: np.uint64, rate: np.float32, total: np.ndarray) -> None:
@@ -241,7 +241,7 @@ def _against_all(learner: Learner) -> Step:
     return step
 
 
-_STEPS: dict[str, Callable[[Learner], Step]] = {
+_STEPS: dict[str, Callable[[VectorLearner], _Step]] = {
     "negative": _against_noise,
     "nce": _against_noise,
     "hierarchical": _down_the_tree,
@@ -250,7 +250,7 @@ _STEPS: dict[str, Callable[[Learner], Step]] = {
 
 
 @dataclass(frozen=True)
-class Loss:
+class VectorLoss:
     """A sum of losses in nats, and over how many examples."""
 
     total: float = 0.0
@@ -260,5 +260,5 @@ class Loss:
     def mean(self) -> float:
         return self.total / self.examples if self.examples else 0.0
 
-    def __add__(self, other: Loss) -> Loss:
-        return Loss(self.total + other.total, self.examples + other.examples)
+    def __add__(self, other: VectorLoss) -> VectorLoss:
+        return VectorLoss(self.total + other.total, self.examples + other.examples)

@@ -9,18 +9,18 @@ from jaxtyping import Float
 
 from catena.errors import DataError
 from catena.extras import require
-from catena.vectors.table import Vectors
+from catena.vectors.table import WordVectors
 
 
-def plane_of(
-    vectors: Vectors, words: Sequence[str], perplexity: float = 30.0, seed: int = 0
+def project_to_plane(
+    vectors: WordVectors, words: Sequence[str], perplexity: float = 30.0, seed: int = 0
 ) -> Float[np.ndarray, "n 2"]:
     """The place of each word in a plane. Directions count, not lengths: vectors are brought to length one first.
 
     Args:
         vectors: where the words have theirs.
         words: three or more.
-        perplexity: how many neighbours each word minds, about; lowered where there are few words.
+        perplexity: how many neighbors each word minds, about; lowered where there are few words.
         seed: of the first places; the same one gives the same map.
     """
     manifold = require("sklearn.manifold", "sklearn", "the map of words")
@@ -35,8 +35,8 @@ def plane_of(
     return np.asarray(tsne.fit_transform(rows), np.float64)
 
 
-def words_of_map(vectors: Vectors, most: int, asked: Sequence[str] = ()) -> list[str]:
-    """The words to show: those asked for with their nearest neighbours, or the first ones, which are the most frequent
+def words_of_map(vectors: WordVectors, most: int, asked: Sequence[str] = ()) -> list[str]:
+    """The words to show: those asked for with their nearest neighbors, or the first ones, which are the most frequent
     in vectors that Catena made. Words without a letter are left out unless asked for."""
     if asked:
         near = [

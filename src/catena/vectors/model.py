@@ -15,32 +15,32 @@ from jaxtyping import Float32, Int
 from catena.errors import CheckpointError
 from catena.kernels.word2vec_draw import ngram_parts
 from catena.randomness import Randomness
-from catena.vectors.settings import SubwordSettings, VectorSettings
-from catena.vectors.words import Words
+from catena.vectors.config import SubwordConfig, VectorConfig
+from catena.vectors.words import WordIndex
 
 if TYPE_CHECKING:
     import torch
 
-LINE = 16
+_LINE = 16
 """Numbers of a cache line: rows begin on one."""
 TOGETHER = 10_000
 """Words whose parts are added up at once."""
-FIRST_LENGTH = 0.25
+_FIRST_LENGTH = 0.25
 """Of the rows that a training begins with. Outputs begin at zero and move by steps in proportion to the inputs' length:
 with rows of 0.03, as in the first word2vec (d = 100), they hardly move while steps are largest."""
 
 
-def aligned(n: int, d: int) -> Float32[np.ndarray, "n padded"]:
+def aligned_zeros(n: int, d: int) -> Float32[np.ndarray, "n padded"]:
     """Zero rows, padded with zeros so that each begins on a cache line: two threads then share as few as can be."""
-    padded = -(-d // LINE) * LINE
-    memory = np.zeros(n * padded + LINE, np.float32)
-    start = (-memory.ctypes.data % (4 * LINE)) // 4
+    padded = -(-d // _LINE) * _LINE
+    memory = np.zeros(n * padded + _LINE, np.float32)
+    start = (-memory.ctypes.data % (4 * _LINE)) // 4
     return memory[start : start + n * padded].reshape(n, padded)
 
 
 @dataclass(eq=False)
-class VectorModel:
-    """The rows of a training, which are learnt in place.
+class VectorNetwork:
+    """The rows of a training, which are learned in place.
 
     Args:
         settings: what it was trained by.
@@ -51,8 +51,8 @@ class VectorModel:
         documents: how many documents there are.
     """
 
-    settings: VectorSettings
-    words: Words
+    settings: VectorConfig
+    words: WordIndex
     inputs: Float32[np.ndarray, "n padded"]
     outputs: Float32[np.ndarray, "m padded"]
     bias: Float32[np.ndarray, " b"]
@@ -121,14 +121,14 @@ class VectorModel:
         return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
     @classmethod
-    def of_tensors(cls, settings: VectorSettings, tensors: Mapping[str, torch.Tensor]) -> VectorModel:
+    def of_tensors(cls, settings: VectorConfig, tensors: Mapping[str, torch.Tensor]) -> VectorNetwork:
         """The model that :meth:`tensors` described."""
         missing = [name for name in ("inputs", "outputs", "bias", "words", "ends", "counts") if name not in tensors]
         if missing:
             raise CheckpointError(f"this is no checkpoint of word vectors: {missing[0]} is missing")
         held = {name: tensor.numpy() for name, tensor in tensors.items()}
-        words = Words(held["words"].copy(), held["ends"].astype(np.int64), held["counts"].astype(np.int64))
-        rows = [aligned(*held[name].shape) for name in ("inputs", "outputs")]
+        words = WordIndex(held["words"].copy(), held["ends"].astype(np.int64), held["counts"].astype(np.int64))
+        rows = [aligned_zeros(*held[name].shape) for name in ("inputs", "outputs")]
         for row, name in zip(rows, ("inputs", "outputs"), strict=True):
             row[:, : settings.model.d] = held[name]
         buckets = settings.subwords.buckets if settings.subwords.longest else 0
@@ -138,7 +138,9 @@ class VectorModel:
 # --- new rows ---------------------------------------------------------------------------------------------------------
 
 
-def new_model(settings: VectorSettings, words: Words, documents: int, old: VectorModel | None = None) -> VectorModel:
+def new_model(
+    settings: VectorConfig, words: WordIndex, documents: int, old: VectorNetwork | None = None
+) -> VectorNetwork:
     """Rows for words and documents: small random inputs, outputs of zero; those of an older model where it has them.
 
     The words of the older model come first among the words. Its documents are not taken over, and with a tree, whose
@@ -147,9 +149,9 @@ def new_model(settings: VectorSettings, words: Words, documents: int, old: Vecto
     v, d = len(words), settings.model.d
     buckets = settings.subwords.buckets if settings.subwords.longest else 0
     documents = documents if settings.is_paragraph else 0
-    inputs = aligned(v + buckets + documents, d)
+    inputs = aligned_zeros(v + buckets + documents, d)
     tree = settings.loss.kind == "hierarchical"
-    outputs = aligned(v - 1 if tree else v, d)
+    outputs = aligned_zeros(v - 1 if tree else v, d)
     seeds, stage = Randomness(settings.seed), len(old.words) if old else 0
     draw_rows(inputs[:v, :d], seeds.numpy("words", stage), settings)
     draw_rows(inputs[v : v + buckets, :d], seeds.numpy("buckets", stage), settings)
@@ -167,12 +169,12 @@ def new_model(settings: VectorSettings, words: Words, documents: int, old: Vecto
         if not tree:
             outputs[:n] = old.outputs
             bias[: len(old.bias)] = old.bias
-    return VectorModel(settings, words, inputs, outputs, bias, documents)
+    return VectorNetwork(settings, words, inputs, outputs, bias, documents)
 
 
-def draw_rows(rows: Float32[np.ndarray, "n d"], generator: np.random.Generator, settings: VectorSettings) -> None:
+def draw_rows(rows: Float32[np.ndarray, "n d"], generator: np.random.Generator, settings: VectorConfig) -> None:
     """Uniform numbers, in rows whose length is about FIRST_LENGTH; or unit vectors where lengths are kept at one."""
-    limit = np.float32(FIRST_LENGTH * math.sqrt(3 / settings.model.d))
+    limit = np.float32(_FIRST_LENGTH * math.sqrt(3 / settings.model.d))
     for low in range(0, len(rows), 1 << 16):
         part = rows[low : low + (1 << 16)]
         part[:] = (2 * generator.random(part.shape, dtype=np.float32) - 1) * limit
@@ -180,7 +182,7 @@ def draw_rows(rows: Float32[np.ndarray, "n d"], generator: np.random.Generator, 
             part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
 
 
-def _check_same(settings: VectorSettings, old: VectorModel) -> None:
+def _check_same(settings: VectorConfig, old: VectorNetwork) -> None:
     for name, ours, theirs in (
         ("model.d", settings.model.d, old.settings.model.d),
         ("loss", settings.loss.kind, old.settings.loss.kind),
@@ -194,7 +196,7 @@ def _check_same(settings: VectorSettings, old: VectorModel) -> None:
 
 
 def word_parts(
-    words: Words, subwords: SubwordSettings, base: int
+    words: WordIndex, subwords: SubwordConfig, base: int
 ) -> tuple[Int[np.ndarray, " w"], Int[np.ndarray, " n"]]:
     """The rows that make up each word, ``parts[first[w] : first[w + 1]]``: with ``base`` = 0 those of its n-grams among
     the buckets, else row ``w`` and those of its n-grams behind ``base`` rows of words."""

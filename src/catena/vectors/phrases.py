@@ -1,4 +1,4 @@
-r"""Phrases: neighbours that stand together more often than chance has it are joined to one word.
+r"""Phrases: neighbors that stand together more often than chance has it are joined to one word.
 
 .. math::  ratio = \frac{(count(ab) - least) \cdot n}{count(a) \, count(b)} \qquad
            npmi = \frac{\log(p(ab) / (p(a) p(b)))}{-\log p(ab)}
@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
-from catena.kernels.word2vec_words import counted, counted_pairs, joined_pairs, moved_pairs
-from catena.vectors.settings import PhraseSettings
-from catena.vectors.words import Words
+from catena.kernels.word2vec_words import count_ids, counted_pairs, joined_pairs, moved_pairs
+from catena.vectors.config import PhraseConfig
+from catena.vectors.words import WordIndex
 
-LOW = np.uint64(0xFFFFFFFF)
+_LOW = np.uint64(0xFFFFFFFF)
 
 
 def join_phrases(
-    ids: Int[np.ndarray, " n"], words: Words, settings: PhraseSettings
-) -> tuple[Int[np.ndarray, " m"], Words, int]:
+    ids: Int[np.ndarray, " n"], words: WordIndex, settings: PhraseConfig
+) -> tuple[Int[np.ndarray, " m"], WordIndex, int]:
     """Join phrases in place; the new ids, the words with the phrases behind them, and how many phrases there are."""
     total = 0
     for _ in range(settings.passes):
@@ -36,7 +36,7 @@ def join_phrases(
 
 
 def count_pairs(ids: Int[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All pairs of neighbours within lines: the first words, the second words, and how often each pair is there."""
+    """All pairs of neighbors within lines: the first words, the second words, and how often each pair is there."""
     keys, counts, at = np.zeros(1 << 16, np.uint64), np.zeros(1 << 16, np.int64), np.zeros(2, np.int64)
     while True:
         counted_pairs(np.asarray(ids), at, keys, counts)
@@ -48,7 +48,7 @@ def count_pairs(ids: Int[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray, np.
     used = np.flatnonzero(keys)
     used = used[np.argsort(keys[used])]
     pairs = keys[used] - np.uint64(1)
-    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & LOW).astype(np.int64), counts[used]
+    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & _LOW).astype(np.int64), counts[used]
 
 
 def phrase_scores(
@@ -56,7 +56,7 @@ def phrase_scores(
     first: Int[np.ndarray, " n"],
     second: Int[np.ndarray, " n"],
     n: int,
-    settings: PhraseSettings,
+    settings: PhraseConfig,
 ) -> Float[np.ndarray, " n"]:
     """The score of pairs that are there ``together`` times, of words that are there ``first`` and ``second`` times."""
     apart = first.astype(np.float64) * second
@@ -68,8 +68,8 @@ def phrase_scores(
 
 
 def _joined(
-    ids: Int[np.ndarray, " n"], words: Words, first: np.ndarray, second: np.ndarray, joint: str
-) -> tuple[np.ndarray, Words]:
+    ids: Int[np.ndarray, " n"], words: WordIndex, first: np.ndarray, second: np.ndarray, joint: str
+) -> tuple[np.ndarray, WordIndex]:
     size = 1 << max(4, (4 * len(first)).bit_length())
     keys, numbers = np.zeros(size, np.uint64), np.zeros(size, np.int64)
     given = ((first.astype(np.uint64) << np.uint64(32)) | second.astype(np.uint64)) + np.uint64(1)
@@ -81,7 +81,7 @@ def _joined(
     moved_pairs(given, targets, keys, numbers)
     n = joined_pairs(np.asarray(ids), keys, numbers)
     ids = ids[:n]
-    both = Words.of([*words, *names])
+    both = WordIndex.of([*words, *names])
     counts = np.zeros(len(both), np.int64)
-    counted(np.asarray(ids), n, counts)
-    return ids, Words(both.names, both.ends, counts)
+    count_ids(np.asarray(ids), n, counts)
+    return ids, WordIndex(both.names, both.ends, counts)

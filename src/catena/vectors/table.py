@@ -1,4 +1,4 @@
-"""Vectors of words, ready to be asked: neighbours, analogies, similarities, the odd one out.
+"""Vectors of words, ready to be asked: neighbors, analogies, similarities, the odd one out.
 
 vectors = Vectors.load("vectors.safetensors")
 vectors["king"], vectors.most_similar("king"), vectors.analogy("man", "king", "woman")
@@ -21,10 +21,10 @@ from catena.config import load as load_config
 from catena.data.readers.stored_vectors import StoredVectors, read_stored_vectors
 from catena.data.writing_vectors import write_glove, write_stored_vectors, write_word2vec
 from catena.errors import DataError, UnknownNameError
-from catena.vectors.model import VectorModel, word_parts
-from catena.vectors.neighbours import best_analogies, checked_number, lengths, nearest
-from catena.vectors.settings import SubwordSettings, VectorSettings
-from catena.vectors.words import Words
+from catena.vectors.config import SubwordConfig, VectorConfig
+from catena.vectors.model import VectorNetwork, word_parts
+from catena.vectors.neighbors import best_analogies, checked_number, lengths, nearest
+from catena.vectors.words import WordIndex
 
 if TYPE_CHECKING:
     import torch
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
 OWN = "vectors.safetensors"
 """The vectors of a run, in its folder."""
 Kind = Literal["word", "context", "both"]
-Found = list[tuple[str, float]]
+_ScoredWords = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Subwords:
     """Rows of character n-grams, from which words that have no row of their own get a vector."""
 
-    settings: SubwordSettings
+    settings: SubwordConfig
     rows: Float32[np.ndarray, "n d"]
 
 
 @dataclass(frozen=True, eq=False)
-class Vectors:
+class WordVectors:
     """Words and their vectors: ``matrix[i]`` is that of ``words[i]``.
 
     The matrix may lie in a file that is mapped into memory; nothing here copies it.
     """
 
-    words: Words
+    words: WordIndex
     matrix: Float32[np.ndarray, "v d"]
     subwords: Subwords | None = None
 
     # --- files ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Vectors:
+    def load(cls, path: str | PathLike[str]) -> WordVectors:
         """Read vectors: a run folder, or a file in Catena's own format (mapped into memory), of word2vec (text or
-        binary), GloVe or fastText (``.vec``, ``.bin``). The format is recognised by content."""
+        binary), GloVe or fastText (``.vec``, ``.bin``). The format is recognized by content."""
         path = Path(path)
         if path.is_dir():
             if (path / OWN).is_file():
@@ -67,22 +67,22 @@ class Vectors:
             else:
                 return cls._of_run(path)
         stored = read_stored_vectors(path)
-        words = Words(stored.names, stored.ends, stored.counts)
+        words = WordIndex(stored.names, stored.ends, stored.counts)
         subwords = None
         if stored.buckets is not None and len(stored.buckets):
-            settings = SubwordSettings(shortest=stored.shortest, longest=stored.longest, buckets=len(stored.buckets))
+            settings = SubwordConfig(shortest=stored.shortest, longest=stored.longest, buckets=len(stored.buckets))
             subwords = Subwords(settings, stored.buckets)
         return cls(words, stored.matrix, subwords)
 
     @classmethod
-    def _of_run(cls, path: Path) -> Vectors:
+    def _of_run(cls, path: Path) -> WordVectors:
         """The vectors of a training that is not over, as its last checkpoint has them."""
         checkpoint = last_checkpoint(path) if is_run(path) else open_checkpoint(path)
         settings = load_config(_AnyVectors, checkpoint.folder / CONFIG)
-        return cls.of_model(VectorModel.of_tensors(settings, checkpoint.weights()))
+        return cls.of_model(VectorNetwork.of_tensors(settings, checkpoint.weights()))
 
     @classmethod
-    def of_model(cls, model: VectorModel, kind: Kind = "word") -> Vectors:
+    def of_model(cls, model: VectorNetwork, kind: Kind = "word") -> WordVectors:
         """The vectors of a trained model: of words, of their contexts, or both side by side."""
         if kind == "context":
             return cls(model.words, np.ascontiguousarray(model.context_vectors()))
@@ -95,11 +95,11 @@ class Vectors:
         return cls(model.words, matrix, Subwords(model.settings.subwords, rows))
 
     @classmethod
-    def of(cls, words: Sequence[str], matrix: Float[np.ndarray, "v d"]) -> Vectors:
+    def of(cls, words: Sequence[str], matrix: Float[np.ndarray, "v d"]) -> WordVectors:
         """Vectors from words and an array."""
         if len(words) != len(matrix):
             raise DataError(f"there are {len(words)} words and {len(matrix)} vectors: there must be one for each")
-        return cls(Words.of(words), np.ascontiguousarray(matrix, np.float32))
+        return cls(WordIndex.of(words), np.ascontiguousarray(matrix, np.float32))
 
     def save(self, path: str | PathLike[str], format: str | None = None) -> Path:
         """Write the vectors, whole or not at all. The format is ``catena`` (``.safetensors``), ``word2vec`` (``.bin``),
@@ -158,7 +158,7 @@ class Vectors:
 
     def _unknown(self, word: str) -> Float32[np.ndarray, " d"]:
         assert self.subwords is not None
-        _, parts = word_parts(Words.of([word]), self.subwords.settings, 0)
+        _, parts = word_parts(WordIndex.of([word]), self.subwords.settings, 0)
         if not len(parts):
             raise UnknownNameError(f"there is no vector for {word!r}, and it has no character n-grams either")
         return np.asarray(self.subwords.rows[parts], np.float32).mean(0)
@@ -185,7 +185,7 @@ class Vectors:
         x, y = (self[word].astype(np.float64) for word in (a, b))
         return float(x @ y / max(float(np.linalg.norm(x) * np.linalg.norm(y)), 1e-30))
 
-    def most_similar(self, word: str | Float[np.ndarray, " d"], k: int = 10, most: int | None = None) -> Found:
+    def most_similar(self, word: str | Float[np.ndarray, " d"], k: int = 10, most: int | None = None) -> _ScoredWords:
         """The nearest words of a word, which is not among them, or of a vector: with their cosines, best first.
 
         ``most`` looks at so many words only, the most frequent ones where they are sorted so.
@@ -194,7 +194,7 @@ class Vectors:
             return self.most_similar_of_all([word], k, most)[0]
         return self._named(*nearest(self.matrix, self.norms, np.asarray(word, np.float32)[None], k, most))[0]
 
-    def most_similar_of_all(self, words: Sequence[str], k: int = 10, most: int | None = None) -> list[Found]:
+    def most_similar_of_all(self, words: Sequence[str], k: int = 10, most: int | None = None) -> list[_ScoredWords]:
         """The nearest words of each of several words, in one pass over the vectors."""
         if not len(words):
             return []
@@ -206,7 +206,9 @@ class Vectors:
             for row, at, mine in zip(named, places.tolist(), own.tolist(), strict=True)
         ]
 
-    def analogy(self, a: str, b: str, c: str, k: int = 10, method: str = "add", most: int | None = None) -> Found:
+    def analogy(
+        self, a: str, b: str, c: str, k: int = 10, method: str = "add", most: int | None = None
+    ) -> _ScoredWords:
         """What is to ``c`` as ``b`` is to ``a``: with man, king, woman it should be queen.
 
         ``add`` takes the cosine with b - a + c (3CosAdd, Mikolov et al. 2013); ``multiply`` the product of 3CosMul
@@ -226,14 +228,14 @@ class Vectors:
         units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
         return words[int(np.argmin(units @ units.mean(0)))]
 
-    def _named(self, scores: Float32[np.ndarray, "n k"], places: Int[np.ndarray, "n k"]) -> list[Found]:
+    def _named(self, scores: Float32[np.ndarray, "n k"], places: Int[np.ndarray, "n k"]) -> list[_ScoredWords]:
         return [
             [(self.words[place], score) for score, place in zip(row, at, strict=True) if place >= 0]
             for row, at in zip(scores.tolist(), places.tolist(), strict=True)
         ]
 
 
-class _AnyVectors(VectorSettings):
+class _AnyVectors(VectorConfig):
     """The settings of a run, whatever else its config holds."""
 
-    model_config = VectorSettings.model_config | {"extra": "ignore"}
+    model_config = VectorConfig.model_config | {"extra": "ignore"}

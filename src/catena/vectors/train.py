@@ -24,19 +24,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int
 
-from catena.data.settings import TokeniserSettings
+from catena.data.config import TokenizerConfig
 from catena.errors import DataError, DivergedError
 from catena.kernels.word2vec_draw import LINE_END
 from catena.kernels.word2vec_words import cut_pieces
 from catena.randomness import Randomness
-from catena.vectors.corpus import Corpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
-from catena.vectors.learning import Block, Learner, Loss, block_size, piece_size
-from catena.vectors.model import VectorModel, aligned, draw_rows, new_model
-from catena.vectors.settings import VectorSettings
+from catena.vectors.config import VectorConfig
+from catena.vectors.corpus import VectorCorpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
+from catena.vectors.learning import TextBlock, VectorLearner, VectorLoss, block_size, piece_size
+from catena.vectors.model import VectorNetwork, aligned_zeros, draw_rows, new_model
 
-NO_LOSS = Loss()
+_NO_LOSS = VectorLoss()
 
-ROUND = 0.5
+_ROUND = 0.5
 """Seconds between two reports, about."""
 
 
@@ -46,7 +46,7 @@ class Position:
 
     epoch: int = 0
     block: int = 0
-    loss: Loss = NO_LOSS
+    loss: VectorLoss = _NO_LOSS
     """Of the blocks of this epoch."""
     epochs: tuple[float, ...] = ()
     """The mean loss of each epoch that is over, in nats for each example."""
@@ -71,20 +71,20 @@ class Trainer:
     """A training that can be stopped between blocks.
 
     Args:
-        model: whose rows are learnt.
+        model: whose rows are learned.
         corpus: the text, whose words are those of the model.
         position: where to go on from.
     """
 
-    def __init__(self, model: VectorModel, corpus: Corpus, position: Position | None = None) -> None:
+    def __init__(self, model: VectorNetwork, corpus: VectorCorpus, position: Position | None = None) -> None:
         self.model, self.corpus, self.settings = model, corpus, model.settings
         self.position = position or Position()
-        self.learner = Learner(model)
+        self.learner = VectorLearner(model)
         self.threads = self.settings.threads or os.cpu_count() or 1
         self.seeds = Randomness(self.settings.seed)
         self.ids = np.asarray(corpus.ids)
         if self.settings.model.kind in ("skipgram", "cbow"):
-            _check_neighbours(self.ids)
+            _check_neighbors(self.ids)
         size = block_size(self.settings, corpus.size)
         self.pieces = _Pieces.cut(self.ids, piece_size(corpus.size, size), 2 * size)
         self.per_block = max(1, round(size * self.pieces.n / max(1, len(self.ids))))
@@ -107,22 +107,22 @@ class Trainer:
                 _check_finite(so_far, at.epoch)
                 over = end == self.n_blocks
                 if over:
-                    self.position = Position(at.epoch + 1, 0, Loss(), (*at.epochs, so_far.mean))
+                    self.position = Position(at.epoch + 1, 0, VectorLoss(), (*at.epochs, so_far.mean))
                 else:
                     self.position = Position(at.epoch, end, so_far, at.epochs)
                 now = time.perf_counter()
                 yield self._status(at, end, now - then, over)
-                if now - then < ROUND / 2:
+                if now - then < _ROUND / 2:
                     size *= 2
-                elif now - then > ROUND * 2:
+                elif now - then > _ROUND * 2:
                     size = max(self.threads, size // 2)
                 then = time.perf_counter()
 
-    def _learn(self, pool: ThreadPoolExecutor, epoch: int, places: range) -> list[Loss]:
+    def _learn(self, pool: ThreadPoolExecutor, epoch: int, places: range) -> list[VectorLoss]:
         """Learn some blocks on all threads, each of which takes the next one as soon as it is free."""
         if self.order.epoch != epoch:
             self.order = self._order(epoch)
-        waiting, lock, losses = iter(places), threading.Lock(), [NO_LOSS] * len(places)
+        waiting, lock, losses = iter(places), threading.Lock(), [_NO_LOSS] * len(places)
 
         def work() -> None:
             while True:
@@ -130,7 +130,7 @@ class Trainer:
                     place = next(waiting, None)
                 if place is None:
                     return
-                losses[place - places.start] = Loss(*self.learner.learn(self._block(place)).tolist())
+                losses[place - places.start] = VectorLoss(*self.learner.learn(self._block(place)).tolist())
 
         for job in [pool.submit(work) for _ in range(min(self.threads, len(places)))]:
             job.result()
@@ -141,14 +141,14 @@ class Trainer:
         words = np.diff(self.pieces.words)[numbers]
         return _Order(epoch, numbers, np.concatenate([[0], np.cumsum(words)]))
 
-    def _block(self, place: int) -> Block:
+    def _block(self, place: int) -> TextBlock:
         numbers = self.order.numbers[place * self.per_block : (place + 1) * self.per_block]
         lows, highs, lines = self.pieces.starts[numbers], self.pieces.starts[numbers + 1], self.pieces.lines[numbers]
         seed = self.seeds.number("block", self.order.epoch * self.n_blocks + place)
-        return Block(self.ids, lows, highs, lines, seed, self._rate(place))
+        return TextBlock(self.ids, lows, highs, lines, seed, self._rate(place))
 
     def _rate(self, place: int) -> float:
-        return max(self.settings.training.least_rate, self.settings.rate * (1 - self._share(place)))
+        return max(self.settings.training.min_learning_rate, self.settings.rate * (1 - self._share(place)))
 
     def _share(self, place: int) -> float:
         """How much of the training comes before a place of this epoch."""
@@ -190,19 +190,19 @@ class _Pieces:
         return cls(starts, lines, words)
 
 
-def _check_neighbours(ids: Int[np.ndarray, " n"], at_once: int = 1 << 20) -> None:
+def _check_neighbors(ids: Int[np.ndarray, " n"], at_once: int = 1 << 20) -> None:
     """Refuse a text in which no word has another beside it."""
     for i in range(0, len(ids), at_once):
         is_word = ids[i : i + at_once + 1] != LINE_END
         if (is_word[1:] & is_word[:-1]).any():
             return
     raise DataError(
-        "no line has two words that are kept, so that none has a neighbour to learn from: cut lines into words "
+        "no line has two words that are kept, so that none has a neighbor to learn from: cut lines into words "
         "(--tokens words, or characters, where no blanks stand between words), or lower --min-count"
     )
 
 
-def _check_finite(loss: Loss, epoch: int) -> None:
+def _check_finite(loss: VectorLoss, epoch: int) -> None:
     if not np.isfinite(loss.total):
         raise DivergedError(
             f"the loss became {loss.total} in epoch {epoch + 1}: the steps are too large; lower --learning-rate"
@@ -216,17 +216,17 @@ def _check_finite(loss: Loss, epoch: int) -> None:
 class TrainedVectors:
     """A model and the mean loss of each epoch."""
 
-    model: VectorModel
+    model: VectorNetwork
     losses: tuple[float, ...]
 
 
 def train_vectors(
     source: Sequence[Path | str] | Iterable[Sequence[str]],
-    settings: VectorSettings | None = None,
+    settings: VectorConfig | None = None,
     *,
-    tokens: TokeniserSettings | None = None,
+    tokens: TokenizerConfig | None = None,
     encoding: str | None = None,
-    start_from: VectorModel | None = None,
+    start_from: VectorNetwork | None = None,
 ) -> TrainedVectors:
     """Learn vectors from files, or from sentences that are lists of words.
 
@@ -235,9 +235,9 @@ def train_vectors(
         settings: what to learn and how.
         tokens: how lines of files are cut into words, where not at blanks.
         encoding: of the files, if it is not UTF-8.
-        start_from: an older model whose words are learnt on; new words are added.
+        start_from: an older model whose words are learned on; new words are added.
     """
-    settings = settings or (start_from.settings if start_from else VectorSettings())
+    settings = settings or (start_from.settings if start_from else VectorConfig())
     known = start_from.words if start_from else None
     if isinstance(source, Sequence) and source and all(isinstance(item, str | Path) for item in source):
         paths = [item for item in source if isinstance(item, str | Path)]
@@ -252,7 +252,7 @@ def train_vectors(
 
 
 def infer_documents(
-    model: VectorModel, documents: Iterable[Sequence[str]], epochs: int = 20, seed: int = 0
+    model: VectorNetwork, documents: Iterable[Sequence[str]], epochs: int = 20, seed: int = 0
 ) -> Float32[np.ndarray, "n d"]:
     """Vectors of new documents, lists of words, with all else kept as it is (Le and Mikolov 2014, section 2.3).
 
@@ -264,19 +264,19 @@ def infer_documents(
     ids, _ = ids_of_sentences(documents, model.words)
     ends = np.flatnonzero(ids < 0)
     n, base = len(ends), model.first_document
-    inputs = aligned(base + n, model.d)
+    inputs = aligned_zeros(base + n, model.d)
     inputs[:base] = model.inputs[:base]
     draw_rows(inputs[base:, : model.d], Randomness(seed).numpy("documents"), model.settings)
     training = model.settings.training.model_copy(update={"subsample": 0.0})
     settings = model.settings.model_copy(update={"training": training})
-    learner = Learner(VectorModel(settings, model.words, inputs, model.outputs, model.bias, n), frozen=True)
+    learner = VectorLearner(VectorNetwork(settings, model.words, inputs, model.outputs, model.bias, n), frozen=True)
     for epoch in range(epochs):
-        rate = max(training.least_rate, settings.rate * (1 - epoch / epochs))
-        learner.learn(Block.whole(ids, Randomness(seed).number("infer", epoch), rate))
+        rate = max(training.min_learning_rate, settings.rate * (1 - epoch / epochs))
+        learner.learn(TextBlock.whole(ids, Randomness(seed).number("infer", epoch), rate))
     return inputs[base:, : model.d].copy()
 
 
-def no_documents(model: VectorModel) -> DataError:
+def no_documents(model: VectorNetwork) -> DataError:
     """What is said of a model without paragraph vectors."""
     return DataError(
         f"documents have no vectors with model = {model.settings.model.kind!r}: train with --model dm or --model dbow"

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from catena.errors import UnknownNameError
-from catena.kernels.ngram_text import entered, hashed
-from catena.kernels.word2vec_words import looked_up, taken
+from catena.kernels.ngram_text import hash_names, insert_keys
+from catena.kernels.word2vec_words import lookup_hashes, taken
 from catena.registry import did_you_mean
 
 
@@ -25,7 +25,7 @@ class UnknownWordError(UnknownNameError):
     word of a text never read it.
     """
 
-    def __init__(self, word: str, words: Words) -> None:
+    def __init__(self, word: str, words: WordIndex) -> None:
         super().__init__(word)
         self.word, self._words = word, words
 
@@ -41,7 +41,7 @@ class UnknownWordError(UnknownNameError):
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class WordIndex:
     """A list of different words.
 
     Args:
@@ -55,7 +55,7 @@ class Words:
     counts: Int[np.ndarray, " v"]
 
     @classmethod
-    def of(cls, words: Sequence[str], counts: Sequence[int] | None = None) -> Words:
+    def of(cls, words: Sequence[str], counts: Sequence[int] | None = None) -> WordIndex:
         """Words from strings."""
         encoded = [word.encode("utf-8", "surrogatepass") for word in words]
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
@@ -85,18 +85,18 @@ class Words:
         size = 1 << max(4, (2 * len(self)).bit_length())
         keys, values = np.zeros(size, np.uint64), np.zeros(size, np.int32)
         found = np.zeros(len(self), np.uint64)
-        hashed(np.ascontiguousarray(self.names), np.ascontiguousarray(self.ends, np.int64), found)
+        hash_names(np.ascontiguousarray(self.names), np.ascontiguousarray(self.ends, np.int64), found)
         # From the last to the first: of two equal words the first one is found.
-        entered(found[::-1].copy(), np.arange(len(self) - 1, -1, -1, dtype=np.int32), keys, values)
+        insert_keys(found[::-1].copy(), np.arange(len(self) - 1, -1, -1, dtype=np.int32), keys, values)
         return keys, values
 
     def find(self, words: Sequence[str]) -> Int[np.ndarray, " n"]:
         """The number of each word, -1 for those that are not here."""
-        asked = Words.of(words)
+        asked = WordIndex.of(words)
         keys, values = self._table
         hashes, found = np.zeros(len(asked), np.uint64), np.zeros(len(asked), np.int64)
-        hashed(asked.names, asked.ends, hashes)
-        looked_up(hashes, keys, values, found)
+        hash_names(asked.names, asked.ends, hashes)
+        lookup_hashes(hashes, keys, values, found)
         for i, (at, word) in enumerate(zip(found.tolist(), words, strict=True)):
             if at >= 0 and self[at] != word:  # another word with the same hash
                 found[i] = -1
@@ -117,9 +117,9 @@ class Words:
         frequent = (name for name, _ in zip(self, range(20_000), strict=False))
         return did_you_mean(word, frequent) if len(self) else "there are no words"
 
-    def take(self, rows: Int[np.ndarray, " n"]) -> Words:
+    def take(self, rows: Int[np.ndarray, " n"]) -> WordIndex:
         """Some of the words, in the order asked for."""
         given, ends = (self.names, self.ends, np.ascontiguousarray(rows, np.int64)), np.zeros(len(rows), np.int64)
         names = np.zeros(taken(*given, np.zeros(0, np.uint8), ends), np.uint8)
         taken(*given, names, ends)
-        return Words(names, ends, self.counts[rows].astype(np.int64))
+        return WordIndex(names, ends, self.counts[rows].astype(np.int64))

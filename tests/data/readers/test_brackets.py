@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 from catena.data.readers import brackets
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, tokens
@@ -110,7 +110,7 @@ def test_an_open_bracket_does_not_swallow_the_file(monkeypatch: pytest.MonkeyPat
 def test_a_string_is_read_as_one_tree() -> None:
     tree = brackets.parse("(S (NP dogs)\n   (VP bark))")
     assert brackets.to_text(tree) == "(S (NP dogs) (VP bark))"
-    assert tree.children[1].place == Place("the tree", 2)
+    assert tree.children[1].place == SourceLocation("the tree", 2)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import Columns, Place
+from catena.data.examples import Columns, SourceLocation
 from catena.data.readers import columns
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, tokens
@@ -48,7 +48,7 @@ def test_comments_are_told_from_tokens_that_are_a_hash() -> None:
     with file_with(content) as path:
         found = list(columns.read(path))
         assert found[0] == Columns(
-            (("#", "#", "I-NP"), ("9", "CD", "I-NP")), Place(str(path), 2), ("# id 7 domain=en",)
+            (("#", "#", "I-NP"), ("9", "CD", "I-NP")), SourceLocation(str(path), 2), ("# id 7 domain=en",)
         )
     assert found[1].rows == (("#", "#", "O"),)
     assert found[2].comments == ("# x",)

@@ -67,10 +67,10 @@ def test_columns_are_named_by_options_or_by_number() -> None:
 
 def test_texts_without_labels() -> None:
     with file_with("text\nhello\nyou\n") as path:
-        assert [(e.text, e.labels) for e in read_csv(path, labelled=False)] == [("hello", ()), ("you", ())]
+        assert [(e.text, e.labels) for e in read_csv(path, labeled=False)] == [("hello", ()), ("you", ())]
 
 
-def test_several_labels_and_empty_records() -> None:
+def test_multilabel_and_empty_records() -> None:
     with file_with('text,labels\nx,"a, b"\ny,\n,\n\n') as path:
         found = [(e.text, e.labels) for e in read_csv(path, separator=",")]
         assert found == [("x", ("a", "b")), ("y", ()), ("", ()), ("", ())]

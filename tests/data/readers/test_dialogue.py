@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from catena.data.dialogue import Exchange, alternating, inner_exchanges
-from catena.data.examples import Place
-from catena.data.readers.dialogue import read, recognise, turns_of
+from catena.data.examples import SourceLocation
+from catena.data.readers.dialogue import read, recognize, split_turns
 from catena.data.readers.names import PairColumns
 from catena.data.readers.paired import FOUND
 from catena.errors import FormatError
@@ -29,12 +29,12 @@ def written(folder: Path, text: str) -> Path:
 
 
 def all_of(path: Path) -> list[Exchange]:
-    return list(read(path, recognise(path)[0]))
+    return list(read(path, recognize(path)[0]))
 
 
 def test_pairs_with_turns_inside_a_context(tmp_path: Path) -> None:
     path = written(tmp_path, "hi __eou__ there __eot__ yes\tno __eou__ \n\t\n你好\t👋🏽 ok\n")
-    assert recognise(path)[0] == "pairs", "a name of one who speaks has few words"
+    assert recognize(path)[0] == "pairs", "a name of one who speaks has few words"
     found = list(read(path, "pairs"))
     assert [(e.context, e.responses, e.place.line) for e in found] == [
         (("hi there", "yes"), ("no",), 1),
@@ -43,7 +43,7 @@ def test_pairs_with_turns_inside_a_context(tmp_path: Path) -> None:
     ]
     assert found[0].own == (True, False), "two people speak in turn, and the last turn is the other's"
     path = written(tmp_path, "context\tresponse\na\tb\n")
-    assert recognise(path)[0] == "pairs"
+    assert recognize(path)[0] == "pairs"
     assert [e.responses for e in all_of(path)] == [("b",)]
 
 
@@ -51,7 +51,7 @@ def test_pairs_with_turns_inside_a_context(tmp_path: Path) -> None:
 def test_questions_and_answers_below_a_header(tmp_path: Path, delimiter: str) -> None:
     rows = (("id", "Question", "Answer"), ("1", "where is it", "here"), ("2", "when", "at nine"))
     path = written(tmp_path, "\n\n".join(delimiter.join(row) for row in rows) + "\n")
-    assert recognise(path)[0] == "pairs", "blank lines do not make a table a dialogue"
+    assert recognize(path)[0] == "pairs", "blank lines do not make a table a dialogue"
     assert [(e.context, e.responses) for e in all_of(path)] == [
         (("where is it",), ("here",)),
         (("when",), ("at nine",)),
@@ -60,18 +60,18 @@ def test_questions_and_answers_below_a_header(tmp_path: Path, delimiter: str) ->
 
 def test_questions_with_a_blank_line_are_not_taken_for_speakers(tmp_path: Path) -> None:
     path = written(tmp_path, "When?\tat nine\n\nwhere is the key\there\n")
-    assert recognise(path)[0] == "pairs"
-    assert recognise(written(tmp_path, "Ann\tat nine\nBen Old\twhy\n\nAnn\there\n"))[0] == "dialogue"
+    assert recognize(path)[0] == "pairs"
+    assert recognize(written(tmp_path, "Ann\tat nine\nBen Old\twhy\n\nAnn\there\n"))[0] == "dialogue"
     path = written(tmp_path, "When?\tat nine\nwhere is the key\there\tor there\nwho\tme\n")
     with pytest.raises(FormatError, match=r"talk:2 has 3 tab-separated fields, and most lines have 2.*without a tab"):
-        recognise(path)
+        recognize(path)
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])
-def test_labelled_pairs(tmp_path: Path, delimiter: str) -> None:
+def test_labeled_pairs(tmp_path: Path, delimiter: str) -> None:
     rows = [("Context", "Utterance", "Label"), ("a __eot__ b", "c", "1"), ("a", "d", "0"), ("e", "f", "1.0")]
     path = written(tmp_path, "".join(delimiter.join(row) + "\n" for row in rows))
-    assert recognise(path)[0] == "labelled"
+    assert recognize(path)[0] == "labeled"
     found = all_of(path)
     assert [(e.context, e.responses, e.wrong) for e in found] == [
         (("a", "b"), ("c",), ()),
@@ -83,7 +83,7 @@ def test_labelled_pairs(tmp_path: Path, delimiter: str) -> None:
     assert [(e.context, e.responses, e.wrong, e.place.line) for e in all_of(path)[2:]] == [
         (("e",), ("f",), ("g", "h"), 4),
         (("a",), ("i",), (), 7),
-    ], "neighbouring rows of one context belong together"
+    ], "neighboring rows of one context belong together"
     path = written(tmp_path, delimiter.join(rows[0]) + "\n" + delimiter.join(("a", "b", "yes")) + "\n")
     with pytest.raises(FormatError, match=r"talk:2 has the label 'yes'.*It must be 1 or 0"):
         all_of(path)
@@ -92,7 +92,7 @@ def test_labelled_pairs(tmp_path: Path, delimiter: str) -> None:
 def test_nine_distractors_in_their_order(tmp_path: Path) -> None:
     names = ["Context", "Ground Truth Utterance", *(f"Distractor_{i}" for i in (10, 2, 0))]
     path = written(tmp_path, ",".join(names) + '\n"a, b __eot__",right,ten,two,zero\n')
-    assert recognise(path)[0] == "distractors"
+    assert recognize(path)[0] == "distractors"
     found = all_of(path)
     assert found[0].context == ("a, b",)
     assert found[0].responses == ("right",)
@@ -105,7 +105,7 @@ def test_nine_distractors_in_their_order(tmp_path: Path) -> None:
 def test_json_lines_with_responses(tmp_path: Path) -> None:
     plain = {"context": "a __eot__ b", "response": "c"}
     path = written(tmp_path, json.dumps(ROW) + "\n\n" + json.dumps(plain) + "\n")
-    assert recognise(path)[0] == "responses"
+    assert recognize(path)[0] == "responses"
     first, second = all_of(path)
     assert first.context == ("Hi there", "Hello you")
     assert first.responses == ("Fine.", "Good.")
@@ -128,7 +128,7 @@ def test_dialogues_turn_by_turn(tmp_path: Path) -> None:
         {"turns": ["alone"]},
     ]
     path = written(tmp_path, "".join(json.dumps(one) + "\n" for one in objects))
-    assert recognise(path)[0] == "turns"
+    assert recognize(path)[0] == "turns"
     found = [(e.context, e.responses, e.own) for e in all_of(path)]
     assert found == [
         (("a",), ("b",), (False,)),
@@ -141,7 +141,7 @@ def test_dialogues_turn_by_turn(tmp_path: Path) -> None:
 
 def test_plain_dialogues(tmp_path: Path) -> None:
     path = written(tmp_path, "\nhello\nhi  there\n\n\nAnn\tyes\nAnn\tno\nBen\twell\n")
-    assert recognise(path)[0] == "dialogue"
+    assert recognize(path)[0] == "dialogue"
     found = [(e.context, e.responses, e.own, e.place.line) for e in all_of(path)]
     assert found == [
         (("hello",), ("hi there",), (False,), 2),
@@ -155,7 +155,7 @@ SPOKEN = "A: Hello: you.\nB : Hi\nA:Well\n\nB：yes\nand more\nA: no\n"
 
 def test_speakers_before_a_colon_are_no_part_of_their_turns(tmp_path: Path) -> None:
     path = written(tmp_path, SPOKEN.replace("and more\n", "") + "\nA: 1\nB: 2\n" * 70 + "\n" + SPOKEN)
-    format, why = recognise(path)
+    format, why = recognize(path)
     assert (format, why) == ("dialogue", "its lines are turns, each behind its speaker and a colon")
     found = [(e.context, e.responses, e.own) for e in all_of(path)]
     assert found[:3] == [
@@ -172,7 +172,7 @@ def test_speakers_before_a_colon_are_no_part_of_their_turns(tmp_path: Path) -> N
 )
 def test_colons_of_texts_are_kept(line: str, tmp_path: Path) -> None:
     path = written(tmp_path, f"A: x\nB: y\nA: z\n{line}\n")
-    assert recognise(path) == ("dialogue", "its lines are turns")
+    assert recognize(path) == ("dialogue", "its lines are turns")
     assert all_of(path)[-1].context == ("A: x", "B: y", "A: z")
     path = written(tmp_path, "".join(f"Point {i}: x\n" for i in range(9)))
     assert all_of(path)[0].context == ("Point 0: x",), "those who speak come again"
@@ -203,7 +203,7 @@ def test_pairs_and_turns_as_others_write_them(
     name: str, text: str, columns: PairColumns, found: tuple[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
-    first = next(read(tmp_path / name, recognise(tmp_path / name, None, columns)[0], None, columns))
+    first = next(read(tmp_path / name, recognize(tmp_path / name, None, columns)[0], None, columns))
     assert (first.context, first.responses) == ((found[0],), (found[1],))
 
 
@@ -212,16 +212,16 @@ def test_csv_whose_columns_are_not_named_is_answered(tmp_path: Path) -> None:
     with pytest.raises(
         FormatError, match=r"x\.csv has 3 columns, .*'n,frage,antwort', .*--context-column 1 --response"
     ):
-        recognise(tmp_path / "x.csv")
+        recognize(tmp_path / "x.csv")
     (tmp_path / "x.csv").write_text("Hello, you.\nYes.\n", encoding="utf-8")
-    assert recognise(tmp_path / "x.csv")[0] == "dialogue", "commas of texts make no table"
+    assert recognize(tmp_path / "x.csv")[0] == "dialogue", "commas of texts make no table"
 
 
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
     cases = {
         ("pairs", "a\tb\tc\n"): r"talk:1 has 3 tab-separated fields, not 2",
-        ("labelled", "question,label\na,1\n"): r"no column for the response.*'question', 'label'",
-        ("labelled", "context,response\na,b\n"): r"no column 'label'",
+        ("labeled", "question,label\na,1\n"): r"no column for the response.*'question', 'label'",
+        ("labeled", "context,response\na,b\n"): r"no column 'label'",
         ("distractors", "context,response\na,b\n"): r"names no column distractor_0",
         ("responses", "{\n"): r"talk:1 is not JSON",
         ("responses", "[1]\n"): r"talk:1 is no JSON object",
@@ -235,17 +235,17 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match=words):
             list(read(written(tmp_path, text), format))
     with pytest.raises(FormatError, match="there is no conversation to read"):
-        recognise(written(tmp_path, "\n\n"))
+        recognize(written(tmp_path, "\n\n"))
     with pytest.raises(FormatError, match="no file of conversations that is known"):
-        recognise(written(tmp_path, "a\tb\tc\nd\te\n"))
+        recognize(written(tmp_path, "a\tb\tc\nd\te\n"))
     with pytest.raises(FormatError, match=r"has 3 columns, and its first line, 'a\\tb\\tc', does not say .*-column 2$"):
-        recognise(written(tmp_path, "a\tb\tc\nd\te\tf\n"))
+        recognize(written(tmp_path, "a\tb\tc\nd\te\tf\n"))
 
 
 def test_turns_and_speakers() -> None:
-    assert turns_of(" a __eou__ b  __eot__  __eot__ c") == ("a b", "c")
+    assert split_turns(" a __eou__ b  __eot__  __eot__ c") == ("a b", "c")
     assert alternating(3) == (False, True, False)
-    place = Place("x", 1)
+    place = SourceLocation("x", 1)
     inner = inner_exchanges(Exchange(("a", "b", "c"), ("d",), place, (True, True, False)))
     assert [(e.context, e.responses, e.own) for e in inner] == [
         (("a",), ("b",), (True,)),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from catena.data.detect import detect_format
 from catena.data.readers import dictionary
-from catena.data.recognise import recognise
 
 TEXT = ";;; a comment\ntomato  T AH0 M EY1 T OW2\ntomato(2)  T AH0 M AA1 T OW2\n'em AH0 M # short\n#hash HH AE1 SH\n"
 
@@ -42,12 +42,12 @@ def test_a_word_without_phonemes_and_a_blank_line_are_pairs_with_an_empty_side(t
 def test_it_is_known_by_its_stresses_or_variants(text: str, format: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text(text, encoding="utf-8")
-    assert recognise(path).format == format
+    assert detect_format(path).format == format
 
 
 def test_cmudict(real_data: Path) -> None:
     path = real_data / "cmudict" / "cmudict.dict"
-    assert recognise(path).format == "dictionary"
+    assert detect_format(path).format == "dictionary"
     pairs = list(dictionary.read(path))
     assert len(pairs) == 135_166
     assert len({pair.source for pair in pairs}) == 126_052

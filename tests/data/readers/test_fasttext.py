@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import LabelledText, Place
+from catena.data.examples import LabeledText, SourceLocation
 from catena.data.readers import fasttext
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, labels, tokens
@@ -27,9 +27,9 @@ def test_round_trip(examples: list[tuple[list[str], list[str]]]) -> None:
 
 
 def test_another_prefix_and_repeated_labels() -> None:
-    place = Place("x", 1)
-    assert fasttext.parse("#a #b #a hi there", place, prefix="#") == LabelledText("hi there", ("a", "b"), place)
-    assert fasttext.parse("", place) == LabelledText("", (), place)
+    place = SourceLocation("x", 1)
+    assert fasttext.parse("#a #b #a hi there", place, prefix="#") == LabeledText("hi there", ("a", "b"), place)
+    assert fasttext.parse("", place) == LabeledText("", (), place)
 
 
 @pytest.mark.parametrize(

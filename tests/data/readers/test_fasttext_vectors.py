@@ -11,7 +11,7 @@ import pytest
 from catena.data.readers.fasttext_vectors import read_fasttext
 from catena.data.readers.vectors import read_vectors
 from catena.errors import FormatError
-from catena.vectors.table import Vectors
+from catena.vectors.table import WordVectors
 from tests.oracle import word2vec as oracle
 
 WORDS = ["</s>", "where", "日本", "a"]
@@ -19,7 +19,7 @@ COUNTS = [9, 7, 5, 5]
 D, BUCKET = 4, 20
 
 
-def model(longest: int, version: int = 12, quantised: bool = False, pruned: int = -1, label: bool = False) -> bytes:
+def model(longest: int, version: int = 12, quantized: bool = False, pruned: int = -1, label: bool = False) -> bytes:
     rows = len(WORDS) + (BUCKET if longest else 0)
     matrix = np.random.default_rng(2).normal(size=(rows, D)).astype("<f4")
     data = struct.pack("<ii", 793712314, version)
@@ -31,7 +31,7 @@ def model(longest: int, version: int = 12, quantised: bool = False, pruned: int 
         data += word.encode() + b"\0" + struct.pack("<qb", count, 0)
     if label:
         data += b"__label__x\0" + struct.pack("<qb", 3, 1)
-    data += b"\1" if quantised else b"\0"
+    data += b"\1" if quantized else b"\0"
     return data + struct.pack("<qq", rows, D) + matrix.tobytes() + b"\0" + struct.pack("<qq", 0, D)
 
 
@@ -44,7 +44,7 @@ def rows_of(longest: int) -> np.ndarray:
 def test_words_have_the_mean_of_their_rows(tmp_path: Path, longest: int, label: bool) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(model(longest, label=label))
-    vectors, rows = Vectors.load(path), rows_of(longest)
+    vectors, rows = WordVectors.load(path), rows_of(longest)
     assert list(vectors.words) == WORDS
     assert vectors.words.counts.tolist() == COUNTS
     for i, word in enumerate(WORDS):
@@ -61,7 +61,7 @@ def test_wanted_words_are_read_alone(tmp_path: Path) -> None:
     path.write_bytes(model(3))
     some = read_vectors(path, {"a", "where", "never"})
     assert some.words == ("where", "a")
-    np.testing.assert_allclose(some.matrix, Vectors.load(path).rows(["where", "a"]), rtol=1e-6)
+    np.testing.assert_allclose(some.matrix, WordVectors.load(path).rows(["where", "a"]), rtol=1e-6)
     assert read_fasttext(path, {"a"}).buckets is None
 
 
@@ -72,7 +72,7 @@ def test_wanted_words_are_read_alone(tmp_path: Path) -> None:
         (model(3)[:40], "cut short"),
         (model(0)[:-60], "cut short"),
         (model(3, version=99), "version 99, and versions 11 and 12"),
-        (model(3, quantised=True), "quantised model"),
+        (model(3, quantized=True), "quantized model"),
         (model(3, pruned=5), "pruned model"),
     ],
 )
@@ -80,4 +80,4 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, data: bytes, message: str) 
     path = tmp_path / "model.bin"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=message):
-        Vectors.load(path)
+        WordVectors.load(path)

@@ -1,4 +1,4 @@
-"""Whatever the bytes, a reader counts or raises CatenaError, and recognising and the doctor never fail."""
+"""Whatever the bytes, a reader counts or raises CatenaError, and recognizing and the doctor never fail."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.doctor import inspect
+from catena.data.detect import detect_format
+from catena.data.inspection import inspect
 from catena.data.readers.table import FORMATS
-from catena.data.recognise import recognise
 from catena.errors import CatenaError
 from tests.data.readers.specimens import BY_NAME, SPECIMENS
 
@@ -87,12 +87,12 @@ def test_mutated_valid_files(name: str, folder: Path) -> None:
 
 
 @given(soups | st.one_of([mutated(specimen.text) for specimen in SPECIMENS]))
-def test_recognising_and_the_doctor_never_fail(content: bytes) -> None:
+def test_recognizing_and_the_doctor_never_fail(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "anything"
         path.write_bytes(content)
         with contextlib.suppress(CatenaError):  # compressed and damaged
-            found = recognise(path)
+            found = detect_format(path)
             assert found.why
             if found.format != "unknown":
                 read_or_refuse(found.format, path, **found.options)

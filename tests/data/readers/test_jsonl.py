@@ -35,10 +35,10 @@ def test_labels_of_every_kind(value: str, found: tuple[str, ...]) -> None:
         assert [e.labels for e in jsonl.read(path)] == [found]
 
 
-def test_several_labels_in_one_string_and_texts_alone() -> None:
+def test_multilabel_in_one_string_and_texts_alone() -> None:
     with file_with('{"text": "x", "label": "a|b"}\n\n') as path:
         assert [e.labels for e in jsonl.read(path, separator="|")] == [("a", "b"), ()]
-        assert [(e.text, e.labels) for e in jsonl.read(path, labelled=False)] == [("x", ()), ("", ())]
+        assert [(e.text, e.labels) for e in jsonl.read(path, labeled=False)] == [("x", ()), ("", ())]
 
 
 @pytest.mark.parametrize(

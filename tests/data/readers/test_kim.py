@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import LabelledText, Place
+from catena.data.examples import LabeledText, SourceLocation
 from catena.data.readers import kim
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, labels, texts
@@ -30,11 +30,11 @@ def test_round_trip(examples: list[tuple[str, str]]) -> None:
     ],
 )
 def test_one_line(line: str, text: str, found: tuple[str, ...]) -> None:
-    assert kim.parse(line, Place("x", 1)) == LabelledText(text, found, Place("x", 1))
+    assert kim.parse(line, SourceLocation("x", 1)) == LabeledText(text, found, SourceLocation("x", 1))
 
 
-def test_several_labels_of_one_text() -> None:
-    assert kim.parse("a,b both", Place("x", 1), separator=",").labels == ("a", "b")
+def test_multilabel_of_one_text() -> None:
+    assert kim.parse("a,b both", SourceLocation("x", 1), separator=",").labels == ("a", "b")
 
 
 def test_a_line_that_begins_with_a_blank_is_named() -> None:

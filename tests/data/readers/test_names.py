@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from catena.data.readers.names import choose_columns, find_name, labels_of, named_columns, split_labels
+from catena.data.readers.names import choose_columns, find_name, named_columns, parse_labels, split_labels
 from catena.errors import FormatError
 
 
@@ -25,7 +25,7 @@ def test_labels_between_separators() -> None:
 
 
 def test_numbered_classes() -> None:
-    assert labels_of([1, 0], None, ("neg", "pos")) == ("pos", "neg")
+    assert parse_labels([1, 0], None, ("neg", "pos")) == ("pos", "neg")
     for number in (-1, 2):
         with pytest.raises(ValueError, match=f"is class {number}, where there are 2 classes"):
-            labels_of(number, None, ("neg", "pos"))
+            parse_labels(number, None, ("neg", "pos"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 from catena.data.readers.table import FORMATS
 from catena.errors import CatenaError, FormatError
 from tests.data.readers.specimens import BY_NAME, SPECIMENS, Specimen
@@ -32,7 +32,7 @@ def without_file(example):
     """The example as if it came from no file in particular; the line stays."""
     if isinstance(example, Tree):
         return (example.label, example.word, example.place.line, tuple(map(without_file, example.children)))
-    return replace(example, place=Place("", example.place.line))
+    return replace(example, place=SourceLocation("", example.place.line))
 
 
 @every_format

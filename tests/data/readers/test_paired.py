@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from catena.data.readers.names import PairColumns
-from catena.data.readers.paired import FOUND, has_columns, kind_of, pairs_in, read_kind
+from catena.data.readers.paired import FOUND, find_pair_columns, has_columns, pair_layout, read_kind
 from catena.errors import FormatError
 
 ENGLISH = ["A man sleeps here.", 'He said "no" again.', "Yes, they all do."]
@@ -24,7 +24,7 @@ def table(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> Path:
 
 
 def pairs_of(path: Path, columns: PairColumns = FOUND, with_targets: bool = True) -> list[tuple[str, str]]:
-    _, found = read_kind(path, kind_of(path, None, columns), columns, with_targets=with_targets)
+    _, found = read_kind(path, pair_layout(path, None, columns), columns, with_targets=with_targets)
     return [(pair.source, pair.target) for pair in found]
 
 
@@ -81,7 +81,7 @@ def test_two_columns_of_many_by_their_names(
     sides = [names.index(name) for name in told.split(", ")]
     rows = [["7" if i not in sides else (ENGLISH, GERMAN)[sides.index(i)][n] for i in range(4)] for n in range(3)]
     path = table(tmp_path / ("x.tsv" if delimiter == "\t" else "x.csv"), [names, *rows], delimiter)
-    said, _ = read_kind(path, kind_of(path), columns)
+    said, _ = read_kind(path, pair_layout(path), columns)
     assert said == f"{path}:1 names the columns ({told}) and is no pair"
     assert pairs_of(path, columns) == [*zip(ENGLISH, GERMAN, strict=True)]
 
@@ -91,14 +91,14 @@ def test_columns_are_counted_where_they_have_no_names(tmp_path: Path) -> None:
     path = table(tmp_path / "deu.txt", rows, "\t")
     assert pairs_of(path, PairColumns("2", "1")) == [*zip(GERMAN, ENGLISH, strict=True)]
     assert pairs_of(path, PairColumns("2"), with_targets=False) == [(text, "") for text in GERMAN]
-    named = table(tmp_path / "named.txt", [("en", "de", "licence"), *rows], "\t")
+    named = table(tmp_path / "named.txt", [("en", "de", "license"), *rows], "\t")
     assert pairs_of(named, PairColumns("1", "2")) == [*zip(ENGLISH, GERMAN, strict=True)], "names are no pair"
     with pytest.raises(FormatError, match=r"deu\.txt has 3 columns.*--source-column 1 --target-column 2$"):
         pairs_of(path)
     for lost in ("4", "0", "en"):
         with pytest.raises(FormatError, match=rf"has no column '{lost}': .*columns are counted: 1 to 3"):
             pairs_of(path, PairColumns("1", lost))
-    assert has_columns(named, "tsv", PairColumns("licence", "en"))
+    assert has_columns(named, "tsv", PairColumns("license", "en"))
     assert has_columns(path, "tsv", PairColumns("3", "1"))
     assert not has_columns(path, "tsv", PairColumns("4", "1"))
     assert not has_columns(path, "tsv", PairColumns("en", "de"))
@@ -128,7 +128,7 @@ def test_quotes_of_a_spreadsheet_are_taken_off(
 ) -> None:
     path = tmp_path / "x.tsv"
     path.write_text(text, encoding="utf-8")
-    assert kind_of(path) == kind
+    assert pair_layout(path) == kind
     if pair is not None:
         assert pairs_of(path)[0] == pair
 
@@ -193,5 +193,5 @@ def test_pairs_are_told_from_texts_with_labels(
         (tmp_path / name).write_text("".join(json.dumps(thing) + "\n" for thing in things))
     else:
         table(tmp_path / name, fields, "\t" if name == "x.tsv" else ",")
-    told = pairs_in(tmp_path / name, {"label_column": label} if label else None)
+    told = find_pair_columns(tmp_path / name, {"label_column": label} if label else None)
     assert (f"{told.source},{told.target}" if told else None) == found

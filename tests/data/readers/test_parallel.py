@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import ParallelText, Place
+from catena.data.examples import ParallelText, SourceLocation
 from catena.data.readers import parallel, tsv_label
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, texts
@@ -20,7 +20,7 @@ def test_two_files_round_trip(pairs: list[tuple[str, str]]) -> None:
     targets = "".join(target + "\n" for _, target in pairs)
     with file_with(sources) as source, file_with(targets) as target:
         found = list(parallel.read(source, target))
-        expected = [ParallelText(s, t, Place(str(source), i)) for i, (s, t) in enumerate(pairs, start=1)]
+        expected = [ParallelText(s, t, SourceLocation(str(source), i)) for i, (s, t) in enumerate(pairs, start=1)]
     assert found == expected
 
 

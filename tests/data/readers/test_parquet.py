@@ -83,7 +83,7 @@ def test_labels_of_every_kind(values: list, found: list[tuple[str, ...]], tmp_pa
 def test_texts_alone_and_columns_by_name(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"a": ["x"], "b": ["y|z"]}), path)
-    (example,) = parquet.read(path, text_column="a", labelled=False)
+    (example,) = parquet.read(path, text_column="a", labeled=False)
     assert (example.text, example.labels) == ("x", ())
     (example,) = parquet.read(path, text_column="a", label_column="b", separator="|")
     assert example.labels == ("y", "z")

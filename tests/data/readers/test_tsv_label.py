@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import LabelledText, Place
+from catena.data.examples import LabeledText, SourceLocation
 from catena.data.readers import tsv_label
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, labels, texts
@@ -23,15 +23,15 @@ def test_round_trip(examples: list[tuple[str, str]], label_first: bool) -> None:
     assert [e.place.line for e in found] == list(range(1, len(examples) + 1))
 
 
-def test_several_labels_of_one_text() -> None:
+def test_multilabel_of_one_text() -> None:
     with file_with("a|b\tboth\na||a |c\tagain\n\tnone\n") as path:
         assert [e.labels for e in tsv_label.read(path, separator="|")] == [("a", "b"), ("a", "c"), ()]
 
 
 def test_a_text_may_hold_tabs() -> None:
-    place = Place("x", 1)
-    assert tsv_label.parse("a\tone\ttwo", place) == LabelledText("one\ttwo", ("a",), place)
-    assert tsv_label.parse("one\ttwo\ta", place, label_first=False) == LabelledText("one\ttwo", ("a",), place)
+    place = SourceLocation("x", 1)
+    assert tsv_label.parse("a\tone\ttwo", place) == LabeledText("one\ttwo", ("a",), place)
+    assert tsv_label.parse("one\ttwo\ta", place, label_first=False) == LabeledText("one\ttwo", ("a",), place)
 
 
 def test_a_label_without_text_and_a_blank_line_are_examples() -> None:

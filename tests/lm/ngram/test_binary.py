@@ -43,10 +43,10 @@ def test_a_loaded_model_may_be_saved_over_its_own_file(tmp_path):
 @given(text=sentences, order=orders)
 @settings(max_examples=20)
 def test_the_trie_of_a_packed_model_packs_to_the_same(text, order):
-    from catena.lm.ngram.packed import Packed
+    from catena.lm.ngram.packed import PackedNgrams
 
     packed = trained(text, order).packed
-    again = Packed.of(packed.trie())
+    again = PackedNgrams.of(packed.trie())
     assert (again.histories == packed.histories).all()
     used = packed.slots[::3] >= 0
     assert (used == (again.slots[::3] >= 0)).all()

@@ -65,7 +65,7 @@ def test_the_words_after_every_history_have_probability_one(name, text, order):
     model = trained(text, order, estimator=name)
     rows = model.packed.spread(np.arange(model.packed.n_states)).astype(np.float64)
     assert np.isneginf(rows[:, [0, model.begin]]).all()
-    if model.normalised:
+    if model.normalized:
         assert np.exp(rows).sum(axis=1) == pytest.approx(1.0, abs=1e-5)
     else:
         assert name == "stupid-backoff"
@@ -91,7 +91,7 @@ def test_pruned_n_grams_leave_their_mass_to_shorter_ones(text, order, prune):
 def test_pruned_models_sum_to_one(name):
     model = trained(RICH, 3, estimator=name, prune=(0, 1, 3))
     assert model.packed.n_states < trained(RICH, 3, estimator=name).packed.n_states
-    if model.normalised:
+    if model.normalized:
         assert np.exp(model.packed.spread(np.arange(model.packed.n_states))).sum(axis=1) == pytest.approx(1.0, abs=1e-5)
 
 

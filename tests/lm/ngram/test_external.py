@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.data.settings import VocabularySettings
+from catena.data.config import VocabularyConfig
 from catena.errors import ConfigError, FormatError
 from catena.lm.ngram import external
 from catena.lm.ngram.building import counted_ids
 from catena.lm.ngram.counts import count_ids
 from catena.lm.ngram.external import ExternalCounter
 from catena.lm.ngram.model import NgramModel
-from catena.lm.ngram.space import MappedSpace, resident
+from catena.lm.ngram.space import MappedSpace, resident_bytes
 from tests.lm.ngram.texts import FIRST, letters, orders, sentences
 
 MEMORY = 32 << 20
@@ -63,7 +63,7 @@ def test_models_are_the_same_within_a_limit(estimator, tmp_path):
     lines = [" ".join(f"w{i}" for i in rng.zipf(1.5, n) % 50) for n in rng.integers(0, 12, 2000)]
     path.write_text("\n".join(lines) + "\n")
     told: list[tuple[str, float]] = []
-    known = VocabularySettings(max_size=30)
+    known = VocabularyConfig(max_size=30)
     options = {"order": 3, "estimator": estimator, "prune": (0, 0, 1), "vocabulary": known}
     limited = NgramModel.train(path, memory=MEMORY, progress=lambda what, share: told.append((what, share)), **options)
     free = NgramModel.train(path, **options)
@@ -99,7 +99,7 @@ def test_mapped_arrays_keep_what_is_written_when_they_are_let_go():
         space.release()
         assert (array == np.arange(1_000_000)).all()
     assert array.sum() == 499_999_500_000
-    assert resident() >= 0
+    assert resident_bytes() >= 0
 
 
 @pytest.mark.parametrize("memory", [None, MEMORY])
@@ -131,7 +131,7 @@ def test_files_that_are_no_text_are_refused_at_their_line(memory, tmp_path):
 
 
 def test_long_lines_and_many_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr("catena.lm.ngram.reading.PIECE", 7)
+    monkeypatch.setattr("catena.lm.ngram.reading._PIECE", 7)
     path = Path(tmp_path / "a.txt")
     text = ["a much longer line than a piece", "b", "", "c c c"]
     path.write_text("\n".join(text))

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.data.settings import VocabularySettings
+from catena.data.config import VocabularyConfig
 from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError, FormatError
 from catena.lm.base import SPECIALS
@@ -175,7 +175,7 @@ def test_the_unknown_word_is_trained_on_and_the_vocabulary_may_be_limited():
     model = NgramModel.train(TEXT, order=2)
     assert model.vocabulary.counts[1] == 1
     assert dict(model.next_words("the", 100))["<unk>"] > dict(model.next_words("a", 100))["<unk>"]
-    limited = NgramModel.train(TEXT, order=2, vocabulary=VocabularySettings(max_size=2))
+    limited = NgramModel.train(TEXT, order=2, vocabulary=VocabularyConfig(max_size=2))
     assert limited.vocabulary.symbols[4:] == ["the", "dog"]
     assert limited.evaluate(["the cat sat"]).unknown == 2
 

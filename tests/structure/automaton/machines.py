@@ -9,8 +9,8 @@ import torch
 from hypothesis import strategies as st
 
 from catena.structure.automaton.build import from_arcs
-from catena.structure.automaton.value import Automaton
-from catena.structure.semirings import Log, Semiring
+from catena.structure.automaton.wfsa import Automaton
+from catena.structure.semirings import LogSemiring, Semiring
 from tests.oracle.automata import Plain
 
 SCORES = st.one_of(st.sampled_from([-1.0, -0.5, 0.0]), st.floats(-4, 1), st.just(-math.inf))
@@ -47,12 +47,12 @@ def plain_machines(
 def built(plain: Plain, semiring: Semiring | None = None, dtype: torch.dtype = torch.float64) -> Automaton:
     """The oracle's machine as catena's."""
     initial, final = dict(enumerate(plain.initial)), dict(enumerate(plain.final))
-    return from_arcs(plain.arcs, initial, final, semiring or Log(), len(plain.initial), dtype)
+    return from_arcs(plain.arcs, initial, final, semiring or LogSemiring(), len(plain.initial), dtype)
 
 
 def listed(machine: Automaton) -> Plain:
     """Catena's machine as the oracle's."""
-    machine = machine.over(Log())
+    machine = machine.over(LogSemiring())
     columns = (machine.source, machine.target, machine.input, machine.output, machine.weight.double())
     arcs = tuple(zip(*(x.tolist() for x in columns), strict=True))
     return Plain(arcs, tuple(machine.initial.double().tolist()), tuple(machine.final.double().tolist()))

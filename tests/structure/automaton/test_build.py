@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from catena.errors import FormatError, LimitError, ShapeError, UnknownNameError
 from catena.structure.automaton.build import edit_model, from_arcs, from_lexicon, from_string, from_strings
 from catena.structure.automaton.compose import compose
-from catena.structure.automaton.determinise import is_deterministic
+from catena.structure.automaton.determinize import is_deterministic
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.regex import from_regex
-from catena.structure.automaton.symbols import Symbols
-from catena.structure.semirings import Boolean, Log, Max, Real, Tropical
+from catena.structure.automaton.symbols import SymbolTable
+from catena.structure.semirings import BooleanSemiring, LogSemiring, MaxSemiring, RealSemiring, TropicalSemiring
 from tests.oracle.automata import log_add, paths, table
 from tests.structure.automaton.machines import listed
 
@@ -36,7 +36,7 @@ def test_a_string_is_a_chain() -> None:
     assert machine.weight.dtype == torch.float32
     assert strings_of(from_string("")) == {"": 0.0}
     assert from_string([3, 1]).input.tolist() == [3, 1]
-    words = Symbols(["the", "cat"])
+    words = SymbolTable(["the", "cat"])
     assert from_string(["cat", "the"], symbols=words).input.tolist() == [2, 1]
     pair = from_string("ab", output="c")
     assert (pair.input.tolist(), pair.output.tolist()) == ([97, 98], [99, 0])
@@ -50,7 +50,7 @@ def test_strings_that_cannot_be() -> None:
     with pytest.raises(ShapeError, match="one number for each of 2 symbols"):
         from_string("ab", scores=torch.zeros(3))
     with pytest.raises(UnknownNameError):
-        from_string(["dog"], symbols=Symbols(["cat"]))
+        from_string(["dog"], symbols=SymbolTable(["cat"]))
 
 
 def test_a_list_of_strings_shares_beginnings() -> None:
@@ -64,7 +64,7 @@ def test_a_list_of_strings_shares_beginnings() -> None:
 
 
 def test_a_lexicon_maps_inputs_to_outputs() -> None:
-    phones = Symbols(["k", "ae", "t", "s"])
+    phones = SymbolTable(["k", "ae", "t", "s"])
     entries = [
         (["k", "ae", "t"], [1], -0.5), (["k", "ae", "t"], [2], -1.5), (["k", "ae"], [3, 4, 5]), (["s"], []), ([], [6]),
     ]  # fmt: skip
@@ -84,7 +84,12 @@ def test_scores_of_entries_may_be_parameters() -> None:
 
 
 def test_arcs_with_scores_in_any_semiring() -> None:
-    for semiring, weight in ((Log(), -1.0), (Tropical(), 1.0), (Real(), math.exp(-1.0)), (Boolean(), True)):
+    for semiring, weight in (
+        (LogSemiring(), -1.0),
+        (TropicalSemiring(), 1.0),
+        (RealSemiring(), math.exp(-1.0)),
+        (BooleanSemiring(), True),
+    ):
         machine = from_arcs([(0, 1, 1, 1, -1.0)], {0: -1.0}, {1: -1.0}, semiring)
         assert machine.weight.tolist() == machine.initial[:1].tolist() == [pytest.approx(weight)]
 
@@ -102,7 +107,7 @@ def test_an_edit_model_has_its_arcs() -> None:
     expected |= {(x, y): 9.5 if x == y else 3.0 * i + j for i, x in enumerate("abc") for j, y in enumerate("abc")}
     assert found == expected
     assert model.weight.dtype == torch.float32
-    assert edit_model("ab", semiring=Max()).weight.dtype == torch.float64
+    assert edit_model("ab", semiring=MaxSemiring()).weight.dtype == torch.float64
 
 
 # --- regular expressions ------------------------------------------------------------------------------------
@@ -178,12 +183,12 @@ def test_patterns_that_are_too_long() -> None:
 
 
 def test_classes_of_symbols_and_weights() -> None:
-    symbols = Symbols(["a", "1", "_", " ", "cat"])
+    symbols = SymbolTable(["a", "1", "_", " ", "cat"])
     assert strings_in(from_regex(r"\w", symbols=symbols)) == {(1,), (2,), (3,)}
     assert strings_in(from_regex(r"\D", symbols=symbols)) == {(1,), (3,), (4,)}
     assert strings_in(from_regex(r"\s|\d", symbols=symbols)) == {(4,), (2,)}
     assert strings_in(from_regex(r"\n|\t")) == {(10,), (9,)}
-    for semiring in (Real(), Tropical(), Boolean()):
+    for semiring in (RealSemiring(), TropicalSemiring(), BooleanSemiring()):
         machine = from_regex("a*b", semiring=semiring, dtype=torch.float32)
         one = semiring.one((), machine.initial)
         assert total(compose(from_string("aab", semiring=semiring, dtype=torch.float32), machine)) == one

@@ -14,7 +14,15 @@ from catena.structure.automaton.compose import compose, intersect
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.rational import closure
 from catena.structure.backend import use_backend
-from catena.structure.semirings import Counting, Expectation, KBest, Log, Max, Real, Tropical
+from catena.structure.semirings import (
+    CountingSemiring,
+    ExpectationSemiring,
+    KBestSemiring,
+    LogSemiring,
+    MaxSemiring,
+    RealSemiring,
+    TropicalSemiring,
+)
 from tests.oracle.automata import Plain, alignments, log_add, paths, table
 from tests.structure.automaton.machines import built, listed, near, plain_machines, same_tables
 
@@ -33,14 +41,14 @@ def joined(a: Plain, b: Plain) -> list[tuple[tuple[int, ...], tuple[int, ...], f
 def test_each_pair_of_paths_is_one_path_of_the_composition(a: Plain, b: Plain) -> None:
     expected = joined(a, b)
     found = compose(built(a), built(b))
-    assert total(found.over(Counting())) == len(expected)
+    assert total(found.over(CountingSemiring())) == len(expected)
     lists: dict = {}
     for read, written, score in expected:
         lists.setdefault((read, written), []).append(score)
     assert same_tables(table(paths(listed(found), 12), log_add), {k: log_add(v) for k, v in lists.items()})
 
 
-@pytest.mark.parametrize("semiring", [Log(), Max(), Tropical()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("semiring", [LogSemiring(), MaxSemiring(), TropicalSemiring()], ids=lambda s: type(s).__name__)
 @settings(max_examples=60)
 @given(a=plain_machines(most_arcs=8), b=plain_machines(most_arcs=8))
 def test_in_one_go_and_step_by_step_give_the_same_machine(semiring, a: Plain, b: Plain) -> None:
@@ -98,7 +106,7 @@ def test_epsilons_between_matches_are_ordered_not_multiplied() -> None:
     a = from_arcs([(0, 1, 1, 0, -1.0), (1, 2, 1, 0, -1.0), (2, 3, 1, 0, -1.0), (3, 4, 2, 2, 0.0)], [0], [4])
     b = from_arcs([(0, 1, 0, 5, -1.0), (1, 2, 0, 5, -1.0), (2, 3, 2, 2, 0.0), (3, 4, 0, 6, -1.0)], [0], [4])
     found = compose(a, b)
-    assert total(found.over(Counting())) == 1
+    assert total(found.over(CountingSemiring())) == 1
     assert near(total(found).item(), -6.0)
 
 
@@ -106,7 +114,7 @@ def test_a_machine_that_may_end_or_move_silently_moves_before_the_other() -> Non
     a = from_arcs([(0, 1, 1, 0, -1.0)], [0], [0, 1])
     b = from_arcs([(0, 1, 0, 5, -2.0)], [0], [0, 1])
     found = compose(a, b)
-    assert total(found.over(Counting())) == 4  # each machine moves or not
+    assert total(found.over(CountingSemiring())) == 4  # each machine moves or not
     with use_backend("reference"):
         assert listed(found) == listed(compose(a, b))
 
@@ -115,7 +123,12 @@ def test_a_machine_that_may_end_or_move_silently_moves_before_the_other() -> Non
 def test_an_edit_lattice_sums_all_alignments(x: str, y: str) -> None:
     weights = {"insert": -0.7, "delete": -1.1, "substitute": -1.9, "match": 0.2}
     expected = alignments(x, y, **weights)
-    for semiring, combine in ((Log(), log_add), (Max(), max), (Tropical(), lambda s: -max(s)), (Counting(), len)):
+    for semiring, combine in (
+        (LogSemiring(), log_add),
+        (MaxSemiring(), max),
+        (TropicalSemiring(), lambda s: -max(s)),
+        (CountingSemiring(), len),
+    ):
         model = edit_model("abc", **weights, semiring=semiring)
         a, b = from_string(x, semiring=semiring), from_string(y, semiring=semiring)
         for lattice in (compose(compose(a, model), b), compose(a, compose(model, b))):
@@ -123,9 +136,9 @@ def test_an_edit_lattice_sums_all_alignments(x: str, y: str) -> None:
 
 
 def test_levenshtein_distance_is_a_total() -> None:
-    model = edit_model("kitenstgh", semiring=Tropical())
-    x, y = (from_string(s, semiring=Tropical()) for s in ("kitten", "sitting"))
-    assert total(compose(compose(x, edit_model("kitensg", semiring=Tropical())), y)) == 3
+    model = edit_model("kitenstgh", semiring=TropicalSemiring())
+    x, y = (from_string(s, semiring=TropicalSemiring()) for s in ("kitten", "sitting"))
+    assert total(compose(compose(x, edit_model("kitensg", semiring=TropicalSemiring())), y)) == 3
     assert total(compose(compose(x, model), x)) == 0
 
 
@@ -145,13 +158,14 @@ def test_other_semirings_compose_too() -> None:
     x, y = from_string("ab"), from_string("b")
     model = edit_model("ab")
     scores = sorted(alignments("ab", "b", -1, -1, -1, 0), reverse=True)
-    best = total(compose(compose(x.over(KBest(2)), model.over(KBest(2))), y.over(KBest(2))))
+    best = total(compose(compose(x.over(KBestSemiring(2)), model.over(KBestSemiring(2))), y.over(KBestSemiring(2))))
     assert best.tolist() == pytest.approx(scores[:2])
-    real = total(compose(compose(x.over(Real()), model.over(Real())), y.over(Real())))
+    real = total(compose(compose(x.over(RealSemiring()), model.over(RealSemiring())), y.over(RealSemiring())))
     assert real.item() == pytest.approx(math.fsum(map(math.exp, scores)))
     one, none = torch.ones(model.n_arcs).double(), [torch.zeros(n).double() for n in (2, 1)]
     counted = compose(
-        compose(x.over(Expectation(), none[0]), model.over(Expectation(), one)), y.over(Expectation(), none[1])
+        compose(x.over(ExpectationSemiring(), none[0]), model.over(ExpectationSemiring(), one)),
+        y.over(ExpectationSemiring(), none[1]),
     )
     edits = total(counted)[1]
     weights = [math.exp(s) for s in scores]
@@ -178,9 +192,9 @@ def test_intersection_multiplies_the_weights_of_strings() -> None:
 
 def test_what_cannot_be_composed_says_why() -> None:
     with pytest.raises(TypeError, match="over Log and Max"):
-        compose(from_string("a"), from_string("a", semiring=Max()))
+        compose(from_string("a"), from_string("a", semiring=MaxSemiring()))
     with pytest.raises(TypeError, match="one semiring"):
-        compose(from_string("a").over(KBest(2)), from_string("a").over(KBest(3)))
+        compose(from_string("a").over(KBestSemiring(2)), from_string("a").over(KBestSemiring(3)))
     wide = closure(edit_model("abc"))
     with pytest.raises(LimitError, match="more than limit=3 states"):
         compose(from_string("abcabc"), wide, limit=3)

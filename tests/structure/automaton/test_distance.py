@@ -17,18 +17,18 @@ from catena.structure.automaton.distance import arc_marginals, distances, total
 from catena.structure.automaton.reference import closure_of_matrix
 from catena.structure.backend import use_backend
 from catena.structure.semirings import (
-    Boolean,
-    Counting,
-    Entropy,
-    Expectation,
-    Expectation2,
-    KBest,
-    Log,
-    Max,
-    Product,
-    Real,
+    BooleanSemiring,
+    CountingSemiring,
+    EntropySemiring,
+    ExpectationSemiring,
+    KBestSemiring,
+    LogSemiring,
+    MaxSemiring,
+    ProductSemiring,
+    RealSemiring,
+    SecondOrderExpectationSemiring,
     Semiring,
-    Tropical,
+    TropicalSemiring,
 )
 from tests.oracle import moments
 from tests.oracle.automata import (
@@ -64,14 +64,14 @@ def test_one_elimination_is_floyd_warshall_matrix_inversion_and_their_log(rows: 
     scores = torch.tensor(rows, dtype=torch.float64)
     n = len(rows)
     inverted = torch.linalg.inv(torch.eye(n).double() - scores.exp())
-    in_reals = closure_of_matrix(Real(), scores.exp())
+    in_reals = closure_of_matrix(RealSemiring(), scores.exp())
     assert torch.allclose(in_reals, inverted, rtol=1e-12, atol=1e-14)
-    in_logs = closure_of_matrix(Log(), scores)
+    in_logs = closure_of_matrix(LogSemiring(), scores)
     assert torch.allclose(in_logs.exp(), inverted, rtol=1e-12, atol=1e-14)
-    in_costs = closure_of_matrix(Tropical(), -scores)
+    in_costs = closure_of_matrix(TropicalSemiring(), -scores)
     assert torch.allclose(in_costs, torch.tensor(floyd_warshall((-scores).tolist()), dtype=torch.float64))
-    assert torch.equal(closure_of_matrix(Max(), scores), -in_costs)
-    reachable = closure_of_matrix(Boolean(), scores > -math.inf)
+    assert torch.equal(closure_of_matrix(MaxSemiring(), scores), -in_costs)
+    reachable = closure_of_matrix(BooleanSemiring(), scores > -math.inf)
     assert torch.equal(reachable, in_logs > -math.inf)
     exact = closure([[Fraction(math.exp(x)) for x in row] for row in rows])
     assert torch.allclose(
@@ -81,18 +81,18 @@ def test_one_elimination_is_floyd_warshall_matrix_inversion_and_their_log(rows: 
 
 def test_matrices_come_in_batches() -> None:
     scores = torch.randn(3, 2, 4, 4).double() - 3
-    found = closure_of_matrix(Log(), scores)
+    found = closure_of_matrix(LogSemiring(), scores)
     for i in range(3):
         for j in range(2):
-            assert torch.allclose(found[i, j], closure_of_matrix(Log(), scores[i, j]))
+            assert torch.allclose(found[i, j], closure_of_matrix(LogSemiring(), scores[i, j]))
 
 
 def test_negative_weights_must_sum_absolutely() -> None:
     fine = torch.tensor([[-0.5, 0.2], [0.3, -0.4]]).double()
-    assert torch.allclose(closure_of_matrix(Real(), fine), torch.linalg.inv(torch.eye(2).double() - fine))
+    assert torch.allclose(closure_of_matrix(RealSemiring(), fine), torch.linalg.inv(torch.eye(2).double() - fine))
     # Its powers go to 0, but only because of the signs: the order of the paths would decide the sum.
     with pytest.raises(DivergentSumError):
-        closure_of_matrix(Real(), torch.tensor([[0.6, 0.6], [-0.6, 0.6]]).double())
+        closure_of_matrix(RealSemiring(), torch.tensor([[0.6, 0.6], [-0.6, 0.6]]).double())
 
 
 # --- totals -------------------------------------------------------------------------------------------------
@@ -105,13 +105,13 @@ def test_totals_of_acyclic_machines_sum_all_paths(backend: str, plain: Plain) ->
     scores = [path.score for path in paths(plain, 4)]
     with use_backend(backend):
         assert near(total(built(plain)).item(), log_add(scores), 1e-12)
-        assert near(total(built(plain, Max())).item(), max(scores, default=-math.inf), 1e-12)
-        assert near(total(built(plain, Tropical())).item(), -max(scores, default=-math.inf), 1e-12)
-        assert near(total(built(plain, Real())).item(), math.fsum(map(math.exp, scores)), 1e-12)
-        assert total(built(plain, Counting())).item() == len(scores)
-        assert total(built(plain, Boolean())).item() == bool(scores)
+        assert near(total(built(plain, MaxSemiring())).item(), max(scores, default=-math.inf), 1e-12)
+        assert near(total(built(plain, TropicalSemiring())).item(), -max(scores, default=-math.inf), 1e-12)
+        assert near(total(built(plain, RealSemiring())).item(), math.fsum(map(math.exp, scores)), 1e-12)
+        assert total(built(plain, CountingSemiring())).item() == len(scores)
+        assert total(built(plain, BooleanSemiring())).item() == bool(scores)
         best = sorted(scores, reverse=True)[:3] + [-math.inf] * 3
-        assert all(map(near, total(built(plain, KBest(3))).tolist(), best))
+        assert all(map(near, total(built(plain, KBestSemiring(3))).tolist(), best))
 
 
 @both_backends
@@ -125,7 +125,7 @@ def test_totals_of_cyclic_machines_are_exact_or_diverge(backend: str, plain: Pla
     with use_backend(backend):
         if converges:
             assert near(total(machine).item(), exact_log_total(on_paths), 1e-9)
-            assert near(total(machine.over(Real())).item(), math.exp(exact_log_total(on_paths)), 1e-8)
+            assert near(total(machine.over(RealSemiring())).item(), math.exp(exact_log_total(on_paths)), 1e-8)
         else:
             with pytest.raises(DivergentSumError, match="diverges"):
                 total(machine)
@@ -137,7 +137,7 @@ def test_totals_of_cyclic_machines_are_exact_or_diverge(backend: str, plain: Pla
 def test_best_paths_of_cyclic_machines(backend: str, plain: Plain) -> None:
     best = max((path.score for path in paths(plain, 4)), default=-math.inf)  # cycles only cost: no state twice
     with use_backend(backend):
-        assert near(total(built(plain, Max())).item(), best, 1e-12)
+        assert near(total(built(plain, MaxSemiring())).item(), best, 1e-12)
 
 
 @both_backends
@@ -151,7 +151,7 @@ def test_a_machine_of_nothing_weighs_nothing(backend: str) -> None:
         ):
             expected = 0.0 if machine.n_arcs else -math.inf
             assert total(machine) == expected
-            assert total(machine.over(Max())) == expected
+            assert total(machine.over(MaxSemiring())) == expected
         assert total(from_arcs([], [0], [0])) == 0.0
 
 
@@ -174,11 +174,11 @@ def test_a_divergent_sum_says_so(backend: str, n: int) -> None:
         assert near(fine.item(), -math.log(-math.expm1(-1e-3)), 1e-9)
         for score in (1e-3, 5.0):
             with pytest.raises(DivergentSumError):
-                total(from_arcs(loop(score, n), [0], [n - 1], Max()))
-        assert total(from_arcs(loop(0.0, n), [0], [0], Max())) == 0
+                total(from_arcs(loop(score, n), [0], [n - 1], MaxSemiring()))
+        assert total(from_arcs(loop(0.0, n), [0], [0], MaxSemiring())) == 0
         with pytest.raises(DivergentSumError):
-            total(from_arcs(loop(-1.0, n), [0], [n - 1], Counting()))
-        assert total(from_arcs(loop(-1.0, n), [0], [n - 1], Boolean()))
+            total(from_arcs(loop(-1.0, n), [0], [n - 1], CountingSemiring()))
+        assert total(from_arcs(loop(-1.0, n), [0], [n - 1], BooleanSemiring()))
 
 
 @both_backends
@@ -195,8 +195,8 @@ def test_cycles_of_score_zero_by_rounding_have_a_best_path(backend: str) -> None
         arcs = [(i, (i + 1) % 3, 1, 1, scale * x) for i, x in enumerate((0.1, 0.2, -0.3))] + [(0, 3, 1, 1, -1.0)]
         assert sum(score for *_, score in arcs[:3]) > 0
         with use_backend(backend):
-            assert near(total(from_arcs(arcs, [0], [3], Max())).item(), -1.0)
-            assert near(total(from_arcs(arcs, [0], [3], Tropical())).item(), 1.0)
+            assert near(total(from_arcs(arcs, [0], [3], MaxSemiring())).item(), -1.0)
+            assert near(total(from_arcs(arcs, [0], [3], TropicalSemiring())).item(), 1.0)
 
 
 @both_backends
@@ -225,7 +225,7 @@ def test_distances_are_totals_to_and_from_each_state(backend: str, plain: Plain)
     n = machine.n_states
     nowhere = torch.full((n,), -math.inf).double()
     with use_backend(backend):
-        for semiring in (Log(), Max(), Tropical()):
+        for semiring in (LogSemiring(), MaxSemiring(), TropicalSemiring()):
             same = machine.over(semiring)
             there, onward = distances(same), distances(same, backwards=True)
             for q in range(n):
@@ -261,7 +261,7 @@ def test_expected_counts_of_cyclic_machines(backend: str, plain: Plain) -> None:
         counts = arc_marginals(machine)
         for i in range(machine.n_arcs):
             values = torch.zeros(machine.n_arcs).double().index_fill(0, torch.tensor(i), 1.0)
-            mean = total(machine.over(Expectation(), values))[1]
+            mean = total(machine.over(ExpectationSemiring(), values))[1]
             assert near(counts[i].item(), mean.item(), 1e-8)
 
 
@@ -272,7 +272,7 @@ CYCLIC = [
 
 
 def cyclic(dtype: torch.dtype = torch.float64, semiring: Semiring | None = None):
-    return from_arcs(CYCLIC, {0: 0.3, 1: -0.4}, {2: -0.5, 3: 0.1, 0: -2.0}, semiring or Log(), dtype=dtype)
+    return from_arcs(CYCLIC, {0: 0.3, 1: -0.4}, {2: -0.5, 3: 0.1, 0: -2.0}, semiring or LogSemiring(), dtype=dtype)
 
 
 @both_backends
@@ -281,14 +281,14 @@ def test_first_and_second_derivatives_through_cycles(backend: str) -> None:
     tensors = tuple(
         x.clone().requires_grad_() for x in (machine.weight, machine.initial.clamp_min(-9), machine.final.clamp_min(-9))
     )
-    for semiring in (Log(), Real(), Max()):
+    for semiring in (LogSemiring(), RealSemiring(), MaxSemiring()):
 
         def function(*x, semiring=semiring):
             return total(machine.with_weights(*x).over(semiring))
 
         with use_backend(backend):
             assert torch.autograd.gradcheck(function, tensors)
-            if not isinstance(semiring, Max):
+            if not isinstance(semiring, MaxSemiring):
                 assert torch.autograd.gradgradcheck(function, tensors)
 
 
@@ -297,7 +297,7 @@ def test_moments_over_cycles_agree_with_derivatives(backend: str) -> None:
     machine = cyclic()
     r, s = torch.randn(2, machine.n_arcs).double()
     with use_backend(backend):
-        log_z, mean_r, _, covariance = total(machine.over(Expectation2(), r, s))
+        log_z, mean_r, _, covariance = total(machine.over(SecondOrderExpectationSemiring(), r, s))
 
         def log_total(weight):
             return total(machine.with_weights(weight, machine.initial, machine.final))
@@ -307,7 +307,7 @@ def test_moments_over_cycles_agree_with_derivatives(backend: str) -> None:
         assert near(mean_r.item(), (gradient(machine.weight) @ r).item())
         hessian = torch.func.jacrev(gradient)(machine.weight)
         assert near(covariance.item(), (r @ hessian @ s).item(), 1e-8)
-        scores = total(machine.over(Expectation(), machine.weight))[1]
+        scores = total(machine.over(ExpectationSemiring(), machine.weight))[1]
         edges = [torch.where(x > -math.inf, x, 0.0) for x in (machine.initial, machine.final)]
 
         def tilted(x):
@@ -316,10 +316,10 @@ def test_moments_over_cycles_agree_with_derivatives(backend: str) -> None:
             )
 
         ends = torch.func.grad(tilted)(torch.zeros(2).double()).sum()
-        assert near(total(machine.over(Entropy()))[1].item(), (log_z - scores - ends).item())
-        pair = total(machine.over(Product(Log(), Max())))
+        assert near(total(machine.over(EntropySemiring()))[1].item(), (log_z - scores - ends).item())
+        pair = total(machine.over(ProductSemiring(LogSemiring(), MaxSemiring())))
         assert near(pair[0].item(), log_z.item())
-        assert near(pair[1].item(), total(machine.over(Max())).item())
+        assert near(pair[1].item(), total(machine.over(MaxSemiring())).item())
 
 
 @both_backends
@@ -327,7 +327,7 @@ def test_moments_over_cycles_agree_with_derivatives(backend: str) -> None:
 @given(plain=plain_machines(scores=st.one_of(LIGHT, st.just(-math.inf)), most_arcs=9))
 def test_gradients_are_never_nan(backend: str, plain: Plain) -> None:
     assume(powers_vanish(matrix(plain)))
-    for semiring in (Log(), Max()):
+    for semiring in (LogSemiring(), MaxSemiring()):
         for dtype in (torch.float32, torch.float64):
             machine = built(plain, semiring, dtype)
             tensors = [x.clone().requires_grad_() for x in (machine.weight, machine.initial, machine.final)]
@@ -376,7 +376,7 @@ def test_batches_and_vmap_equal_one_by_one(backend: str) -> None:
     weight = torch.randn(2, 3, 5).double()
     initial, final = (x.expand(2, 3, 4) for x in (machine.initial, machine.final))
     with use_backend(backend):
-        for semiring in (Log(), Max(), KBest(2), Entropy()):
+        for semiring in (LogSemiring(), MaxSemiring(), KBestSemiring(2), EntropySemiring()):
             batched = total(machine.with_weights(weight, initial, final).over(semiring))
             for i in range(2):
                 for j in range(3):
@@ -388,9 +388,9 @@ def test_batches_and_vmap_equal_one_by_one(backend: str) -> None:
 
         mapped = torch.vmap(torch.vmap(log_total))(weight)
         assert torch.allclose(mapped, total(machine.with_weights(weight, initial, final)))
-        slopes = torch.vmap(torch.func.grad(log_total))(weight[0])
+        gradients = torch.vmap(torch.func.grad(log_total))(weight[0])
         assert torch.allclose(
-            slopes[1], arc_marginals(machine.with_weights(weight[0, 1], machine.initial, machine.final))
+            gradients[1], arc_marginals(machine.with_weights(weight[0, 1], machine.initial, machine.final))
         )
 
 
@@ -409,4 +409,4 @@ def test_batches_of_cyclic_machines() -> None:
 
 def test_other_semirings_have_no_marginals() -> None:
     with pytest.raises(TypeError, match="over Log"):
-        arc_marginals(cyclic(semiring=Max()))
+        arc_marginals(cyclic(semiring=MaxSemiring()))

@@ -15,7 +15,7 @@ from catena.structure.automaton.compose import compose
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.rational import closure
-from catena.structure.semirings import Expectation, KBest, Log, Max, Real
+from catena.structure.semirings import ExpectationSemiring, KBestSemiring, LogSemiring, MaxSemiring, RealSemiring
 from tests.oracle.automata import Plain, log_add, matrix, paths, powers_vanish, table
 from tests.structure.automaton.machines import built, listed, near, plain_machines, same_tables
 
@@ -28,7 +28,7 @@ def test_strings_keep_their_weights(plain: Plain) -> None:
     machine = remove_epsilon(built(plain))
     assert not ((machine.input == 0) & (machine.output == 0)).any()
     assert same_tables(table(paths(listed(machine), 4), log_add), table(paths(plain, 4), log_add))
-    best = remove_epsilon(built(plain, Max()))
+    best = remove_epsilon(built(plain, MaxSemiring()))
     assert same_tables(table(paths(listed(best), 4), max), table(paths(plain, 4), max))
 
 
@@ -78,12 +78,12 @@ def test_it_is_differentiable() -> None:
 
 def test_any_semiring() -> None:
     star = closure(from_arcs([(0, 1, 1, 1, -1.0), (1, 2, 0, 0, -1.0)], [0], {2: -0.3, 0: -1.5}))
-    for semiring in (Real(), KBest(3)):
+    for semiring in (RealSemiring(), KBestSemiring(3)):
         machine = star.over(semiring)
         x = from_string([1, 1], semiring=semiring)
         expected, found = total(compose(x, machine)), total(compose(x, remove_epsilon(machine)))
         assert torch.allclose(found, expected)
-    counted = star.over(Expectation(), torch.ones(star.n_arcs).double())
-    x = from_string([1, 1]).over(Expectation(), torch.zeros(2).double())
+    counted = star.over(ExpectationSemiring(), torch.ones(star.n_arcs).double())
+    x = from_string([1, 1]).over(ExpectationSemiring(), torch.zeros(2).double())
     assert torch.allclose(total(compose(x, remove_epsilon(counted))), total(compose(x, counted)))
-    assert isinstance(star.semiring, Log)
+    assert isinstance(star.semiring, LogSemiring)

@@ -24,11 +24,11 @@ from catena.structure.automaton.rational import (
     invert,
     project,
     reverse,
+    single_start_state,
     union,
-    with_one_beginning,
 )
-from catena.structure.automaton.value import FAILURE
-from catena.structure.semirings import Counting, KBest, Log, Max
+from catena.structure.automaton.wfsa import FAILURE
+from catena.structure.semirings import CountingSemiring, KBestSemiring, LogSemiring, MaxSemiring
 from tests.oracle.automata import Plain, backoff_score, failing_score
 from tests.structure.automaton.machines import SCORES, built, near, plain_machines
 
@@ -87,7 +87,7 @@ def test_every_operation_keeps_what_failures_mean() -> None:
     mirrored = from_string([2, 1])
     for changed in (
         connect(machine), remove_epsilon(machine), invert(machine), project(machine, "input"), union(machine),
-        with_one_beginning(machine), machine.over(Max()).over(Log()),
+        single_start_state(machine), machine.over(MaxSemiring()).over(LogSemiring()),
     ):  # fmt: skip
         assert near(total(compose(x, changed)).item(), weight)
     assert near(total(compose(mirrored, reverse(machine))).item(), weight)
@@ -106,7 +106,7 @@ def test_every_operation_keeps_what_failures_mean() -> None:
 def test_totals_do_not_take_failures_for_epsilons() -> None:
     """Both readings of label 1 would be counted if failing were free."""
     arcs = [(0, 2, 1, 1, 0.0), (0, 1, FAILURE, FAILURE, 0.0), (1, 2, 1, 1, 0.0), (1, 2, 2, 2, 0.0)]
-    for semiring, expected in ((Log(), math.log(2)), (Max(), 0.0), (Counting(), 2)):
+    for semiring, expected in ((LogSemiring(), math.log(2)), (MaxSemiring(), 0.0), (CountingSemiring(), 2)):
         assert near(total(from_arcs(arcs, [0], [2], semiring)).item(), expected)
 
 
@@ -156,8 +156,10 @@ def test_a_backoff_model_scores_as_its_definition() -> None:
         assert near(total(compose(from_string(string), model)).item(), expected)
         assert near(total(compose(from_string(string), dense)).item(), expected)
     assert model.n_arcs < dense.n_arcs
-    two = from_string([1, 2]).over(KBest(2))
-    assert total(compose(two, model.over(KBest(2)))).tolist() == pytest.approx([by_recursion((1, 2)), -math.inf])
+    two = from_string([1, 2]).over(KBestSemiring(2))
+    assert total(compose(two, model.over(KBestSemiring(2)))).tolist() == pytest.approx(
+        [by_recursion((1, 2)), -math.inf]
+    )
 
 
 def test_scores_of_ngrams_may_be_parameters() -> None:

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from catena.errors import CatenaError, FormatError
 from catena.structure.automaton.build import from_arcs, from_string
 from catena.structure.automaton.openfst import from_openfst, read_openfst, to_openfst, write_openfst
-from catena.structure.automaton.symbols import Symbols
-from catena.structure.automaton.value import FAILURE
-from catena.structure.semirings import Log, Max, Real, Tropical
+from catena.structure.automaton.symbols import SymbolTable
+from catena.structure.automaton.wfsa import FAILURE
+from catena.structure.semirings import LogSemiring, MaxSemiring, RealSemiring, TropicalSemiring
 from tests.oracle.automata import Plain
 from tests.structure.automaton.machines import built, listed, plain_machines
 
 MACHINE = from_arcs([(0, 1, 5, 6, -0.5), (1, 1, 0, 7, -2.0), (0, 1, 2, 2, 0.25)], [0], {1: -1.5})
-SYMBOL_A = Symbols(["a"])
+SYMBOL_A = SymbolTable(["a"])
 
 
 def string(text: str) -> bytes:
@@ -44,14 +44,14 @@ def test_the_bytes_themselves() -> None:
     assert to_openfst(MACHINE) == expected
     narrow = MACHINE.mapped(torch.Tensor.float)
     assert string("log") + struct.pack("<i", 2) in to_openfst(narrow)
-    assert string("standard") in to_openfst(MACHINE.over(Tropical()))
-    assert to_openfst(MACHINE.over(Max())) == to_openfst(MACHINE.over(Tropical()))
+    assert string("standard") in to_openfst(MACHINE.over(TropicalSemiring()))
+    assert to_openfst(MACHINE.over(MaxSemiring())) == to_openfst(MACHINE.over(TropicalSemiring()))
 
 
 @settings(max_examples=40)
 @given(plain=plain_machines())
 def test_what_is_written_is_read_again(plain: Plain) -> None:
-    for machine in (built(plain), built(plain, dtype=torch.float32), built(plain, Tropical(), torch.float32)):
+    for machine in (built(plain), built(plain, dtype=torch.float32), built(plain, TropicalSemiring(), torch.float32)):
         data = to_openfst(machine)
         again = from_openfst(data).machine
         assert type(again.semiring) is type(machine.semiring)
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_again(plain: Plain) -> None:
 
 def test_symbols_and_failures_travel(tmp_path: Path) -> None:
     machine = from_arcs([(0, 1, FAILURE, FAILURE, -1.0), (1, 1, 3, 3, 0.0)], [0], [1])
-    inputs, outputs = Symbols(["a", "b", "c"]), Symbols(["ein", "zwei", "größer"])
+    inputs, outputs = SymbolTable(["a", "b", "c"]), SymbolTable(["ein", "zwei", "größer"])
     write_openfst(tmp_path / "m.fst", machine, inputs, outputs, failure=42)
     again = read_openfst(tmp_path / "m.fst", failure=42)
     assert again.machine.has_failures
@@ -89,7 +89,7 @@ def test_empty_machines_and_unknown_numbers_of_states() -> None:
 
 def test_what_cannot_be_written() -> None:
     with pytest.raises(TypeError, match="over Real"):
-        to_openfst(MACHINE.over(Real()))
+        to_openfst(MACHINE.over(RealSemiring()))
     with pytest.raises(ValueError, match="not be above 2147483647"):
         to_openfst(from_string([2**31]))
 
@@ -115,7 +115,7 @@ def changed(old: bytes, new: bytes) -> bytes:
         (lambda: changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, 2**60)), "arcs should be"),
         (lambda: changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, -2)), "arcs should be"),
         (lambda: to_openfst(MACHINE)[:-1], "bytes long, but"),
-        (lambda: to_openfst(MACHINE, Symbols(["é"])).replace("é".encode(), b"\xff\xfe"), "not text in UTF-8"),
+        (lambda: to_openfst(MACHINE, SymbolTable(["é"])).replace("é".encode(), b"\xff\xfe"), "not text in UTF-8"),
         (lambda: to_openfst(MACHINE, SYMBOL_A).replace(struct.pack("<i", 2125658996), b"abcd"), "does not begin as"),
     ],
 )  # fmt: skip
@@ -128,12 +128,12 @@ def test_broken_files(broken: Callable[[], bytes], words: str) -> None:
 @settings(max_examples=150)
 @given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
 def test_any_bytes_are_a_machine_or_an_error_in_words(place: int, byte: int, cut: int) -> None:
-    data = bytearray(to_openfst(MACHINE, Symbols(["a", "b"]), Symbols(["c"])))
+    data = bytearray(to_openfst(MACHINE, SymbolTable(["a", "b"]), SymbolTable(["c"])))
     data[place % len(data)] = byte
     for given_bytes in (bytes(data), bytes(data[: cut % len(data)])):
         try:
             machine = from_openfst(given_bytes).machine
         except CatenaError:
             continue
-        assert isinstance(machine.semiring, (Log, Tropical))
+        assert isinstance(machine.semiring, (LogSemiring, TropicalSemiring))
         assert not machine.weight.isnan().any()

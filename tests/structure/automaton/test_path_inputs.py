@@ -15,13 +15,13 @@ from catena.errors import ConfigError, DataError, ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string
 from catena.structure.automaton.compose import intersect
 from catena.structure.automaton.ngrams import from_ngram_table
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import PathDistribution
 from catena.structure.automaton.rational import concatenate, connect, union
 from catena.structure.automaton.search import best_paths, best_strings
 from catena.structure.automaton.table import TransitionTable
-from catena.structure.automaton.value import FAILURE, Automaton
+from catena.structure.automaton.wfsa import FAILURE, Automaton
 from catena.structure.backend import use_backend
-from catena.structure.semirings import Boolean, Log
+from catena.structure.semirings import BooleanSemiring, LogSemiring
 
 BACKENDS = ("reference", "kernels")
 both_backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -42,7 +42,7 @@ def remade(value: Any, **changed: Any) -> None:
     try:
         for name, x in changed.items():
             object.__setattr__(value, name, x)
-        value.__post_init__(*([None, "error"] if isinstance(value, Paths) else []))
+        value.__post_init__(*([None, "error"] if isinstance(value, PathDistribution) else []))
     finally:
         for name, x in kept.items():
             object.__setattr__(value, name, x)
@@ -65,7 +65,7 @@ def remade(value: Any, **changed: Any) -> None:
     ],
 )
 def test_scores_that_do_not_fit_raise_one_error_before_any_query(changed: dict[str, Tensor], what: str) -> None:
-    paths = Paths(MACHINE, torch.zeros(6), torch.zeros(4), torch.zeros(4))
+    paths = PathDistribution(MACHINE, torch.zeros(6), torch.zeros(4), torch.zeros(4))
     with pytest.raises(ShapeError, match=what) as raised:
         remade(paths, **changed)
     assert FORM.search(str(raised.value))
@@ -74,8 +74,8 @@ def test_scores_that_do_not_fit_raise_one_error_before_any_query(changed: dict[s
 def test_failure_arcs_raise_an_error() -> None:
     machine = from_arcs([(0, 1, 1, 1, 0.0), (0, 1, FAILURE, FAILURE, -1.0)], [0], [1])
     with pytest.raises(ShapeError, match=FORM):
-        Paths(machine, machine.weight, machine.initial, machine.final)
-    assert Paths.of(machine).log_partition().isfinite()
+        PathDistribution(machine, machine.weight, machine.initial, machine.final)
+    assert PathDistribution.of(machine).log_partition().isfinite()
 
 
 def test_weights_of_another_machine_raise_an_error() -> None:
@@ -85,7 +85,7 @@ def test_weights_of_another_machine_raise_an_error() -> None:
         MACHINE.with_weights(torch.zeros(5), torch.zeros(4), torch.zeros(4))
     with pytest.raises(ShapeError, match=r"floating-point numbers over Log, got torch\.int64"):
         remade(MACHINE, weight=torch.zeros(6, dtype=torch.int64))
-    remade(MACHINE.over(Boolean()))
+    remade(MACHINE.over(BooleanSemiring()))
 
 
 @pytest.mark.parametrize("column", ["source", "target", "input", "output"])
@@ -147,13 +147,13 @@ def test_batch_axes_broadcast_in_every_query(backend: str, leads: tuple[tuple[in
     batch = torch.broadcast_shapes(*leads)
     whole = [x.expand(*batch, x.shape[-1]) for x in tensors]
     with use_backend(backend):
-        paths = Paths(MACHINE, *tensors)
+        paths = PathDistribution(MACHINE, *tensors)
         assert paths.batch_shape == batch
         top, drawn = paths.topk(3), paths.sample(5, torch.Generator().manual_seed(0))
         value = scores(6, seed=9)
         for index in torch.ones(batch).nonzero().tolist():
             at = tuple(index)
-            one = Paths(MACHINE, *(x[at] for x in whole))
+            one = PathDistribution(MACHINE, *(x[at] for x in whole))
             assert torch.allclose(paths.log_partition()[at], one.log_partition())
             assert torch.allclose(paths.marginals()[at], one.marginals())
             assert torch.allclose(paths.entropy()[at], one.entropy())
@@ -162,7 +162,7 @@ def test_batch_axes_broadcast_in_every_query(backend: str, leads: tuple[tuple[in
             assert torch.allclose(top.scores[:, *at], one.topk(3).scores)
             assert torch.equal(paths.parts(top.members)[:, *at], one.parts(top.members[:, *at]))
             assert torch.allclose(paths.log_prob(drawn)[:, *at], one.log_prob(drawn[:, *at]))
-            assert torch.equal(paths.weighted(Log()).weight[at], one.weight)
+            assert torch.equal(paths.weighted(LogSemiring()).weight[at], one.weight)
 
 
 @both_backends
@@ -170,15 +170,15 @@ def test_gradients_of_shared_scores_are_sums_over_the_batch(backend: str) -> Non
     weight, initial, final = (scores(*shape, seed=i) for i, shape in enumerate(((6,), (4, 4), (1, 4))))
     inputs = tuple(x.requires_grad_() for x in (weight, initial, final))
     with use_backend(backend):
-        assert torch.autograd.gradcheck(lambda *x: Paths(MACHINE, *x).log_partition(), inputs)
-        assert torch.autograd.gradgradcheck(lambda *x: Paths(MACHINE, *x).log_partition(), inputs)
+        assert torch.autograd.gradcheck(lambda *x: PathDistribution(MACHINE, *x).log_partition(), inputs)
+        assert torch.autograd.gradgradcheck(lambda *x: PathDistribution(MACHINE, *x).log_partition(), inputs)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_summed_in_float32(dtype: torch.dtype) -> None:
     arcs = [(i, i + 1, 1, 1, -0.1) for i in range(300) for _ in range(2)]
-    paths = Paths.of(from_arcs(arcs, [0], [300], dtype=torch.float64))
-    narrow = Paths(paths.machine, *(x.to(dtype) for x in (paths.weight, paths.initial, paths.final)))
+    paths = PathDistribution.of(from_arcs(arcs, [0], [300], dtype=torch.float64))
+    narrow = PathDistribution(paths.machine, *(x.to(dtype) for x in (paths.weight, paths.initial, paths.final)))
     expected = 300 * (math.log(2) + float(torch.tensor(-0.1, dtype=dtype)))
     assert narrow.log_partition().item() == pytest.approx(expected, rel=2 * torch.finfo(dtype).eps)
 
@@ -188,11 +188,11 @@ def test_half_precision_is_summed_in_float32(dtype: torch.dtype) -> None:
 def test_searches_under_vmap_equal_those_of_a_batch(backend: str, dtype: torch.dtype) -> None:
     weight, initial, final = scores(3, 6).to(dtype), scores(4, seed=1).to(dtype), scores(3, 4, seed=2).to(dtype)
     with use_backend(backend):
-        batch = Paths(MACHINE, weight, initial, final)
+        batch = PathDistribution(MACHINE, weight, initial, final)
 
-        def mapped(query: Callable[[Paths], Tensor]) -> Tensor:
+        def mapped(query: Callable[[PathDistribution], Tensor]) -> Tensor:
             def one(weight: Tensor, final: Tensor) -> Tensor:
-                return query(Paths(MACHINE, weight, initial, final))
+                return query(PathDistribution(MACHINE, weight, initial, final))
 
             return torch.vmap(one, randomness="different")(weight, final)
 
@@ -210,7 +210,7 @@ def test_searches_under_vmap_equal_those_of_a_batch(backend: str, dtype: torch.d
     [([0, 99], "arc .* 0 to 5, .* got 99"), ([7, 0], "first state .* 0 to 3, .* got 7"), ([0, -2], "arc .* got -2")],
 )
 def test_ids_that_do_not_exist_raise_an_error(path: list[int], what: str) -> None:
-    paths, y = Paths.of(MACHINE), torch.tensor(path)
+    paths, y = PathDistribution.of(MACHINE), torch.tensor(path)
     for query in (paths.score, paths.log_prob, paths.parts):
         with pytest.raises(DataError, match=what) as raised:
             query(y)
@@ -220,7 +220,7 @@ def test_ids_that_do_not_exist_raise_an_error(path: list[int], what: str) -> Non
 
 
 def test_ids_that_do_not_exist_have_probability_0_where_they_cannot_be_read() -> None:
-    paths = Paths.of(MACHINE)
+    paths = PathDistribution.of(MACHINE)
     y = torch.tensor([[0, 3, 4], [0, 99, 4], [7, 3, 4], [0, -2, 4], [-1, -1, -1]])
     found = torch.vmap(paths.score)(y)
     assert found.tolist() == [0.0, NEVER, NEVER, NEVER, NEVER]
@@ -241,7 +241,7 @@ def test_ids_that_do_not_exist_have_probability_0_where_they_cannot_be_read() ->
     ],
 )
 def test_a_machine_of_nothing_answers_every_query(backend: str, machine: Automaton) -> None:
-    paths = Paths.of(machine)
+    paths = PathDistribution.of(machine)
     with use_backend(backend):
         assert paths.log_partition() == NEVER
         assert paths.max() == NEVER
@@ -253,9 +253,9 @@ def test_a_machine_of_nothing_answers_every_query(backend: str, machine: Automat
         assert paths.score(torch.tensor([-1])) == NEVER
         assert paths.marginals().shape == paths.parts(torch.tensor([-1])).shape == (machine.n_arcs,)
         rows = [x.expand(3, -1) for x in (paths.weight, paths.initial, paths.final)]
-        assert Paths(machine, *rows).argmax().tolist() == [[-1]] * 3
+        assert PathDistribution(machine, *rows).argmax().tolist() == [[-1]] * 3
 
 
 def test_no_path_may_be_sampled() -> None:
-    assert Paths.of(MACHINE).sample(0).shape == (0, 4)
-    assert Paths(MACHINE, scores(0, 6), scores(4), scores(4)).argmax().shape == (0, 4)
+    assert PathDistribution.of(MACHINE).sample(0).shape == (0, 4)
+    assert PathDistribution(MACHINE, scores(0, 6), scores(4), scores(4)).argmax().shape == (0, 4)

@@ -14,11 +14,11 @@ from catena.errors import DivergentSumError, ImpossibleError, ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string, from_strings
 from catena.structure.automaton.compose import compose
 from catena.structure.automaton.distance import arc_marginals, total
-from catena.structure.automaton.paths import PathConstraint, Paths
+from catena.structure.automaton.paths import PathConstraint, PathDistribution
 from catena.structure.automaton.search import best_paths, best_strings
-from catena.structure.automaton.value import FAILURE, Automaton
-from catena.structure.base import Structured
-from catena.structure.semirings import Log, Max, Sampling, Tropical
+from catena.structure.automaton.wfsa import FAILURE, Automaton
+from catena.structure.base import StructuredDistribution
+from catena.structure.semirings import LogSemiring, MaxSemiring, SamplingSemiring, TropicalSemiring
 from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 from tests.oracle import moments
@@ -35,16 +35,16 @@ LONGEST = 5
 class TestPaths(StructureLaws):
     field_ranks: ClassVar = {"weight": 1, "initial": 1, "final": 1}
 
-    def structure(self, case: Case) -> Paths:
+    def structure(self, case: Case) -> PathDistribution:
         never = torch.full((4, 7), -math.inf, dtype=case.dtype)
         initial, final = never.clone(), never.clone()
         initial[:, :2], final[:, 3:5] = case.draw(4, 2, salt=1), case.draw(4, 2, salt=2)
         final[:, 0] = case.draw(4, salt=3)
-        return Paths(SHAPE, case.draw(4, len(ARCS)), initial, final)
+        return PathDistribution(SHAPE, case.draw(4, len(ARCS)), initial, final)
 
-    def members(self, structure: Structured, row: int) -> list[Member]:
+    def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
         """All paths that the structure of beginnings and ends allows, impossible ones included."""
-        assert isinstance(structure, Paths)
+        assert isinstance(structure, PathDistribution)
         scores = [x[row].double().tolist() for x in (structure.weight, structure.initial, structure.final)]
         open_ends = Plain(
             tuple((s, t, 1, 1, 0.0) for s, t in ARCS),
@@ -62,11 +62,11 @@ class TestPaths(StructureLaws):
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
         return [(i,) for i in ids[1:] if i >= 0]
 
-    def spoiled(self, structure: Structured) -> Structured:
-        assert isinstance(structure, Paths)
+    def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
+        assert isinstance(structure, PathDistribution)
         weight = structure.weight.clone()
         weight[:, 8] = 1e3 * torch.randn(4).double()
-        return Paths(SHAPE, weight, structure.initial, structure.final)
+        return PathDistribution(SHAPE, weight, structure.initial, structure.final)
 
 
 # --- constraints --------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_a_constraint_conditions_the_distribution() -> None:
 
 def test_constraints_on_labels_leave_epsilons() -> None:
     machine = from_arcs([(0, 1, 1, 2, 0.0), (0, 1, 0, 3, -1.0), (0, 1, 2, 0, -2.0)], [0], [1])
-    paths = Paths.of(machine)
+    paths = PathDistribution.of(machine)
     assert paths.given(PathConstraint.labels(machine, [2])).log_partition().item() == pytest.approx(
         log_add([-1.0, -2.0])
     )
@@ -99,11 +99,11 @@ def test_constraints_on_labels_leave_epsilons() -> None:
 
 
 def test_an_impossible_constraint_is_said_or_gives_minus_infinity() -> None:
-    paths = Paths.of(from_string("ab"))
+    paths = PathDistribution.of(from_string("ab"))
     nothing = PathConstraint(arcs=torch.tensor([True, False]))
     with pytest.raises(ImpossibleError, match="no possible member"):
         paths.given(nothing)
-    assert paths.given(nothing, impossible="-inf").log_partition() == -math.inf
+    assert paths.given(nothing, on_infeasible="-inf").log_partition() == -math.inf
     with pytest.raises(ShapeError, match="constraint's weight must fit"):
         paths.given(PathConstraint(arcs=torch.tensor([True, False, True])))
 
@@ -128,17 +128,19 @@ def long_paths(machine: Automaton) -> list[Path]:
 
 def test_the_best_paths_of_a_cyclic_machine() -> None:
     machine = cyclic()
-    top = Paths.of(machine).topk(12)
+    top = PathDistribution.of(machine).topk(12)
     expected = long_paths(machine)[:12]
     assert top.scores.tolist() == pytest.approx([p.score for p in expected])
     assert {as_path(m) for m in top.members} == {(p.start, p.arcs) for p in expected}
-    assert torch.equal(Paths.of(machine).argmax(), top.members[0][: len(Paths.of(machine).argmax())])
+    assert torch.equal(
+        PathDistribution.of(machine).argmax(), top.members[0][: len(PathDistribution.of(machine).argmax())]
+    )
 
 
 def test_samples_of_a_cyclic_machine_come_as_often_as_they_are_probable() -> None:
     machine = cyclic()
     n = 4000
-    drawn = Paths.of(machine).sample(n, torch.Generator().manual_seed(3))
+    drawn = PathDistribution.of(machine).sample(n, torch.Generator().manual_seed(3))
     counts = Counter(as_path(row) for row in drawn)
     log_z = total(machine).item()
     common = [p for p in long_paths(machine) if p.score - log_z > math.log(5 / n)]
@@ -150,7 +152,7 @@ def test_samples_of_a_cyclic_machine_come_as_often_as_they_are_probable() -> Non
 
 def test_counts_entropy_and_scores_over_cycles() -> None:
     machine = cyclic()
-    distribution = Paths.of(machine)
+    distribution = PathDistribution.of(machine)
     marginals = distribution.marginals()
     assert torch.allclose(marginals, arc_marginals(machine))
     log_z = distribution.log_partition().item()
@@ -172,30 +174,30 @@ def test_counts_entropy_and_scores_over_cycles() -> None:
 
 
 def test_what_is_no_path_scores_minus_infinity() -> None:
-    distribution = Paths.of(cyclic())
+    distribution = PathDistribution.of(cyclic())
     for ids in ([0, 3], [1, 0], [2], [0, -1, 0, 3], [-1, -1], [0, 0, 4]):
         assert distribution.score(torch.tensor(ids)) == -math.inf
     assert distribution.score(torch.tensor([0])).item() == -3.0
 
 
 def test_cycles_of_score_zero_may_be_taken_again() -> None:
-    machine = from_arcs([(0, 0, 1, 1, 0.0), (0, 1, 2, 2, -1.0)], [0], [1], Max())
-    top = Paths(machine, machine.weight, machine.initial, machine.final).topk(3)
+    machine = from_arcs([(0, 0, 1, 1, 0.0), (0, 1, 2, 2, -1.0)], [0], [1], MaxSemiring())
+    top = PathDistribution(machine, machine.weight, machine.initial, machine.final).topk(3)
     assert top.scores.tolist() == [-1.0, -1.0, -1.0]
     assert {len(as_path(m)[1]) for m in top.members} == {1, 2, 3}
     with pytest.raises(DivergentSumError):
-        best_paths(from_arcs([(0, 0, 1, 1, 0.1), (0, 1, 2, 2, -1.0)], [0], [1], Max()))
+        best_paths(from_arcs([(0, 0, 1, 1, 0.1), (0, 1, 2, 2, -1.0)], [0], [1], MaxSemiring()))
 
 
 def test_values_must_fit_the_arcs() -> None:
     with pytest.raises(ShapeError, match="axis of arcs, 5"):
-        Paths.of(cyclic()).expectation(torch.zeros(4).double())
+        PathDistribution.of(cyclic()).expectation(torch.zeros(4).double())
 
 
 def test_the_sampling_semiring_draws_paths_of_acyclic_machines() -> None:
     machine = from_strings(["a", "b", "b"])
     weight = machine.weight.clone().requires_grad_()
-    semiring = Sampling(torch.Generator().manual_seed(0))
+    semiring = SamplingSemiring(torch.Generator().manual_seed(0))
     log_z = total(machine.with_weights(weight, machine.initial, machine.final, semiring))
     assert log_z.item() == pytest.approx(math.log(3))
     drawn = [torch.autograd.grad(log_z, weight, retain_graph=True)[0] for _ in range(300)]
@@ -223,9 +225,9 @@ def test_best_paths_are_written_out() -> None:
 
 
 def test_best_strings_come_once_each() -> None:
-    by_path = best_strings(ambiguous().over(Max()), 5)
+    by_path = best_strings(ambiguous().over(MaxSemiring()), 5)
     assert [(f.input, f.score) for f in by_path] == [((97,), -1.0), ((98,), -1.5)]
-    by_cost = best_strings(ambiguous().over(Tropical()), 5)
+    by_cost = best_strings(ambiguous().over(TropicalSemiring()), 5)
     assert by_cost == by_path
     by_weight = best_strings(ambiguous(), 5)
     assert [f.input for f in by_weight] == [(98,), (97,)]
@@ -240,7 +242,7 @@ def test_best_strings_of_transducers_and_cycles() -> None:
         lists: dict = {}
         for path in paths(listed(machine), 12):
             lists.setdefault((path.read, path.written)[place], []).append(path.score)
-        for semiring, plus in ((Log(), log_add), (Max(), max)):
+        for semiring, plus in ((LogSemiring(), log_add), (MaxSemiring(), max)):
             expected = sorted((plus(v) for v in lists.values()), reverse=True)[:6]
             found = best_strings(machine.over(semiring), 6, side)
             assert [f.score for f in found] == pytest.approx(expected, abs=1e-4)
@@ -262,5 +264,5 @@ def test_failures_are_followed_in_searches() -> None:
     )
     assert [(f.input, f.score) for f in best_paths(machine, 5)] == [((1,), -1.0), ((2,), -3.0)]
     assert [f.input for f in best_strings(machine, 5)] == [(1,), (2,)]
-    assert Paths.of(machine).log_partition().item() == pytest.approx(log_add([-1.0, -3.0]))
-    assert len(table(paths(listed(Paths.of(machine).machine), 3), log_add)) == 2
+    assert PathDistribution.of(machine).log_partition().item() == pytest.approx(log_add([-1.0, -3.0]))
+    assert len(table(paths(listed(PathDistribution.of(machine).machine), 3), log_add)) == 2

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from catena.errors import DivergentSumError
 from catena.structure.automaton.build import edit_model, from_string
 from catena.structure.automaton.compose import compose
-from catena.structure.automaton.determinise import determinise
+from catena.structure.automaton.determinize import determinize
 from catena.structure.automaton.distance import distances, total
 from catena.structure.automaton.epsilon import remove_epsilon
-from catena.structure.automaton.minimise import minimise
+from catena.structure.automaton.minimize import minimize
 from catena.structure.automaton.openfst import from_openfst, to_openfst
 from catena.structure.automaton.rational import closure, concatenate, connect, invert, project, reverse, union
 from catena.structure.automaton.search import best_paths, best_strings
 from catena.structure.automaton.text import from_text, to_text
-from catena.structure.automaton.value import Automaton
-from catena.structure.semirings import Log, Tropical
+from catena.structure.automaton.wfsa import Automaton
+from catena.structure.semirings import LogSemiring, TropicalSemiring
 from tests.oracle.automata import Plain, log_add, matrix, paths, powers_vanish, table
 from tests.structure.automaton.machines import built, listed, plain_machines, same_tables
 
@@ -61,7 +61,7 @@ def ours(fst: Any, folder: Path) -> Automaton:
 
 
 def narrow(plain: Plain, semiring: Any = None) -> Automaton:
-    return built(plain, semiring or Tropical(), torch.float32)
+    return built(plain, semiring or TropicalSemiring(), torch.float32)
 
 
 def strings(machine: Automaton, plus: Callable, longest: int = 8) -> dict:
@@ -71,7 +71,7 @@ def strings(machine: Automaton, plus: Callable, longest: int = 8) -> dict:
 @settings(max_examples=40)
 @given(plain=small)
 def test_files_are_read_and_written_by_both(folder: Path, plain: Plain) -> None:
-    for machine in (narrow(plain), narrow(plain, Log()), built(plain)):
+    for machine in (narrow(plain), narrow(plain, LogSemiring()), built(plain)):
         fst = theirs(machine, folder)
         assert fst.verify()
         again = ours(fst, folder)
@@ -79,14 +79,14 @@ def test_files_are_read_and_written_by_both(folder: Path, plain: Plain) -> None:
         assert from_text(fst.print(), semiring=machine.semiring).n_arcs == again.n_arcs
     compiler = pywrapfst.Compiler(acceptor=narrow(plain).is_acceptor)
     compiler.write(to_text(narrow(plain)))
-    expected = from_text(to_text(narrow(plain)), narrow(plain).is_acceptor, semiring=Tropical())
+    expected = from_text(to_text(narrow(plain)), narrow(plain).is_acceptor, semiring=TropicalSemiring())
     assert same_tables(strings(ours(compiler.compile(), folder), max, 4), strings(expected, max, 4), TOLERANCE)
 
 
 @settings(max_examples=40)
 @given(a=acyclic, b=acyclic)
 def test_composition(folder: Path, a: Plain, b: Plain) -> None:
-    for semiring, plus in ((Tropical(), max), (Log(), log_add)):
+    for semiring, plus in ((TropicalSemiring(), max), (LogSemiring(), log_add)):
         mine, yours = narrow(a, semiring), narrow(b, semiring)
         fst = pynini.compose(theirs(mine, folder).arcsort("olabel"), theirs(yours, folder).arcsort("ilabel"))
         found = compose(mine, yours)
@@ -95,11 +95,11 @@ def test_composition(folder: Path, a: Plain, b: Plain) -> None:
 
 @settings(max_examples=40)
 @given(plain=acceptors)
-def test_determinisation_and_minimisation(folder: Path, plain: Plain) -> None:
+def test_determinization_and_minimization(folder: Path, plain: Plain) -> None:
     fst = pynini.determinize(pynini.epsnormalize(theirs(narrow(plain), folder)).rmepsilon())
-    found = determinise(narrow(plain))
+    found = determinize(narrow(plain))
     assert same_tables(strings(found, max), strings(ours(fst, folder), max), TOLERANCE)
-    smallest = minimise(found)
+    smallest = minimize(found)
     assert smallest.n_states == fst.minimize().num_states()
     assert same_tables(strings(smallest, max), strings(ours(fst, folder), max), TOLERANCE)
 
@@ -114,7 +114,7 @@ def test_shortest_distance_and_epsilon_removal(folder: Path, plain: Plain) -> No
     found = distances(mine).tolist()
     assert found == pytest.approx([float(w) for w in pynini.shortestdistance(fst)], abs=1e-5)
     assume(powers_vanish(matrix(listed(mine))))
-    logs = from_openfst(to_openfst(machine.over(Log()))).machine
+    logs = from_openfst(to_openfst(machine.over(LogSemiring()))).machine
     exact = distances(logs).tolist()
     theirs_approximate = [-float(w) for w in pynini.shortestdistance(theirs(logs, folder), delta=1e-9)]
     assert exact == pytest.approx(theirs_approximate, abs=1e-3)

@@ -20,10 +20,10 @@ from catena.structure.automaton.rational import (
     invert,
     project,
     reverse,
+    single_start_state,
     union,
-    with_one_beginning,
 )
-from catena.structure.semirings import Log, Max
+from catena.structure.semirings import LogSemiring, MaxSemiring
 from tests.oracle.automata import Plain, log_add, matrix, paths, powers_vanish, table
 from tests.structure.automaton.machines import built, listed, near, plain_machines, same_tables
 
@@ -121,7 +121,7 @@ def test_trimming_keeps_weights_and_nothing_useless(a: Plain) -> None:
 @settings(max_examples=40)
 @given(a=plain_machines(most_states=3, most_arcs=5))
 def test_one_beginning_keeps_weights(a: Plain) -> None:
-    machine = with_one_beginning(built(a))
+    machine = single_start_state(built(a))
     longer = machine.n_states - len(a.final)
     assert same_tables(table(paths(listed(machine), 3 + longer), log_add), table(paths(a, 3), log_add))
     assert machine.initial.tolist() == [0.0] + [-math.inf] * (machine.n_states - 1)
@@ -129,7 +129,7 @@ def test_one_beginning_keeps_weights(a: Plain) -> None:
 
 def test_one_beginning_is_left_alone() -> None:
     machine = from_string("ab")
-    assert with_one_beginning(machine) is machine
+    assert single_start_state(machine) is machine
 
 
 def test_gradients_flow_through_all_of_them() -> None:
@@ -147,7 +147,7 @@ def test_gradients_flow_through_all_of_them() -> None:
 def test_machines_must_be_over_one_semiring() -> None:
     for join in (union, concatenate):
         with pytest.raises(TypeError, match="over Log and Max"):
-            join(from_string("a"), from_string("a", semiring=Max()))
+            join(from_string("a"), from_string("a", semiring=MaxSemiring()))
 
 
 def test_projection_names_its_side() -> None:
@@ -159,5 +159,5 @@ def test_union_of_many() -> None:
     words = ["a", "ab", "b"]
     machine = union(*(from_string(w) for w in words))
     assert same_tables(weights(machine), weights(from_strings(words)))
-    assert isinstance(machine.semiring, Log)
+    assert isinstance(machine.semiring, LogSemiring)
     assert powers_vanish(matrix(listed(machine)))

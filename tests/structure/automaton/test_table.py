@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from catena.errors import ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string, from_strings
-from catena.structure.automaton.determinise import determinise
+from catena.structure.automaton.determinize import determinize
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.ngrams import from_ngrams
 from catena.structure.automaton.regex import from_regex
 from catena.structure.automaton.table import TransitionTable
-from catena.structure.automaton.value import FAILURE
-from catena.structure.semirings import Boolean, Tropical
+from catena.structure.automaton.wfsa import FAILURE
+from catena.structure.semirings import BooleanSemiring, TropicalSemiring
 from tests.oracle.automata import Plain, log_add, paths
 from tests.structure.automaton.machines import built, near, plain_machines
 
@@ -39,7 +39,7 @@ def walked(table: TransitionTable, string: tuple[int, ...]) -> float:
 @settings(max_examples=60)
 @given(plain=deterministic)
 def test_steps_through_a_table_add_up_to_the_weight_of_the_string(plain: Plain) -> None:
-    table = TransitionTable.of(determinise(built(plain)))
+    table = TransitionTable.of(determinize(built(plain)))
     expected: dict[tuple[int, ...], list[float]] = {}
     for path in paths(plain, 4):
         expected.setdefault(path.read, []).append(path.score)
@@ -83,12 +83,12 @@ def test_rows_are_sorted_slices_of_the_arcs() -> None:
 
 
 def test_ids_stand_for_any_labels_and_arcs_of_others_are_left_out() -> None:
-    table = TransitionTable.of(from_regex("[abc]*c", semiring=Boolean()), labels=[ord("c"), ord("a")])
+    table = TransitionTable.of(from_regex("[abc]*c", semiring=BooleanSemiring()), labels=[ord("c"), ord("a")])
     assert table.v == 2
     assert walked(table, (1, 1, 0)) == 0.0
     assert walked(table, (0, 1)) == -math.inf
     assert len(table.ids) == 4
-    costs = TransitionTable.of(from_string([1], scores=torch.tensor([-2.0]), semiring=Tropical()))
+    costs = TransitionTable.of(from_string([1], scores=torch.tensor([-2.0]), semiring=TropicalSemiring()))
     assert costs.scores.tolist() == [-2.0]
 
 
@@ -123,7 +123,7 @@ def test_a_machine_without_arcs_has_an_empty_table() -> None:
     ("machine", "message"),
     [
         (edit_model("ab"), "made of an acceptor.*project"),
-        (from_strings(["a", "ab"]), "deterministic machine.*determinise"),
+        (from_strings(["a", "ab"]), "deterministic machine.*determinize"),
         (from_arcs([(0, 1, 1, 1, 0.0), (0, 0, 1, 1, 0.0)], [0], [1]), "several arcs with one label"),
         (from_arcs([], [0, 1], [1]), "several initial states"),
         (from_string("ab").mapped(lambda x: x[None]), r"one machine, but this one has batch axes \[1\]"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from catena.errors import CatenaError, FormatError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string
-from catena.structure.automaton.rational import with_one_beginning
-from catena.structure.automaton.symbols import Symbols
+from catena.structure.automaton.rational import single_start_state
+from catena.structure.automaton.symbols import SymbolTable
 from catena.structure.automaton.text import (
     from_text,
     read_symbols,
@@ -24,8 +24,8 @@ from catena.structure.automaton.text import (
     write_symbols,
     write_text,
 )
-from catena.structure.automaton.value import FAILURE
-from catena.structure.semirings import KBest, Log, Max, Real, Tropical
+from catena.structure.automaton.wfsa import FAILURE
+from catena.structure.semirings import KBestSemiring, LogSemiring, MaxSemiring, RealSemiring, TropicalSemiring
 from tests.oracle.automata import Plain, log_add, paths, table
 from tests.structure.automaton.machines import built, listed, plain_machines, same_tables
 
@@ -33,14 +33,14 @@ from tests.structure.automaton.machines import built, listed, plain_machines, sa
 @settings(max_examples=40)
 @given(plain=plain_machines(most_arcs=5))
 def test_what_is_written_is_read_again(plain: Plain) -> None:
-    for semiring in (Log(), Max(), Tropical(), Real()):
+    for semiring in (LogSemiring(), MaxSemiring(), TropicalSemiring(), RealSemiring()):
         machine = built(plain, semiring)
         text = to_text(machine)
         again = from_text(text, acceptor=machine.is_acceptor, semiring=semiring)
         longest = 3 + (again.n_states - machine.n_states if again.n_states > machine.n_states else 0)
         expected, found = (table(paths(listed(m), n), log_add) for m, n in ((machine, 3), (again, longest)))
         assert same_tables(found, expected, 1e-12)
-        written = with_one_beginning(machine)
+        written = single_start_state(machine)
         for name in ("weight", "final"):
             assert sorted(getattr(again, name).tolist()) == sorted(getattr(written, name).tolist()), "to the last bit"
 
@@ -50,13 +50,13 @@ def test_the_format_itself() -> None:
     assert to_text(machine) == "0\t1\t5\t6\t0.5\n1\t2\t0\t7\n1\t1\t5\t5\tInfinity\n1\n2\t1.5\n"
     acceptor = from_string([3, 4], scores=torch.tensor([-0.1, 0.2]))
     assert to_text(acceptor) == "0\t1\t3\t0.1\n1\t2\t4\t-0.2\n2\n"
-    names = Symbols(["un", "deux", "trois", "quatre"])
+    names = SymbolTable(["un", "deux", "trois", "quatre"])
     assert to_text(acceptor, names) == "0\t1\ttrois\t0.1\n1\t2\tquatre\t-0.2\n2\n"
     assert to_text(from_arcs([], [], [])) == "0\tInfinity\n" or to_text(from_arcs([], [], [])) == ""
 
 
 def test_the_first_source_is_initial_and_fields_may_be_apart_by_any_spaces() -> None:
-    machine = from_text("7 3  10 11 2.5\r\n\r\n3 7\t4 5\n3 1e-3\n", semiring=Tropical())
+    machine = from_text("7 3  10 11 2.5\r\n\r\n3 7\t4 5\n3 1e-3\n", semiring=TropicalSemiring())
     assert machine.initial.tolist() == [0.0, math.inf]
     assert machine.source.tolist() == [0, 1]
     assert machine.weight.tolist() == [2.5, 0.0]
@@ -87,7 +87,7 @@ def test_failure_arcs_have_a_name() -> None:
     assert "0\t1\t99\t1.0" in text
     assert from_text(text, acceptor=True, failure=99).has_failures
     assert not from_text(text, acceptor=True).has_failures
-    names = Symbols(["a", "b", "c"])
+    names = SymbolTable(["a", "b", "c"])
     assert "<phi>" in to_text(machine, names, failure="<phi>")
     assert from_text(to_text(machine, names, failure="<phi>"), True, names, failure="<phi>").has_failures
 
@@ -114,26 +114,26 @@ def test_text_that_is_not_in_the_format(text: str, words: str) -> None:
 
 
 def test_names_that_cannot_be_read_or_written() -> None:
-    names = Symbols(["a", "b c"])
+    names = SymbolTable(["a", "b c"])
     with pytest.raises(FormatError, match="no symbol of the table is called 'z'; the table has 3"):
         from_text("0 1 a z\n", input_symbols=names, output_symbols=names)
     with pytest.raises(FormatError, match="hold spaces, but one is 'b c'"):
         to_text(from_string([2]), names)
     with pytest.raises(TypeError, match="over KBest have no form in files"):
-        to_text(from_string([2]).over(KBest(2)))
+        to_text(from_string([2]).over(KBestSemiring(2)))
     batched = from_string([1]).with_weights(*(torch.zeros(2, n).double() for n in (1, 2, 2)))
     with pytest.raises(ValueError, match="batch axes"):
         to_text(batched)
 
 
 def test_files(tmp_path: Path) -> None:
-    machine = edit_model("äb", semiring=Max())
-    names = Symbols.of({"<eps>": 0, "ä": ord("ä"), "b": ord("b")})
+    machine = edit_model("äb", semiring=MaxSemiring())
+    names = SymbolTable.of({"<eps>": 0, "ä": ord("ä"), "b": ord("b")})
     write_text(tmp_path / "edit.txt", machine, names, names)
     write_symbols(tmp_path / "letters.txt", names)
     again = read_symbols(tmp_path / "letters.txt")
     assert again == names
-    read = read_text(tmp_path / "edit.txt", False, again, again, semiring=Max())
+    read = read_text(tmp_path / "edit.txt", False, again, again, semiring=MaxSemiring())
     assert sorted(listed(read).arcs) == sorted(listed(machine).arcs)
     (tmp_path / "bad.txt").write_bytes(b"0 1 \xff 2\n")
     with pytest.raises(FormatError, match=r"byte 4 is 0xff.*read_openfst"):
@@ -141,7 +141,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_tables_of_symbols() -> None:
-    assert symbols_to_text(Symbols(["b", "a"])) == "<eps>\t0\nb\t1\na\t2\n"
+    assert symbols_to_text(SymbolTable(["b", "a"])) == "<eps>\t0\nb\t1\na\t2\n"
     assert symbols_from_text("<eps> 0\nx 7\nx 7\n").label("x") == 7
     for text, words in (
         ("a\n", "t:1 a line must be a symbol and its label"),
@@ -154,7 +154,7 @@ def test_tables_of_symbols() -> None:
         with pytest.raises(FormatError, match=words):
             symbols_from_text(text, "t")
     with pytest.raises(FormatError, match="hold spaces"):
-        symbols_to_text(Symbols(["a b"]))
+        symbols_to_text(SymbolTable(["a b"]))
 
 
 fields = st.one_of(

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from catena.errors import DivergentSumError
 from catena.structure.automaton.build import from_arcs
 from catena.structure.automaton.compose import compose, intersect
-from catena.structure.automaton.determinise import determinise
+from catena.structure.automaton.determinize import determinize
 from catena.structure.automaton.distance import arc_marginals, distances, total
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.equivalence import equivalent
-from catena.structure.automaton.minimise import minimise
-from catena.structure.automaton.paths import PathConstraint, Paths
+from catena.structure.automaton.minimize import minimize
+from catena.structure.automaton.paths import PathConstraint, PathDistribution
 from catena.structure.automaton.push import push
 from catena.structure.automaton.rational import closure, connect
 from catena.structure.automaton.search import best_paths, best_strings
-from catena.structure.automaton.value import Automaton
+from catena.structure.automaton.wfsa import Automaton
 from catena.structure.backend import use_backend
-from catena.structure.semirings import KBest, Log, Max, Real, Semiring, Tropical
+from catena.structure.semirings import KBestSemiring, LogSemiring, MaxSemiring, RealSemiring, Semiring, TropicalSemiring
 from tests.oracle.automata import Plain, exact_log_total, log_add, matrix, paths, powers_vanish, table, useful
 from tests.structure.automaton.machines import built, listed, near, plain_machines, same_tables
 
@@ -47,13 +47,13 @@ growing = pytest.mark.parametrize("name", GROWING)
 
 
 def machine_of(name: str, semiring: Semiring | None = None) -> Automaton:
-    return from_arcs(GROWING[name], [0], [1], semiring or Log(), n_states=3)
+    return from_arcs(GROWING[name], [0], [1], semiring or LogSemiring(), n_states=3)
 
 
 @both_backends
 @growing
 def test_divergent_cycles_on_no_accepting_path_leave_every_query_as_it_is(backend: str, name: str) -> None:
-    distribution = Paths.of(machine_of(name))
+    distribution = PathDistribution.of(machine_of(name))
     with use_backend(backend):
         assert distribution.log_partition().item() == pytest.approx(-1.0)
         assert distribution.max().item() == -1.0
@@ -71,13 +71,20 @@ def test_divergent_cycles_on_no_accepting_path_leave_every_query_as_it_is(backen
 
 @both_backends
 @growing
-@pytest.mark.parametrize("semiring", [Max(), Tropical(), Real(), KBest(2)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "semiring", [MaxSemiring(), TropicalSemiring(), RealSemiring(), KBestSemiring(2)], ids=lambda s: type(s).__name__
+)
 def test_divergent_cycles_on_no_accepting_path_leave_totals_as_they_are(
     backend: str, name: str, semiring: Semiring
 ) -> None:
     with use_backend(backend):
         found = total(machine_of(name).over(semiring))
-    expected = {Max: [-1.0], Tropical: [1.0], Real: [math.exp(-1.0)], KBest: [-1.0, NEVER]}[type(semiring)]
+    expected = {
+        MaxSemiring: [-1.0],
+        TropicalSemiring: [1.0],
+        RealSemiring: [math.exp(-1.0)],
+        KBestSemiring: [-1.0, NEVER],
+    }[type(semiring)]
     assert found.reshape(-1).tolist() == pytest.approx(expected)
 
 
@@ -89,7 +96,7 @@ def test_derivatives_leave_out_divergent_cycles_on_no_accepting_path(backend: st
 
     def log_z(*finite: torch.Tensor) -> torch.Tensor:
         weight = machine.weight.index_put((torch.tensor([0]),), finite[0])
-        return Paths(machine, weight, initial, machine.final).log_partition()
+        return PathDistribution(machine, weight, initial, machine.final).log_partition()
 
     x = torch.tensor([-1.0], dtype=torch.float64, requires_grad=True)
     with use_backend(backend):
@@ -100,7 +107,7 @@ def test_derivatives_leave_out_divergent_cycles_on_no_accepting_path(backend: st
 @both_backends
 def test_a_constraint_may_cut_off_a_divergent_cycle(backend: str) -> None:
     machine = from_arcs([(0, 1, 1, 1, -1.0), (0, 0, 2, 2, 0.5), (0, 2, 3, 3, -2.0), (2, 2, 2, 2, 0.1)], [0], [1, 2])
-    distribution = Paths.of(machine)
+    distribution = PathDistribution.of(machine)
     with use_backend(backend):
         with pytest.raises(DivergentSumError):
             distribution.log_partition()
@@ -118,7 +125,7 @@ def test_rows_of_a_batch_may_diverge_in_different_cycles(backend: str) -> None:
     initial = torch.tensor([[0.0, NEVER], [NEVER, 0.0]], dtype=torch.float64)
     weight[1, 1] = 0.5  # state 0 of row 1 is not reached
     with use_backend(backend):
-        batch = Paths(machine, weight, initial, machine.final)
+        batch = PathDistribution(machine, weight, initial, machine.final)
         expected = [-1.0 - math.log1p(-math.exp(-1.0)), 0.0]
         assert batch.log_partition().tolist() == pytest.approx(expected)
         assert batch.topk(1).scores[0].tolist() == pytest.approx([-1.0, 0.0])
@@ -146,7 +153,7 @@ def test_algebra_leaves_out_divergent_cycles_on_no_accepting_path(backend: str, 
     for arcs in (GROWING[name], silent):
         machine = from_arcs(arcs, [0], [1], n_states=3)
         with use_backend(backend):
-            for change in (push, connect, remove_epsilon, determinise, lambda m: minimise(determinise(m))):
+            for change in (push, connect, remove_epsilon, determinize, lambda m: minimize(determinize(m))):
                 assert table(paths(listed(change(machine)), 4), log_add) == {((1,), (1,)): pytest.approx(-1.0)}
             assert total(closure(machine)).item() == pytest.approx(-math.log1p(-math.exp(-1.0)))
             assert equivalent(machine, from_arcs([(0, 1, 1, 1, -1.0)], [0], [1]))
@@ -155,7 +162,9 @@ def test_algebra_leaves_out_divergent_cycles_on_no_accepting_path(backend: str, 
 # --- weights that have no sum in all ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("semiring", [Log(), Max(), Tropical(), Real()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "semiring", [LogSemiring(), MaxSemiring(), TropicalSemiring(), RealSemiring()], ids=lambda s: type(s).__name__
+)
 def test_a_machine_without_a_total_can_be_minimized(semiring: Semiring) -> None:
     """Two copies of a state, one of which pays more at its end and less before it."""
     arcs = [(0, 1, 1, 1, 0.2), (0, 2, 2, 2, 1.2), (1, 1, 1, 1, 0.7), (2, 2, 1, 1, 0.7), (1, 0, 2, 2, 0.3)]
@@ -163,13 +172,13 @@ def test_a_machine_without_a_total_can_be_minimized(semiring: Semiring) -> None:
     machine = from_arcs(arcs, [0], {1: 0.1, 2: 0.1 - 1.5}, semiring)
     with pytest.raises(DivergentSumError):
         push(machine)
-    found = minimise(machine)
+    found = minimize(machine)
     assert found.n_states == 2
     assert same_tables(table(paths(listed(found), 4), log_add), table(paths(listed(machine), 4), log_add), 1e-9)
     assert equivalent(found, machine)
     heavier = from_arcs([*arcs[:-1], (2, 0, 2, 2, -1.1)], [0], {1: 0.1, 2: 0.1 - 1.5}, semiring)
     assert not equivalent(heavier, machine)
-    assert minimise(heavier).n_states == 3
+    assert minimize(heavier).n_states == 3
 
 
 # --- nan ----------------------------------------------------------------------------------------------------
@@ -219,9 +228,9 @@ def test_totals_are_nan_where_a_path_reads_nan(backend: str, plain: Plain, data:
     is_read = any(map(is_wrong, all_scores(on_paths)))
     machine = built(plain)
     with use_backend(backend):
-        log_z, best = total(machine), total(machine.over(Max()))
+        log_z, best = total(machine), total(machine.over(MaxSemiring()))
         gradient = arc_marginals(machine)
-        distribution = Paths.of(machine)
+        distribution = PathDistribution.of(machine)
         members = (distribution.argmax(), distribution.topk(2).members[0], distribution.sample(1)[0])
         if is_read:
             assert all(x.isnan().all() for x in (log_z, best, gradient, distribution.topk(2).scores))
@@ -244,14 +253,18 @@ def test_distances_are_nan_where_a_path_reads_nan(backend: str, plain: Plain, da
     assume(powers_vanish(matrix(without(plain, is_wrong))))
     machine = built(plain)
     with use_backend(backend):
-        for semiring in (Log(), Max()):
+        for semiring in (LogSemiring(), MaxSemiring()):
             found = distances(machine.over(semiring), backwards).tolist()
             for q in range(n):
                 here = tuple(0.0 if r == q else NEVER for r in range(n))
                 part = replace(plain, initial=here) if backwards else replace(plain, final=here)
                 part = useful(part)
                 assert math.isnan(found[q]) == any(map(is_wrong, all_scores(part)))
-                assert math.isnan(found[q]) or isinstance(semiring, Max) or near(found[q], exact_log_total(part), 1e-9)
+                assert (
+                    math.isnan(found[q])
+                    or isinstance(semiring, MaxSemiring)
+                    or near(found[q], exact_log_total(part), 1e-9)
+                )
 
 
 @settings(max_examples=60)
@@ -299,7 +312,7 @@ def test_compositions_do_not_end_where_one_machine_cannot_and_the_other_is_nan()
 def test_what_follows_a_weight_of_nan_counts(backend: str) -> None:
     machine = from_arcs([(0, 1, 1, 1, NAN), (1, 2, 2, 2, NAN), (2, 3, 1, 1, -1.0), (0, 3, 3, 3, -1.0)], [0], [3])
     with use_backend(backend):
-        for semiring in (Log(), Max()):
+        for semiring in (LogSemiring(), MaxSemiring()):
             assert total(machine.over(semiring)).isnan()
             assert distances(machine.over(semiring)).isnan().tolist() == [False, True, True, True]
             assert distances(machine.over(semiring), True).isnan().tolist() == [True, True, False, False]
@@ -336,10 +349,10 @@ def test_algorithms_that_compare_weights_raise_for_nan_on_a_path() -> None:
     wrong = from_arcs([(0, 1, 1, 1, NAN), (0, 1, 2, 2, -1.0)], [0], [1])
     unread = from_arcs([(0, 1, 2, 2, -1.0), (1, 2, 1, 1, NAN)], [0], [1])
     searches = (best_paths, lambda m: best_paths(m, 3), best_strings)
-    for query in (determinise, minimise, lambda m: equivalent(m, m), *searches):
+    for query in (determinize, minimize, lambda m: equivalent(m, m), *searches):
         for backend in BACKENDS:
             with use_backend(backend):
-                for machine in (wrong, wrong.over(Max()), wrong.over(Tropical())):
+                for machine in (wrong, wrong.over(MaxSemiring()), wrong.over(TropicalSemiring())):
                     with pytest.raises(ValueError, match=r"weights that can be compared in \w+, got nan"):
                         query(machine)
                 assert query(unread) is not False

@@ -10,9 +10,19 @@ import torch
 
 from catena.errors import FormatError, ShapeError, UnknownNameError
 from catena.structure.automaton.build import from_arcs, from_string
-from catena.structure.automaton.symbols import Symbols
-from catena.structure.automaton.value import EPSILON, FAILURE, Automaton
-from catena.structure.semirings import Boolean, Counting, Entropy, Expectation, KBest, Log, Max, Real, Tropical
+from catena.structure.automaton.symbols import SymbolTable
+from catena.structure.automaton.wfsa import EPSILON, FAILURE, Automaton
+from catena.structure.semirings import (
+    BooleanSemiring,
+    CountingSemiring,
+    EntropySemiring,
+    ExpectationSemiring,
+    KBestSemiring,
+    LogSemiring,
+    MaxSemiring,
+    RealSemiring,
+    TropicalSemiring,
+)
 
 
 def ids(*numbers: int) -> torch.Tensor:
@@ -60,32 +70,32 @@ def test_weights_of_the_wrong_shape() -> None:
     with pytest.raises(ShapeError, match=r"initial .* must have the shape \[\.\.\., 4\]"):
         machine.with_weights(torch.zeros(2, 3), torch.zeros(4), torch.zeros(2, 4))
     with pytest.raises(ShapeError, match=r"over KBest must have the shape \[2, \.\.\., 3\]"):
-        machine.with_weights(torch.zeros(3), torch.zeros(4), torch.zeros(4), KBest(2))
+        machine.with_weights(torch.zeros(3), torch.zeros(4), torch.zeros(4), KBestSemiring(2))
 
 
 def test_log_weights_are_carried_from_one_semiring_to_another() -> None:
     scores = [-1.0, -math.inf, 0.5]
     machine = from_string("abc", scores=torch.tensor(scores).double())
-    for semiring in (Log(), Max(), Tropical(), Real()):
-        back = machine.over(semiring).over(Log())
+    for semiring in (LogSemiring(), MaxSemiring(), TropicalSemiring(), RealSemiring()):
+        back = machine.over(semiring).over(LogSemiring())
         assert back.weight.tolist() == pytest.approx(scores)
         assert back.initial.tolist() == machine.initial.tolist()
-    assert machine.over(Tropical()).weight.tolist() == [1.0, math.inf, -0.5]
-    assert machine.over(Boolean()).weight.tolist() == [True, False, True]
-    assert machine.over(Boolean()).over(Log()).weight.tolist() == [0.0, -math.inf, 0.0]
-    assert machine.over(Counting()).weight.tolist() == [1.0, 0.0, 1.0]
+    assert machine.over(TropicalSemiring()).weight.tolist() == [1.0, math.inf, -0.5]
+    assert machine.over(BooleanSemiring()).weight.tolist() == [True, False, True]
+    assert machine.over(BooleanSemiring()).over(LogSemiring()).weight.tolist() == [0.0, -math.inf, 0.0]
+    assert machine.over(CountingSemiring()).weight.tolist() == [1.0, 0.0, 1.0]
     values = torch.tensor([1.0, 2.0, 3.0]).double()
-    assert machine.over(Expectation(), values).weight.tolist() == [scores, [1.0, 0.0, 3.0]]
+    assert machine.over(ExpectationSemiring(), values).weight.tolist() == [scores, [1.0, 0.0, 3.0]]
     with pytest.raises(ValueError, match="takes 1 additive values, but 0 are given"):
-        machine.over(Expectation())
+        machine.over(ExpectationSemiring())
     with pytest.raises(TypeError, match="Entropy have no log-weight"):
-        machine.over(Entropy()).over(Log())
+        machine.over(EntropySemiring()).over(LogSemiring())
 
 
 def test_what_is_known_of_the_structure_is_kept() -> None:
     machine = from_string("abc")
     assert machine.detach().topology is machine.topology
-    assert machine.over(Max()).topology is machine.topology
+    assert machine.over(MaxSemiring()).topology is machine.topology
 
 
 def test_gradients_can_be_cut() -> None:
@@ -95,20 +105,20 @@ def test_gradients_can_be_cut() -> None:
 
 
 def test_symbols_name_labels_both_ways() -> None:
-    table = Symbols(["the", "cat", "the"])
+    table = SymbolTable(["the", "cat", "the"])
     assert len(table) == 3
     assert list(table) == ["<eps>", "the", "cat"]
     assert table.labels(["cat", "the"]) == [2, 1]
     assert table.names([2, 0, 1]) == ["cat", "the"]
     assert "cat" in table
-    assert table == Symbols.of({"<eps>": 0, "the": 1, "cat": 2})
-    assert hash(table) == hash(Symbols(["the", "cat"]))
-    assert table != Symbols(["the"])
+    assert table == SymbolTable.of({"<eps>": 0, "the": 1, "cat": 2})
+    assert hash(table) == hash(SymbolTable(["the", "cat"]))
+    assert table != SymbolTable(["the"])
     with pytest.raises(UnknownNameError, match=r"'catt'.*did you mean 'cat'"):
         table.label("catt")
     with pytest.raises(UnknownNameError, match="no symbol has the label 9"):
         table.name(9)
     with pytest.raises(FormatError, match="'a' and 'b' are 1"):
-        Symbols.of({"a": 1, "b": 1})
+        SymbolTable.of({"a": 1, "b": 1})
     with pytest.raises(FormatError, match="not be below 0"):
-        Symbols.of({"a": -1})
+        SymbolTable.of({"a": -1})

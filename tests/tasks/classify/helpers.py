@@ -10,8 +10,8 @@ import torch
 from catena import config as configs
 from catena.randomness import Randomness
 from catena.tasks.classify.application import new_model
+from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.dataset import from_lists, prepare
-from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
 from catena.training.loop import train
 from catena.training.report import SilentReporter

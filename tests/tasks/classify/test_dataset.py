@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.errors import ConfigError, DataError
 from catena.randomness import Randomness
-from catena.tasks.classify.dataset import fold_of, from_lists, prepare, read_labelled, split
-from catena.tasks.classify.settings import ClassifyData
+from catena.tasks.classify.config import ClassifyDataConfig
+from catena.tasks.classify.dataset import from_lists, prepare, read_labeled_texts, split, split_fold
 from tests.tasks.classify.helpers import config_of
 
 GENERATOR = Randomness(3)
@@ -55,7 +55,7 @@ def test_folds_are_parts_of_nearly_one_size_that_cover_all(n: int, folds: int) -
     rows = np.arange(n)
     inside = []
     for fold in range(folds):
-        outside, held = fold_of(rows, folds, fold, Randomness(0).numpy("folds"))
+        outside, held = split_fold(rows, folds, fold, Randomness(0).numpy("folds"))
         assert sorted([*outside, *held]) == rows.tolist()
         assert len(held) in (n // folds, n // folds + 1)
         inside += held.tolist()
@@ -126,8 +126,8 @@ TREES = "(3 (2 a) (4 (3 good) (2 film)))\n(1 (2 a) (0 (1 bad) (2 film)))\n"
 
 def test_every_phrase_of_a_tree_is_an_example_once(tmp_path: Path) -> None:
     path = write(tmp_path / "trees.txt", TREES)
-    tally = Tally()
-    found = [(e.labels[0], e.text) for e in read_labelled(ClassifyData(), path, tally, phrases=True)]
+    tally = ReadCounter()
+    found = [(e.labels[0], e.text) for e in read_labeled_texts(ClassifyDataConfig(), path, tally, phrases=True)]
     assert found == [
         ("3", "a good film"),
         ("2", "a"),
@@ -139,15 +139,15 @@ def test_every_phrase_of_a_tree_is_an_example_once(tmp_path: Path) -> None:
         ("1", "bad"),
     ]
     assert tally.counts(8).sentence("") == "read 10; used 8; dropped 2 (2 met before)"
-    sentences = [(e.labels[0], e.text) for e in read_labelled(ClassifyData(), path, Tally())]
+    sentences = [(e.labels[0], e.text) for e in read_labeled_texts(ClassifyDataConfig(), path, ReadCounter())]
     assert sentences == [("3", "a good film"), ("1", "a bad film")]
 
 
 def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
     path = write(tmp_path / "trees.txt", TREES)
-    tally = Tally()
-    data = ClassifyData(relabel=("0=neg", "1=neg", "2=", "3=pos", "4=pos"))
-    found = Counter(e.labels[0] for e in read_labelled(data, path, tally, phrases=True))
+    tally = ReadCounter()
+    data = ClassifyDataConfig(relabel=("0=neg", "1=neg", "2=", "3=pos", "4=pos"))
+    found = Counter(e.labels[0] for e in read_labeled_texts(data, path, tally, phrases=True))
     assert found == {"pos": 3, "neg": 3}
     assert tally.counts(6).dropped == {"met before": 2, "with a label that is left out": 2}
 
@@ -160,7 +160,7 @@ def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
     [
         ([], [], "no example is left"),
         (["a", "b"], [["x"], ["x"]], "only the label 'x'"),
-        (["a", "b"], [["x", "y"], ["x"]], "has 2 labels .*--several-labels"),
+        (["a", "b"], [["x", "y"], ["x"]], "has 2 labels .*--multilabel"),
         (["a"], [["x"]], "at least two labels"),
     ],
 )
@@ -192,7 +192,7 @@ def test_trained_subwords_see_the_training_texts(tmp_path: Path) -> None:
 
 def test_labels_that_may_be_joined_are_told_of() -> None:
     """Where several are expected and no text has two: the separator is likely missing."""
-    config = config_of({"data": {"several_labels": True}})
+    config = config_of({"data": {"multilabel": True}})
     for second, told in (["x|y"], True), (["x", "y"], False):
         lines = prepare(config, GENERATOR, {"train": from_lists(["a", "b", "c"], [["x"], second, ["z"]], "here")}).lines
         assert any("--label-separator" in line for line in lines) == told

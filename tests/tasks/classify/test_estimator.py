@@ -38,9 +38,9 @@ def test_labels_come_back_as_they_were_given() -> None:
     assert small().fit(X, flags).predict(X[:3]).dtype == bool
 
 
-def test_several_labels() -> None:
+def test_multilabel() -> None:
     labels = [[label, "any"] for label in Y]
-    model = small(several_labels=True).fit(X, labels)
+    model = small(multilabel=True).fit(X, labels)
     assert all("any" in found for found in model.predict(X))
     assert 0 <= model.score(X, labels) <= 1
 
@@ -118,7 +118,7 @@ def test_scikit_learn_is_not_needed() -> None:
 
 def test_one_label_is_no_list_of_labels() -> None:
     """A string would be taken for the list of its letters, and a list for the name of one class."""
-    with pytest.raises(DataError, match=r"label 0 is 'weather', and with several_labels .*: \['weather'\]"):
-        small(several_labels=True).fit(["it rains", "play"], ["weather", "music"])
-    with pytest.raises(DataError, match=r"label 1 is a list, \['music'\]: say several_labels=True"):
+    with pytest.raises(DataError, match=r"label 0 is 'weather', and with multilabel .*: \['weather'\]"):
+        small(multilabel=True).fit(["it rains", "play"], ["weather", "music"])
+    with pytest.raises(DataError, match=r"label 1 is a list, \['music'\]: say multilabel=True"):
         small().fit(["it rains", "play"], ["weather", ["music"]])

@@ -22,7 +22,7 @@ def test_each_loss_is_its_formula(name: str, scores: list[float], y: int, smooth
 
 @pytest.mark.parametrize("name", list(LOSSES))
 @given(scores=scores, data=st.data())
-def test_each_loss_over_several_labels_is_its_formula(name: str, scores: list[float], data: st.DataObject) -> None:
+def test_each_loss_over_multilabel_is_its_formula(name: str, scores: list[float], data: st.DataObject) -> None:
     right = data.draw(st.lists(st.integers(0, 1), min_size=len(scores), max_size=len(scores)))
     logits = torch.tensor([scores], dtype=torch.float64)
     found = LOSSES[name].several(logits, torch.tensor([right], dtype=torch.float64))

@@ -65,7 +65,7 @@ def test_a_saved_model_is_the_one_that_was_trained(kind: str, tmp_path: Path) ->
     assert np.array_equal(catena.load(moved).log_probabilities(QUESTIONS), first)
 
 
-def test_several_labels(tmp_path: Path) -> None:
+def test_multilabel(tmp_path: Path) -> None:
     rows = [("red|big", "apple fire"), ("blue", "sea"), ("big", "mountain"), ("red", "blood"), ("", "air")] * 12
     path = tmp_path / "train.tsv"
     path.write_text("".join(f"{labels}\t{text}\n" for labels, text in rows), encoding="utf-8")
@@ -75,7 +75,7 @@ def test_several_labels(tmp_path: Path) -> None:
                 "train": [str(path)],
                 "dev": str(path),
                 "format": "tsv-label",
-                "several_labels": True,
+                "multilabel": True,
                 "label_separator": "|",
             },
             "model": {"kind": "loglinear"},
@@ -123,9 +123,9 @@ def test_top_features_are_those_of_a_linear_model(tmp_path: Path, run: Path) -> 
     table = model.top_features(3)
     assert list(table) == list(model.labels)
     weights = model.model.features.weight
-    centred = (weights - weights.mean(1, keepdim=True)).detach()
+    centered = (weights - weights.mean(1, keepdim=True)).detach()
     for j, features in enumerate(table.values()):
-        assert [w for _, w in features] == pytest.approx(torch.topk(centred[:, j], 3).values.tolist(), abs=1e-6)
+        assert [w for _, w in features] == pytest.approx(torch.topk(centered[:, j], 3).values.tolist(), abs=1e-6)
     with pytest.raises(CatenaError, match="--model loglinear"):
         catena.load(run).top_features()
 

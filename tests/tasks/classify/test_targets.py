@@ -65,9 +65,9 @@ def test_indicator_matrix_is_a_multilabel_target(tmp_path: Path) -> None:
 def test_indicator_matrices_of_other_kinds(several: bool) -> None:
     sparse = pytest.importorskip("scipy.sparse")
     y = np.array([["sun" in text, "rain" in text] for text in TEXTS])
-    expected = small(several_labels=several).fit(TEXTS, y.astype(float)).predict(TEXTS)
+    expected = small(multilabel=several).fit(TEXTS, y.astype(float)).predict(TEXTS)
     for other in (y, sparse.csr_matrix(y.astype(int))):
-        assert np.array_equal(small(several_labels=several).fit(TEXTS, other).predict(TEXTS), expected)
+        assert np.array_equal(small(multilabel=several).fit(TEXTS, other).predict(TEXTS), expected)
 
 
 def test_scikit_learn_takes_it_for_multilabel() -> None:
@@ -90,7 +90,7 @@ def test_tables_that_are_no_targets_are_rejected(y: Any, words: str) -> None:
         small().fit(["a", "b"], y)
 
 
-def test_table_of_names_has_several_labels_for_each_text() -> None:
+def test_table_of_names_has_multilabel_for_each_text() -> None:
     assert as_targets(np.array([["a", "b"], ["c", "a"]]), several=True).rows == [["a", "b"], ["c", "a"]]
 
 
@@ -104,12 +104,12 @@ def test_missing_labels_are_rejected_with_their_index(missing: object, several: 
     y[4] = [missing, "x"] if several else missing
     y[7] = [missing] if several else missing
     with pytest.raises(DataError, match=r"^y must have a label for each text, got .* at index 4 and 1 more\. Leave"):
-        small(several_labels=several).fit(X[:9], y)
+        small(multilabel=several).fit(X[:9], y)
 
 
 def test_none_in_place_of_a_list_of_labels_is_rejected() -> None:
     with pytest.raises(DataError, match=r"got None at index 1\. Leave these texts out"):
-        small(several_labels=True).fit(["a", "b"], [["x"], None])
+        small(multilabel=True).fit(["a", "b"], [["x"], None])
 
 
 # --- types of labels --------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_tables_of_several_columns_are_no_texts(texts: Any) -> None:
 
 def test_a_loaded_classifier_keeps_its_parameters_and_is_saved_again(tmp_path: Path) -> None:
     base = pytest.importorskip("sklearn.base")
-    model = small(seed=3, dev_share=0.2, settings={"model.features.ngrams": 1}).fit(X, Y)
+    model = small(seed=3, dev_fraction=0.2, settings={"model.features.ngrams": 1}).fit(X, Y)
     model.save(tmp_path / "one")
     again = TextClassifier.load(tmp_path / "one")
     assert again.get_params() == model.get_params()

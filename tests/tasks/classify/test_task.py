@@ -51,7 +51,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "transformer": {
         "kind": "transformer",
         "embedding": {"d": 6},
-        "encoder": {"d": 8, "n_heads": 2, "n_layers": 1, "d_feed": 9},
+        "encoder": {"d": 8, "n_heads": 2, "n_layers": 1, "d_ff": 9},
     },
     "highway": {**SMALL_CNN, "n_highway": 2},
     "highway, own carry": {**SMALL_CNN, "n_highway": 2, "highway_carry": "own"},
@@ -75,7 +75,7 @@ def test_every_model_gives_a_loss_and_a_gradient_to_every_weight(model: str, sev
     labels: list[Any] = [[label] for label in LABELS]
     if several:
         labels[0], labels[4] = ["pos", "neu"], []
-    task = task_of(config(model, {"data": {"several_labels": several}}), TEXTS, labels)
+    task = task_of(config(model, {"data": {"multilabel": several}}), TEXTS, labels)
     task.model.train()
     output = task.loss(task.epoch(1).batch(0))
     assert output.items == 6
@@ -134,7 +134,7 @@ def test_balanced_weights_are_those_of_torch() -> None:
 
 
 def test_adversarial_training_adds_the_loss_one_signed_step_away() -> None:
-    task = task_of(config("cnn", {"loss": {"adversarial": 0.1, "adversarial_share": 0.25}}), TEXTS, LABELS)
+    task = task_of(config("cnn", {"loss": {"adversarial": 0.1, "adversarial_weight": 0.25}}), TEXTS, LABELS)
     task.model.eval()
     model, batch = task.model, task.epoch(1).batch(0)
     assert isinstance(model, VectorClassifier)
@@ -150,29 +150,29 @@ def test_adversarial_training_adds_the_loss_one_signed_step_away() -> None:
 
 def test_the_sparsity_penalty_is_the_mean_size_of_the_text_vector() -> None:
     plain = task_of(config("cnn"), TEXTS, LABELS)
-    penalised = task_of(config("cnn", {"loss": {"sparsity": 0.5}}), TEXTS, LABELS)
+    penalized = task_of(config("cnn", {"loss": {"sparsity": 0.5}}), TEXTS, LABELS)
     plain.model.eval()
-    penalised.model.eval()
+    penalized.model.eval()
     batch = plain.epoch(1).batch(0)
     hidden = plain.model(batch).hidden
     assert hidden is not None
     wanted = plain.loss(batch).total + 0.5 * hidden.abs().sum(1).mean()
-    assert penalised.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-6)
+    assert penalized.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-6)
 
 
 def test_the_sparsity_penalty_of_a_bag_is_that_of_each_member_on_its_own_sample() -> None:
     bag = {"bagging": {"members": 3}}
     plain = task_of(config("cnn", bag), TEXTS, LABELS)
-    penalised = task_of(config("cnn", {**bag, "loss": {"sparsity": 0.5}}), TEXTS, LABELS)
+    penalized = task_of(config("cnn", {**bag, "loss": {"sparsity": 0.5}}), TEXTS, LABELS)
     plain.model.eval()
-    penalised.model.eval()
+    penalized.model.eval()
     batch = plain.epoch(1).batch(0)
     hidden = plain.model(batch).hidden
     assert hidden is not None
     assert plain._bootstrap is not None
     each = [(plain._bootstrap[m, batch.examples] * hidden[m].abs().sum(1)).mean() for m in range(3)]
     wanted = plain.loss(batch).total + 0.5 * sum(each)
-    assert penalised.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
+    assert penalized.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
 
 
 def test_members_of_a_bag_learn_from_their_own_samples() -> None:
@@ -239,8 +239,8 @@ def test_a_small_network_learns_the_shipped_corpus() -> None:
         ({"model": {"kind": "loglinear"}, "loss": {"adversarial": 0.1}}, "disturbs the vectors of tokens"),
         ({"model": {"kind": "perceptron"}, "loss": {"kind": "hinge"}}, "has its own loss"),
         ({"loss": {"kind": "hinge", "label_smoothing": 0.1}}, "needs a loss on probabilities"),
-        ({"data": {"several_labels": True}, "loss": {"label_smoothing": 0.1}}, "one label a text"),
-        ({"data": {"label_separator": "|"}}, "several_labels = true"),
+        ({"data": {"multilabel": True}, "loss": {"label_smoothing": 0.1}}, "one label a text"),
+        ({"data": {"label_separator": "|"}}, "multilabel = true"),
         ({"training": {"metric": "acuracy"}}, "did you mean 'accuracy'"),
         ({"data": {"folds": 3, "fold": 3}}, "must be below"),
         ({"data": {"relabel": ["pos"]}}, "old=new"),

@@ -14,7 +14,7 @@ import catena
 from catena.randomness import Randomness
 from catena.tasks.classify.application import ClassifyApplication
 from catena.tasks.classify.dataset import from_lists, prepare, split
-from catena.tasks.classify.scoring import scores_of, signatures_of
+from catena.tasks.classify.scoring import compute_scores, metric_signatures
 from catena.tasks.classify.trees.dataset import prepare_trees
 from catena.training.report import SilentReporter
 from tests.tasks.classify.helpers import config_of
@@ -95,7 +95,7 @@ def test_evaluate_file_of_unseen_labels_alone(tmp_path: Path) -> None:
 
 def test_unseen_labels_among_several(tmp_path: Path) -> None:
     strangers = pytest.importorskip("sklearn.metrics")
-    several = {"several_labels": True, "label_separator": "|"}
+    several = {"multilabel": True, "label_separator": "|"}
     test = [("sun|fog", "bright sky"), ("rain", "wet street"), ("fog", "grey sand"), ("warm", "dry sand")]
     plain, _ = train_on(tmp_path / "plain", [("rain", "wet street")], MULTI, **several)
     model, scores = train_on(tmp_path / "other", test, MULTI, **several)
@@ -162,8 +162,8 @@ def test_split_keeps_the_only_example_of_a_class_in_train(seed: int) -> None:
 def test_scores_of_ids_beyond_the_classes_by_hand() -> None:
     log_probs = np.log(np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]]))
     labels = np.array([0, 1, 2])
-    scores = scores_of(log_probs, labels, several=False)
+    scores = compute_scores(log_probs, labels, several=False)
     assert scores["accuracy"] == pytest.approx(2 / 3)
     assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
     assert scores["log_loss"] == pytest.approx(-(math.log(0.7) + math.log(0.6)) / 2)
-    assert signatures_of(log_probs, labels, several=False)["log_loss"].endswith("|labels:seen|n=2")
+    assert metric_signatures(log_probs, labels, several=False)["log_loss"].endswith("|labels:seen|n=2")

@@ -14,13 +14,13 @@ from catena import config as configs
 from catena.errors import DataError, FormatError
 from catena.metrics.significance import paired_bootstrap
 from catena.randomness import Randomness
-from catena.tasks.application import Asking, Reading
+from catena.tasks.application import PredictOptions, ReadOptions
 from catena.tasks.compose.application import ComposeApplication
+from catena.tasks.compose.config import ComposeConfig
 from catena.tasks.compose.dataset import prepare
 from catena.tasks.compose.predictor import ComposePredictor
 from catena.tasks.compose.reading import Composition
-from catena.tasks.compose.scoring import measure_of, scores_of
-from catena.tasks.compose.settings import ComposeConfig
+from catena.tasks.compose.scoring import build_metric, compute_scores
 from catena.tasks.compose.task import ComposeTask
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
@@ -38,7 +38,7 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config(recipes: Path, kind: str = "checklist", **sections: Any) -> ComposeConfig:
     values: dict[str, Any] = {"machine": {"device": "cpu", "threads": 1}, **sections}
-    values["data"] = {"train": [str(recipes)], "dev_share": 0.1, **sections.get("data", {})}
+    values["data"] = {"train": [str(recipes)], "dev_fraction": 0.1, **sections.get("data", {})}
     small = {"d": 24, "d_embedding": 16} if kind != "checklist" else {"d": 24, "d_embedding": 16, "scale": 0.5}
     values["model"] = {"kind": kind, **small, **sections.get("model", {})}
     values.setdefault("training", {"max_steps": 2, "optimizer": "adam", "learning_rate": 0.01})
@@ -56,8 +56,8 @@ def train(made: ComposeConfig, folder: Path) -> ComposePredictor:
 
 
 @pytest.fixture(scope="module")
-def learnt(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposePredictor:
-    """A model that has learnt its kitchen."""
+def learned(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposePredictor:
+    """A model that has learned its kitchen."""
     training = {"max_steps": 60, "eval_every": 60, "optimizer": "adam", "learning_rate": 0.03}
     made = config(
         recipes,
@@ -66,7 +66,7 @@ def learnt(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposePr
         evaluation={"texts": 0},
         batches={"batch_size": 70},
     )
-    return train(made, tmp_path_factory.mktemp("runs") / "learnt")
+    return train(made, tmp_path_factory.mktemp("runs") / "learned")
 
 
 @pytest.mark.parametrize("kind", ["checklist", "attention", "plain"])
@@ -95,92 +95,92 @@ def test_killed_anywhere_it_ends_the_same(recipes: Path, tmp_path: Path) -> None
     killed_anywhere_ends_the_same(make_task, made.training, tmp_path, kills=[3])
 
 
-class TestLearnt:
-    def test_it_mentions_what_is_on_the_list(self, learnt: ComposePredictor) -> None:
-        composed = learnt.predict([TEA])[0]
+class TestLearned:
+    def test_it_mentions_what_is_on_the_list(self, learned: ComposePredictor) -> None:
+        composed = learned.predict([TEA])[0]
         assert sum(composed.mentioned[0]) >= 2
         assert str(composed).endswith("serve cake.")
 
-    def test_the_list_is_drawn(self, learnt: ComposePredictor) -> None:
-        rows, words, table = learnt.looked(TEA)
+    def test_the_list_is_drawn(self, learned: ComposePredictor) -> None:
+        rows, words, table = learned.looked(TEA)
         assert rows == ["flour", "honey", "eggs"]
         assert words[-1] == "</s>"
         assert table.shape == (3, len(words))
         assert (np.diff(table, axis=1) >= -1e-6).all()
         assert table[:, -1].mean() > 0.5
-        sketch = learnt.sketch(TEA).splitlines()
+        sketch = learned.sketch(TEA).splitlines()
         assert sketch[1].startswith("flour |")
         with pytest.raises(DataError, match="has no items"):
-            learnt.picture(Composition("Soup", ()))
+            learned.picture(Composition("Soup", ()))
 
-    def test_a_file_is_scored(self, learnt: ComposePredictor, recipes: Path) -> None:
-        report = learnt.evaluate(recipes)
+    def test_a_file_is_scored(self, learned: ComposePredictor, recipes: Path) -> None:
+        report = learned.evaluate(recipes)
         assert set(report.scores) == {"perplexity", "coverage", "extra", "bleu"}
         assert report.scores["coverage"] > 0.8
         assert report.scores["perplexity"] < 3
         assert report.signatures["coverage"] == "coverage|n=150"
         assert any("of the given texts 1.0000" in line for line in report.lines)
 
-    def test_two_models_are_compared(self, learnt: ComposePredictor, recipes: Path, tmp_path: Path) -> None:
+    def test_two_models_are_compared(self, learned: ComposePredictor, recipes: Path, tmp_path: Path) -> None:
         other = train(config(recipes, "plain"), tmp_path / "plain")
-        one, two = (model.answers(recipes, "coverage") for model in (learnt, other))
+        one, two = (model.answers(recipes, "coverage") for model in (learned, other))
         assert one.right == two.right
         first, second = (one.measure.statistics(a.right, a.given) for a in (one, two))
         found = paired_bootstrap(first, second, one.measure.score, np.random.default_rng(0), resamples=200)
         assert found.interval.low > 0.1
         with pytest.raises(DataError, match="are not compared by 'accuracy'"):
-            learnt.answers(recipes, "accuracy")
+            learned.answers(recipes, "accuracy")
 
-    def test_predictions_are_written(self, learnt: ComposePredictor) -> None:
-        composed = learnt.predict([TEA], Asking(nbest=3, scores=True))[0]
+    def test_predictions_are_written(self, learned: ComposePredictor) -> None:
+        composed = learned.predict([TEA], PredictOptions(n_best=3, scores=True))[0]
         assert len(composed.texts) == 3
-        lengths = [len(learnt.encoding.tokeniser.tokens(text)) + 1 for text in composed.texts]
+        lengths = [len(learned.encoding.tokenizer.tokens(text)) + 1 for text in composed.texts]
         ranked = [log_prob / n for log_prob, n in zip(composed.log_probs, lengths, strict=True)]
         assert ranked == sorted(ranked, reverse=True)
-        row = json.loads(learnt.write(composed, TEA, "jsonl"))
+        row = json.loads(learned.write(composed, TEA, "jsonl"))
         assert row["goal"] == TEA.goal
         told = row["texts"][0]
         assert sorted(told["mentioned"] + told["left_out"]) == sorted(TEA.items)
         assert [item in told["mentioned"] for item in TEA.items] == list(composed.mentioned[0])
-        lines = learnt.write(composed, TEA, "tsv").splitlines()
+        lines = learned.write(composed, TEA, "tsv").splitlines()
         assert lines[0].split("\t")[1:3] == [TEA.goal, " | ".join(TEA.items)]
-        drawn = learnt.predict([TEA], Asking(samples=4, seed=1))[0]
+        drawn = learned.predict([TEA], PredictOptions(samples=4, seed=1))[0]
         assert len(drawn.texts) == 4
-        assert learnt.predict([TEA], Asking(samples=4, seed=1))[0].texts == drawn.texts
+        assert learned.predict([TEA], PredictOptions(samples=4, seed=1))[0].texts == drawn.texts
 
     def test_every_block_of_a_stream_is_drawn_anew(
-        self, learnt: ComposePredictor, monkeypatch: pytest.MonkeyPatch
+        self, learned: ComposePredictor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("catena.tasks.compose.predictor.BLOCK", 1)
-        first, second, third = learnt.predict_stream([TEA] * 3, Asking(samples=6, seed=1))
-        assert first.texts == learnt.predict([TEA], Asking(samples=6, seed=1))[0].texts
+        first, second, third = learned.predict_stream([TEA] * 3, PredictOptions(samples=6, seed=1))
+        assert first.texts == learned.predict([TEA], PredictOptions(samples=6, seed=1))[0].texts
         assert len({first.texts, second.texts, third.texts}) == 3, "18 draws that would repeat by a rare chance alone"
 
-    def test_inputs_of_files_and_lines(self, learnt: ComposePredictor, tmp_path: Path) -> None:
+    def test_inputs_of_files_and_lines(self, learned: ComposePredictor, tmp_path: Path) -> None:
         path = tmp_path / "in.tsv"
         path.write_text("Honey Cake\thoney | flour\n\nSoup\trice\n", encoding="utf-8")
-        items = list(learnt.read_inputs(path))
+        items = list(learned.read_inputs(path))
         assert [item.goal for item in items] == ["Honey Cake", "", "Soup"]
-        assert len(list(learnt.predict_stream(iter(items)))) == 3
-        blank, soup = learnt.items_of_lines(iter(["", "Soup\trice"]))
+        assert len(list(learned.predict_stream(iter(items)))) == 3
+        blank, soup = learned.items_of_lines(iter(["", "Soup\trice"]))
         assert soup.items == ("rice",)
-        assert [item.goal for item in learnt.items_of_lines(iter(["Title\tIngredients", "Soup\trice"]))] == ["Soup"]
-        assert [bool(str(found)) for found in learnt.predict([blank, soup, blank])] == [False, True, False]
-        assert learnt.write(learnt.predict([blank])[0], blank, "text") == "", "an answer for every line"
-        blank_is_answered_by_nothing(learnt, "texts")
-        the_network_answers(learnt, [soup])
-        cut = learnt.predict([soup], Asking(max_length=2))[0]
+        assert [item.goal for item in learned.items_of_lines(iter(["Title\tIngredients", "Soup\trice"]))] == ["Soup"]
+        assert [bool(str(found)) for found in learned.predict([blank, soup, blank])] == [False, True, False]
+        assert learned.write(learned.predict([blank])[0], blank, "text") == "", "an answer for every line"
+        blank_is_answered_by_nothing(learned, "texts")
+        the_network_answers(learned, [soup])
+        cut = learned.predict([soup], PredictOptions(max_length=2))[0]
         assert cut.finished == (False,)
-        assert json.loads(learnt.write(cut, soup, "jsonl"))["texts"][0]["finished"] is False
-        assert "cut at --max-length 2, before the end" in learnt.remarks(cut)[0]
-        assert learnt.searching(Asking(max_length=2)).predict([soup])[0].texts == cut.texts
+        assert json.loads(learned.write(cut, soup, "jsonl"))["texts"][0]["finished"] is False
+        assert "cut at --max-length 2, before the end" in learned.remarks(cut)[0]
+        assert learned.searching(PredictOptions(max_length=2)).predict([soup])[0].texts == cut.texts
         with pytest.raises(FormatError, match="standard input:2 has 1 tab"):
-            list(learnt.items_of_lines(iter(["", "Soup"])))
+            list(learned.items_of_lines(iter(["", "Soup"])))
         with pytest.raises(DataError, match="read from jsonl, csv or tsv"):
-            list(learnt.read_inputs(path, Reading(format="conllu")))
+            list(learned.read_inputs(path, ReadOptions(format="conllu")))
         (tmp_path / "no.tsv").write_text("a\tb\t\n", encoding="utf-8")
         with pytest.raises(DataError, match="has no texts to compare with"):
-            learnt.evaluate(tmp_path / "no.tsv")
+            learned.evaluate(tmp_path / "no.tsv")
 
 
 class TestScores:
@@ -191,11 +191,11 @@ class TestScores:
             Composition("Soup", ("rice",), "Add the rice."),
         ]
         texts = ["add the egg to the sugar.", "add the milk and the honey."]
-        found = scores_of(rows, texts, encoding)
+        found = compute_scores(rows, texts, encoding)
         assert found["coverage"] == pytest.approx(1 / 3)
         assert found["extra"] == pytest.approx(3 / 2)
         assert 0 < found["bleu"] < 50
-        assert measure_of("coverage", encoding)([Composition("a", (), "b")], ["c"]) == 1
-        assert scores_of(rows, [row.text for row in rows], encoding)["bleu"] == pytest.approx(100)
+        assert build_metric("coverage", encoding)([Composition("a", (), "b")], ["c"]) == 1
+        assert compute_scores(rows, [row.text for row in rows], encoding)["bleu"] == pytest.approx(100)
         with pytest.raises(DataError, match="have no score 'blue'"):
-            measure_of("blue", encoding)
+            build_metric("blue", encoding)

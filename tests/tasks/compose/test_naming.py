@@ -1,4 +1,4 @@
-"""Which words name an item, and how words stand in a metre, by counting and listing."""
+"""Which words name an item, and how words stand in a meter, by counting and listing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from catena.tasks.compose.naming import Naming, folded
+from catena.tasks.compose.naming import ItemWordModel, normalize_word
 from catena.tasks.compose.prosody import EITHER, Pronunciation
 
 
@@ -20,28 +20,28 @@ def test_telling_words_are_those_of_the_formula(seed: int) -> None:
     for _ in range(12):
         items = [chosen.sample(words, chosen.randint(0, 2)) for _ in range(2)]
         examples.append((items, [word for word in words if chosen.random() < chosen.choice([0.2, 0.8])]))
-    naming = Naming.learn(examples)
+    naming = ItemWordModel.learn(examples)
     seen = {word for items, _ in examples for item in items for word in item}
-    assert naming.shares.keys() == {folded(word) for word in seen}
+    assert naming.shares.keys() == {normalize_word(word) for word in seen}
     for word in seen:
         on = [word in text for items, text in examples if any(word in item for item in items)]
         off = [word in text for items, text in examples if not any(word in item for item in items)]
         share, otherwise = (sum(on) + 0.5) / (len(on) + 1), (sum(off) + 0.5) / (len(off) + 1)
-        assert naming.shares[folded(word)] == pytest.approx(share)
-        assert (folded(word) in naming.telling) == (share >= 0.5 and share >= 3 * otherwise)
+        assert naming.shares[normalize_word(word)] == pytest.approx(share)
+        assert (normalize_word(word) in naming.telling) == (share >= 0.5 and share >= 3 * otherwise)
 
 
 def test_an_item_is_mentioned_by_any_word_that_names_it() -> None:
-    naming = Naming({"oliv": 0.9, "oil": 0.9, "cup": 0.1}, frozenset({"oliv", "oil"}))
+    naming = ItemWordModel({"oliv": 0.9, "oil": 0.9, "cup": 0.1}, frozenset({"oliv", "oil"}))
     item = ["cup", "olive", "oil"]
     texts = (["olive"], ["oils"], ["cup"], [])
     assert [naming.mentioned([item], text) for text in texts] == [[True], [True], [False], [False]]
-    assert [folded(word) for word in ("gas", "glass", "berries", "berry", "By", "y")] == [
+    assert [normalize_word(word) for word in ("gas", "glass", "berries", "berry", "By", "y")] == [
         "gas", "glass", "berri", "berri", "by", "y"]  # fmt: skip
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_every_stress_has_its_place_in_a_metre(n: int) -> None:
+def test_every_stress_has_its_place_in_a_meter(n: int) -> None:
     """1 on strong syllables, 0 beside a stress on weak ones, all else on either; a word of one syllable anywhere."""
     for numbers in itertools.product("012", repeat=n):
         wanted = ""
@@ -49,4 +49,4 @@ def test_every_stress_has_its_place_in_a_metre(n: int) -> None:
             stressed = {j for j in (i - 1, i + 1) if 0 <= j < n and numbers[j] != "0"}
             wanted += "1" if number == "1" else "0" if number == "0" and stressed else "?"
         word = Pronunciation(tuple(f"AH{number}" for number in numbers))
-        assert word.metre.translate({ord(EITHER): "?"}) == (wanted if n > 1 else "?"), numbers
+        assert word.meter.translate({ord(EITHER): "?"}) == (wanted if n > 1 else "?"), numbers

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from catena.data.settings import WordTokens
-from catena.data.tokenise import build_tokeniser
+from catena.data.config import WordTokenizerConfig
+from catena.data.tokenize import build_tokenizer
 from catena.errors import CheckpointError, ConfigError, DataError, FormatError
+from catena.tasks.compose.config import ComposeConfig, ComposeDataConfig
 from catena.tasks.compose.dataset import prepare
-from catena.tasks.compose.naming import Naming, folded, words_of
+from catena.tasks.compose.naming import ItemWordModel, normalize_word, split_words
 from catena.tasks.compose.reading import Composition, of_line, read
-from catena.tasks.compose.settings import ComposeConfig, ComposeData
 from tests.tasks.compose.kitchen import kitchen
 
-DATA = ComposeData()
+DATA = ComposeDataConfig()
 
 
 def written(path: Path, text: str) -> Path:
@@ -37,7 +37,7 @@ class TestReading:
         assert bare(found[0]) == ("Tea", ("1 cup water", "tea"), "Boil. Pour.")
         assert str(found[0].place) == f"{path}:1"
         path = written(tmp_path / "b.jsonl", '{"x": "Tea", "y": "water | tea ", "z": "Boil."}\n')
-        named = ComposeData(goal_column="x", items_column="y", text_column="z")
+        named = ComposeDataConfig(goal_column="x", items_column="y", text_column="z")
         assert bare(next(iter(read(path, named)))) == ("Tea", ("water", "tea"), "Boil.")
 
     def test_lines_with_tabs_with_and_without_names_of_columns(self, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ class TestReading:
         assert [e.text for e in read(path, DATA, with_text=False)] == [""] * 4
         path = written(tmp_path / "b.tsv", "Steps\tid\tItems\tTitle\nBoil.\t7\twater | tea\tTea\n")
         assert [bare(e) for e in read(path, DATA)] == [("Tea", ("water", "tea"), "Boil.")]
-        named = ComposeData(goal_column="dish", items_column="what")
+        named = ComposeDataConfig(goal_column="dish", items_column="what")
         path = written(tmp_path / "c.csv", "what;dish\nwater|tea;Tea\n")
         assert [bare(e) for e in read(path, named, with_text=False)] == [("Tea", ("water", "tea"), "")]
 
@@ -110,25 +110,25 @@ class TestReading:
     def test_a_key_that_is_named_and_missing(self, tmp_path: Path) -> None:
         path = written(tmp_path / "a.jsonl", '{"title": "Tea", "items": [], "text": "b"}\n')
         with pytest.raises(FormatError, match="has no key 'dish', but 'title', 'items', 'text'"):
-            list(read(path, ComposeData(goal_column="dish")))
+            list(read(path, ComposeDataConfig(goal_column="dish")))
 
 
 class TestNaming:
     def test_plurals_are_folded(self) -> None:
         for one, many in [("tomato", "Tomatoes"), ("berry", "berries"), ("olive", "olives"), ("egg", "eggs")]:
-            assert folded(one) == folded(many)
-        assert folded("glass") == "glass"
-        assert folded("rice") != folded("rye")
+            assert normalize_word(one) == normalize_word(many)
+        assert normalize_word("glass") == "glass"
+        assert normalize_word("rice") != normalize_word("rye")
 
-    def test_telling_words_are_learnt(self) -> None:
+    def test_telling_words_are_learned(self) -> None:
         examples = [
             ([["cups", "flour"], ["large", "eggs"]], ["mix", "flour", "in", "a", "large", "bowl", "with", "an", "egg"]),
             ([["cups", "sugar"]], ["melt", "sugar", "in", "a", "large", "pan"]),
             ([["cups", "rice"], ["large", "egg"]], ["boil", "rice", "in", "a", "large", "pot", "and", "add", "eggs"]),
             ([["flour"]], ["sift", "flour", "into", "a", "large", "bowl"]),
         ]
-        naming = Naming.learn(examples)
-        assert naming.telling == {"flour", "egg", "sugar", folded("rice")}
+        naming = ItemWordModel.learn(examples)
+        assert naming.telling == {"flour", "egg", "sugar", normalize_word("rice")}
         assert naming.shares["cup"] == pytest.approx(0.5 / 4)
         assert naming.names(["cups", "flour"]) == ["flour"]
         assert naming.names(["cups", "saffron"]) == ["saffron"]
@@ -139,15 +139,15 @@ class TestNaming:
         assert naming.extra(listed, ["flour", "with", "sugar", "and", "rice"], ["Rice"]) == {"sugar"}
 
     def test_it_is_saved_and_loaded(self, tmp_path: Path) -> None:
-        naming = Naming({"egg": 0.75, "cup": 0.1}, frozenset({"egg"}))
+        naming = ItemWordModel({"egg": 0.75, "cup": 0.1}, frozenset({"egg"}))
         naming.save(tmp_path)
-        assert Naming.load(tmp_path) == naming
+        assert ItemWordModel.load(tmp_path) == naming
         (tmp_path / "names.json").write_text("{}", encoding="utf-8")
         with pytest.raises(CheckpointError, match=r"names\.json does not say what names an item"):
-            Naming.load(tmp_path)
+            ItemWordModel.load(tmp_path)
 
     def test_words_are_those_with_letters(self) -> None:
-        assert words_of("2 (8 ounce) cups, Flour!", build_tokeniser(WordTokens(lowercase=True))) == [
+        assert split_words("2 (8 ounce) cups, Flour!", build_tokenizer(WordTokenizerConfig(lowercase=True))) == [
             "ounce",
             "cups",
             "flour",
@@ -160,8 +160,8 @@ class TestDataset:
 
     def test_parts_do_not_depend_on_the_seed_and_share_no_goal(self, tmp_path: Path) -> None:
         path = kitchen(tmp_path / "k.jsonl", 120)
-        one = prepare(self.config(path, dev_share=0.2, test_share=0.1))
-        two = prepare(self.config(path, dev_share=0.2, test_share=0.1).model_copy(update={"seed": 5}))
+        one = prepare(self.config(path, dev_fraction=0.2, test_fraction=0.1))
+        two = prepare(self.config(path, dev_fraction=0.2, test_fraction=0.1).model_copy(update={"seed": 5}))
         assert one.parts == two.parts
         sizes = {name: len(part) for name, part in one.parts.items()}
         assert sum(sizes.values()) == 120
@@ -172,7 +172,7 @@ class TestDataset:
 
     def test_equal_goals_are_on_one_side(self, tmp_path: Path) -> None:
         lines = [f"{'tea' if i % 2 else 'TEA'} {i % 20}\twater\tboil number {i}\n" for i in range(80)]
-        parts = prepare(self.config(written(tmp_path / "a.tsv", "".join(lines)), dev_share=0.3)).parts
+        parts = prepare(self.config(written(tmp_path / "a.tsv", "".join(lines)), dev_fraction=0.3)).parts
         assert not {e.goal.lower() for e in parts["train"]} & {e.goal.lower() for e in parts["dev"]}
 
     def test_the_model_is_given_names_or_all_words(self, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("values", "said"),
         [
-            ({"data": {"dev_share": 0.5, "test_share": 0.5}}, "make their sum less than 1"),
+            ({"data": {"dev_fraction": 0.5, "test_fraction": 0.5}}, "make their sum less than 1"),
             ({"data": {"folds": 3}}, "leave it out"),
             ({"training": {"metric": "accuracy"}}, "is no score of such a model"),
             ({"training": {"metric": "bleu"}, "evaluation": {"texts": 0}}, "set evaluation.texts above 0"),

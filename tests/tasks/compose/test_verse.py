@@ -11,18 +11,18 @@ import pytest
 import torch
 
 from catena.cli.main import main
-from catena.data.settings import CharacterTokens, WhitespaceTokens
-from catena.data.tokenise import build_tokeniser
+from catena.data.config import CharacterTokenizerConfig, WhitespaceTokenizerConfig
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Vocabulary
 from catena.errors import ConfigError, DataError, FormatError, ImpossibleError, MissingExtraError
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.model import NgramModel
 from catena.tasks.compose.prosody import Dictionary, Pronunciation
-from catena.tasks.compose.verse import FORMS, Poet, form_of
+from catena.tasks.compose.verse import FORMS, PoemGenerator, parse_form
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.predictor import LmPredictor
-from catena.tasks.lm.settings import LmConfig
-from catena.vectors.table import Vectors
+from catena.vectors.table import WordVectors
 
 SOUNDS = """\
 the DH AH0
@@ -101,13 +101,13 @@ def sounds_of(word: str) -> list[list[str]]:
     return found
 
 
-def scans(line: str, metre: str) -> bool:
-    """Whether some pronunciations of the words of a line fill a metre."""
+def scans(line: str, meter: str) -> bool:
+    """Whether some pronunciations of the words of a line fill a meter."""
     for choice in itertools.product(*(sounds_of(word) for word in line.split())):
         at, right = 0, True
         for sounds in choice:
             stresses = [int(sound[-1]) for sound in sounds if sound.startswith(VOWELS)]
-            places = metre[at : at + len(stresses)]
+            places = meter[at : at + len(stresses)]
             at += len(stresses)
             if len(stresses) == 1:
                 continue
@@ -117,7 +117,7 @@ def scans(line: str, metre: str) -> bool:
                     right = False
                 if stress == 0 and place == "1" and any(near):
                     right = False
-        if right and at == len(metre):
+        if right and at == len(meter):
             return True
     return False
 
@@ -134,7 +134,7 @@ def rhyme_of(word: str) -> str:
 
 
 def check(lines: tuple[str, ...], form: str) -> None:
-    """Every line is in its metre, the right lines rhyme, on different words, and different letters differ."""
+    """Every line is in its meter, the right lines rhyme, on different words, and different letters differ."""
     wanted = [part for stanza in FORMS.get(form, form).split("//") for part in stanza.split("/")]
     assert len(lines) == len(wanted)
     ends: dict[str, list[str]] = {}
@@ -161,9 +161,9 @@ def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Dictionary:
 
 
 def encoding(characters: bool = False) -> LmEncoding:
-    tokeniser = build_tokeniser(CharacterTokens() if characters else WhitespaceTokens())
-    words = sorted({token for line in LINES for token in tokeniser.tokens(line)})
-    return LmEncoding(tokeniser, Vocabulary(words, counts=[1] * len(words), specials=SPECIALS), "line")
+    tokenizer = build_tokenizer(CharacterTokenizerConfig() if characters else WhitespaceTokenizerConfig())
+    words = sorted({token for line in LINES for token in tokenizer.tokens(line)})
+    return LmEncoding(tokenizer, Vocabulary(words, counts=[1] * len(words), specials=SPECIALS), "line")
 
 
 @pytest.fixture(scope="module")
@@ -175,20 +175,22 @@ def model() -> LmPredictor:
 
 
 @pytest.fixture(scope="module")
-def vectors() -> Vectors:
+def vectors() -> WordVectors:
     """Words of the sea are near to it, and to each other."""
     words = [line.split()[0] for line in SOUNDS.splitlines() if "(" not in line]
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(len(words), 8)) * 0.3
     for word in ("sea", "free", "shore", "roar", "foam", "roam", "deep", "sleep"):
         matrix[words.index(word), 0] += 3
-    return Vectors.of(words, matrix.astype(np.float32))
+    return WordVectors.of(words, matrix.astype(np.float32))
 
 
 class TestForm:
     @pytest.mark.parametrize("seed", range(4))
-    def test_sonnets_are_in_form(self, model: LmPredictor, dictionary: Dictionary, vectors: Vectors, seed: int) -> None:
-        poem = Poet(model, dictionary, vectors, width=6).write("sonnet", "sea", seed)
+    def test_sonnets_are_in_form(
+        self, model: LmPredictor, dictionary: Dictionary, vectors: WordVectors, seed: int
+    ) -> None:
+        poem = PoemGenerator(model, dictionary, vectors, width=6).write("sonnet", "sea", seed)
         assert [len(stanza) for stanza in poem.stanzas] == [4, 4, 4, 2]
         assert "".join(poem.rhymes) == "ababcdcdefefgg"
         check(poem.lines, "sonnet")
@@ -198,7 +200,7 @@ class TestForm:
     )
     def test_other_forms_are_kept(self, model: LmPredictor, dictionary: Dictionary, form: str) -> None:
         for seed in range(3):
-            check(Poet(model, dictionary, width=5).write(form, seed=seed).lines, form)
+            check(PoemGenerator(model, dictionary, width=5).write(form, seed=seed).lines, form)
 
     def test_the_checker_can_fail(self) -> None:
         assert scans("the water and the sea above the shore", "0101010101")
@@ -213,38 +215,38 @@ class TestForm:
         with pytest.raises(AssertionError):
             check(("we go in night", "we sing the sea"), "0101a/0101a")
 
-    def test_a_topic_ends_the_lines(self, model: LmPredictor, dictionary: Dictionary, vectors: Vectors) -> None:
-        poet = Poet(model, dictionary, vectors, width=5)
+    def test_a_topic_ends_the_lines(self, model: LmPredictor, dictionary: Dictionary, vectors: WordVectors) -> None:
+        poet = PoemGenerator(model, dictionary, vectors, width=5)
         near = poet.nearness("sea")
         assert near["sea"] == 1.0
         for written in ("Sea", "SEA"):
             assert poet.nearness(written) == near, "a topic in another case is the same topic"
         assert min(near[word] for word in ("shore", "roar", "foam")) > near["kind"]
-        words = poet.rhymes(form_of("couplet"), "sea", 0)["a"]
+        words = poet.rhymes(parse_form("couplet"), "sea", 0)["a"]
         assert len(words) <= 4
         seeds = {poet.write("couplet", "sea", seed).lines for seed in range(6)}
         assert len(seeds) > 1
         assert poet.write("couplet", "sea", 3) == poet.write("couplet", "sea", 3)
 
     def test_a_word_whose_stress_does_not_fit_ends_no_line(self, model: LmPredictor, dictionary: Dictionary) -> None:
-        poet = Poet(model, dictionary)
+        poet = PoemGenerator(model, dictionary)
         for seed in range(30):
-            assert not {"daylight", "midnight"} & set(poet.rhymes(form_of("couplet"), None, seed)["a"])
-        ends = [set(poet.rhymes(form_of("1010a/1010a"), None, seed)["a"]) for seed in range(30)]
+            assert not {"daylight", "midnight"} & set(poet.rhymes(parse_form("couplet"), None, seed)["a"])
+        ends = [set(poet.rhymes(parse_form("1010a/1010a"), None, seed)["a"]) for seed in range(30)]
         assert any("daylight" in words for words in ends)
 
     def test_rare_words_and_pairs_of_words_come_once(self, model: LmPredictor, dictionary: Dictionary) -> None:
-        poem = Poet(model, dictionary, width=8).write("quatrain-abab", seed=1)
+        poem = PoemGenerator(model, dictionary, width=8).write("quatrain-abab", seed=1)
         words = [word for line in poem.lines for word in [*line.split(), "/"]]
         pairs = [pair for pair in itertools.pairwise(words) if "/" not in pair]
         assert len(set(pairs)) == len(pairs)
 
     def test_a_form_of_ones_own_may_leave_no_words(self, model: LmPredictor, dictionary: Dictionary) -> None:
         with pytest.raises(ImpossibleError, match="no rhyme is left that has 9 words"):
-            Poet(model, dictionary).write("/".join(["01a"] * 9))
+            PoemGenerator(model, dictionary).write("/".join(["01a"] * 9))
 
     def test_printed_it_has_marks(self, model: LmPredictor, dictionary: Dictionary) -> None:
-        shown = str(Poet(model, dictionary, width=5).write("sonnet")).split("\n\n")
+        shown = str(PoemGenerator(model, dictionary, width=5).write("sonnet")).split("\n\n")
         assert [len(stanza.splitlines()) for stanza in shown] == [4, 4, 4, 2]
         assert all(stanza[0].isupper() and stanza.endswith(".") for stanza in shown)
         assert shown[0].splitlines()[0].endswith(",")
@@ -252,7 +254,7 @@ class TestForm:
 
 class TestProsody:
     @pytest.mark.parametrize(
-        ("sounds", "metre"),
+        ("sounds", "meter"),
         [
             ("S IY1", "?"),
             ("AH0 B AH1 V", "01"),
@@ -262,8 +264,8 @@ class TestProsody:
             ("IH2 N D IH0 V IH2 ZH UW0 AH0 L", "?0?0?"),
         ],
     )
-    def test_metres(self, sounds: str, metre: str) -> None:
-        assert Pronunciation(tuple(sounds.split())).metre == metre
+    def test_meters(self, sounds: str, meter: str) -> None:
+        assert Pronunciation(tuple(sounds.split())).meter == meter
 
     def test_rhymes(self, dictionary: Dictionary) -> None:
         assert dictionary.rhyme("sea") == dictionary.rhyme("Decree") == ("IY",)
@@ -271,8 +273,8 @@ class TestProsody:
         assert dictionary.rhyme("wind") is None
         assert dictionary.rhyme("water") is None
         assert dictionary.rhyme("nothing") is None
-        assert dictionary.metres("desperate") == ("10", "10?")
-        assert dictionary.metres("wind") == ("?",)
+        assert dictionary.meters("desperate") == ("10", "10?")
+        assert dictionary.meters("wind") == ("?",)
         assert "Sea" in dictionary
         assert "ocean" not in dictionary
 
@@ -297,21 +299,21 @@ class TestErrors:
     def test_forms(self) -> None:
         for wrong in ("sonet", "01x01", "0101a/", "0101,a"):
             with pytest.raises(ConfigError, match="a form is lines of signs"):
-                form_of(wrong)
+                parse_form(wrong)
 
     def test_models_and_topics(self, model: LmPredictor, dictionary: Dictionary) -> None:
         with pytest.raises(ConfigError, match="by word vectors: give --vectors"):
-            Poet(model, dictionary).write("couplet", "sea")
+            PoemGenerator(model, dictionary).write("couplet", "sea")
         with pytest.raises(DataError, match="none of the words that the model knows"):
-            Poet(model, Dictionary([("ocean", "OW1 SH AH0 N")]))
+            PoemGenerator(model, Dictionary([("ocean", "OW1 SH AH0 N")]))
         letters = LmPredictor(model.config, encoding(characters=True), model.model, torch.device("cpu"))
         with pytest.raises(ConfigError, match=r"of characters with data\.unit = 'line'"):
-            Poet(letters, dictionary)
+            PoemGenerator(letters, dictionary)
 
 
 class TestCommand:
     @pytest.fixture(scope="class")
-    def files(self, tmp_path_factory: pytest.TempPathFactory, vectors: Vectors) -> Path:
+    def files(self, tmp_path_factory: pytest.TempPathFactory, vectors: WordVectors) -> Path:
         folder = tmp_path_factory.mktemp("files")
         (folder / "lines.txt").write_text("\n".join(LINES * 2) + "\n", encoding="utf-8")
         (folder / "own.dict").write_text(SOUNDS, encoding="utf-8")

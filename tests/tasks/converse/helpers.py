@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from catena import config as configs
-from catena.tasks.converse.settings import ConverseConfig
+from catena.tasks.converse.config import ConverseConfig
 
 TOPICS = {
     "tea": ("tea cup milk sugar", "a cup of tea with milk", "tea and sugar please"),
@@ -38,7 +38,7 @@ def write_pairs(path: Path, times: int = 6) -> Path:
 def config(train: Path, kind: str, **sections: Any) -> ConverseConfig:
     """A small config for a file of pairs."""
     values: dict[str, Any] = {"machine": {"device": "cpu", "threads": 1}, **sections}
-    values["data"] = {"train": [str(train)], "dev_share": 0.3, **sections.get("data", {})}
+    values["data"] = {"train": [str(train)], "dev_fraction": 0.3, **sections.get("data", {})}
     values["model"] = {"kind": kind, **KINDS.get(kind, {}), **sections.get("model", {})}
     values.setdefault("training", {"max_epochs": 2, "optimizer": "adam", "learning_rate": 0.01})
     values.setdefault("batches", {"batch_size": 8, "bucket": 0})

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from catena.data.dialogue import Exchange
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.errors import CheckpointError, ConfigError, DataError
 from catena.randomness import Randomness
-from catena.tasks.application import Asking, Reading
+from catena.tasks.application import PredictOptions, ReadOptions
 from catena.tasks.converse.application import ConverseApplication
 from catena.tasks.converse.dataset import prepare
 from catena.tasks.converse.predictor import GUESSED, ConversePredictor, RetrievalPredictor
-from catena.tasks.converse.questions import Question, questions_of
+from catena.tasks.converse.questions import RankingExample, build_ranking_examples
 from catena.tasks.converse.rankers import DualRanker, MixedRanker, TermRanker
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
@@ -60,7 +60,7 @@ CONTEXTS = ["hello __eot__ what about the cat ?", "", "tea 你好 ☕", "zzz", "
 @pytest.mark.parametrize("kind", ALL)
 def test_every_kind_replies_and_is_scored(kind: str, runs: dict[str, Path], pairs: Path) -> None:
     model = load(runs[kind])
-    replies = model.predict(CONTEXTS, Asking(nbest=2, scores=True))
+    replies = model.predict(CONTEXTS, PredictOptions(n_best=2, scores=True))
     assert len(replies) == len(CONTEXTS)
     assert str(replies[1]) == "", "nothing is said to nothing"
     for reply in (replies[0], replies[3]):
@@ -93,11 +93,11 @@ def test_the_index_gives_what_a_look_at_all_responses_gives(kind: str, runs: dic
     assert isinstance(model, RetrievalPredictor)
     texts = [model.index.texts[i] for i in range(len(model.index))]
     context = model.exchange(CONTEXTS[0])
-    found = model.reply([context], Asking(nbest=len(texts)))[0]
+    found = model.reply([context], PredictOptions(n_best=len(texts)))[0]
     ranker = model.ranker
     if kind == "mixture":
         ranker = type(ranker)([r for r, _ in ranker.searchers()], [w for _, w in ranker.searchers()])
-    exact = ranker.scores([Question(context, tuple(texts))])[0]
+    exact = ranker.scores([RankingExample(context, tuple(texts))])[0]
     assert [one.score for one in found] == pytest.approx(sorted(exact.tolist(), reverse=True), abs=1e-4)
     by_text = dict(zip(texts, exact.tolist(), strict=True))
     assert all(by_text[one.text] == pytest.approx(one.score, abs=1e-4) for one in found)
@@ -124,7 +124,7 @@ def test_a_mixture_is_at_least_as_likely_as_its_parts(runs: dict[str, Path], pai
     ranker = load(runs["mixture"]).ranker
     assert isinstance(ranker, MixedRanker)
     made = config(pairs, "mixture", model={"runs": ["a", "b"]})
-    questions = [q for group in questions_of(prepare(made).dev, made.evaluation, "pairs") for q in group]
+    questions = [q for group in build_ranking_examples(prepare(made).dev, made.evaluation, "pairs") for q in group]
 
     def nats(weights: np.ndarray) -> float:
         scored = [scores @ weights for scores in ranker.each(questions)]
@@ -155,7 +155,10 @@ def test_responses_of_a_file_of_their_own(pairs: Path, tmp_path: Path) -> None:
     made = config(pairs, "bm25", index={"file": str(tmp_path / "answers.txt")})
     ConverseApplication().train(made, tmp_path / "run", SilentReporter())
     model = load(tmp_path / "run")
-    assert [found.text for found in model.predict(["tea"], Asking(nbest=9))[0].responses] == ["the tea", "the cat"]
+    assert [found.text for found in model.predict(["tea"], PredictOptions(n_best=9))[0].responses] == [
+        "the tea",
+        "the cat",
+    ]
     (tmp_path / "answers.txt").write_text("\n", encoding="utf-8")
     with pytest.raises(DataError, match="has no response"):
         ConverseApplication().train(made, tmp_path / "none", SilentReporter())
@@ -238,16 +241,16 @@ def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> Non
     assert list(model.items_of_lines(iter(["Context\tResponse", "a\tb", "context"]))) == ["a", "context"]
     assert list(model.items_of_lines(iter(["context", "a"]))) == ["context", "a"], "a word that is no header"
     path.write_text(json.dumps({"turns": ["a", "b", "c"]}) + "\n", encoding="utf-8")
-    for reading in (Reading(), Reading(format="turns")):
+    for reading in (ReadOptions(), ReadOptions(format="turns")):
         assert [e.context for e in model.read_inputs(path, reading)] == [("a",), ("a", "b")]
-    assert list(model.read_inputs(path, Reading(format="text"))) == [path.read_text(encoding="utf-8").strip()]
+    assert list(model.read_inputs(path, ReadOptions(format="text"))) == [path.read_text(encoding="utf-8").strip()]
     path.write_text('Context,Utterance,Distractor_0\n"a, b __eot__ c",d,e\n', encoding="utf-8")
     assert [e.context for e in model.read_inputs(path)] == [("a, b", "c")]
     for plain in ("\n\n", "{smile}\n", ""):
         path.write_text(plain, encoding="utf-8")
         assert list(model.read_inputs(path)) == plain.splitlines()
-    reply = model.predict([("tea", "cat")], Asking(nbest=2, scores=True))[0]
-    item = Exchange(("tea", "cat"), (), Place("x", 1))
+    reply = model.predict([("tea", "cat")], PredictOptions(n_best=2, scores=True))[0]
+    item = Exchange(("tea", "cat"), (), SourceLocation("x", 1))
     row = json.loads(model.write(reply, item, "jsonl"))
     assert row["context"] == ["tea", "cat"]
     assert len(row["responses"]) == 2

@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 
 from catena.data.dialogue import Exchange
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.errors import DataError, FormatError
-from catena.metrics.ranking import Standing
+from catena.metrics.ranking import RankCounts
+from catena.tasks.converse.config import ConverseEvaluationConfig
 from catena.tasks.converse.dataset import prepare
-from catena.tasks.converse.questions import measure_of, questions_of, report_of, scores_of
-from catena.tasks.converse.settings import EvaluationSettings
+from catena.tasks.converse.questions import build_metric, build_ranking_examples, build_report, compute_scores
 from tests.tasks.converse.helpers import config, write_pairs
 
 
 def exchange(context: str, *responses: str, wrong: tuple[str, ...] = (), hard: tuple[str, ...] = ()) -> Exchange:
-    return Exchange((context,), responses, Place("x", 1), wrong=wrong, hard=hard)
+    return Exchange((context,), responses, SourceLocation("x", 1), wrong=wrong, hard=hard)
 
 
 def test_counts_reconcile_and_windows_are_cut(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("a __eot__ b __eot__ c\td\n\tlost\nalone\t \nf\tg\nh\ti\n", encoding="utf-8")
-    data = prepare(config(path, "bm25", data={"format": "pairs", "window": 2, "split": "end", "dev_share": 0.3}))
+    data = prepare(config(path, "bm25", data={"format": "pairs", "window": 2, "split": "end", "dev_fraction": 0.3}))
     assert [(e.context, e.responses) for e in data.train] == [(("b", "c"), ("d",)), (("f",), ("g",))]
     assert [e.context for e in data.dev] == [("h",)]
     assert data.tally.counts(3).dropped == {"with an empty context": 1, "with an empty response": 1}
@@ -70,67 +70,82 @@ def test_inner_turns_are_taught_and_not_asked_about(tmp_path: Path) -> None:
 
 def test_drawn_candidates_are_wrong_different_and_the_same_each_time() -> None:
     part = [exchange(f"c{i}", f"r{i}", f"s{i}", "same") for i in range(8)]
-    settings = EvaluationSettings(candidates=5)
-    groups = questions_of(part, settings, "pairs")
+    settings = ConverseEvaluationConfig(candidates=5)
+    groups = build_ranking_examples(part, settings, "pairs")
     assert [len(group) for group in groups] == [3] * 8
     for one, group in zip(part, groups, strict=True):
         for right, question in zip(one.responses, group, strict=True):
             assert question.candidates[0] == right
             assert len(set(question.candidates)) == 5
             assert not set(question.candidates[1:]) & set(one.responses)
-    assert [q.candidates for g in questions_of(part, settings, "pairs") for q in g] == [
+    assert [q.candidates for g in build_ranking_examples(part, settings, "pairs") for q in g] == [
         q.candidates for g in groups for q in g
     ]
-    other = questions_of(part, EvaluationSettings(candidates=5, seed=1), "pairs")
+    other = build_ranking_examples(part, ConverseEvaluationConfig(candidates=5, seed=1), "pairs")
     assert [q.candidates for g in other for q in g] != [q.candidates for g in groups for q in g]
 
 
 def test_given_and_hard_distractors() -> None:
     part = [exchange("c", "r", wrong=("w1", "w2"), hard=("h",)), exchange("only wrong", wrong=("w",))]
-    assert questions_of(part, EvaluationSettings(), "distractors")[0][0].candidates == ("r", "w1", "w2")
-    assert questions_of(part, EvaluationSettings(distractors="hard"), "responses")[0][0].candidates == ("r", "h")
+    assert build_ranking_examples(part, ConverseEvaluationConfig(), "distractors")[0][0].candidates == ("r", "w1", "w2")
+    assert build_ranking_examples(part, ConverseEvaluationConfig(distractors="hard"), "responses")[0][0].candidates == (
+        "r",
+        "h",
+    )
     with pytest.raises(DataError, match="x:1 has none"):
-        questions_of([exchange("c", "r")], EvaluationSettings(distractors="given"), "pairs")
+        build_ranking_examples([exchange("c", "r")], ConverseEvaluationConfig(distractors="given"), "pairs")
 
 
 def test_wrong_responses_are_taken_where_every_context_names_enough() -> None:
     part = [exchange(f"c{i}", f"r{i}", wrong=(f"v{i}", f"w{i}")) for i in range(4)]
-    enough = EvaluationSettings(candidates=3)
-    groups = questions_of(part, enough, "labelled")
+    enough = ConverseEvaluationConfig(candidates=3)
+    groups = build_ranking_examples(part, enough, "labeled")
     assert [group[0].candidates for group in groups] == [(f"r{i}", f"v{i}", f"w{i}") for i in range(4)]
-    assert "candidates:3|distractors:given" in report_of(groups, [[Standing(0, 0)]] * 4, enough, "labelled").lines[1]
-    for few, settings in ((part, EvaluationSettings(candidates=4)), ([*part, exchange("c", "r")], enough)):
-        drawn = questions_of(few, settings, "labelled")
+    assert (
+        "candidates:3|distractors:given" in build_report(groups, [[RankCounts(0, 0)]] * 4, enough, "labeled").lines[1]
+    )
+    for few, settings in ((part, ConverseEvaluationConfig(candidates=4)), ([*part, exchange("c", "r")], enough)):
+        drawn = build_ranking_examples(few, settings, "labeled")
         assert {text[0] for group in drawn for text in group[0].candidates} == {"r"}
-        assert "distractors:random" in report_of(drawn, [[Standing(0, 0)]] * len(few), settings, "labelled").lines[1]
+        assert (
+            "distractors:random" in build_report(drawn, [[RankCounts(0, 0)]] * len(few), settings, "labeled").lines[1]
+        )
 
 
 def test_too_few_responses_are_filled_up_or_refused() -> None:
     part = [exchange("a", "r"), exchange("b", "r")]
     with pytest.raises(DataError, match="the same responses"):
-        questions_of(part, EvaluationSettings(), "pairs")
-    groups = questions_of(part, EvaluationSettings(candidates=3), "pairs", ["x", "r", "y", "z"])
+        build_ranking_examples(part, ConverseEvaluationConfig(), "pairs")
+    groups = build_ranking_examples(part, ConverseEvaluationConfig(candidates=3), "pairs", ["x", "r", "y", "z"])
     assert all(len(group[0].candidates) == 3 and group[0].candidates[0] == "r" for group in groups)
     for seed in range(20):  # neither a right one nor one twice
-        groups = questions_of(part, EvaluationSettings(candidates=4, seed=seed), "pairs", ["x", "r", "y", "x", "z"])
+        groups = build_ranking_examples(
+            part, ConverseEvaluationConfig(candidates=4, seed=seed), "pairs", ["x", "r", "y", "x", "z"]
+        )
         assert [sorted(group[0].candidates[1:]) for group in groups] == [["x", "y", "z"]] * 2
     part = [exchange(f"c{i}", f"r{i}") for i in range(4)]  # three wrong ones are at hand, as many as are asked for
-    groups = questions_of(part, EvaluationSettings(candidates=4), "pairs", ["more"])
+    groups = build_ranking_examples(part, ConverseEvaluationConfig(candidates=4), "pairs", ["more"])
     assert all(sorted(group[0].candidates) == ["r0", "r1", "r2", "r3"] for group in groups)
 
 
 def test_a_report_names_what_was_asked() -> None:
-    groups = questions_of([exchange(f"c{i}", f"r{i}") for i in range(5)], EvaluationSettings(candidates=3), "pairs")
-    standings = [[Standing(0, 0)], [Standing(1, 0)], [Standing(0, 2)], [Standing(0, 0)], [Standing(2, 0)]]
-    scores = scores_of(groups, standings, EvaluationSettings())
+    groups = build_ranking_examples(
+        [exchange(f"c{i}", f"r{i}") for i in range(5)], ConverseEvaluationConfig(candidates=3), "pairs"
+    )
+    standings = [[RankCounts(0, 0)], [RankCounts(1, 0)], [RankCounts(0, 2)], [RankCounts(0, 0)], [RankCounts(2, 0)]]
+    scores = compute_scores(groups, standings, ConverseEvaluationConfig())
     assert scores["recall@1"] == pytest.approx((1 + 0 + 1 / 3 + 1 + 0) / 5)
-    report = report_of(groups, standings, EvaluationSettings(candidates=3), "pairs")
+    report = build_report(groups, standings, ConverseEvaluationConfig(candidates=3), "pairs")
     assert (
         report.signatures["recall@1"] == "recall@1|ties:expected|candidates:3|distractors:random|questions:5|seed:0|n=5"
     )
     assert report.lines[0] == "5 contexts, 5 questions"
-    assert list(scores_of(groups, standings, EvaluationSettings(recall=(3, 1)))) == ["recall@3", "recall@1", "mrr"]
-    assert measure_of("recall@12", EvaluationSettings()).name == "recall@12|ties:expected"
+    assert list(compute_scores(groups, standings, ConverseEvaluationConfig(recall=(3, 1)))) == [
+        "recall@3",
+        "recall@1",
+        "mrr",
+    ]
+    assert build_metric("recall@12", ConverseEvaluationConfig()).name == "recall@12|ties:expected"
     for name in ("recall@0", "recall", "precision@1"):
         with pytest.raises(DataError, match=f"a ranking of responses has no '{name}'"):
-            measure_of(name, EvaluationSettings())
+            build_metric(name, ConverseEvaluationConfig())

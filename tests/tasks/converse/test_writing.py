@@ -1,4 +1,5 @@
-"""Models that write: turns as ids, log-probabilities against the stepper, what is learnt, and words that are copied."""
+"""Models that write: turns as ids, log-probabilities against the stepper, what is learned, and words that are
+copied."""
 
 from __future__ import annotations
 
@@ -11,21 +12,21 @@ import numpy as np
 import pytest
 import torch
 
+from catena.data.config import WordTokenizerConfig
 from catena.data.dialogue import Exchange
-from catena.data.examples import Place
-from catena.data.settings import WordTokens
-from catena.data.tokenise import build_tokeniser
+from catena.data.examples import SourceLocation
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
-from catena.decoding.settings import BeamSettings, GreedySettings, SampleSettings
 from catena.errors import DataError
 from catena.randomness import Randomness
-from catena.tasks.application import Asking
+from catena.search.config import BeamConfig, GreedyConfig, SampleConfig
+from catena.tasks.application import PredictOptions
 from catena.tasks.converse.application import ConverseApplication
 from catena.tasks.converse.dataset import prepare
 from catena.tasks.converse.generative import WritingPredictor, WritingTask, new_generative
 from catena.tasks.converse.predictor import Reply
-from catena.tasks.converse.questions import Question
-from catena.tasks.converse.writing import MARKS, DialogueAuthor, WritingBatch, WritingEncoding
+from catena.tasks.converse.questions import RankingExample
+from catena.tasks.converse.writing import MARKS, DialogueLM, WritingBatch, WritingEncoding
 from catena.training.report import SilentReporter
 from tests.tasks.converse.helpers import config, write_pairs
 
@@ -35,11 +36,11 @@ COPY: dict[str, Any] = {"network": {"kind": "copy", "d": 16, "d_embedding": 12, 
 @pytest.fixture
 def encoding() -> WritingEncoding:
     vocabulary = Vocabulary(["hi", "there", "you"], specials=MARKS)
-    return WritingEncoding(build_tokeniser(WordTokens(lowercase=True)), vocabulary, 6)
+    return WritingEncoding(build_tokenizer(WordTokenizerConfig(lowercase=True)), vocabulary, 6)
 
 
 def exchange(*turns: str) -> Exchange:
-    return Exchange(turns, (), Place("x", 1))
+    return Exchange(turns, (), SourceLocation("x", 1))
 
 
 def test_turns_have_speakers_and_ends(encoding: WritingEncoding) -> None:
@@ -106,7 +107,7 @@ def test_scored_tokens_are_those_of_the_stepper(kind: str, model: dict[str, Any]
 def test_the_loss_counts_words_and_ends_and_no_marks(learn: str, tmp_path: Path) -> None:
     task = made(tmp_path, "generative", learn=learn)
     author, encoding = task.scribe.author, task.scribe.encoding
-    assert isinstance(author, DialogueAuthor)
+    assert isinstance(author, DialogueLM)
     batch = task.batch(np.arange(3))
     total, n = author.loss(batch)
     nats: list[float] = []
@@ -140,17 +141,17 @@ def test_responses_are_ranked_by_what_the_context_adds(tmp_path: Path) -> None:
     task = made(tmp_path, "generative")
     one = task.data.dev[0]
     texts = (*one.responses, "the cat", "tea and tea")
-    (found,) = task.scribe.scores([Question(one, texts)])
+    (found,) = task.scribe.scores([RankingExample(one, texts)])
     for text, score in zip(texts, found, strict=True):
         after = task.scribe.log_probs([(one, text)])[0]
-        alone = task.scribe.log_probs([(Exchange((), (), Place("x", 1)), text)])[0]
+        alone = task.scribe.log_probs([(Exchange((), (), SourceLocation("x", 1)), text)])[0]
         assert score == pytest.approx((after.sum() - alone.sum()) / len(after), abs=1e-5)
 
 
 def test_responses_that_are_cut_say_so_and_stand_behind_whole_ones(tmp_path: Path) -> None:
     task = made(tmp_path, "seq2seq")
     model = WritingPredictor(task.config, task.scribe)
-    reply = model.predict(["the cat"], Asking(nbest=6, max_length=2))[0]
+    reply = model.predict(["the cat"], PredictOptions(n_best=6, max_length=2))[0]
     ends = [found.finished for found in reply.responses]
     assert ends == sorted(ends, key=lambda end: not end)
     assert True in ends
@@ -158,7 +159,7 @@ def test_responses_that_are_cut_say_so_and_stand_behind_whole_ones(tmp_path: Pat
     assert json.loads(model.write(reply, "the cat", "jsonl"))["responses"][-1]["finished"] is False
     assert len(model.remarks(reply)) == ends.count(False)
     assert "cut at --max-length 2, before the end" in model.remarks(reply)[0]
-    assert model.searching(Asking(max_length=2)).config.evaluation.search.max_length == 2
+    assert model.searching(PredictOptions(max_length=2)).config.evaluation.search.max_length == 2
     assert "cut at evaluation.search.max_length = 6" in model.remarks(Reply(reply.responses))[0]
 
 
@@ -173,7 +174,7 @@ def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:
         vocabulary={"min_count": 2},
         training={"max_steps": 80, "eval_every": 40, "optimizer": "adam", "learning_rate": 0.03},
         evaluation={"written": 0, "search": {"kind": "greedy", "max_length": 6}},
-        data={"split": "end", "dev_share": 0.1},
+        data={"split": "end", "dev_fraction": 0.1},
     )
     ConverseApplication().train(own, tmp_path / "run", SilentReporter())
     model = ConverseApplication().load(tmp_path / "run", "cpu")
@@ -184,7 +185,7 @@ def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:
     assert looks.columns == ("<you>", "my", "name", "is", "wumpelfitz", "</s>", "<me>")
     (weights,) = looks.layers
     assert looks.columns[int(weights[0, 1].argmax())] == "wumpelfitz"
-    assert "wumpelfitz" in model.picture("my name is wumpelfitz", Asking(word="wumpelfitz")).svg
+    assert "wumpelfitz" in model.picture("my name is wumpelfitz", PredictOptions(word="wumpelfitz")).svg
 
 
 def test_what_looks_nowhere_is_not_drawn(tmp_path: Path) -> None:
@@ -198,10 +199,10 @@ def test_what_looks_nowhere_is_not_drawn(tmp_path: Path) -> None:
             WritingPredictor(task.config, task.scribe).sketch("the cat")
     with pytest.raises(DataError, match="nothing is written to ' '"):
         WritingPredictor(task.config, task.scribe).sketch(" ")
-    network = {"kind": "transformer", "d": 8, "n_heads": 2, "d_feed": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    network = {"kind": "transformer", "d": 8, "n_heads": 2, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
     task = made(tmp_path, "seq2seq", network=network)
     predictor = WritingPredictor(task.config, task.scribe)
-    for asking in (Asking(within="source"), Asking(within="target")):
+    for asking in (PredictOptions(within="source"), PredictOptions(within="target")):
         looks = predictor.looks("the cat", asking)
         assert [weights.shape[1:] for weights in looks.layers] == [(len(looks.rows), len(looks.columns))]
 
@@ -210,17 +211,17 @@ def test_searches_give_as_many_as_are_asked_for(tmp_path: Path) -> None:
     task = made(tmp_path, "generative")
     model = WritingPredictor(task.config, task.scribe)
     context = model.exchange("hello __eot__ what about the cat ?")
-    for search in (GreedySettings(max_length=5), BeamSettings(max_length=5, width=2), SampleSettings(max_length=5)):
+    for search in (GreedyConfig(max_length=5), BeamConfig(max_length=5, width=2), SampleConfig(max_length=5)):
         found = model.written([context], search, torch.Generator().manual_seed(0), 3)[0]
         assert len(found) == 3
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
         assert all("<unk>" not in one.text for one in found)
     with torch.no_grad():  # long ones have a better mean
         task.scribe.author.network.output.scores.bias[task.scribe.encoding.end] -= 0.7
-    by_length = BeamSettings(max_length=9, width=6, normalise="average", stop="length")
+    by_length = BeamConfig(max_length=9, width=6, normalize="average", stop="length")
     listed = model.written([context], by_length, torch.Generator(), 6)[0]
     assert listed[0] == model.written([context], by_length, torch.Generator())[0][0]
-    tokens = [len(task.scribe.encoding.tokeniser.tokens(one.text)) + bool(one.finished) for one in listed]
+    tokens = [len(task.scribe.encoding.tokenizer.tokens(one.text)) + bool(one.finished) for one in listed]
     means = [one.score / n for one, n in zip(listed, tokens, strict=True) if one.finished]
     assert means == sorted(means, reverse=True)
     assert [one.score for one in listed] != sorted((one.score for one in listed), reverse=True)
@@ -229,9 +230,9 @@ def test_searches_give_as_many_as_are_asked_for(tmp_path: Path) -> None:
 def test_a_beam_is_as_wide_as_is_asked_for(tmp_path: Path) -> None:
     task = made(tmp_path, "generative")
     model = WritingPredictor(task.config, task.scribe)
-    how = model.searching(Asking(beam_size=7)).config.evaluation.search
-    assert isinstance(how, BeamSettings)
+    how = model.searching(PredictOptions(beam_size=7)).config.evaluation.search
+    assert isinstance(how, BeamConfig)
     assert (how.width, how.max_length) == (7, task.config.evaluation.search.max_length)
-    found = model.predict(["hello"], Asking(beam_size=7, nbest=3, max_length=4))[0].responses
-    wanted = model.written([model.exchange("hello")], BeamSettings(width=7, max_length=4), torch.Generator(), 3)[0]
+    found = model.predict(["hello"], PredictOptions(beam_size=7, n_best=3, max_length=4))[0].responses
+    wanted = model.written([model.exchange("hello")], BeamConfig(width=7, max_length=4), torch.Generator(), 3)[0]
     assert [one.text for one in found] == [one.text for one in wanted]

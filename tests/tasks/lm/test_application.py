@@ -17,9 +17,9 @@ from catena import config as configs
 from catena.errors import CatenaError, CheckpointError, ConfigError, DataError
 from catena.randomness import Randomness
 from catena.tasks.lm.application import LmApplication
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.dataset import prepare
 from catena.tasks.lm.predictor import LmPredictor
-from catena.tasks.lm.settings import LmConfig
 from catena.tasks.lm.task import NextTokenTask
 from catena.training.report import SilentReporter
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
@@ -31,7 +31,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "gru": {"encoder": {"d": 12}, "embedding": {"d": 8}},
     "feed-forward": {"encoder": {"d": 12, "context": 3}, "embedding": {"d": 8}},
     "convolution": {"encoder": {"d": 8, "n_layers": 2}, "embedding": {"d": 8}},
-    "transformer": {"encoder": {"d": 16, "n_heads": 2, "n_layers": 1, "d_feed": 16}, "embedding": {"d": 16}},
+    "transformer": {"encoder": {"d": 16, "n_heads": 2, "n_layers": 1, "d_ff": 16}, "embedding": {"d": 16}},
 }
 
 
@@ -50,7 +50,7 @@ def config(text: Path, kind: str = "lstm", **sections: dict[str, Any]) -> LmConf
         "training": {"max_epochs": 2},
         **sections,
     }
-    values["data"] = {"train": [str(text)], "test_share": 0.1, **sections.get("data", {})}
+    values["data"] = {"train": [str(text)], "test_fraction": 0.1, **sections.get("data", {})}
     values["model"] = {"kind": kind, **SMALL[kind], **sections.get("model", {})}
     return configs.parse(LmConfig, values)
 
@@ -86,14 +86,14 @@ def test_every_kind_trains_loads_scores_and_steps(text: Path, tmp_path: Path, ki
 @pytest.mark.parametrize(
     ("kind", "order"), [("gru", "contiguous"), ("gru", "sentences"), ("transformer", "windows")], ids=str
 )
-def test_a_text_is_learnt_by_heart_in_any_order(text: Path, tmp_path: Path, kind: str, order: str) -> None:
+def test_a_text_is_learned_by_heart_in_any_order(text: Path, tmp_path: Path, kind: str, order: str) -> None:
     made = config(
         text,
         kind,
         model={"dropout_input": 0.0, "dropout_output": 0.0, "encoder": {**SMALL[kind]["encoder"], "dropout": 0.0}},
         batches={"batch_size": 4, "length": 12, "order": order},
         training={"max_epochs": 40, "learning_rate": 0.02, "patience": 0, "eval_every": 1000},
-        data={"dev": str(text), "test_share": 0.0},
+        data={"dev": str(text), "test_fraction": 0.0},
         evaluation={"sample": 10},
     )
     predictor = train(made, tmp_path / "run")
@@ -170,7 +170,7 @@ def test_a_penalty_that_hidden_words_do_not_have_is_refused(text: Path, penalty:
 
 
 @pytest.mark.parametrize(("kind", "order"), [("gru", "sentences"), ("transformer", "windows")])
-def test_hidden_words_are_learnt_and_no_text_is_promised(text: Path, tmp_path: Path, kind: str, order: str) -> None:
+def test_hidden_words_are_learned_and_no_text_is_promised(text: Path, tmp_path: Path, kind: str, order: str) -> None:
     made = config(
         text,
         kind,
@@ -259,7 +259,7 @@ def test_an_n_gram_model_is_trained_and_scored_on_the_same_tokens(text: Path, tm
         values = {
             "machine": {"device": "cpu"},
             "tokenizer": tokenizer,
-            "data": {"train": [str(text)], "test_share": 0.1, "unit": unit},
+            "data": {"train": [str(text)], "test_fraction": 0.1, "unit": unit},
             "model": {"kind": kind, **model},
             "batches": {"batch_size": 4, "length": 6},
             "training": {"max_epochs": 1},
@@ -302,8 +302,8 @@ def test_fine_tuning_starts_from_the_old_weights_and_vocabulary(text: Path, tmp_
     ("values", "words"),
     [
         ({"data": {"unit": "file"}}, "data.unit = 'file' makes line ends tokens, and tokenizer.kind = 'words' drops"),
-        ({"data": {"dev_share": 0.6, "test_share": 0.5}}, "leave nothing to train on"),
-        ({"data": {"test": "t", "test_share": 0.5}}, "leave one of them out"),
+        ({"data": {"dev_fraction": 0.6, "test_fraction": 0.5}}, "leave nothing to train on"),
+        ({"data": {"test": "t", "test_fraction": 0.5}}, "leave one of them out"),
         ({"data": {"folds": 3}}, "a text is no such"),
         ({"model": {"kind": "lstm", "encoder": {"bidirectional": True}}}, "sees the tokens that are to be predicted"),
         ({"model": {"kind": "convolution", "encoder": {"kind": "convolution"}}}, "padding = 'same' sees the tokens"),
@@ -343,7 +343,7 @@ def test_settings_import_no_torch() -> None:
     import subprocess
     import sys
 
-    code = "import sys, catena.tasks.lm.settings as s; s.LmConfig(); assert 'torch' not in sys.modules"
+    code = "import sys, catena.tasks.lm.config as s; s.LmConfig(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -373,7 +373,7 @@ def test_counts_without_smoothing_have_infinite_perplexity_and_a_whole_run(text:
 def test_options_of_estimators_are_those_of_the_functions(text: Path, tmp_path: Path) -> None:
     from catena.lm.ngram.counts import MOST_ORDER
     from catena.lm.ngram.estimators import ESTIMATORS
-    from catena.tasks.lm.settings import EstimatorName, NgramSettings
+    from catena.tasks.lm.config import EstimatorName, NgramConfig
 
     assert set(get_args(EstimatorName)) == set(ESTIMATORS)
 
@@ -398,10 +398,10 @@ def test_options_of_estimators_are_those_of_the_functions(text: Path, tmp_path: 
     assert log_prob("cat", estimator="absolute-discounting", discount=0.25) == pytest.approx(expected, abs=1e-6)
     for prune in [(1,), (0, 2, 1), (0, 0, 0, 1)]:
         with pytest.raises(ValueError, match=r"at most model\.order = 3 counts that never fall, the first of them 0"):
-            NgramSettings(order=3, prune=prune)
-    assert NgramSettings(order=3, prune=(0, 1, 1)).prune == (0, 1, 1)
+            NgramConfig(order=3, prune=prune)
+    assert NgramConfig(order=3, prune=(0, 1, 1)).prune == (0, 1, 1)
     with pytest.raises(ValueError, match="less than or equal to 250"):
-        NgramSettings(order=MOST_ORDER + 1)
-    assert NgramSettings(order=MOST_ORDER).order == MOST_ORDER
+        NgramConfig(order=MOST_ORDER + 1)
+    assert NgramConfig(order=MOST_ORDER).order == MOST_ORDER
     with pytest.raises(ValueError, match=r"model\.discount is for model\.estimator = 'kneser-ney' or"):
-        NgramSettings(discount=0.5)
+        NgramConfig(discount=0.5)

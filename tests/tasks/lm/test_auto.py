@@ -8,14 +8,14 @@ import pytest
 
 from catena.config import parse
 from catena.tasks.lm.auto import FEW, choose, fit_to_time
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.config import LmConfig
 
 
 def config(path: Path, **sections: object) -> LmConfig:
     return parse(LmConfig, {"data": {"train": [str(path)]}, "training": {"max_time": "30s"}, **sections})
 
 
-def test_little_text_is_counted_and_more_is_learnt_by_a_network() -> None:
+def test_little_text_is_counted_and_more_is_learned_by_a_network() -> None:
     model, why = choose(FEW - 1, 300, 60.0, 1e12)
     assert (model.kind, why) == ("ngram", "an n-gram model, which is the better choice below 20,000 tokens")
     assert choose(FEW, 300, 60.0, 1e12)[0].kind == "lstm"

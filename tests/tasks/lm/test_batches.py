@@ -8,7 +8,7 @@ import torch
 
 from catena.data.corpus import Corpus
 from catena.tasks.lm.batches import ContiguousEpoch, SentenceEpoch, WindowEpoch, as_stream, sentences
-from catena.tasks.lm.settings import LmBatches
+from catena.tasks.lm.config import LmBatchConfig
 
 CPU = torch.device("cpu")
 
@@ -27,7 +27,7 @@ def test_a_stream_begins_with_its_mark() -> None:
 
 @pytest.mark.parametrize("vary", [False, True])
 def test_contiguous_rows_go_on_in_the_next_batch_and_predict_what_follows(vary: bool) -> None:
-    plan = ContiguousEpoch(stream(107), LmBatches(batch_size=4, length=7, vary=vary), generator())
+    plan = ContiguousEpoch(stream(107), LmBatchConfig(batch_size=4, length=7, vary=vary), generator())
     batches = [plan.batch(i) for i in range(len(plan))]
     assert [batch.first for batch in batches] == [True] + [False] * (len(batches) - 1)
     ids = torch.cat([batch.ids for batch in batches], dim=1)
@@ -44,7 +44,7 @@ def test_contiguous_rows_go_on_in_the_next_batch_and_predict_what_follows(vary: 
 
 
 def test_windows_cover_the_text_once_from_another_beginning_in_each_epoch() -> None:
-    settings = LmBatches(batch_size=3, length=10)
+    settings = LmBatchConfig(batch_size=3, length=10)
     begins = set()
     for seed in range(8):
         plan = WindowEpoch(stream(103), settings, generator(seed))
@@ -62,7 +62,7 @@ def test_windows_cover_the_text_once_from_another_beginning_in_each_epoch() -> N
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_texts_shorter_than_a_step_are_read_whole(n: int) -> None:
     for kind in (ContiguousEpoch, WindowEpoch):
-        plan = kind(stream(n), LmBatches(batch_size=1, length=10), generator())
+        plan = kind(stream(n), LmBatchConfig(batch_size=1, length=10), generator())
         assert len(plan) == 1
         batch = plan.batch(0)
         assert sorted(batch.targets.flatten().tolist()) == list(range(10, 10 + n))
@@ -78,7 +78,7 @@ def test_sentences_are_read_after_the_beginning_and_end_with_their_end() -> None
 
 def test_every_sentence_is_read_once_in_an_epoch_and_cut_where_it_is_too_long() -> None:
     corpus = Corpus(np.array([5, 3, 6, 6, 6, 6, 3, 7, 7, 3], np.int32), np.array([0, 2, 7, 10]))
-    plan = SentenceEpoch(corpus, np.array([0, 1, 2]), 2, LmBatches(batch_size=2), CPU, generator(), longest=4)
+    plan = SentenceEpoch(corpus, np.array([0, 1, 2]), 2, LmBatchConfig(batch_size=2), CPU, generator(), longest=4)
     found = []
     for i in range(len(plan)):
         batch = plan.batch(i)

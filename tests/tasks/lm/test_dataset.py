@@ -10,13 +10,13 @@ import pytest
 from catena.data.vocabulary import UNK
 from catena.errors import DataError
 from catena.randomness import Randomness
-from catena.tasks.lm.dataset import Dataset, encode_lines, prepare, split
-from catena.tasks.lm.settings import LmConfig, LmData
+from catena.tasks.lm.config import LmConfig, LmDataConfig
+from catena.tasks.lm.dataset import LmDataset, encode_lines, prepare, split
 
 WORDS = {"kind": "whitespace"}
 
 
-def dataset(tmp_path: Path, text: str, **options: object) -> Dataset:
+def dataset(tmp_path: Path, text: str, **options: object) -> LmDataset:
     path = tmp_path / "text.txt"
     path.write_text(text, encoding="utf-8")
     data = {"train": (str(path),), **options.pop("data", {})}
@@ -24,28 +24,28 @@ def dataset(tmp_path: Path, text: str, **options: object) -> Dataset:
     return prepare(LmConfig.model_validate(settings), Randomness(0))
 
 
-def names(found: Dataset, part: str = "train") -> list[str]:
+def names(found: LmDataset, part: str = "train") -> list[str]:
     return found.encoding.vocabulary.tokens(getattr(found, part).flat.tolist())
 
 
 def test_every_line_ends_with_one_end_and_blank_lines_are_ends_alone(tmp_path: Path) -> None:
     text = "a b\n\n c \nd\n"
-    kept = dataset(tmp_path, text, data={"dev_share": 0.2})
+    kept = dataset(tmp_path, text, data={"dev_fraction": 0.2})
     assert names(kept) == ["a", "b", "</s>", "</s>", "c", "</s>"]
     assert names(kept, "dev") == ["<unk>", "</s>"]
-    dropped = dataset(tmp_path, text, data={"dev_share": 0.2, "blank_lines": "drop"})
+    dropped = dataset(tmp_path, text, data={"dev_fraction": 0.2, "blank_lines": "drop"})
     assert names(dropped) == ["a", "b", "</s>", "c", "</s>"]
 
 
 def test_a_file_as_one_text_keeps_its_line_ends_and_has_one_end(tmp_path: Path) -> None:
     text = "ab\n\nc\nd\n"
-    found = dataset(tmp_path, text, tokenizer={"kind": "characters"}, data={"unit": "file", "dev_share": 0.2})
+    found = dataset(tmp_path, text, tokenizer={"kind": "characters"}, data={"unit": "file", "dev_fraction": 0.2})
     assert names(found) + names(found, "dev") == ["a", "b", "\n", "\n", "c", "\n", "<unk>", "\n", "</s>"]
     assert (found.train.characters + found.dev.characters) == len(text)
 
 
 def test_unknown_words_are_told_from_the_word_unk_itself(tmp_path: Path) -> None:
-    found = dataset(tmp_path, "a a <unk> b\na c <unk>\n", vocabulary={"min_count": 2}, data={"dev_share": 0.4})
+    found = dataset(tmp_path, "a a <unk> b\na c <unk>\n", vocabulary={"min_count": 2}, data={"dev_fraction": 0.4})
     assert names(found) == ["a", "a", "<unk>", "<unk>", "</s>"]
     assert (found.train.unknown, found.train.outside) == (2, 1)
     assert (found.dev.unknown, found.dev.outside) == (2, 1)
@@ -57,12 +57,12 @@ def test_unknown_words_are_told_from_the_word_unk_itself(tmp_path: Path) -> None
 def test_characters_and_bytes_are_those_of_the_text_with_its_line_ends() -> None:
     config = LmConfig(tokenizer=WORDS)
     assert config.data.unit == "line"
-    from catena.data.tokenise import build_tokeniser
+    from catena.data.tokenize import build_tokenizer
     from catena.data.vocabulary import Vocabulary
     from catena.lm.base import SPECIALS
     from catena.tasks.lm.encoding import LmEncoding
 
-    encoding = LmEncoding(build_tokeniser(config.tokenizer), Vocabulary(["é", "🙂"], specials=SPECIALS), "line")
+    encoding = LmEncoding(build_tokenizer(config.tokenizer), Vocabulary(["é", "🙂"], specials=SPECIALS), "line")
     part = encode_lines(["é  🙂", "", "مرحبا"], encoding)
     assert part.tokens == 3 + 3
     assert part.characters == 4 + 1 + 0 + 1 + 5 + 1
@@ -74,17 +74,17 @@ def test_characters_and_bytes_are_those_of_the_text_with_its_line_ends() -> None
 
 def test_shares_are_counted_in_characters_and_cut_at_lines() -> None:
     sizes = np.array([10, 10, 50, 10, 10, 10])
-    rows = split(sizes, LmData(dev_share=0.2, test_share=0.1), Randomness(0))
+    rows = split(sizes, LmDataConfig(dev_fraction=0.2, test_fraction=0.1), Randomness(0))
     assert {name: list(lines) for name, lines in rows.items()} == {"train": [0, 1, 2], "dev": [3, 4], "test": [5]}
-    rows = split(sizes, LmData(dev="d", test="t"), Randomness(0))
+    rows = split(sizes, LmDataConfig(dev="d", test="t"), Randomness(0))
     assert list(rows) == ["train"]
     assert len(rows["train"]) == 6
-    random = split(np.ones(100), LmData(dev_share=0.2, split="random"), Randomness(0))
+    random = split(np.ones(100), LmDataConfig(dev_fraction=0.2, split="random"), Randomness(0))
     assert len(random["dev"]) == 20
     assert list(random["dev"]) != list(range(80, 100))
     assert sorted([*random["train"], *random["dev"]]) == list(range(100))
     with pytest.raises(DataError, match="a text of 1 line cannot be split into train, dev and test"):
-        split(np.ones(1), LmData(), Randomness(0))
+        split(np.ones(1), LmDataConfig(), Randomness(0))
 
 
 def test_columns_hold_texts_too_and_lists_are_their_lines(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_columns_hold_texts_too_and_lists_are_their_lines(tmp_path: Path) -> Non
     path.write_text('{"lines": ["春眠", "不覺"]}\n{"lines": ["曉"]}\n', encoding="utf-8")
     config = LmConfig.model_validate(
         {
-            "data": {"train": (str(path),), "text_column": "lines", "dev_share": 0.3},
+            "data": {"train": (str(path),), "text_column": "lines", "dev_fraction": 0.3},
             "tokenizer": {"kind": "characters"},
             "vocabulary": {"min_count": 1},
         }

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from catena.data.settings import WhitespaceTokens
-from catena.data.tokenise import build_tokeniser
+from catena.data.config import WhitespaceTokenizerConfig
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CatenaError
 from catena.lm.base import SPECIALS
 from catena.lm.neural_build import build_neural
-from catena.lm.neural_settings import RnnModel
+from catena.lm.neural_config import RNNLMConfig
 from catena.lm.ngram.model import NgramModel
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.diagnose import diagnose, verdict
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.predictor import LmPredictor
-from catena.tasks.lm.settings import LmConfig
 
 TEXT = "the cat sat on the mat"
 
@@ -27,13 +27,13 @@ TEXT = "the cat sat on the mat"
 def encoding() -> LmEncoding:
     words = sorted(set(TEXT.split()))
     vocabulary = Vocabulary(words, counts=[1] * len(words), specials=SPECIALS)
-    return LmEncoding(build_tokeniser(WhitespaceTokens(), [TEXT]), vocabulary, "line")
+    return LmEncoding(build_tokenizer(WhitespaceTokenizerConfig(), [TEXT]), vocabulary, "line")
 
 
 def test_the_loss_is_the_mean_over_the_tokens_of_the_only_piece(encoding: LmEncoding, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(TEXT + "\n", encoding="utf-8")
     torch.manual_seed(1)
-    settings = RnnModel(embedding={"d": 5}, encoder={"d": 5, "n_layers": 1, "bidirectional": False})
+    settings = RNNLMConfig(embedding={"d": 5}, encoder={"d": 5, "n_layers": 1, "bidirectional": False})
     model = build_neural(settings, encoding.vocabulary, [1] * len(encoding.vocabulary)).double()
     config = LmConfig(data={"train": ["x.txt"]}, model=settings)
     found = diagnose(LmPredictor(config, encoding, model, torch.device("cpu")), tmp_path / "x.txt", iterations=3)
@@ -44,8 +44,8 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_only_piece(encoding: LmEnco
     assert len(found.flow.inputs) == 7
     x = model.vectors(torch.tensor([[model.begin, *encoding.ids(TEXT)]])).detach().requires_grad_()
     cost = -model.output.log_prob(model.bridge(model.encoder.whole(x)[:, -1]), ids[:, -1]).sum()
-    (slope,) = torch.autograd.grad(cost, x)
-    assert found.flow.inputs == pytest.approx(slope[0].norm(dim=-1).flip(0).tolist(), rel=1e-6)
+    (gradient,) = torch.autograd.grad(cost, x)
+    assert found.flow.inputs == pytest.approx(gradient[0].norm(dim=-1).flip(0).tolist(), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import catena
 from catena import config as configs
 from catena.errors import CatenaError, CheckpointError, ConfigError, DataError
 from catena.tasks.lm.application import LmApplication
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.config import LmConfig
 from catena.training.report import SilentReporter
 
 LINES = ["the cat sat on the mat .", "Anna ran away", "", "the dog sat", "a cat ran to the mat ."] * 4

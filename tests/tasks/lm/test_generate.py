@@ -6,13 +6,20 @@ import re
 
 import pytest
 
-from catena.data.settings import BpeTokens, ByteTokens, CharacterTokens, TokeniserSettings, UnigramTokens, WordTokens
-from catena.data.tokenise import build_tokeniser
+from catena.data.config import (
+    BpeTokenizerConfig,
+    ByteTokenizerConfig,
+    CharacterTokenizerConfig,
+    TokenizerConfig,
+    UnigramTokenizerConfig,
+    WordTokenizerConfig,
+)
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError
 from catena.lm.base import SPECIALS
 from catena.tasks.lm.encoding import LmEncoding
-from catena.tasks.lm.generate import Wishes, acceptor_of
+from catena.tasks.lm.generate import TextConstraints, build_acceptor
 
 TEXTS = [
     "the cat sees a fish",
@@ -22,47 +29,51 @@ TEXTS = [
     "cats",
     "Müller sees the old cat!",
 ]
-CUTS: list[TokeniserSettings] = [
-    WordTokens(), CharacterTokens(), ByteTokens(), BpeTokens(size=280), UnigramTokens(size=280),
-]  # fmt: skip
+CUTS: list[TokenizerConfig] = [
+    WordTokenizerConfig(),
+    CharacterTokenizerConfig(),
+    ByteTokenizerConfig(),
+    BpeTokenizerConfig(size=280),
+    UnigramTokenizerConfig(size=280),
+]
 
 
-def encoding_of(settings: TokeniserSettings, texts: list[str]) -> LmEncoding:
-    tokeniser = build_tokeniser(settings, texts)
-    return LmEncoding(tokeniser, Vocabulary.count(map(tokeniser.tokens, texts), specials=SPECIALS), "line")
+def encoding_of(settings: TokenizerConfig, texts: list[str]) -> LmEncoding:
+    tokenizer = build_tokenizer(settings, texts)
+    return LmEncoding(tokenizer, Vocabulary.count(map(tokenizer.tokens, texts), specials=SPECIALS), "line")
 
 
-def accepted(wishes: Wishes, encoding: LmEncoding, texts: list[str]) -> list[bool]:
-    acceptor = acceptor_of(wishes, encoding)
+def accepted(wishes: TextConstraints, encoding: LmEncoding, texts: list[str]) -> list[bool]:
+    acceptor = build_acceptor(wishes, encoding)
     return [acceptor.accepts(encoding.ids(text)) for text in texts]
 
 
 @pytest.mark.parametrize("settings", CUTS, ids=lambda settings: settings.kind)
-def test_phrases_are_whole_words_however_they_are_cut(settings: TokeniserSettings) -> None:
+def test_phrases_are_whole_words_however_they_are_cut(settings: TokenizerConfig) -> None:
     encoding = encoding_of(settings, TEXTS)
     for phrase in ("cat", "fish", "old cat"):
         stands = [re.search(rf"\b{phrase}\b", text) is not None for text in TEXTS]
-        assert accepted(Wishes(words=(phrase,)), encoding, TEXTS) == stands, phrase
-        assert accepted(Wishes(without=(phrase,)), encoding, TEXTS) == [not one for one in stands], phrase
+        assert accepted(TextConstraints(words=(phrase,)), encoding, TEXTS) == stands, phrase
+        assert accepted(TextConstraints(without=(phrase,)), encoding, TEXTS) == [not one for one in stands], phrase
 
 
 @pytest.mark.parametrize("settings", CUTS[1:], ids=lambda settings: settings.kind)
-def test_scripts_without_blanks_have_no_words_to_be_whole(settings: TokeniserSettings) -> None:
+def test_scripts_without_blanks_have_no_words_to_be_whole(settings: TokenizerConfig) -> None:
     texts = ["文学是一种艺术形式", "他的医术很好", "艺 术"]
-    assert accepted(Wishes(words=("艺术",)), encoding_of(settings, texts), texts) == [True, False, False]
-    assert accepted(Wishes(without=("艺术",)), encoding_of(settings, texts), texts) == [False, True, True]
+    assert accepted(TextConstraints(words=("艺术",)), encoding_of(settings, texts), texts) == [True, False, False]
+    assert accepted(TextConstraints(without=("艺术",)), encoding_of(settings, texts), texts) == [False, True, True]
 
 
 @pytest.mark.parametrize("settings", [*CUTS[:2], *CUTS[3:]], ids=lambda settings: settings.kind)
-def test_a_pattern_matches_the_text_however_it_is_cut(settings: TokeniserSettings) -> None:
+def test_a_pattern_matches_the_text_however_it_is_cut(settings: TokenizerConfig) -> None:
     """Subwords hold bytes that are no characters, which no pattern writes."""
     encoding = encoding_of(settings, [*TEXTS, "\0", "她"])
-    found = accepted(Wishes(pattern="(the|a) .*[a-z]"), encoding, [*TEXTS, "the \0 cat"])
+    found = accepted(TextConstraints(pattern="(the|a) .*[a-z]"), encoding, [*TEXTS, "the \0 cat"])
     assert found == [re.fullmatch("(the|a) .*[a-z]", text) is not None for text in TEXTS] + [False]
 
 
 def test_a_phrase_that_is_wanted_and_forbidden_is_refused() -> None:
-    encoding = encoding_of(WordTokens(), TEXTS)
+    encoding = encoding_of(WordTokenizerConfig(), TEXTS)
     with pytest.raises(DataError, match="with 'the old  cat' and without 'old cat' cannot be written: drop one"):
-        acceptor_of(Wishes(words=("the old  cat",), without=("old cat",)), encoding)
-    assert accepted(Wishes(words=("cats",), without=("cat",)), encoding, ["cats", "cats cat"]) == [True, False]
+        build_acceptor(TextConstraints(words=("the old  cat",), without=("old cat",)), encoding)
+    assert accepted(TextConstraints(words=("cats",), without=("cat",)), encoding, ["cats", "cats cat"]) == [True, False]

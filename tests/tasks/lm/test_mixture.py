@@ -14,8 +14,8 @@ from catena import config as configs
 from catena.errors import ConfigError
 from catena.lm.mixture import CacheModel, LinearMixture
 from catena.tasks.lm.application import LmApplication
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.predictor import LmPredictor
-from catena.tasks.lm.settings import LmConfig
 from catena.training.report import SilentReporter
 
 LINES = ["the cat sat on the mat .", "a dog ran away", "the dog sat", "a cat ran to the mat ."] * 10
@@ -91,7 +91,7 @@ def test_a_mixture_is_a_run_of_its_own(tmp_path: Path, texts: tuple[Path, Path])
         for a, b, c in zip(*every, _cache_log_probs(cache, mix), strict=True)
     ]
     mean = [sum(row[i] / sum(row) for row in shares) / len(shares) for i in range(3)]
-    assert mean == pytest.approx(weights, abs=2e-3), "no step of expectation-maximisation changes them"
+    assert mean == pytest.approx(weights, abs=2e-3), "no step of expectation-maximization changes them"
     best = min(one.evaluate(held).scores["perplexity"], two.evaluate(held).scores["perplexity"])
     assert mix.evaluate(held).scores["perplexity"] < best
 

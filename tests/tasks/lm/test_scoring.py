@@ -11,14 +11,14 @@ import torch
 
 from catena.data.corpus import Corpus
 from catena.data.vocabulary import Vocabulary
-from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.lm.base import SPECIALS
 from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_build import build_neural
-from catena.lm.neural_settings import FeedForwardModel, FeedForwardSettings, LstmModel, TransformerModel
+from catena.lm.neural_config import FeedForwardConfig, FeedForwardLMConfig, LSTMLMConfig, TransformerLMConfig
 from catena.tasks.lm.batches import as_stream
-from catena.tasks.lm.dataset import Part
-from catena.tasks.lm.scoring import Judged, carried_log_probs, line_log_probs, window_log_probs
+from catena.tasks.lm.dataset import TextPart
+from catena.tasks.lm.scoring import TextLogProbs, carried_log_probs, line_log_probs, window_log_probs
 
 CPU = torch.device("cpu")
 IDS = torch.randint(4, 12, (157,), generator=torch.Generator().manual_seed(1)).numpy().astype(np.int32)
@@ -26,20 +26,20 @@ IDS = torch.randint(4, 12, (157,), generator=torch.Generator().manual_seed(1)).n
 
 def lstm() -> NeuralLanguageModel:
     words = Vocabulary(list("abcdefgh"), specials=SPECIALS)
-    settings = LstmModel(embedding={"d": 6, "scale": 1.0}, encoder=RecurrentSettings(d=8, bidirectional=False))
+    settings = LSTMLMConfig(embedding={"d": 6, "scale": 1.0}, encoder=RecurrentConfig(d=8, bidirectional=False))
     return build_neural(settings, words, [1] * 12).eval()
 
 
 def feed_forward() -> NeuralLanguageModel:
     words = Vocabulary(list("abcdefgh"), specials=SPECIALS)
-    settings = FeedForwardModel(embedding={"d": 6, "scale": 1.0}, encoder=FeedForwardSettings(d=8, context=4))
+    settings = FeedForwardLMConfig(embedding={"d": 6, "scale": 1.0}, encoder=FeedForwardConfig(d=8, context=4))
     return build_neural(settings, words, [1] * 12).eval()
 
 
 def transformer() -> NeuralLanguageModel:
     words = Vocabulary(list("abcdefgh"), specials=SPECIALS)
-    encoder = TransformerSettings(d=8, n_heads=2, d_feed=8, causal=True, positions="rotary")
-    return build_neural(TransformerModel(embedding={"d": 8, "scale": 1.0}, encoder=encoder), words, [1] * 12).eval()
+    encoder = TransformerConfig(d=8, n_heads=2, d_ff=8, causal=True, positions="rotary")
+    return build_neural(TransformerLMConfig(embedding={"d": 8, "scale": 1.0}, encoder=encoder), words, [1] * 12).eval()
 
 
 def whole(model: NeuralLanguageModel) -> torch.Tensor:
@@ -84,7 +84,7 @@ def test_windows_score_every_token_with_the_context_they_promise(width: int, str
 def test_lines_are_scored_by_themselves_in_their_own_places() -> None:
     model = lstm()
     offsets = np.array([0, 5, 6, 60, 157])
-    found = line_log_probs(model, Part(Corpus(IDS, offsets), 0, 0, 0), CPU)
+    found = line_log_probs(model, TextPart(Corpus(IDS, offsets), 0, 0, 0), CPU)
     for low, high in pairwise(offsets.tolist()):
         ids = torch.from_numpy(IDS[low:high]).long()[None]
         alone = model.token_log_probs(ids, torch.tensor([high - low]))[0]
@@ -92,12 +92,12 @@ def test_lines_are_scored_by_themselves_in_their_own_places() -> None:
 
 
 def test_scores_are_means_over_tokens_characters_and_bytes() -> None:
-    part = Part(Corpus(np.array([5, 1, 3, 3], np.int32), np.array([0, 3, 4])), characters=8, bytes=16, outside=1)
-    judged = Judged(part, np.log([0.5, 0.25, 0.5, 0.5]).astype(np.float32))
+    part = TextPart(Corpus(np.array([5, 1, 3, 3], np.int32), np.array([0, 3, 4])), characters=8, bytes=16, outside=1)
+    judged = TextLogProbs(part, np.log([0.5, 0.25, 0.5, 0.5]).astype(np.float32))
     scores = judged.scores()
     assert scores["nats_per_token"] == pytest.approx(5 * math.log(2) / 4)
     assert scores["perplexity"] == pytest.approx(2 ** (5 / 4))
     assert scores["bits_per_character"] == pytest.approx(5 / 8)
     assert scores["bits_per_byte"] == pytest.approx(5 / 16)
-    assert scores["unknown_share"] == 0.25
+    assert scores["unknown_fraction"] == 0.25
     np.testing.assert_allclose(judged.by_line(), [-4 * math.log(2), -math.log(2)], rtol=1e-6)

@@ -32,7 +32,7 @@ def test_words_and_whitespace_agree_on_a_tokenized_text(runs: Path) -> None:
     one, two = (load(runs / kind).evaluate(runs / "x.txt") for kind in ("words", "whitespace"))
     assert one.scores == pytest.approx(two.scores)
     tokens = Counter(token for line in TEXT.splitlines() for token in (*line.split(), "</s>"))
-    assert one.scores["unknown_share"] == pytest.approx(tokens["<unk>"] / tokens.total())
+    assert one.scores["unknown_fraction"] == pytest.approx(tokens["<unk>"] / tokens.total())
 
 
 def test_train_reports_the_literal_once(runs: Path) -> None:
@@ -45,7 +45,7 @@ def test_train_reports_the_literal_once(runs: Path) -> None:
 
 def test_evaluate_warns_of_unknown_tokens(runs: Path) -> None:
     report = load(runs / "words").evaluate(runs / "x.txt")
-    share = 100 * report.scores["unknown_share"]
+    share = 100 * report.scores["unknown_fraction"]
     assert report.lines[-1].startswith(f"warning: {share:.2f} % of the tokens are unknown and scored as one symbol.")
     assert "warning" not in "".join(load(runs / "letters").evaluate(runs / "x.txt").lines)
 

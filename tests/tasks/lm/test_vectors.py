@@ -11,15 +11,15 @@ import torch
 
 from catena import config as configs
 from catena.tasks.lm.application import LmApplication
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.config import LmConfig
 from catena.training.report import SilentReporter
-from catena.vectors.table import Vectors
+from catena.vectors.table import WordVectors
 
 LINES = ["the cat sat on the mat", "a dog ran away", "the dog sat", "a cat ran to the mat"] * 8
 KNOWN = ["cat", "dog", "mat"]
 SMALL: dict[str, dict[str, Any]] = {
     "lstm": {"encoder": {"d": 12}},
-    "transformer": {"encoder": {"d": 8, "n_heads": 2, "n_layers": 1, "d_feed": 16}},
+    "transformer": {"encoder": {"d": 8, "n_heads": 2, "n_layers": 1, "d_ff": 16}},
     "feed-forward": {"encoder": {"d": 12, "context": 3}},
 }
 
@@ -30,7 +30,7 @@ def test_words_have_the_vectors_of_the_file(kind: str, mode: str, tmp_path: Path
     text, file = tmp_path / "text.txt", tmp_path / "vectors.safetensors"
     text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     rows = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
-    Vectors.of(KNOWN, rows).save(file)
+    WordVectors.of(KNOWN, rows).save(file)
     values: dict[str, Any] = {
         "data": {"train": [str(text)]},
         "machine": {"device": "cpu"},
@@ -56,7 +56,7 @@ def test_a_clustered_tree_is_made_of_them_and_kept(tmp_path: Path) -> None:
     text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     words = sorted({word for line in LINES for word in line.split()})
     sides = np.array([[1.0, 0.0] if word < "m" else [-1.0, 0.0] for word in words], np.float32)
-    Vectors.of(words, sides).save(file)
+    WordVectors.of(words, sides).save(file)
     values: dict[str, Any] = {
         "data": {"train": [str(text)]},
         "machine": {"device": "cpu"},

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from catena.data.settings import CharacterTokens, WhitespaceTokens
-from catena.data.tokenise import build_tokeniser
+from catena.data.config import CharacterTokenizerConfig, WhitespaceTokenizerConfig
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Vocabulary
-from catena.decoding.settings import SampleSettings
-from catena.decoding.verse import Line
 from catena.errors import ConfigError, DataError, FormatError
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.model import NgramModel
+from catena.search.config import SampleConfig
+from catena.search.verse import Line
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.encoding import LmEncoding
-from catena.tasks.lm.generate import Wishes, Writer
+from catena.tasks.lm.generate import TextConstraints, TextGenerator
 from catena.tasks.lm.predictor import LmPredictor
-from catena.tasks.lm.settings import LmConfig
-from catena.tasks.lm.verse import FORMS, Form, parsed, read_lexicon, verse_of
+from catena.tasks.lm.verse import FORMS, VerseForm, parse_lines, read_lexicon, verse_acceptor
 
 POEMS = [
     "春風花，江月家。\n山雨沙，孤舟斜。",
@@ -30,9 +30,11 @@ RHYMES = {**dict.fromkeys("花家沙斜", 0), **dict.fromkeys("人春身", 1)}
 
 
 def encoding(kind: str, texts: list[str]) -> LmEncoding:
-    tokeniser = build_tokeniser(CharacterTokens() if kind == "characters" else WhitespaceTokens(), texts)
-    symbols = sorted({token for text in texts for token in tokeniser.tokens(text)})
-    return LmEncoding(tokeniser, Vocabulary(symbols, counts=[1] * len(symbols), specials=SPECIALS), "line")
+    tokenizer = build_tokenizer(
+        CharacterTokenizerConfig() if kind == "characters" else WhitespaceTokenizerConfig(), texts
+    )
+    symbols = sorted({token for text in texts for token in tokenizer.tokens(text)})
+    return LmEncoding(tokenizer, Vocabulary(symbols, counts=[1] * len(symbols), specials=SPECIALS), "line")
 
 
 def predictor(kind: str, texts: list[str]) -> LmPredictor:
@@ -44,18 +46,18 @@ def predictor(kind: str, texts: list[str]) -> LmPredictor:
 def test_a_form_is_read_as_it_is_written() -> None:
     made = encoding("characters", POEMS)
     comma, stop, line_end = made.ids("，。\n")
-    lines = parsed("??，?a。/1?b", made)
+    lines = parse_lines("??，?a。/1?b", made)
     assert lines == [Line("??", "", (comma,)), Line("?", "a", (stop, line_end)), Line("1?", "b", ())]
-    assert [line.metre for line in parsed("quatrain-7", made)] == ["?" * 7] * 4
-    assert [line.rhyme for line in parsed("regulated-5", made)] == ["", "a"] * 4
+    assert [line.meter for line in parse_lines("quatrain-7", made)] == ["?" * 7] * 4
+    assert [line.rhyme for line in parse_lines("regulated-5", made)] == ["", "a"] * 4
     assert set(FORMS) == {"quatrain-5", "quatrain-7", "regulated-5", "regulated-7"}
 
 
 def test_every_text_fills_the_form() -> None:
-    writer = Writer(
+    writer = TextGenerator(
         predictor("characters", POEMS),
-        SampleSettings(n=20, max_length=40),
-        Wishes(form=Form("???，???a。/??，??a。", RHYMES)),
+        SampleConfig(n=20, max_length=40),
+        TextConstraints(form=VerseForm("???，???a。/??，??a。", RHYMES)),
     )
     (row,) = writer.write([""], torch.Generator().manual_seed(1))
     assert len({one.text for one in row}) > 5
@@ -72,29 +74,33 @@ def test_every_text_fills_the_form() -> None:
 
 def test_the_cost_of_a_form_is_told() -> None:
     model = predictor("characters", POEMS)
-    bound = Writer(model, SampleSettings(max_length=40), Wishes(form=Form("???，???a。/???，???a。", RHYMES)))
+    bound = TextGenerator(
+        model, SampleConfig(max_length=40), TextConstraints(form=VerseForm("???，???a。/???，???a。", RHYMES))
+    )
     cost = bound.cost([""], 60, torch.Generator().manual_seed(1))
     assert cost.n == 60
     assert cost.ids == 3 * 4 + 5 + 1
     assert 0 < cost.least < cost.drawn
-    free = Writer(model, SampleSettings(max_length=400), unknown=True)
+    free = TextGenerator(model, SampleConfig(max_length=400), unknown=True)
     assert free.cost([""], 30, torch.Generator().manual_seed(1)).drawn == pytest.approx(0, abs=1e-4)
 
 
-def test_metres_and_rhymes_of_words(tmp_path: Path) -> None:
+def test_meters_and_rhymes_of_words(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.tsv"
     path.write_text("night\t1\tite\nlight\t1\tite\nthe\t0\nsilent\t10\na\t0 1\n\n", encoding="utf-8")
-    metres, rhymes = read_lexicon(path)
-    assert metres == {"night": ("1",), "light": ("1",), "the": ("0",), "silent": ("10",), "a": ("0", "1")}
+    meters, rhymes = read_lexicon(path)
+    assert meters == {"night": ("1",), "light": ("1",), "the": ("0",), "silent": ("10",), "a": ("0", "1")}
     assert rhymes == {"night": "ite", "light": "ite"}
     model = predictor("whitespace", ["the night , a light", "a silent night , the light", "the silent light , night"])
-    writer = Writer(model, SampleSettings(n=5, max_length=20), Wishes(form=Form("01a , 0101a", rhymes, metres)))
+    writer = TextGenerator(
+        model, SampleConfig(n=5, max_length=20), TextConstraints(form=VerseForm("01a , 0101a", rhymes, meters))
+    )
     for one in writer.write([""], torch.Generator().manual_seed(1))[0]:
         first, second = one.text.split(" , ")
         assert {first.split()[-1], second.split()[-1]} == {"night", "light"}
         assert len(first.split()) == 2
     path.write_text("night\tlong\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"lexicon\.tsv:1 must be a symbol, a tab, its metres"):
+    with pytest.raises(FormatError, match=r"lexicon\.tsv:1 must be a symbol, a tab, its meters"):
         read_lexicon(path)
 
 
@@ -102,15 +108,15 @@ def test_forms_that_cannot_be_written_are_refused() -> None:
     made = encoding("characters", POEMS)
     for form in ("", "quatrain-6", "a??", "??，x"):
         with pytest.raises(ConfigError, match="a form of verse is signs of syllables"):
-            verse_of(Form(form), made)
+            verse_acceptor(VerseForm(form), made)
     with pytest.raises(ConfigError, match="did you mean 'quatrain-5'"):
-        verse_of(Form("quatrain5"), made)
+        verse_acceptor(VerseForm("quatrain5"), made)
     with pytest.raises(DataError, match="has the marks '！', which the model does not know: write others"):
-        verse_of(Form("??！??"), made)
+        verse_acceptor(VerseForm("??！??"), made)
     with pytest.raises(ConfigError, match="has rhymes, and no symbol of the model has one: give --rhymes"):
-        verse_of(Form("quatrain-5", {"zz": 1}), made)
+        verse_acceptor(VerseForm("quatrain-5", {"zz": 1}), made)
     words = encoding("whitespace", ["the cat sat"])
     with pytest.raises(DataError, match="none is a letter by itself, so give --lexicon"):
-        verse_of(Form("??"), words)
+        verse_acceptor(VerseForm("??"), words)
     with pytest.raises(DataError, match="the lexicon has none of them"):
-        verse_of(Form("??", {}, {"zebra": ("10",)}), words)
+        verse_acceptor(VerseForm("??", {}, {"zebra": ("10",)}), words)

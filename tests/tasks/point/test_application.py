@@ -14,10 +14,10 @@ import torch
 from catena import config as configs
 from catena.errors import CheckpointError, DataError, FormatError
 from catena.randomness import Randomness
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 from catena.tasks.point.application import PointApplication
+from catena.tasks.point.config import PointConfig
 from catena.tasks.point.predictor import PointPredictor
-from catena.tasks.point.settings import PointConfig
 from catena.tasks.point.task import PointTask, load_encoding
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
@@ -26,7 +26,7 @@ from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 
 SMALL: dict[str, Any] = {
     "d": 16,
-    "encoder": {"kind": "transformer", "d": 16, "n_heads": 2, "n_layers": 1, "d_feed": 16, "positions": "none"},
+    "encoder": {"kind": "transformer", "d": 16, "n_heads": 2, "n_layers": 1, "d_ff": 16, "positions": "none"},
     "decoder": {"kind": "recurrent", "d": 16, "bidirectional": False},
 }
 
@@ -92,7 +92,7 @@ def test_the_sorter_sorts_and_answers_questions(sorter: PointPredictor, tmp_path
     sets = [rng.permutation(20)[:4].tolist() for _ in range(100)]
     answers = [list(answer.positions[0]) for answer in sorter.predict(sets)]
     assert sum(a == np.argsort(s).tolist() for s, a in zip(sets, answers, strict=True)) >= 90
-    answer = sorter.predict(["3 12 7 19"], Asking(nbest=3, scores=True))[0]
+    answer = sorter.predict(["3 12 7 19"], PredictOptions(n_best=3, scores=True))[0]
     assert str(answer) == "0 2 1 3"
     assert len(set(answer.positions)) == 3
     assert list(answer.log_probs) == sorted(answer.log_probs, reverse=True)
@@ -134,7 +134,7 @@ def test_what_cannot_be_answered_is_said(sorter: PointPredictor, tmp_path: Path)
     with pytest.raises(DataError, match="put it in a list"):
         sorter.predict("1 2 3")
     with pytest.raises(DataError, match="--alignment"):
-        sorter.predict(["1 2"], Asking(alignment=True))
+        sorter.predict(["1 2"], PredictOptions(alignment=True))
     with pytest.raises(DataError, match="without points cannot be drawn"):
         sorter.picture("")
     (tmp_path / "empty.tsv").write_text("\n", encoding="utf-8")
@@ -142,7 +142,7 @@ def test_what_cannot_be_answered_is_said(sorter: PointPredictor, tmp_path: Path)
         sorter.evaluate(tmp_path / "empty.tsv")
 
 
-def test_own_tokens_are_learnt_from(tmp_path: Path) -> None:
+def test_own_tokens_are_learned_from(tmp_path: Path) -> None:
     rng, lines = np.random.default_rng(0), []
     for _ in range(150):
         words = rng.permutation(["x", "y", "Ann", "Bob", "z"])[:4].tolist()

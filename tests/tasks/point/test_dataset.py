@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from catena import config as configs
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.errors import ConfigError, DataError, FormatError
 from catena.randomness import Randomness
-from catena.tasks.point.dataset import Encoding, made, prepare, to_unit
-from catena.tasks.point.items import Item, as_item, parse
+from catena.tasks.point.config import PointConfig, PointDataConfig
+from catena.tasks.point.dataset import PointEncoding, generate_problems, prepare, to_unit
+from catena.tasks.point.items import PointItem, as_item, parse
 from catena.tasks.point.problems import PROBLEMS, draw
-from catena.tasks.point.settings import PointConfig, PointData
 
-HERE = Place("a.jsonl", 3)
+HERE = SourceLocation("a.jsonl", 3)
 
 
 def prepared(path: Path, lines: list[str], **data: Any) -> Any:
@@ -30,16 +30,16 @@ def prepared(path: Path, lines: list[str], **data: Any) -> Any:
 
 
 def test_points_and_tokens_are_read_from_objects_and_from_fields() -> None:
-    assert parse('{"points": [[1, 2.5], [0, 0]], "target": [1, 0]}', HERE) == Item(
+    assert parse('{"points": [[1, 2.5], [0, 0]], "target": [1, 0]}', HERE) == PointItem(
         ((1.0, 2.5), (0.0, 0.0)), (1, 0), HERE
     )
-    assert parse('{"points": [3, 1], "target": []}', HERE) == Item(((3.0,), (1.0,)), (), HERE)
-    assert parse('{"tokens": ["a", "b"]}', HERE) == Item(("a", "b"), None, HERE)
-    assert parse("1,2.5 0,0\t1 0", HERE) == Item(((1.0, 2.5), (0.0, 0.0)), (1, 0), HERE)
-    assert parse("to be\t1", HERE) == Item(("to", "be"), (1,), HERE)
-    assert parse("3 1 2", HERE) == Item(((3.0,), (1.0,), (2.0,)), None, HERE)
+    assert parse('{"points": [3, 1], "target": []}', HERE) == PointItem(((3.0,), (1.0,)), (), HERE)
+    assert parse('{"tokens": ["a", "b"]}', HERE) == PointItem(("a", "b"), None, HERE)
+    assert parse("1,2.5 0,0\t1 0", HERE) == PointItem(((1.0, 2.5), (0.0, 0.0)), (1, 0), HERE)
+    assert parse("to be\t1", HERE) == PointItem(("to", "be"), (1,), HERE)
+    assert parse("3 1 2", HERE) == PointItem(((3.0,), (1.0,), (2.0,)), None, HERE)
     assert parse("3 1 2", HERE, "tokens").things == ("3", "1", "2")
-    assert parse("", HERE) == Item((), None, HERE)
+    assert parse("", HERE) == PointItem((), None, HERE)
     item = parse("1,2.5 0,0\t1 0", HERE)
     assert parse(item.text(), HERE).things == item.things
     assert as_item([[1, 2.5], (0, 0)], "points").things == item.things
@@ -71,15 +71,15 @@ def test_lines_that_are_no_sets_are_told_with_their_place_and_the_cure(line: str
 
 def test_files_are_split_and_counted(tmp_path: Path) -> None:
     lines = [f"{i} {i + 1} 0\t0 2" for i in range(10)]
-    data = prepared(tmp_path / "a.tsv", [*lines, "", "1 2 3 4\t0"], dev_share=0.2, max_length=3)
+    data = prepared(tmp_path / "a.tsv", [*lines, "", "1 2 3 4\t0"], dev_fraction=0.2, max_length=3)
     assert (len(data.train), len(data.dev), data.test) == (8, 2, None)
     assert data.lines[0].startswith("read 12; used 10; dropped 2 (1 longer than max_length=3, 1 without points)")
     assert data.rule == "any"
     assert data.train.targets[0].tolist() == [1, 3, 0]
-    assert data.encoding == Encoding("own", None, 1, 2)
+    assert data.encoding == PointEncoding("own", None, 1, 2)
     tokens = prepared(tmp_path / "b.tsv", ["b a\t1", "a c\t0", "c b\t0"], dev=str(tmp_path / "b.tsv"))
     assert tokens.encoding.tokens == ("b", "a", "c")
-    assert tokens.encoding.encode([Item(("a", "z"))]).values.tolist() == [[3, 1]], "what is not known is one id"
+    assert tokens.encoding.encode([PointItem(("a", "z"))]).values.tolist() == [[3, 1]], "what is not known is one id"
 
 
 def test_a_ring_is_closed_and_missing_answers_are_found(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_ring_is_closed_and_missing_answers_are_found(tmp_path: Path) -> None:
         (["1 2\t0 0"], {"rule": "some", "dev": "a.tsv"}, "position 0 cannot come at place 1 by the rule 'some'"),
         (["1 2\t0", "a b\t0"], {}, "a.tsv:2 has tokens, and the lines before it have points"),
         (["1 2\t0", "1 2"], {}, "a.tsv:2 has no target"),
-        (["1,2 3,4\t0", "1 2\t0"], {}, "points of 1 numbers, and the model was made for 2"),
+        (["1,2 3,4\t0", "1 2\t0"], {}, "points of 1 numbers, and the model was generate_problems for 2"),
         (["a b\t0"], {"problem": "sort"}, "is of points, and .* has tokens"),
         (["1 2\t0 1"], {"problem": "hull"}, "points with 2 numbers, and .*a.tsv:1 has 1"),
         (["", ""], {}, "nothing to train on: read 2; used 0"),
@@ -109,7 +109,7 @@ def test_a_ring_is_closed_and_missing_answers_are_found(tmp_path: Path) -> None:
         ([" ".join(f"{i},{i}" for i in range(13))] * 3, {"problem": "tsp"}, "up to 12 points, and here are 13"),
     ],
 )
-def test_files_that_cannot_be_learnt_from_are_refused(
+def test_files_that_cannot_be_learned_from_are_refused(
     lines: list[str], data: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -157,7 +157,7 @@ def way(points: list[Any], order: Sequence[int]) -> float:
 
 @pytest.mark.parametrize("problem", ["sort", "hull", "delaunay", "tsp"])
 def test_the_answers_of_made_sets_are_right_by_trying_all(problem: str) -> None:
-    sets = made(PointData(problem=problem, size=6, least=4), 12, np.random.default_rng(3))
+    sets = generate_problems(PointDataConfig(problem=problem, size=6, least=4), 12, np.random.default_rng(3))
     for row in range(12):
         points, positions = sets.pointed(row)
         assert not sets.values[row, len(points) :].any()
@@ -181,27 +181,30 @@ def test_the_answers_of_made_sets_are_right_by_trying_all(problem: str) -> None:
 
 def test_targets_that_are_given_are_kept_and_sets_of_problems_are_scaled() -> None:
     """Each set by itself, and only where the answer does not depend on it; a single point is a ring too."""
-    given = [Item(((10.0, 10.0), (30.0, 10.0), (10.0, 20.0)), (2, 0, 1)), Item(((0.5, 0.0), (0.5, 4.0)), None),
-             Item(((3.0, 3.0),), (0,))]  # fmt: skip
-    sets = Encoding("hull", None, 2, 3).encode(given)
+    given = [
+        PointItem(((10.0, 10.0), (30.0, 10.0), (10.0, 20.0)), (2, 0, 1)),
+        PointItem(((0.5, 0.0), (0.5, 4.0)), None),
+        PointItem(((3.0, 3.0),), (0,)),
+    ]
+    sets = PointEncoding("hull", None, 2, 3).encode(given)
     assert sets.values.tolist() == [[[0, 0], [1, 0], [0, 0.5]], [[0, 0], [0, 1], [0, 0]], [[0, 0]] * 3]
     assert sets.pointed(0).positions == (2, 0, 1, 2)
     assert sets.pointed(2).positions == (0, 0)
-    own = Encoding("own", None, 2, 3).encode(given[:1])
+    own = PointEncoding("own", None, 2, 3).encode(given[:1])
     assert own.values.tolist() == [[[10, 10], [30, 10], [10, 20]]]
     assert own.pointed(0).positions == (2, 0, 1)
 
 
 @pytest.mark.parametrize("problem", [name for name in PROBLEMS if name != "own"])
 def test_made_sets_are_scored_as_right_and_depend_on_their_generator_alone(problem: str) -> None:
-    data = PointData(problem=problem, size=6, least=4)
-    sets = made(data, 50, np.random.default_rng(1))
+    data = PointDataConfig(problem=problem, size=6, least=4)
+    sets = generate_problems(data, 50, np.random.default_rng(1))
     assert set(sets.sizes.tolist()) == {4, 5, 6}
     right = [sets.pointed(i) for i in range(50)]
     perfect = {"exact": 1.0, "position_error": 0.0, "area": 1.0, "triangles": 1.0, "length_ratio": 1.0}
     for name, measure in PROBLEMS[problem].measures.items():
         assert measure(right, right) == pytest.approx(perfect[name])
-    again = made(data, 50, np.random.default_rng(1))
+    again = generate_problems(data, 50, np.random.default_rng(1))
     assert np.array_equal(sets.values, again.values)
     assert np.array_equal(sets.targets, again.targets)
     assert (sets.targets[np.arange(50), sets.lengths - 1] == 0).all()

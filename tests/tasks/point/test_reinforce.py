@@ -8,32 +8,32 @@ import pytest
 import torch
 
 from catena import config as configs
-from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError
 from catena.metrics.points import tour_length
-from catena.seq2seq.pointer import PointerNetwork, Things, build_pointer
-from catena.seq2seq.pointer_settings import PointerSettings
+from catena.seq2seq.pointer import PointerInputs, PointerNetwork, build_pointer
+from catena.seq2seq.pointer_config import PointerNetworkConfig
 from catena.seq2seq.scheduled import draw
-from catena.tasks.point.reinforce import reinforced_loss, rolled_out, surrogate, tour_lengths
-from catena.tasks.point.settings import PointConfig
+from catena.tasks.point.config import PointConfig
+from catena.tasks.point.reinforce import reinforced_loss, rollout, surrogate, tour_lengths
 
 
 def network() -> PointerNetwork:
     torch.manual_seed(1)
-    encoder = TransformerSettings(d=8, n_heads=2, n_layers=1, d_feed=8, positions="none", dropout=0.0)
-    settings = PointerSettings(d=8, encoder=encoder, decoder=RecurrentSettings(d=8, bidirectional=False))
+    encoder = TransformerConfig(d=8, n_heads=2, n_layers=1, d_ff=8, positions="none", dropout=0.0)
+    settings = PointerNetworkConfig(d=8, encoder=encoder, decoder=RecurrentConfig(d=8, bidirectional=False))
     return build_pointer(settings, "order", n_features=2).double()
 
 
-def sets(*sizes: int) -> Things:
+def sets(*sizes: int) -> PointerInputs:
     torch.manual_seed(2)
-    return Things(torch.rand(len(sizes), max(sizes), 2, dtype=torch.float64), torch.tensor(sizes))
+    return PointerInputs(torch.rand(len(sizes), max(sizes), 2, dtype=torch.float64), torch.tensor(sizes))
 
 
 def test_rollouts_are_orders_and_lengths_are_those_of_the_metric() -> None:
     model, things = network(), sets(5, 1, 3)
     for choose in (draw, lambda log_probs: log_probs.argmax(dim=1)):
-        ids = rolled_out(model, things, choose)
+        ids = rollout(model, things, choose)
         for row, n, found in zip(range(3), (5, 1, 3), tour_lengths(things.values, ids).tolist(), strict=True):
             order = [k - 1 for k in ids[row].tolist()]
             assert sorted(order[:n]) == list(range(n))
@@ -49,7 +49,7 @@ def test_the_gradient_is_that_of_the_expected_length() -> None:
             parameter.mul_(3.0)
     every = torch.tensor([[k + 1 for k in order] + [0] for order in permutations(range(4))])
     one = sets(4)
-    things = Things(one.values.expand(len(every), -1, -1), one.lengths.expand(len(every)))
+    things = PointerInputs(one.values.expand(len(every), -1, -1), one.lengths.expand(len(every)))
     p = model.token_log_probs(things, every, things.lengths + 1).sum(dim=1).exp()
     assert p.sum().item() == pytest.approx(1.0)
     (p * tour_lengths(things.values, every)).sum().backward()
@@ -64,7 +64,7 @@ def test_the_gradient_is_that_of_the_expected_length() -> None:
 
 def test_a_way_as_long_as_the_greedy_one_teaches_nothing() -> None:
     model, things = network(), sets(4, 2, 3)
-    greedy = rolled_out(model, things, lambda log_probs: log_probs.argmax(dim=1))
+    greedy = rollout(model, things, lambda log_probs: log_probs.argmax(dim=1))
     assert not surrogate(model, things, greedy, tour_lengths(things.values, greedy)).any()
     torch.manual_seed(0)
     first = reinforced_loss(model, things)

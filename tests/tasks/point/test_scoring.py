@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from catena.encoders.settings import RecurrentSettings
+from catena.encoders.config import RecurrentConfig
 from catena.seq2seq.pointer import build_pointer
-from catena.seq2seq.pointer_settings import PointerSettings
-from catena.tasks.point.dataset import Encoding, Sets
+from catena.seq2seq.pointer_config import PointerNetworkConfig
+from catena.tasks.point.dataset import PointEncoding, PointSetBatch
 from catena.tasks.point.scoring import search
 
 
@@ -17,18 +17,18 @@ from catena.tasks.point.scoring import search
 @pytest.mark.parametrize("rule", ["any", "ring"])
 def test_where_an_answer_is_cut_does_not_depend_on_the_others(rule: str, width: int) -> None:
     torch.manual_seed(2)
-    decoder = RecurrentSettings(d=4, bidirectional=False)
-    settings = PointerSettings(d=4, encoder=RecurrentSettings(d=2), decoder=decoder)
+    decoder = RecurrentConfig(d=4, bidirectional=False)
+    settings = PointerNetworkConfig(d=4, encoder=RecurrentConfig(d=2), decoder=decoder)
     model = build_pointer(settings, rule, n_features=1).eval()
     with torch.no_grad():
         model.end_key.mul_(-100)  # hardly ever the end
     sizes = np.array([2, 6, 4, 3, 2])
     nothing = np.zeros((5, 1), np.int64)
-    sets = Sets(np.random.default_rng(1).random((5, 6, 1)), sizes, nothing, np.ones(5, np.int64))
-    encoding = Encoding("own", None, 1, longest=3)
+    sets = PointSetBatch(np.random.default_rng(1).random((5, 6, 1)), sizes, nothing, np.ones(5, np.int64))
+    encoding = PointEncoding("own", None, 1, longest=3)
     found = search(model, encoding, sets, width)
     for i, listed in enumerate(found):
-        alone = Sets(sets.values[[i]], sizes[[i]], nothing[:1], np.ones(1, np.int64))
+        alone = PointSetBatch(sets.values[[i]], sizes[[i]], nothing[:1], np.ones(1, np.int64))
         (wanted,) = search(model, encoding, alone, width)
         assert [one.ids for one in listed] == [one.ids for one in wanted]
         assert [one.finished for one in listed] == [one.finished for one in wanted]

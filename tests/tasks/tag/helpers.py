@@ -10,8 +10,8 @@ import numpy as np
 
 from catena import config as configs
 from catena.tasks.tag.application import TagApplication
+from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.predictor import TagPredictor
-from catena.tasks.tag.settings import TagConfig
 from catena.training.report import SilentReporter
 
 TINY = {

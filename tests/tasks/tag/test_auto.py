@@ -1,4 +1,4 @@
-"""A tagger for the time there is: the largest that fits, features where little is to be learnt from."""
+"""A tagger for the time there is: the largest that fits, features where little is to be learned from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from catena.tasks.tag.application import TagApplication
 from catena.tasks.tag.auto import SIZES, choose
-from catena.tasks.tag.settings import NeuralTagger, TagConfig
+from catena.tasks.tag.config import NeuralTaggerConfig, TagConfig
 from tests.tasks.tag.helpers import config, write
 
 
@@ -15,7 +15,7 @@ def test_more_time_gives_a_larger_model_and_none_gives_features() -> None:
     for seconds in (1e9, 120.0, 40.0, 0.001):
         model, why = choose(8000, 200_000, seconds, speed=1e11)
         assert why
-        sizes.append(model.encoder.d if isinstance(model, NeuralTagger) else 0)  # type: ignore[union-attr]
+        sizes.append(model.encoder.d if isinstance(model, NeuralTaggerConfig) else 0)  # type: ignore[union-attr]
     assert sizes[0] == SIZES[0]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 0

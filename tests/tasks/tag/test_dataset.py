@@ -55,7 +55,7 @@ def test_conllu_is_read_by_the_name_of_a_column(tmp_path: Path, column: str | No
         assert set(data.tagging.names.names) == tags
     else:
         assert data.tagging.lemmas
-        assert data.tagging.shown(["Dogs"], data.tagging.learnt(["Dogs"], ["dog"])) == ["dog"]
+        assert data.tagging.shown(["Dogs"], data.tagging.learned(["Dogs"], ["dog"])) == ["dog"]
 
 
 def test_words_between_blanks_become_tagged_characters(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_text_without_tags_is_refused_with_the_way_out(tmp_path: Path) -> None
     with pytest.raises(DataError, match="the file has one column"):
         read(path, data={"format": "columns"})
     path.write_text("", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"is empty: there is nothing to recognise \(a tagger learns from columns"):
+    with pytest.raises(FormatError, match=r"is empty: there is nothing to recognize \(a tagger learns from columns"):
         read(path)
 
 

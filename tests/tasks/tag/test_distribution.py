@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from catena.data.schemes import BILOU, IOB2, Dialect, Span, spans_of
+from catena.data.schemes import BILOU, IOB2, Dialect, Span, tags_to_spans
 from catena.data.vocabulary import Labels
 from catena.errors import DataError, ImpossibleError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.chain import LinearChain
 from catena.structure.semimarkov import SemiMarkov
 from catena.tasks.tag.distribution import ChainDistribution, SegmentDistribution, TagDistribution, own_spans
 from catena.tasks.tag.segments import SegmentKinds
-from catena.tasks.tag.tagging import Tagging
+from catena.tasks.tag.tagging import TagSet
 
 LENGTHS = [3, 2, 1]
 NAMES = {
@@ -26,22 +26,22 @@ NAMES = {
 
 
 def chain_distribution(own: Dialect) -> ChainDistribution:
-    tagging = Tagging(Labels(NAMES[own.scheme]), own, own)
+    tagging = TagSet(Labels(NAMES[own.scheme]), own, own)
     k, draw = len(tagging.names), torch.Generator().manual_seed(5)
     rules = tagging.rules()
     assert rules is not None
     scores = [torch.randn(size, generator=draw, dtype=torch.float64) for size in ((k, k), (k,), (k,))]
-    after, begin, end = (torch.where(torch.from_numpy(r), s, NEVER) for r, s in zip(rules, scores, strict=True))
+    after, begin, end = (torch.where(torch.from_numpy(r), s, NEG_INF) for r, s in zip(rules, scores, strict=True))
     emissions = torch.randn(3, 3, k, generator=draw, dtype=torch.float64)
     chain = LinearChain(emissions, after, begin, end, lengths=torch.tensor(LENGTHS))
     return ChainDistribution(chain, tagging, LENGTHS)
 
 
 def segment_distribution(own: Dialect) -> SegmentDistribution:
-    tagging = Tagging(Labels(NAMES[own.scheme]), own, own)
+    tagging = TagSet(Labels(NAMES[own.scheme]), own, own)
     kinds, draw = SegmentKinds(tagging.names.names, own), torch.Generator().manual_seed(6)
     segments = torch.randn(3, 3, 3, 3, generator=draw, dtype=torch.float64)
-    segments[:, :, 1:, 2] = NEVER
+    segments[:, :, 1:, 2] = NEG_INF
     transitions = torch.randn(3, 3, generator=draw, dtype=torch.float64)
     return SegmentDistribution(
         SemiMarkov(segments, transitions, lengths=torch.tensor(LENGTHS)), kinds, tagging, LENGTHS
@@ -54,7 +54,7 @@ def cases() -> list[TagDistribution]:
 
 def listed(distribution: TagDistribution) -> list[list[tuple[list[str], float]]]:
     """All tag sequences of each sentence with their probabilities, best first."""
-    everything = distribution.nbest(80)
+    everything = distribution.n_best(80)
     return [[(tags, math.exp(p)) for tags, p in some] for some in everything]
 
 
@@ -82,7 +82,7 @@ def test_tags_and_spans_have_the_probability_of_all_sequences_that_hold_them(num
             expected[np.arange(n), names.ids(tags)] += p
         np.testing.assert_allclose(table, expected, atol=1e-9)
         for span, chance in zip(spans, found, strict=True):
-            held = sum(p for tags, p in some if span in spans_of(tags, own.scheme))
+            held = sum(p for tags, p in some if span in tags_to_spans(tags, own.scheme))
             assert chance == pytest.approx(held, abs=1e-9), span
 
 
@@ -121,17 +121,17 @@ def test_tags_that_leave_nothing_are_refused() -> None:
 
 
 def test_a_sentence_that_no_allowed_tags_fit_is_said() -> None:
-    tagging = Tagging(Labels(("B", "E")), Dialect("bilou", "M", "E", "S"), Dialect("bilou", "M", "E", "S"))
+    tagging = TagSet(Labels(("B", "E")), Dialect("bilou", "M", "E", "S"), Dialect("bilou", "M", "E", "S"))
     rules = tagging.rules()
     assert rules is not None
-    after, begin, end = (torch.where(torch.from_numpy(r), 0.0, NEVER) for r in rules)
+    after, begin, end = (torch.where(torch.from_numpy(r), 0.0, NEG_INF) for r in rules)
     chain = LinearChain(torch.zeros(1, 1, 2), after, begin, end, lengths=torch.tensor([1]))
     with pytest.raises(DataError, match="no sequence of tags that the scheme allows fits a sentence of 1 word"):
         ChainDistribution(chain, tagging, [1]).best()
 
 
 def test_spans_of_the_models_tags() -> None:
-    tagging = Tagging(Labels(NAMES["iob2"]), IOB2, IOB2, constrain=False)
+    tagging = TagSet(Labels(NAMES["iob2"]), IOB2, IOB2, constrain=False)
     assert own_spans(tagging, ["B-A", "I-A", "O"]) == [Span(0, 2, "A")]
     assert own_spans(tagging, ["O", "I-A", "O"]) == [Span(1, 2, "A")]  # as conlleval reads it
-    assert own_spans(Tagging(Labels(("N", "V")), None, None), ["N", "V"]) == []
+    assert own_spans(TagSet(Labels(("N", "V")), None, None), ["N", "V"]) == []

@@ -29,7 +29,7 @@ SMALL = {
 
 
 def test_a_tagger_is_fitted_asked_kept_and_read_again(tmp_path: Path) -> None:
-    tagger = Tagger(structure="crf", max_epochs=15, dev_share=0.4, device="cpu", settings=SMALL).fit(X, Y)
+    tagger = Tagger(structure="crf", max_epochs=15, dev_fraction=0.4, device="cpu", settings=SMALL).fit(X, Y)
     assert tagger.predict(X[:4]) == Y[:4]
     assert tagger.score(X, Y) == 1.0
     assert "f1" in tagger.scores_

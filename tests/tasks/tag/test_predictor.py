@@ -15,7 +15,7 @@ import pytest
 from catena.data.readers import columns as column_reader
 from catena.data.readers import conllu
 from catena.errors import DataError, FormatError, ImpossibleError
-from catena.tasks.application import Asking, Reading
+from catena.tasks.application import PredictOptions, ReadOptions
 from catena.tasks.tag import predictor as module
 from catena.tasks.tag.predictor import TagPredictor
 from catena.tasks.words.sentences import Sentence
@@ -61,9 +61,9 @@ def test_texts_are_cut_into_words_and_lists_are_taken_as_they_are(tagger: TagPre
 
 def test_confidences_are_the_marginals_of_the_model(tagger: TagPredictor) -> None:
     sentence = Sentence(("Bob", "Smith", "saw", "Paris"))
-    (found,) = tagger.predict([sentence], Asking(confidence=True))
+    (found,) = tagger.predict([sentence], PredictOptions(confidence=True))
     distribution = tagger.scorer.distribution([sentence])
-    everything = distribution.nbest(700)[0]
+    everything = distribution.n_best(700)[0]
     assert sum(math.exp(p) for _, p in everything) == pytest.approx(1, abs=1e-4)
     assert found.probabilities is not None
     for i, tag in enumerate(found.tags):
@@ -77,12 +77,12 @@ def test_confidences_are_the_marginals_of_the_model(tagger: TagPredictor) -> Non
 def test_every_structure_is_asked_for_all_there_is(tmp_path: Path, structure: str) -> None:
     path = write(tmp_path / "a.conll")
     tagger = trained(config(path, {"structure": structure}, training={"max_epochs": 1}), tmp_path / "run")
-    (found,) = tagger.predict(["Bob saw New York"], Asking(confidence=True, nbest=2))
+    (found,) = tagger.predict(["Bob saw New York"], PredictOptions(confidence=True, n_best=2))
     assert found.probabilities is not None
     assert all(0 < p <= 1 for p in found.probabilities)
     assert all(0 < float(span.probability or 0) <= 1 for span in found.spans)
     path.write_text("Bob\tB-LOC\nsaw\t_\n\n", encoding="utf-8")
-    (given,) = tagger.predict(["Bob saw"], Asking(confidence=True, constraint=path))
+    (given,) = tagger.predict(["Bob saw"], PredictOptions(confidence=True, constraint=path))
     assert given.tags[0] == "B-LOC"
     assert given.probabilities is not None
     assert given.probabilities[0] == pytest.approx(1, abs=1e-5)
@@ -90,17 +90,17 @@ def test_every_structure_is_asked_for_all_there_is(tmp_path: Path, structure: st
 
 def test_several_answers_come_best_first_and_draws_follow_the_seed(tagger: TagPredictor) -> None:
     text = ["Bob saw New York"]
-    (found,) = tagger.predict(text, Asking(nbest=4))
+    (found,) = tagger.predict(text, PredictOptions(n_best=4))
     chances = [answer.log_prob for answer in found.answers]
     assert len(found.answers) == 4
     assert chances == sorted(chances, reverse=True)  # type: ignore[type-var]
     assert found.answers[0].tags == found.tags == tagger.predict(text)[0].tags
     assert len({answer.tags for answer in found.answers}) == 4
-    one, same, other = (tagger.predict(text, Asking(samples=20, seed=seed))[0] for seed in (1, 1, 2))
+    one, same, other = (tagger.predict(text, PredictOptions(samples=20, seed=seed))[0] for seed in (1, 1, 2))
     assert one == same
     assert len(one.answers) == 20
     assert {a.tags for a in one.answers} != {a.tags for a in other.answers} or one.answers != other.answers
-    (scored,) = tagger.predict(text, Asking(scores=True))
+    (scored,) = tagger.predict(text, PredictOptions(scores=True))
     assert scored.log_prob == pytest.approx(found.log_prob)
 
 
@@ -108,7 +108,7 @@ def test_given_tags_are_kept_and_what_cannot_be_is_said(tagger: TagPredictor, tm
     items = ["Bob saw Paris", "she went"]
     given = tmp_path / "given.conll"
     given.write_text("Bob\tB-LOC\nsaw\t?\nParis\t_\n\nshe\tB-PER\nwent\tI-PER\n\n", encoding="utf-8")
-    found = tagger.predict(items, Asking(constraint=given))
+    found = tagger.predict(items, PredictOptions(constraint=given))
     assert found[0].tags[0] == "B-LOC"
     assert found[1].tags == ("B-PER", "I-PER")
     free = tagger.predict(items)
@@ -121,15 +121,15 @@ def test_given_tags_are_kept_and_what_cannot_be_is_said(tagger: TagPredictor, tm
     ):
         given.write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=words):
-            tagger.predict(items, Asking(constraint=given))
+            tagger.predict(items, PredictOptions(constraint=given))
     given.write_text("Bob\tO\nsaw\tI-PER\nParis\t_\n\nshe\tO\nwent\tO\n\n", encoding="utf-8")
     with pytest.raises(ImpossibleError, match="the given tags leave no sequence of tags"):
-        tagger.predict(items, Asking(constraint=given))
+        tagger.predict(items, PredictOptions(constraint=given))
 
 
 def test_what_a_tagger_is_not_asked_for_is_refused(tagger: TagPredictor) -> None:
     with pytest.raises(DataError, match="cannot be asked for --alignment"):
-        tagger.predict(["x"], Asking(alignment=True))
+        tagger.predict(["x"], PredictOptions(alignment=True))
 
 
 def test_a_stream_is_answered_in_blocks_and_in_order(tagger: TagPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_a_stream_is_answered_in_blocks_and_in_order(tagger: TagPredictor, monke
 
 def test_five_thousand_words_are_tagged_whole(tagger: TagPredictor) -> None:
     words = ["Anna", "Smith", "saw", "Paris", "and"] * 1000
-    (found,) = tagger.predict([words], Asking(confidence=True))
+    (found,) = tagger.predict([words], PredictOptions(confidence=True))
     assert len(found.tags) == 5000
     assert found.probabilities is not None
     assert np.isfinite(found.probabilities).all()
@@ -175,16 +175,16 @@ def test_columns_are_given_back_with_the_tag_behind_them(tagger: TagPredictor, t
     path.write_text(path.read_text(encoding="utf-8").replace("\t", " "), encoding="utf-8")
     first = next(iter(tagger.read_inputs(path)))
     assert tagger.write(tagger.predict([first])[0], first, "conll").startswith("Anna B-PER ")
-    (sure,) = tagger.predict(items[:1], Asking(confidence=True))
+    (sure,) = tagger.predict(items[:1], PredictOptions(confidence=True))
     assert float(tagger.write(sure, items[0], "conll").splitlines()[0].split()[-1]) == pytest.approx(
         sure.probabilities[0],  # type: ignore[index]
         abs=1e-4,
     )
-    (several,) = tagger.predict(items[:1], Asking(nbest=2))
+    (several,) = tagger.predict(items[:1], PredictOptions(n_best=2))
     lines = tagger.write(several, items[0], "conll").splitlines()
     assert lines[0] == "# answer = 1"
     assert "# answer = 2" in lines
-    (scored,) = tagger.predict(items[:1], Asking(scores=True))
+    (scored,) = tagger.predict(items[:1], PredictOptions(scores=True))
     first, *rest = tagger.write(scored, items[0], "conll").splitlines()
     assert first == f"# log_prob = {scored.log_prob:.6f}"
     assert rest == blocks[0].splitlines(), "nothing else changes"
@@ -202,14 +202,14 @@ def test_conllu_stays_conllu_with_the_column_filled_in(pos_tagger: TagPredictor,
     assert again[1].multiwords[0].id == "1-2"
     assert again[0].comment("text") == "Dogs ran"
     assert found[0].tags == ("NOUN", "VERB")
-    (sure,) = pos_tagger.predict(items[:1], Asking(confidence=True))
+    (sure,) = pos_tagger.predict(items[:1], PredictOptions(confidence=True))
     assert "Confidence=" in pos_tagger.write(sure, items[0], "conll")
     assert str(found[0]) == "Dogs/NOUN ran/VERB"
 
 
-def test_lines_json_and_colours(tagger: TagPredictor) -> None:
+def test_lines_json_and_colors(tagger: TagPredictor) -> None:
     text = "she saw Bob in Paris"
-    (found,) = tagger.predict([text], Asking(confidence=True, nbest=2))
+    (found,) = tagger.predict([text], PredictOptions(confidence=True, n_best=2))
     row = json.loads(tagger.write(found, text, "jsonl"))
     assert row["words"] == ["she", "saw", "Bob", "in", "Paris"]
     assert row["tags"] == list(found.tags)
@@ -221,7 +221,7 @@ def test_lines_json_and_colours(tagger: TagPredictor) -> None:
     assert tagger.write(plain, text, "tsv").split("\t")[0] == " ".join(found.tags)
     assert tagger.write(plain, text, "text") == f"she saw [Bob]PER in [Paris]LOC\t{found.log_prob:.6f}"
     assert tagger.write(replace(plain, log_prob=None), text, "text") == "she saw [Bob]PER in [Paris]LOC"
-    (blank,) = tagger.predict([" "], Asking(scores=True, confidence=True))
+    (blank,) = tagger.predict([" "], PredictOptions(scores=True, confidence=True))
     assert json.loads(tagger.write(blank, " ", "jsonl")) == {
         "words": [], "tags": [], "spans": [], "probabilities": [], "log_prob": None
     }  # fmt: skip
@@ -229,15 +229,15 @@ def test_lines_json_and_colours(tagger: TagPredictor) -> None:
     assert tagger.write(blank, " ", "conll") == ""
     blank_is_answered_by_nothing(tagger, "answers", several=True)
     the_network_answers(tagger, [text])
-    coloured = tagger.write(plain, text, "colour")
-    assert "\x1b[" in coloured
-    assert "saw" in coloured
+    colored = tagger.write(plain, text, "color")
+    assert "\x1b[" in colored
+    assert "saw" in colored
 
 
 def test_every_answer_has_its_own_confidences(tagger: TagPredictor) -> None:
     text = "she saw Bob in Paris"
-    (alone,) = tagger.predict([text], Asking(confidence=True))
-    (found,) = tagger.predict([text], Asking(confidence=True, nbest=4))
+    (alone,) = tagger.predict([text], PredictOptions(confidence=True))
+    (found,) = tagger.predict([text], PredictOptions(confidence=True, n_best=4))
     first, *others = found.answers
     assert first.probabilities == alone.probabilities
     for answer in others:
@@ -257,7 +257,7 @@ def test_files_of_other_kinds(tagger: TagPredictor, tmp_path: Path) -> None:
     path.write_text("Anna saw Paris.\nBob is old.\n", encoding="utf-8")
     assert list(tagger.read_inputs(path)) == ["Anna saw Paris.", "Bob is old."]
     with pytest.raises(FormatError, match="--input-format is 'csv', and a tagger reads text, columns, conllu or br"):
-        list(tagger.read_inputs(path, Reading(format="csv")))
+        list(tagger.read_inputs(path, ReadOptions(format="csv")))
     path.write_text("(S (NP (N Anna)) (VP (V saw) (NP (-NONE- *))))\n(S (N Bob))\n", encoding="utf-8")
     assert list(tagger.read_inputs(path)) == [["Anna", "saw"], ["Bob"]]
 
@@ -338,7 +338,7 @@ def test_lemmas_are_given_for_new_words(tmp_path: Path) -> None:
     path.write_text(CONLLU * 4, encoding="utf-8")
     made = config(path, data={"label_column": "lemma", "dev": str(path)}, training={"max_epochs": 15, "patience": 0})
     tagger = trained(made, tmp_path / "run")
-    (found,) = tagger.predict([["Dogs", "ran"]], Asking(confidence=True))
+    (found,) = tagger.predict([["Dogs", "ran"]], PredictOptions(confidence=True))
     assert found.tags == ("dog", "run")
     assert found.probabilities is not None
     assert 0 < found.probabilities[0] <= 1

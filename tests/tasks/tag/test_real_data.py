@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from catena.data.readers import columns, conllu
-from catena.data.schemes import BILOU, IOB1, IOB2, converted
+from catena.data.schemes import BILOU, IOB1, IOB2, convert_tags
 from catena.metrics.spans import conll_spans, strict_spans
-from catena.tasks.tag.scripts import applied, script_of
+from catena.tasks.tag.scripts import apply_script, edit_script
 
 
 @pytest.mark.parametrize("name", ["conll2000_chunking/test.txt", "wnut17_ner/wnut17-dev.conll"])
@@ -17,8 +17,8 @@ def test_real_tags_survive_every_scheme(real_data: Path, name: str) -> None:
     for sentence in columns.read(real_data / name):
         tags = list(sentence.column(-1))
         for dialect in (IOB1, BILOU):
-            there = converted(tags, "iob2", dialect)
-            assert converted(there, dialect.scheme, IOB2) == tags
+            there = convert_tags(tags, "iob2", dialect)
+            assert convert_tags(there, dialect.scheme, IOB2) == tags
             assert conll_spans(there) == conll_spans(tags) == strict_spans(tags, "iob2")
 
 
@@ -27,8 +27,8 @@ def test_real_lemmas_come_back(real_data: Path) -> None:
     words = 0
     for sentence in conllu.read(real_data / "ud_english_ewt" / "en_ewt-ud-dev.conllu"):
         for word in sentence.words:
-            script = script_of(word.form, word.lemma)
-            assert applied(script, word.form) == word.lemma
+            script = edit_script(word.form, word.lemma)
+            assert apply_script(script, word.form) == word.lemma
             scripts.add(script)
             words += 1
     assert len(scripts) < words / 40  # few scripts serve many words

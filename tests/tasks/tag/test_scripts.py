@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.tasks.tag.scripts import applied, script_of
+from catena.tasks.tag.scripts import apply_script, edit_script
 
 TEXT = st.text(st.sampled_from("abcABC|+-=\\ßéП"), max_size=8)
 
 
 @given(TEXT, TEXT)
 def test_every_lemma_comes_back(word: str, lemma: str) -> None:
-    assert applied(script_of(word, lemma), word) == lemma
+    assert apply_script(edit_script(word, lemma), word) == lemma
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_every_lemma_comes_back(word: str, lemma: str) -> None:
 )
 def test_words_that_change_alike_have_the_same_script(words: list[tuple[str, str]], script: str) -> None:
     for word, lemma in words:
-        assert script_of(word, lemma) == script
+        assert edit_script(word, lemma) == script
 
 
 def test_a_script_that_does_not_fit_leaves_the_word_alone() -> None:
-    assert applied("same|-2+|-3+y", "abcd") == "abcd"
-    assert applied("same|-2+|-3+y", "abcde") == "y"
-    assert applied("no script", "abc") == "abc"
-    assert applied("=go", "went") == "go"
+    assert apply_script("same|-2+|-3+y", "abcd") == "abcd"
+    assert apply_script("same|-2+|-3+y", "abcde") == "y"
+    assert apply_script("no script", "abc") == "abc"
+    assert apply_script("=go", "went") == "go"

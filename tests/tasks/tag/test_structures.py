@@ -11,9 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.data.schemes import BILOU, IOB2, Dialect, SchemeError, Span, spans_of, tags_of
+from catena.data.schemes import BILOU, IOB2, Dialect, SchemeError, Span, spans_to_tags, tags_to_spans
 from catena.tasks.tag.segments import SegmentKinds, SemiMarkovStructure
-from catena.tasks.tag.structures import ChainStructure, Crf, Margin, Memm, Perceptron, Softmax, TagStructure
+from catena.tasks.tag.structures import (
+    ChainStructure,
+    CrfTagStructure,
+    MarginTagStructure,
+    MemmTagStructure,
+    PerceptronTagStructure,
+    SoftmaxTagStructure,
+    TagStructure,
+)
 
 NAMES = ("B-A", "B-B", "I-A", "I-B", "O")
 K, D, T = len(NAMES), 4, 4
@@ -25,7 +33,7 @@ NEVER = -math.inf
 
 def allowed(tags: Sequence[int]) -> bool:
     try:
-        spans_of([NAMES[q] for q in tags], "iob2")
+        tags_to_spans([NAMES[q] for q in tags], "iob2")
     except SchemeError:
         return False
     return True
@@ -80,7 +88,7 @@ def rows(tags: Tensor) -> list[tuple[int, list[int]]]:
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
 def test_a_crf_learns_the_likelihood_of_all_that_the_known_tags_leave_open(tags: Tensor, constrained: bool) -> None:
-    structure, h = make(Crf, constrained), states()
+    structure, h = make(CrfTagStructure, constrained), states()
     for loss, one, (n, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         everything = log_add(score(structure, one, y) for y in sequences(n, constrained))
         right = log_add(score(structure, one, y) for y in sequences(n, constrained, known))
@@ -90,7 +98,7 @@ def test_a_crf_learns_the_likelihood_of_all_that_the_known_tags_leave_open(tags:
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
 def test_a_softmax_learns_each_known_tag_by_itself(tags: Tensor) -> None:
     torch.manual_seed(7)
-    structure, h = Softmax(D, K, rules()).double().requires_grad_(False), states()
+    structure, h = SoftmaxTagStructure(D, K, rules()).double().requires_grad_(False), states()
     for loss, one, (_, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         expected = 0.0
         for x, q in zip(one, known, strict=False):
@@ -100,7 +108,7 @@ def test_a_softmax_learns_each_known_tag_by_itself(tags: Tensor) -> None:
 
 
 def memm_log_prob(structure: ChainStructure, h: Tensor, tags: Sequence[int], constrained: bool) -> float:
-    """log p(y) = Σ log p(y_i | y_{i-1}), each factor normalised over the tags that may stand there."""
+    """log p(y) = Σ log p(y_i | y_{i-1}), each factor normalized over the tags that may stand there."""
     after, begin, _ = rules()
     total = 0.0
     for i, q in enumerate(tags):
@@ -117,15 +125,15 @@ def memm_log_prob(structure: ChainStructure, h: Tensor, tags: Sequence[int], con
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
 def test_a_memm_learns_each_tag_given_the_one_before(tags: Tensor, constrained: bool) -> None:
-    structure, h = make(Memm, constrained), states()
+    structure, h = make(MemmTagStructure, constrained), states()
     for loss, one, (n, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         open_ = sequences(n, constrained, known)
         expected = -log_add(memm_log_prob(structure, one, y, constrained) for y in open_)
         assert loss.item() == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_memm_is_normalised_word_by_word() -> None:
-    structure, h = make(Memm, True), states()
+def test_a_memm_is_normalized_word_by_word() -> None:
+    structure, h = make(MemmTagStructure, True), states()
     chain = structure.distribution(h, LENGTHS)
     torch.testing.assert_close(chain.log_partition(), torch.zeros(3, dtype=torch.float64), atol=1e-12, rtol=0)
     for b, n in enumerate(LENGTHS.tolist()):
@@ -139,7 +147,7 @@ def test_a_memm_is_normalised_word_by_word() -> None:
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
 def test_a_perceptron_learns_what_the_best_is_ahead_of_the_right_one(tags: Tensor, constrained: bool) -> None:
-    structure, h = make(Perceptron, constrained), states()
+    structure, h = make(PerceptronTagStructure, constrained), states()
     for loss, one, (n, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         best = max(score(structure, one, y) for y in sequences(n, constrained))
         right = max(score(structure, one, y) for y in sequences(n, constrained, known))
@@ -150,7 +158,7 @@ def test_a_perceptron_learns_what_the_best_is_ahead_of_the_right_one(tags: Tenso
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
 def test_a_margin_grows_with_the_number_of_wrong_tags(tags: Tensor, constrained: bool) -> None:
     cost = 1.5
-    structure, h = make(Margin, constrained, cost), states()
+    structure, h = make(MarginTagStructure, constrained, cost), states()
     for loss, one, (n, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         wrong = {y: sum(a not in (-1, b) for a, b in zip(known, y, strict=True)) for y in sequences(n, constrained)}
         best = max(score(structure, one, y) + cost * count for y, count in wrong.items())
@@ -159,11 +167,13 @@ def test_a_margin_grows_with_the_number_of_wrong_tags(tags: Tensor, constrained:
 
 
 def built(kind: type[TagStructure]) -> TagStructure:
-    return Margin(D, K, rules(), 1.0) if kind is Margin else kind(D, K, rules())
+    return MarginTagStructure(D, K, rules(), 1.0) if kind is MarginTagStructure else kind(D, K, rules())
 
 
-@pytest.mark.parametrize("kind", [Crf, Memm, Perceptron, Margin, Softmax])
-def test_padding_and_neighbours_change_nothing(kind: type[TagStructure]) -> None:
+@pytest.mark.parametrize(
+    "kind", [CrfTagStructure, MemmTagStructure, PerceptronTagStructure, MarginTagStructure, SoftmaxTagStructure]
+)
+def test_padding_and_neighbors_change_nothing(kind: type[TagStructure]) -> None:
     torch.manual_seed(2)
     structure = built(kind).double()
     h = states()
@@ -173,7 +183,9 @@ def test_padding_and_neighbours_change_nothing(kind: type[TagStructure]) -> None
         torch.testing.assert_close(alone[0], together[b])
 
 
-@pytest.mark.parametrize("kind", [Crf, Memm, Perceptron, Margin, Softmax])
+@pytest.mark.parametrize(
+    "kind", [CrfTagStructure, MemmTagStructure, PerceptronTagStructure, MarginTagStructure, SoftmaxTagStructure]
+)
 def test_gradients_are_finite_where_most_sequences_are_forbidden(kind: type[TagStructure]) -> None:
     structure = built(kind)
     for tags in (WHOLE, HOLES):
@@ -213,7 +225,7 @@ def segment_score(structure: SemiMarkovStructure, h: Tensor, segments: Sequence[
 
 def tags_of_segments(kinds: SegmentKinds, segments: Sequence[tuple[int, int, int]], n: int, own: Dialect) -> list[str]:
     spans = [Span(i, j, str(kinds.labels[y])) for i, j, y in segments if kinds.labels[y] is not None]
-    return tags_of(spans, n, own)
+    return spans_to_tags(spans, n, own)
 
 
 BILOU_NAMES = ("B-A", "B-B", "I-A", "I-B", "L-A", "L-B", "O", "U-A", "U-B")
@@ -226,7 +238,7 @@ BILOU_NAMES = ("B-A", "B-B", "I-A", "I-B", "L-A", "L-B", "O", "U-A", "U-B")
         (BILOU, BILOU_NAMES, ["B-A L-A O U-B", "? I-A ? ?", "?"]),
     ],
 )
-def test_segments_are_learnt_by_their_likelihood(own: Dialect, names: tuple[str, ...], sentences: list[str]) -> None:
+def test_segments_are_learned_by_their_likelihood(own: Dialect, names: tuple[str, ...], sentences: list[str]) -> None:
     torch.manual_seed(4)
     m, kinds = 3, SegmentKinds(names, own)
     assert kinds.labels == ["A", "B", None]

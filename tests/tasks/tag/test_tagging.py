@@ -8,23 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.data.schemes import BILOU, IOB1, IOB2
 from catena.data.vocabulary import Labels
 from catena.errors import CheckpointError, DataError
-from catena.tasks.tag.scoring import scores_of
-from catena.tasks.tag.settings import TagSettings
-from catena.tasks.tag.tagging import Tagging, find_tagging, scheme_of
+from catena.tasks.tag.config import TagSchemeConfig
+from catena.tasks.tag.scoring import compute_scores
+from catena.tasks.tag.tagging import TagSet, detect_scheme, find_tagging
 
-AT = Place("train.conll", 10)
-
-
-def placed(*sentences: str) -> list[tuple[list[str], Place]]:
-    return [(one.split(), Place("train.conll", 10 * (i + 1))) for i, one in enumerate(sentences)]
+AT = SourceLocation("train.conll", 10)
 
 
-def found(*sentences: str, **settings: object) -> Tagging:
-    return find_tagging(TagSettings.model_validate(settings), placed(*sentences), lemmas=False, segment=False)
+def placed(*sentences: str) -> list[tuple[list[str], SourceLocation]]:
+    return [(one.split(), SourceLocation("train.conll", 10 * (i + 1))) for i, one in enumerate(sentences)]
+
+
+def found(*sentences: str, **settings: object) -> TagSet:
+    return find_tagging(TagSchemeConfig.model_validate(settings), placed(*sentences), lemmas=False, segment=False)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def found(*sentences: str, **settings: object) -> Tagging:
 )
 def test_the_scheme_is_seen(sentences: tuple[str, ...], scheme: str) -> None:
     tags = {tag for tags, _ in placed(*sentences) for tag in tags}
-    assert scheme_of(placed(*sentences), tags, None) == scheme
+    assert detect_scheme(placed(*sentences), tags, None) == scheme
 
 
 @pytest.mark.parametrize("hole", ["?", "_"])
@@ -64,59 +64,59 @@ def test_tags_that_no_scheme_allows_are_shown_with_both_lines() -> None:
 
 def test_broken_spans_are_mended_if_asked() -> None:
     tagging = found("O B-A I-A", "O O I-B", repair=True)
-    assert tagging.learnt(list("abc"), ["O", "O", "I-B"]) == ["O", "O", "B-B"]
+    assert tagging.learned(list("abc"), ["O", "O", "I-B"]) == ["O", "O", "B-B"]
     # What is scored is what was read: a model that finds B-B is right.
-    assert scores_of(tagging, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 1
+    assert compute_scores(tagging, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 1
     strict = replace(tagging, repair=False)
-    assert scores_of(strict, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 2 / 3
+    assert compute_scores(strict, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 2 / 3
     with pytest.raises(DataError, match=r"train.conll:12: 'I-B' after 'O'.*Mend it there, say --tags.scheme"):
-        Tagging(Labels(()), IOB2, IOB2).learnt(list("abc"), ["O", "O", "I-B"], AT)
+        TagSet(Labels(()), IOB2, IOB2).learned(list("abc"), ["O", "O", "I-B"], AT)
 
 
 def test_the_model_may_learn_another_scheme_than_the_files_have() -> None:
-    for settings, sentence, learnt in (
+    for settings, sentence, learned in (
         ({}, "I-A I-A B-A O", "B-A I-A B-A O"),
-        ({"learn_as": "bilou"}, "B-A I-A B-A O", "B-A L-A U-A O"),
-        ({"learn_as": "iob2"}, "B-A E-A S-A O", "B-A I-A B-A O"),
+        ({"training_scheme": "bilou"}, "B-A I-A B-A O", "B-A L-A U-A O"),
+        ({"training_scheme": "iob2"}, "B-A E-A S-A O", "B-A I-A B-A O"),
     ):
         tagging = found(sentence, **settings)
-        own = tagging.learnt(list("wxyz"), sentence.split(), AT)
-        assert own == learnt.split()
+        own = tagging.learned(list("wxyz"), sentence.split(), AT)
+        assert own == learned.split()
         assert tagging.shown(list("wxyz"), own) == sentence.split()
 
 
 def test_an_unconstrained_model_that_breaks_its_scheme_is_still_shown() -> None:
-    tagging = Tagging(Labels(()), IOB2, BILOU, constrain=False)
+    tagging = TagSet(Labels(()), IOB2, BILOU, constrain=False)
     assert tagging.rules() is None
     assert tagging.shown(list("abc"), ["O", "L-A", "O"]) == ["O", "B-A", "O"]
 
 
 def test_lemmas_become_edits_and_back() -> None:
-    tagging = find_tagging(TagSettings(unknown="_"), placed("x"), lemmas=True, segment=False)
-    own = tagging.learnt(["Dogs", "ran", "x"], ["dog", "run", "_"])
+    tagging = find_tagging(TagSchemeConfig(unknown="_"), placed("x"), lemmas=True, segment=False)
+    own = tagging.learned(["Dogs", "ran", "x"], ["dog", "run", "_"])
     assert own == ["low|-0+|-1+", "same|-0+|-2+un", "_"]
     assert tagging.shown(["Cats", "ran"], own[:2]) == ["cat", "run"]
 
 
-def test_holes_stay_open_and_known_neighbours_are_checked() -> None:
+def test_holes_stay_open_and_known_neighbors_are_checked() -> None:
     tagging = found("B-A ? O", "O B-A", unknown="?")
-    assert tagging.learnt(list("abc"), ["B-A", "?", "O"], AT) == ["B-A", "?", "O"]
-    counted = Tagging(Labels(("B-A", "I-A", "O")), IOB2, IOB2, unknown="?")
+    assert tagging.learned(list("abc"), ["B-A", "?", "O"], AT) == ["B-A", "?", "O"]
+    counted = TagSet(Labels(("B-A", "I-A", "O")), IOB2, IOB2, unknown="?")
     np.testing.assert_array_equal(counted.ids(["B-A", "?", "O"]), [0, -1, 2])
     with pytest.raises(DataError, match=r"train.conll:12: 'I-A' cannot stand there \(iob2\)"):
-        tagging.learnt(list("abc"), ["?", "O", "I-A"], AT)
+        tagging.learned(list("abc"), ["?", "O", "I-A"], AT)
     with pytest.raises(DataError, match="leaves holes in sentences, whose tags in iob1 cannot be turned into iob2"):
         found("I-A ? O", "I-A B-A", unknown="?")
 
 
 def test_what_may_stand_where_follows_the_scheme() -> None:
-    rules = Tagging(Labels(("B-A", "I-A", "I-B", "O")), IOB2, IOB2).rules()
+    rules = TagSet(Labels(("B-A", "I-A", "I-B", "O")), IOB2, IOB2).rules()
     assert rules is not None
     after, begin, end = rules
     assert after.tolist() == [[1, 1, 0, 1], [1, 1, 0, 1], [1, 0, 1, 1], [1, 0, 0, 1]]
     assert begin.tolist() == [True, False, False, True]
     assert end.all()
-    assert Tagging(Labels(("N", "V")), None, None).rules() is None
+    assert TagSet(Labels(("N", "V")), None, None).rules() is None
 
 
 @pytest.mark.parametrize(
@@ -133,18 +133,18 @@ def test_what_may_stand_where_follows_the_scheme() -> None:
 )
 def test_a_given_tag_allows_all_that_may_become_it(files: object, own: object, tag: str, allowed: set[str]) -> None:
     names = Labels(sorted({"O", *(f"{x}-{k}" for x in ("BI" if own is IOB2 else "BILU") for k in "AB")}))
-    mask = Tagging(names, files, own).allowed(["w", "w"], [tag, None])  # type: ignore[arg-type]
+    mask = TagSet(names, files, own).allowed(["w", "w"], [tag, None])  # type: ignore[arg-type]
     assert {name for name, may in zip(names.names, mask[0], strict=True) if may} == allowed
     assert mask[1].all()
 
 
 def test_a_tagging_comes_back_from_disk(tmp_path: Path) -> None:
     for tagging in (
-        Tagging(Labels(("B-A", "O"), (3, 4)), IOB1, IOB2, unknown="?", constrain=False),
-        Tagging(Labels(("x", "y"), (1, 2)), None, None, lemmas=True),
+        TagSet(Labels(("B-A", "O"), (3, 4)), IOB1, IOB2, unknown="?", constrain=False),
+        TagSet(Labels(("x", "y"), (1, 2)), None, None, lemmas=True),
     ):
         tagging.save(tmp_path)
-        assert Tagging.load(tmp_path) == tagging
+        assert TagSet.load(tmp_path) == tagging
     (tmp_path / "tagging.json").write_text("{}", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"tagging.json cannot be read"):
-        Tagging.load(tmp_path)
+        TagSet.load(tmp_path)

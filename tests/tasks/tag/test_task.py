@@ -13,7 +13,7 @@ from catena.checkpoint import open_checkpoint
 from catena.errors import CheckpointError
 from catena.randomness import Randomness
 from catena.tasks.lm.application import LmApplication
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.tag.application import TagApplication, new_model
 from catena.tasks.tag.dataset import prepare
 from catena.tasks.tag.kinds import StructureName

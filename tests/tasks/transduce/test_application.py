@@ -14,11 +14,11 @@ import torch
 from catena import config as configs
 from catena.errors import CheckpointError, DataError
 from catena.randomness import Randomness
-from catena.tasks.application import Asking, Reading
+from catena.tasks.application import PredictOptions, ReadOptions
 from catena.tasks.transduce.application import TransduceApplication
-from catena.tasks.transduce.dataset import Cutting, prepare
+from catena.tasks.transduce.config import TransduceConfig
+from catena.tasks.transduce.dataset import SymbolTokenizer, prepare
 from catena.tasks.transduce.predictor import CUT, GUESSED, TransducePredictor
-from catena.tasks.transduce.settings import TransduceConfig
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
 from tests.laws.network_laws import the_network_answers
@@ -50,7 +50,12 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config(words: Path, kind: str = "joint", **sections: Any) -> TransduceConfig:
     values: dict[str, Any] = {"machine": {"device": "cpu", "threads": 1}, **sections}
-    values["data"] = {"train": [str(words)], "target_tokens": "symbols", "dev_share": 0.2, **sections.get("data", {})}
+    values["data"] = {
+        "train": [str(words)],
+        "target_tokens": "symbols",
+        "dev_fraction": 0.2,
+        **sections.get("data", {}),
+    }
     values["model"] = {"kind": kind, **KINDS[kind], **sections.get("model", {})}
     values.setdefault("training", {"max_epochs": 2, "optimizer": "adam", "learning_rate": 0.05})
     return configs.parse(TransduceConfig, values)
@@ -71,7 +76,7 @@ def joint(words: Path, tmp_path_factory: pytest.TempPathFactory) -> TransducePre
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_trained_loaded_and_asked(kind: str, words: Path, tmp_path: Path) -> None:
-    model = train(config(words, kind, data={"test_share": 0.1}), tmp_path / "run")
+    model = train(config(words, kind, data={"test_fraction": 0.1}), tmp_path / "run")
     answers = model.predict(["shat", "moot"])
     assert [answer.text for answer in answers] == ["shat", "moot"]
     assert model.describe(3)
@@ -92,13 +97,13 @@ def test_what_training_says_on_dev_is_what_the_loaded_model_does(words: Path, tm
     assert model.evaluate(dev).scores == pytest.approx(trained.scores)
 
 
-def test_a_rule_is_learnt(joint: TransducePredictor, words: Path) -> None:
+def test_a_rule_is_learned(joint: TransducePredictor, words: Path) -> None:
     assert str(joint.predict(["shooteema"])[0]) == "S U T I M A"
     assert joint.evaluate(words).scores["word_error"] < 0.25
 
 
 def test_several_answers_with_scores_and_alignments(joint: TransducePredictor) -> None:
-    asking = Asking(nbest=3, scores=True, alignment=True)
+    asking = PredictOptions(n_best=3, scores=True, alignment=True)
     answer = joint.predict(["shat"], asking)[0]
     assert len(answer.targets) == 3 == len(set(answer.targets))
     scores = [value for value in answer.log_probs if value is not None]
@@ -141,7 +146,7 @@ def test_scheduled_sampling_goes_by_the_steps_of_the_training(words: Path) -> No
     shares = []
     for step in (0, 3, 100):
         task.before_step(step)
-        shares.append(task.model.true_share)
+        shares.append(task.model.teacher_forcing_prob)
     assert shares == pytest.approx([0.9, 0.6, 0.2])
 
 
@@ -177,12 +182,12 @@ def test_strange_input_is_handled(joint: TransducePredictor) -> None:
     blank_is_answered_by_nothing(joint, "targets")
     with pytest.raises(DataError, match="there is no network in this one, a model of the task transduce"):
         _ = joint.network
-    (guess,) = joint.predict(["你好"], Asking(scores=True))
+    (guess,) = joint.predict(["你好"], PredictOptions(scores=True))
     assert (guess.known, guess.log_probs) == (False, (None,)), "that it writes nothing is not certain"
     assert len(joint.remarks(guess)) == 1
     assert json.loads(joint.write(guess, "你好", "jsonl"))["known"] is False
     with pytest.raises(DataError, match="cannot be asked for --samples"):
-        joint.predict(["shoot"], Asking(samples=2))
+        joint.predict(["shoot"], PredictOptions(samples=2))
 
 
 def test_an_edit_model_writes_for_2000_characters_and_unknown_ones(words: Path, tmp_path: Path) -> None:
@@ -195,19 +200,19 @@ def test_lines_with_a_tab_are_read_up_to_it(joint: TransducePredictor, words: Pa
     assert list(joint.items_of_lines(iter(["shat\tS A T", "moo"]))) == ["shat", "moo"]
     named = tmp_path / "named.tsv"
     named.write_text("word\tpronunciation\nshat\tS A T\nmoo\tM U\n", encoding="utf-8")
-    for reading in (Reading(), Reading(format="parallel")):
+    for reading in (ReadOptions(), ReadOptions(format="parallel")):
         assert list(joint.read_inputs(named, reading)) == ["shat", "moo"], "a first line may name the columns"
     assert len(joint.words(named)) == 2
     sources = [line.split("\t")[0] for line in words.read_text().splitlines()]
     assert list(joint.read_inputs(words)) == sources
-    assert list(joint.read_inputs(words, Reading(format="parallel"))) == sources
+    assert list(joint.read_inputs(words, ReadOptions(format="parallel"))) == sources
     assert [a.text for a in joint.predict_stream(iter(sources * 2))] == sources * 2
 
 
 def test_a_baseline_has_no_scores(words: Path, tmp_path: Path) -> None:
     model = train(config(words, "baseline"), tmp_path / "run")
     with pytest.raises(DataError, match="a baseline is a rule and has no probabilities"):
-        model.predict(["shat"], Asking(scores=True))
+        model.predict(["shat"], PredictOptions(scores=True))
     answers = model.answers(words)
     assert answers.measure(answers.right, answers.given) == model.evaluate(words).scores["word_error"]
     with pytest.raises(DataError, match="a transducer has no 'accuracy'"):
@@ -233,7 +238,9 @@ def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_p
     made = config(words, "seq2seq", training={"max_epochs": 1, "metric": "symbol_error"})
     assert TransduceApplication().train(made, tmp_path / "run", SilentReporter()).metric == "symbol_error"
     model = TransduceApplication().load(tmp_path / "run", "cpu")
-    answer, empty, strange = model.predict(["shat", "", "?" * 50], Asking(nbest=4, scores=True, alignment=True))
+    answer, empty, strange = model.predict(
+        ["shat", "", "?" * 50], PredictOptions(n_best=4, scores=True, alignment=True)
+    )
     assert len(set(answer.targets)) == 4, "a beam is as wide as there are answers to find"
     assert empty.targets == (), "a blank text has no answer"
     assert len(strange.targets) == 4
@@ -243,9 +250,9 @@ def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_p
     for target, links in zip(answer.targets, answer.alignments, strict=True):
         assert "".join(x for x, _ in links) == "shat"
         assert " ".join(y for _, y in links if y) == target
-    greedy = model.searching(Asking(beam_size=1))
+    greedy = model.searching(PredictOptions(beam_size=1))
     assert greedy.model.settings.search.width == 1
-    assert greedy.predict(["shat"])[0].targets == model.predict(["shat"], Asking(beam_size=1))[0].targets
+    assert greedy.predict(["shat"])[0].targets == model.predict(["shat"], PredictOptions(beam_size=1))[0].targets
     assert configs.parse(TransduceConfig, {"model": {"kind": "seq2seq"}}).training.schedule == "plateau"
     transformer = {"model": {"kind": "seq2seq", "network": {"kind": "transformer"}}}
     assert configs.parse(TransduceConfig, transformer).training.warmup_steps == 1000
@@ -253,25 +260,25 @@ def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_p
 
 def test_models_of_several_kinds_answer_together(words: Path, joint: TransducePredictor, tmp_path: Path) -> None:
     network = train(config(words, "seq2seq"), tmp_path / "run")
-    asking = Asking(nbest=2, scores=True)
+    asking = PredictOptions(n_best=2, scores=True)
     twice = network.together([network])
     assert twice.predict(["shat"], asking)[0].log_probs == pytest.approx(network.predict(["shat"], asking)[0].log_probs)
     assert "and 1 more" in twice.describe(1)[0]
     mixed = joint.together([network, network])
     alone, other = (
         dict(zip(answer.targets, answer.log_probs, strict=True))
-        for answer in (model.predict(["shat"], Asking(nbest=10))[0] for model in (joint, network))
+        for answer in (model.predict(["shat"], PredictOptions(n_best=10))[0] for model in (joint, network))
     )
-    (answer,) = mixed.predict(["shat"], Asking(nbest=3))
+    (answer,) = mixed.predict(["shat"], PredictOptions(n_best=3))
     for target, log_prob in zip(answer.targets, answer.log_probs, strict=True):
         parts = [math.exp(found[target]) / 3 if target in found else 0.0 for found in (alone, other, other)]
         assert math.exp(log_prob) == pytest.approx(math.fsum(parts))
     assert list(answer.log_probs) == sorted(answer.log_probs, reverse=True)
     assert mixed.describe(1)[0] == "3 transducers that answer together:"
     with pytest.raises(DataError, match="--beam-size is for models of kind seq2seq"):
-        mixed.searching(Asking(beam_size=3))
+        mixed.searching(PredictOptions(beam_size=3))
     rule = train(config(words, "baseline"), tmp_path / "rule")
     with pytest.raises(DataError, match="a rule without probabilities"):
         joint.together([rule]).predict(["shat"])
     with pytest.raises(DataError, match="model 2 of the ensemble cuts texts into other symbols"):
-        joint.together([TransducePredictor(joint.config, Cutting(True, True), joint.model)])
+        joint.together([TransducePredictor(joint.config, SymbolTokenizer(True, True), joint.model)])

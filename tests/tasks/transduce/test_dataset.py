@@ -9,9 +9,9 @@ import pytest
 
 from catena import config as configs
 from catena.errors import ConfigError, DataError, FormatError
-from catena.randomness import place_of
-from catena.tasks.transduce.dataset import Cutting, prepare, read_pairs
-from catena.tasks.transduce.settings import TransduceConfig, TransduceData
+from catena.randomness import hash_fraction
+from catena.tasks.transduce.config import TransduceConfig, TransduceDataConfig
+from catena.tasks.transduce.dataset import SymbolTokenizer, prepare, read_pairs
 
 
 def config(path: Path, **data: Any) -> TransduceConfig:
@@ -42,24 +42,24 @@ def test_a_dictionary_has_characters_and_symbols_and_loses_its_stress(tmp_path: 
     path.write_text(
         "tomato T AH0 M EY1\ntomato(2) T AH0 M AA1\ntomato(3) T AH1 M AA0\n" + "".join(f"x{i} K S\n" for i in range(40))
     )
-    data = prepare(config(path, strip="012", dev_share=0.5))
+    data = prepare(config(path, strip="012", dev_fraction=0.5))
     word = next(word for word in data.train + data.dev if len(word.source) == 6)
     assert word.targets == (("T", "AH", "M", "EY"), ("T", "AH", "M", "AA")), "equal ones are one"
 
 
 def test_the_split_depends_on_the_source_alone(pairs: Path, tmp_path: Path) -> None:
-    data = prepare(config(pairs, dev_share=0.2, test_share=0.2))
+    data = prepare(config(pairs, dev_fraction=0.2, test_fraction=0.2))
     parts = {"train": data.train, "dev": data.dev, "test": data.test}
     for name, part in parts.items():
         for word in part:
-            at = place_of("".join(word.source))
+            at = hash_fraction("".join(word.source))
             assert name == ("test" if at < 0.2 else "dev" if at < 0.4 else "train")
     assert 20 < len(data.test) < 60
     assert 20 < len(data.dev) < 60
     lines = pairs.read_text().splitlines()[::-1]
     other = tmp_path / "other.tsv"
     other.write_text("\n".join(lines[:100]) + "\n")
-    there = {word.source for word in prepare(config(other, dev_share=0.2, test_share=0.2)).dev}
+    there = {word.source for word in prepare(config(other, dev_fraction=0.2, test_fraction=0.2)).dev}
     assert there == {word.source for word in data.dev} & {tuple(line.split("\t")[0]) for line in lines[:100]}
 
 
@@ -67,10 +67,10 @@ def test_the_split_depends_on_the_source_alone(pairs: Path, tmp_path: Path) -> N
 def test_of_few_sources_one_is_held_out_and_what_was_read_is_told(n: int, tmp_path: Path) -> None:
     path = tmp_path / "few.tsv"
     path.write_text("".join(f"{word}\t{word.upper()}\n" for word in "abcdefghijkl"[:n]), encoding="utf-8")
-    data = prepare(config(path, dev_share=1e-9))
+    data = prepare(config(path, dev_fraction=1e-9))
     assert len(data.train) == n - 1
     assert len(data.dev) == 1
-    assert place_of("".join(data.dev[0].source)) < min(place_of("".join(word.source)) for word in data.train)
+    assert hash_fraction("".join(data.dev[0].source)) < min(hash_fraction("".join(word.source)) for word in data.train)
     assert data.lines[:2] == [f"{path} is read as parallel", f"read {n}; used {n}; dropped 0"]
 
 
@@ -125,7 +125,7 @@ def test_names_say_which_column_holds_the_sources(tmp_path: Path) -> None:
     for names, swap, sources in (("word\tpronunciation", False, "ab"), ("pronunciation\tword", False, "xy"),
                                  ("pronunciation\tword", True, "ab")):  # fmt: skip
         (tmp_path / "x.tsv").write_text(f"{names}\na\tx\nb\ty\n", encoding="utf-8")
-        found = read_pairs(tmp_path / "x.tsv", TransduceData(swap=swap), "parallel")
+        found = read_pairs(tmp_path / "x.tsv", TransduceDataConfig(swap=swap), "parallel")
         assert "".join(pair.source for pair in found) == sources
 
 
@@ -138,8 +138,8 @@ def test_targets_that_repeat_are_no_labels(tmp_path: Path) -> None:
 
 def test_settings_that_do_not_fit_are_refused() -> None:
     for data, words in (
-        ({"dev_share": 0.5, "test_share": 0.5}, "leave nothing to train on"),
-        ({"test": "x", "test_share": 0.1}, "leave one of them out"),
+        ({"dev_fraction": 0.5, "test_fraction": 0.5}, "leave nothing to train on"),
+        ({"test": "x", "test_fraction": 0.1}, "leave one of them out"),
         ({"folds": 3}, "data.folds is not known for pairs"),
         ({"too_long": "cut"}, "would part a target from its source"),
     ):
@@ -150,7 +150,7 @@ def test_settings_that_do_not_fit_are_refused() -> None:
 
 
 def test_cutting_lowers_and_strips() -> None:
-    cutting = Cutting(False, True, lowercase=True, strip="012")
+    cutting = SymbolTokenizer(False, True, lowercase=True, strip="012")
     assert cutting.source(" Ab ") == ("a", "b")
     assert cutting.target("AH0 B 1") == ("ah", "b"), "a symbol of which nothing is left is gone"
 

@@ -14,17 +14,17 @@ from torch import Tensor
 
 from catena.data.batches import pad
 from catena.data.vocabulary import UNK
-from catena.decoding.table import TableStepper
 from catena.errors import CheckpointError, ConfigError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.outputs.softmax import Softmax
+from catena.search.table import TableStepper
 from catena.seq2seq.build import build_encoder_decoder
-from catena.tasks.application import Asking
-from catena.tasks.translate.among import Among, Candidates, Spread, choosing_among
+from catena.tasks.application import PredictOptions
+from catena.tasks.translate.candidate_vocabulary import CandidateOutput, Candidates, CandidateStepper, restrict_output
 from catena.tasks.translate.dataset import prepare
 from catena.tasks.translate.lexicon import learn_candidates, load_candidates, save_candidates, word_table
 from catena.tasks.translate.predictor import TranslatePredictor
-from catena.tasks.translate.search import Member
+from catena.tasks.translate.search import EnsembleModel
 from tests.tasks.translate.toy import TRANSFORMER, toy_config, write_files
 
 
@@ -51,7 +51,7 @@ def test_words_that_stand_together_are_found(tmp_path: Path) -> None:
         load_candidates(tmp_path, 3)
 
 
-def test_expectation_maximisation_equals_loops() -> None:
+def test_expectation_maximization_equals_loops() -> None:
     pairs = [([0, 1], [0, 1]), ([0, 2], [0, 2]), ([1], [1])]
     t = {(f, e): 1.0 for x, y in pairs for f in x for e in y}
     for _ in range(5):
@@ -75,7 +75,7 @@ def test_a_layer_over_candidates_gives_them_all_the_probability() -> None:
     ids = torch.tensor([1, 3, 6])
     hidden = torch.randn(5, 4)
     with torch.no_grad():
-        few, all_ = Spread(layer, ids).log_probs(hidden), layer.log_probs(hidden)
+        few, all_ = CandidateOutput(layer, ids).log_probs(hidden), layer.log_probs(hidden)
     assert torch.allclose(few.exp().sum(dim=1), torch.ones(5))
     assert torch.allclose(few[:, ids], torch.log_softmax(all_[:, ids], dim=1), atol=1e-6)
     assert (few.exp()[:, [0, 2, 4, 5]] == 0).all()
@@ -84,7 +84,7 @@ def test_a_layer_over_candidates_gives_them_all_the_probability() -> None:
 def test_every_row_keeps_to_the_candidates_of_its_source() -> None:
     stepper = TableStepper.of({(): [0.4, 0.3, 0.2, 0.1]}, end=3)
     found = Candidates(np.array([3]), np.array([[0, -1], [1, 2]]), 4)
-    among = Among(stepper, found.allowed([np.array([0]), np.array([1]), np.array([0, 1])]))
+    among = CandidateStepper(stepper, found.allowed([np.array([0]), np.array([1]), np.array([0, 1])]))
     state = among.select(among.start(3), torch.tensor([2, 0, 0, 1]))
     state = among.join([among.advance(state, torch.zeros(4, dtype=torch.int64)), among.start(3)])
     p = among.log_probs(state).exp()
@@ -95,7 +95,7 @@ def test_every_row_keeps_to_the_candidates_of_its_source() -> None:
 def test_join_of_states_over_other_candidates_raises() -> None:
     stepper = TableStepper.of({(): [0.4, 0.3, 0.2, 0.1]}, end=3)
     found = Candidates(np.array([3]), np.array([[0, -1], [1, 2]]), 4)
-    first, second = (Among(stepper, found.allowed([np.array([i])])) for i in (0, 1))
+    first, second = (CandidateStepper(stepper, found.allowed([np.array([i])])) for i in (0, 1))
     with pytest.raises(ConfigError, match=r"must be of one stepper .*, got states of other steppers at \[1\]\."):
         first.join([first.start(1), second.start(1)])
 
@@ -124,7 +124,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TranslateP
             model = build_encoder_decoder(config.model, encoding.sides(dataset.counts)).eval()
             for weights in model.parameters():
                 weights.data.normal_(std=0.3)
-            members.append(Member(model, encoding))
+            members.append(EnsembleModel(model, encoding))
         n, v = len(encoding.source.vocabulary), len(encoding.target.vocabulary)
         table = np.random.default_rng(0).integers(4, v, (n, 2))
         return TranslatePredictor(config, members, Candidates(np.array([UNK, encoding.end]), table, v))
@@ -138,7 +138,7 @@ def test_models_that_write_together_share_out_each_what_other_words_had(
 ) -> None:
     both = made(kind)
     texts = ["The dog sees a man today.", "A bird", "the cat hears the child in the garden."]
-    asking = Asking(nbest=2, beam_size=3, max_length=5, scores=True)
+    asking = PredictOptions(n_best=2, beam_size=3, max_length=5, scores=True)
     for text, together in zip(texts, both.predict(texts, asking), strict=True):
         alone = both.predict([text], asking)[0]
         assert [one.text for one in together.translations] == [one.text for one in alone.translations]
@@ -168,13 +168,13 @@ def by_hand(both: TranslatePredictor, text: str, gone: Tensor, ids: list[int]) -
 def test_the_scores_of_candidates_alone_are_computed(kind: str, made: Callable[[str], TranslatePredictor]) -> None:
     member = made(kind).members[0]
     ids = torch.tensor([1, 3, 5, 8])
-    with choosing_among(member.model, ids):
+    with restrict_output(member.model, ids):
         stepper = member.model.stepper(member.batch([member.code("The dog")]))
     # Summed over positions, a part of the words would have another share at each of them: all are computed.
-    possible = (stepper.log_probs(stepper.start(1))[0] > NEVER).nonzero()[:, 0].tolist()
+    possible = (stepper.log_probs(stepper.start(1))[0] > NEG_INF).nonzero()[:, 0].tolist()
     assert possible == ids.tolist() if kind != "marginal" else len(possible) > len(ids)
     after = member.model.stepper(member.batch([member.code("The dog")]))
-    assert (after.log_probs(after.start(1))[0] > NEVER).sum() > len(ids)
+    assert (after.log_probs(after.start(1))[0] > NEG_INF).sum() > len(ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -204,7 +204,7 @@ def test_a_beam_as_wide_as_there_are_texts_finds_the_best_of_them(
                 if constraint is None or (sees in one and one != (sees, sees))
             ]
             wanted.sort(key=lambda pair: -pair[0])
-            asking = Asking(nbest=9, beam_size=700, max_length=3, length_penalty=0.8, constraint=constraint)
+            asking = PredictOptions(n_best=9, beam_size=700, max_length=3, length_penalty=0.8, constraint=constraint)
             found = free.predict([text], asking)[0].translations
             assert [one.score for one in found] == pytest.approx([score for score, _ in wanted[:9]], abs=1e-4)
             assert tuple(vocabulary.ids(found[0].tokens)) == wanted[0][1]

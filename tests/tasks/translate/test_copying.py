@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from catena import config as configs
-from catena.data.settings import WordTokens
+from catena.data.config import WordTokenizerConfig
 from catena.errors import ConfigError
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.tasks.application import Asking
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.tasks.application import PredictOptions
 from catena.tasks.translate.application import TranslateApplication
+from catena.tasks.translate.config import TranslateConfig
 from catena.tasks.translate.predictor import TranslatePredictor
-from catena.tasks.translate.search import Member
-from catena.tasks.translate.settings import TranslateConfig
+from catena.tasks.translate.search import EnsembleModel
 from catena.training.report import SilentReporter
 
 
@@ -37,7 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> TranslatePredictor:
     (folder / "test.tsv").write_text(greetings(30, 1), encoding="utf-8")
     values: dict[str, Any] = {
         "machine": {"device": "cpu", "threads": 1},
-        "data": {"train": [str(folder / "train.tsv")], "test": str(folder / "test.tsv"), "dev_share": 0.05},
+        "data": {"train": [str(folder / "train.tsv")], "test": str(folder / "test.tsv"), "dev_fraction": 0.05},
         "tokenizer": {"kind": "whitespace"},
         "vocabulary": {"min_count": 5},
         "model": {
@@ -68,7 +68,7 @@ def test_names_that_are_in_no_vocabulary_are_copied(model: TranslatePredictor) -
 
 
 def test_a_copied_name_is_aligned_with_its_place(model: TranslatePredictor) -> None:
-    answer = model.predict(["my name is chandralekha"], Asking(alignment=True, scores=True))[0]
+    answer = model.predict(["my name is chandralekha"], PredictOptions(alignment=True, scores=True))[0]
     line = model.write(answer, "my name is chandralekha", "tsv")
     assert "chandralekha|chandralekha" in line
 
@@ -76,10 +76,10 @@ def test_a_copied_name_is_aligned_with_its_place(model: TranslatePredictor) -> N
 def test_what_copies_writes_together_with_its_own_kind_alone(model: TranslatePredictor) -> None:
     text = "my name is xyzzy"
     assert str(model.together([model]).predict([text])[0]) == "hello xyzzy"
-    encoding, settings = model.encoding, RecurrentSettings(d=8, d_embedding=8)
+    encoding, settings = model.encoding, RecurrentSeq2SeqConfig(d=8, d_embedding=8)
     network = build_encoder_decoder(settings, encoding.sides(encoding.target.vocabulary.counts)).eval()
-    plain = TranslatePredictor(model.config.model_copy(update={"model": settings}), [Member(network, encoding)])
-    cut = model.config.model_copy(update={"tokenizer": WordTokens()})
+    plain = TranslatePredictor(model.config.model_copy(update={"model": settings}), [EnsembleModel(network, encoding)])
+    cut = model.config.model_copy(update={"tokenizer": WordTokenizerConfig()})
     for first, second in ((model, plain), (plain, model), (model, TranslatePredictor(cut, model.members))):
         with pytest.raises(ConfigError, match="so it writes together with others of its kind that cut sources alike"):
             first.together([second])

@@ -14,11 +14,11 @@ import torch
 from catena import config as configs
 from catena.data.vocabulary import PAD, UNK
 from catena.errors import DataError, FormatError
-from catena.randomness import place_of
+from catena.randomness import hash_fraction
 from catena.tasks.translate.batches import make_batch
+from catena.tasks.translate.config import TranslateConfig
 from catena.tasks.translate.dataset import prepare, read_pairs
-from catena.tasks.translate.encoding import Encoding
-from catena.tasks.translate.settings import TranslateConfig
+from catena.tasks.translate.encoding import PairEncoding
 from tests.tasks.translate.toy import sentences, toy_config, write_files
 
 
@@ -34,13 +34,13 @@ def of_columns(path: Path, **sections: Any) -> TranslateConfig:
 
 def test_two_files_and_two_columns_give_the_same_pairs(files: Path) -> None:
     two = prepare(toy_config(files))
-    one = prepare(of_columns(files / "all.tsv", data={"dev_share": 0.2}, vocabulary={"min_count": 1}))
+    one = prepare(of_columns(files / "all.tsv", data={"dev_fraction": 0.2}, vocabulary={"min_count": 1}))
     listed = sentences()
     assert (len(two.rows["train"]), len(two.rows["dev"])) == (195, 30)
     assert len(one.rows["train"]) + len(one.rows["dev"]) == 225
     assert list(zip(two.dev.sources, two.dev.targets, strict=True)) == listed[195:]
-    assert {place_of(x.strip()) < 0.2 for x in one.dev.sources} == {True}
-    assert len(one.dev) == len(one.rows["dev"]) == sum(place_of(x.strip()) < 0.2 for x, _ in listed)
+    assert {hash_fraction(x.strip()) < 0.2 for x in one.dev.sources} == {True}
+    assert len(one.dev) == len(one.rows["dev"]) == sum(hash_fraction(x.strip()) < 0.2 for x, _ in listed)
 
 
 def test_batches_hold_the_tokens_of_both_sides_with_their_ends(files: Path) -> None:
@@ -53,7 +53,7 @@ def test_batches_hold_the_tokens_of_both_sides_with_their_ends(files: Path) -> N
             (data.encoding.source, batch.source.ids[k], batch.source.lengths[k], source),
             (data.encoding.target, batch.targets[k], batch.lengths[k], target),
         ):
-            tokens = side.tokeniser.tokens(text)
+            tokens = side.tokenizer.tokens(text)
             assert ids.tolist()[: length - 1] == side.vocabulary.ids(tokens)
             assert ids[length - 1] == side.end
             assert set(ids[length:].tolist()) <= {PAD}
@@ -73,7 +73,7 @@ def test_counts_are_those_of_train_with_its_ends(files: Path) -> None:
 def test_models_that_copy_get_ids_for_words_that_the_target_lacks(files: Path) -> None:
     path = files / "few.tsv"
     path.write_text("meet Zorg and Bo and Zorg\tda sind Zorg und Bo\na b\tc d\nx y\tz z\n", encoding="utf-8")
-    data = prepare(of_columns(path, vocabulary={"min_count": 2}, data={"dev_share": 0.001}))
+    data = prepare(of_columns(path, vocabulary={"min_count": 2}, data={"dev_fraction": 0.001}))
     row = next(i for i in range(3) if data.pairs.lengths[i, 0] == 7)
     coded, target = data.pairs.copied(row)
     v = len(data.encoding.target.vocabulary)
@@ -89,7 +89,7 @@ def test_models_that_copy_get_ids_for_words_that_the_target_lacks(files: Path) -
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "bytes", "characters", "words", "whitespace"])
 @pytest.mark.parametrize("joint", [True, False])
-def test_every_tokeniser_joint_or_apart_is_saved_and_gives_texts_back(
+def test_every_tokenizer_joint_or_apart_is_saved_and_gives_texts_back(
     kind: str, joint: bool, files: Path, tmp_path: Path
 ) -> None:
     tokens = {"kind": kind, **({"size": 300} if kind in ("bpe", "unigram") else {})}
@@ -97,27 +97,27 @@ def test_every_tokeniser_joint_or_apart_is_saved_and_gives_texts_back(
     encoding = prepare(config).encoding
     assert encoding.joint == joint
     encoding.save(tmp_path)
-    again = Encoding.load(tmp_path)
+    again = PairEncoding.load(tmp_path)
     assert again.joint == joint
     for source, target in sentences()[:20]:
-        ids = again.target_ids(again.target.tokeniser.tokens(target))
+        ids = again.target_ids(again.target.tokenizer.tokens(target))
         assert again.text(again.tokens(ids[:-1].tolist())) == target
         assert (
-            again.code(again.source.tokeniser.tokens(source)).ids.tolist()
-            == encoding.code(encoding.source.tokeniser.tokens(source)).ids.tolist()
+            again.code(again.source.tokenizer.tokens(source)).ids.tolist()
+            == encoding.code(encoding.source.tokenizer.tokens(source)).ids.tolist()
         )
 
 
 def test_a_text_is_one_line_whatever_is_written(files: Path) -> None:
     encoding = prepare(toy_config(files, tokenizer={"kind": "bytes"})).encoding
-    tokens = encoding.target.tokeniser.tokens(" a\nb\r\nc\u2028d\x0be ")
+    tokens = encoding.target.tokenizer.tokens(" a\nb\r\nc\u2028d\x0be ")
     assert encoding.text(tokens) == "a b c d e"
 
 
 def test_sides_may_be_cut_differently(files: Path) -> None:
     encoding = prepare(toy_config(files, target_tokenizer={"kind": "characters"})).encoding
-    assert encoding.target.tokeniser.tokens("Ein") == ["E", "i", "n"]
-    assert encoding.source.tokeniser.tokens("Ein") == ["Ein"]
+    assert encoding.target.tokenizer.tokens("Ein") == ["E", "i", "n"]
+    assert encoding.source.tokenizer.tokens("Ein") == ["Ein"]
 
 
 def test_empty_and_long_pairs_are_dropped_and_counted(files: Path) -> None:
@@ -138,7 +138,7 @@ def test_swapped_columns_translate_the_other_way(files: Path) -> None:
 def test_few_pairs_leave_one_for_dev(files: Path) -> None:
     path = files / "two.tsv"
     path.write_text("a b\tc d\ne f\tg h\n")
-    data = prepare(of_columns(path, data={"dev_share": 0.001}))
+    data = prepare(of_columns(path, data={"dev_fraction": 0.001}))
     assert (len(data.rows["train"]), len(data.rows["dev"])) == (1, 1)
     assert data.dev.sources[0] in ("a b", "e f")
     assert data.rows["dev"][0] == ["a b", "e f"].index(data.dev.sources[0])
@@ -194,7 +194,7 @@ def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
         ("a\tb\nno tab\n", FormatError, r":2 has 1 tab-separated field, not 2"),
         ("\t\n\t\n", DataError, "there are no pairs in .*: give files with a text"),
         ("a b\tc d\n", DataError, "there are no pairs in dev"),
-        ("a b\tc d\n", DataError, r"Give more pairs, a dev file, or a larger data\.dev_share$"),
+        ("a b\tc d\n", DataError, r"Give more pairs, a dev file, or a larger data\.dev_fraction$"),
         (
             "w " * 300 + "\tx\n",
             DataError,

@@ -11,7 +11,7 @@ from catena import config as configs
 from catena.config import keys, to_toml
 from catena.errors import ConfigError
 from catena.tasks.table import TASKS
-from catena.tasks.translate.settings import TranslateConfig, TranslateData
+from catena.tasks.translate.config import TranslateConfig, TranslateDataConfig
 
 
 def parse(**sections: Any) -> TranslateConfig:
@@ -35,7 +35,7 @@ def parse(**sections: Any) -> TranslateConfig:
         ({"training": {"metric": "accuracy"}}, "'accuracy' is no score of a translator"),
         (
             {"vocabulary": {"joint": True}, "target_tokenizer": {"kind": "words"}},
-            "learns one tokeniser from both sides, and target_tokenizer.kind = 'words' asks for another",
+            "learns one tokenizer from both sides, and target_tokenizer.kind = 'words' asks for another",
         ),
         (
             {"model": {"kind": "transformer", "positions": "learned", "max_length": 100}},
@@ -71,7 +71,7 @@ def test_models_are_trained_as_they_like_unless_the_config_says_how() -> None:
 
 
 def test_files_are_named_by_what_they_are_for() -> None:
-    data = TranslateData(
+    data = TranslateDataConfig(
         source=("a.en", "b.en"), target=("a.de", "b.de"), dev="d.tsv", test_source="t.en", test_target="t.de"
     )
     assert data.files() == {
@@ -79,7 +79,7 @@ def test_files_are_named_by_what_they_are_for() -> None:
         "train-source-2": Path("b.en"), "train-target-2": Path("b.de"),
         "dev": Path("d.tsv"), "test-source": Path("t.en"), "test-target": Path("t.de"),
     }  # fmt: skip
-    assert TranslateData(train=("a.tsv",)).part("train") == [("a.tsv", None)]
+    assert TranslateDataConfig(train=("a.tsv",)).part("train") == [("a.tsv", None)]
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "transformer", "convolutional", "copy"])

@@ -16,16 +16,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catena.decoding.settings import BeamSettings, GreedySettings, SampleSettings
 from catena.errors import CheckpointError, ConfigError, DataError, FormatError
 from catena.randomness import Randomness
-from catena.tasks.application import Asking, Reading
+from catena.search.config import BeamConfig, GreedyConfig, SampleConfig
+from catena.tasks.application import PredictOptions, ReadOptions
 from catena.tasks.load import load
-from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.application import TranslateApplication
 from catena.tasks.translate.auto import choose
+from catena.tasks.translate.candidate_vocabulary import Candidates
+from catena.tasks.translate.config import TranslateConfig
 from catena.tasks.translate.predictor import GUESSED, TranslatePredictor
-from catena.tasks.translate.settings import TranslateConfig
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
 from tests.laws.network_laws import the_network_answers
@@ -55,8 +55,8 @@ def train(config: TranslateConfig, folder: Path) -> TranslatePredictor:
 
 @pytest.fixture(scope="module")
 def run(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt the small language, judged by perplexity alone."""
-    folder = tmp_path_factory.mktemp("runs") / "learnt"
+    """A run that has learned the small language, judged by perplexity alone."""
+    folder = tmp_path_factory.mktemp("runs") / "learned"
     train(toy_config(files, training=LEARNING, evaluation={"sentences": 0}), folder)
     return folder
 
@@ -71,9 +71,9 @@ def model(run: Path) -> TranslatePredictor:
 # --- translating ------------------------------------------------------------------------------------------------------
 
 
-def test_a_small_language_is_learnt(model: TranslatePredictor, files: Path) -> None:
+def test_a_small_language_is_learned(model: TranslatePredictor, files: Path) -> None:
     assert [str(answer) for answer in model.predict(TEXTS)] == RIGHT
-    report = model.evaluate(files / "dev.en", Reading(target=files / "dev.de"))
+    report = model.evaluate(files / "dev.en", ReadOptions(target=files / "dev.de"))
     assert report.scores["bleu"] > 90
     assert report.scores["bleu"] <= report.scores["bleu_lowercase"] + 1e-9
     assert report.scores["ter"] < 10
@@ -85,7 +85,7 @@ def test_a_small_language_is_learnt(model: TranslatePredictor, files: Path) -> N
 def test_every_kind_is_trained_loaded_and_asked(kind: str, files: Path, tmp_path: Path) -> None:
     tokens = {"kind": "words"} if kind in ("recurrent", "copy") else BPE
     model = train(toy_config(files, KINDS[kind], tokenizer=tokens), tmp_path / "run")
-    asking = Asking(nbest=2, scores=True, alignment=True, beam_size=3)
+    asking = PredictOptions(n_best=2, scores=True, alignment=True, beam_size=3)
     answers = model.predict([*TEXTS, "", "Xyzzy!"], asking)
     assert [len(answer.translations) for answer in answers] == [2, 2, 2, 0, 2]
     again = TranslateApplication().load(tmp_path / "run", "cpu").predict([*TEXTS, "", "Xyzzy!"], asking)
@@ -108,7 +108,7 @@ def test_a_score_is_the_sum_of_those_of_its_tokens(model: TranslatePredictor, tm
     for candidates in (None, few):
         bound = TranslatePredictor(model.config, model.members, candidates)
         for constraint in (None, tmp_path / "wishes"):
-            for answer in bound.predict(TEXTS, Asking(nbest=3, scores=True, constraint=constraint)):
+            for answer in bound.predict(TEXTS, PredictOptions(n_best=3, scores=True, constraint=constraint)):
                 for one in answer.translations:
                     assert one.log_probs is not None
                     assert math.fsum(one.log_probs) == pytest.approx(one.log_prob, abs=1e-4)
@@ -118,7 +118,7 @@ def test_a_score_is_the_sum_of_those_of_its_tokens(model: TranslatePredictor, tm
 
 def test_what_is_translated_together_changes_nothing(model: TranslatePredictor) -> None:
     texts = [x for x, _ in sentences()[:10]]
-    asking = Asking(beam_size=2, scores=True)
+    asking = PredictOptions(beam_size=2, scores=True)
     together = model.predict(texts, asking)
     backwards = list(model.predict_stream(iter(texts[::-1]), asking))[::-1]
     for text, one, other in zip(texts, together, backwards, strict=True):
@@ -138,50 +138,52 @@ def test_streams_keep_their_order_and_their_empty_lines(
 
 def test_every_block_of_a_stream_is_drawn_anew(model: TranslatePredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catena.tasks.translate.predictor.BLOCK", 1)
-    hot = model.config.model_copy(update={"search": SampleSettings(temperature=3.0, max_length=9)})
-    warm, asking = TranslatePredictor(hot, model.members), Asking(samples=6, seed=3)
+    hot = model.config.model_copy(update={"search": SampleConfig(temperature=3.0, max_length=9)})
+    warm, asking = TranslatePredictor(hot, model.members), PredictOptions(samples=6, seed=3)
     drawn = [tuple(one.text for one in a.translations) for a in warm.predict_stream(TEXTS[:1] * 3, asking)]
     assert drawn[0] == tuple(one.text for one in warm.predict(TEXTS[:1], asking)[0].translations)
     assert len(set(drawn)) == 3, "18 draws that would repeat by a rare chance alone"
 
 
 def test_searches_are_those_that_are_asked_for(model: TranslatePredictor) -> None:
-    assert isinstance(model._search(Asking(beam_size=1)), GreedySettings)
-    found = model._search(Asking(beam_size=7, length_penalty=0.3, nbest=2))
-    assert isinstance(found, BeamSettings)
-    assert (found.width, found.alpha, found.n_best, found.normalise) == (7, 0.3, 2, "gnmt")
-    assert model._search(Asking(nbest=9)).width == 9  # type: ignore[attr-defined]
-    assert model._search(Asking()) == model.config.search
-    drawn = model.predict(TEXTS[:1] * 2, Asking(samples=6, seed=3))
+    assert isinstance(model._search(PredictOptions(beam_size=1)), GreedyConfig)
+    found = model._search(PredictOptions(beam_size=7, length_penalty=0.3, n_best=2))
+    assert isinstance(found, BeamConfig)
+    assert (found.width, found.alpha, found.n_best, found.normalize) == (7, 0.3, 2, "gnmt")
+    assert model._search(PredictOptions(n_best=9)).width == 9  # type: ignore[attr-defined]
+    assert model._search(PredictOptions()) == model.config.search
+    drawn = model.predict(TEXTS[:1] * 2, PredictOptions(samples=6, seed=3))
     assert [len(a.translations) for a in drawn] == [6, 6]
-    cool = SampleSettings(temperature=0.5, no_repeat=2, max_length=9)
+    cool = SampleConfig(temperature=0.5, no_repeat=2, max_length=9)
     config = model.config.model_copy(update={"search": cool})
-    assert TranslatePredictor(config, model.members)._search(Asking(samples=4)) == cool.model_copy(update={"n": 4})
-    several = model.config.model_copy(update={"search": BeamSettings(width=4, n_best=3)})
-    one = TranslatePredictor(several, model.members).predict(TEXTS[:1], Asking(scores=True))[0]
+    assert TranslatePredictor(config, model.members)._search(PredictOptions(samples=4)) == cool.model_copy(
+        update={"n": 4}
+    )
+    several = model.config.model_copy(update={"search": BeamConfig(width=4, n_best=3)})
+    one = TranslatePredictor(several, model.members).predict(TEXTS[:1], PredictOptions(scores=True))[0]
     assert len(one.translations) == 1, "a table has a line for each text unless more are asked for"
-    greedy = model.searching(Asking(beam_size=1))
-    assert isinstance(greedy.config.search, GreedySettings)
+    greedy = model.searching(PredictOptions(beam_size=1))
+    assert isinstance(greedy.config.search, GreedyConfig)
     assert greedy.texts(TEXTS) == RIGHT
 
 
-@pytest.mark.parametrize("asked", [{"nbest": 3}, {"beam_size": 4}, {"length_penalty": 0.2}, {"samples": 2}])
+@pytest.mark.parametrize("asked", [{"n_best": 3}, {"beam_size": 4}, {"length_penalty": 0.2}, {"samples": 2}])
 def test_another_search_keeps_the_limits_of_the_config(asked: dict[str, Any], model: TranslatePredictor) -> None:
     bound = {"max_length": 30, "min_length": 2, "no_repeat": 3}
-    for own in (GreedySettings, BeamSettings):
+    for own in (GreedyConfig, BeamConfig):
         config = model.config.model_copy(update={"search": own.model_validate(bound)})
         found = TranslatePredictor(config, model.members)
-        assert found._search(Asking(**asked)).limits() == bound
-        assert found._search(Asking(beam_size=1)) == GreedySettings.model_validate(bound)
+        assert found._search(PredictOptions(**asked)).limits() == bound
+        assert found._search(PredictOptions(beam_size=1)) == GreedyConfig.model_validate(bound)
 
 
 def test_a_translation_that_is_cut_says_so_and_stands_behind_whole_ones(model: TranslatePredictor) -> None:
-    whole = model.predict(TEXTS[:1], Asking(nbest=3, scores=True, alignment=True))[0]
+    whole = model.predict(TEXTS[:1], PredictOptions(n_best=3, scores=True, alignment=True))[0]
     assert all(one.finished for one in whole.translations)
     assert not model.remarks(whole)
-    least = min(len(one.tokens) for one in model.predict(TEXTS[:1], Asking(nbest=5))[0].translations)
+    least = min(len(one.tokens) for one in model.predict(TEXTS[:1], PredictOptions(n_best=5))[0].translations)
     for n in (1, 3, least + 1):
-        answer = model.predict(TEXTS[:1], Asking(nbest=5, scores=True, alignment=True, max_length=n))[0]
+        answer = model.predict(TEXTS[:1], PredictOptions(n_best=5, scores=True, alignment=True, max_length=n))[0]
         ends = [one.finished for one in answer.translations]
         assert ends == sorted(ends, reverse=True)
         assert not all(ends)
@@ -196,18 +198,18 @@ def test_a_translation_that_is_cut_says_so_and_stands_behind_whole_ones(model: T
         (words,) = set(model.remarks(answer))
         assert len(model.remarks(answer)) == ends.count(False)
         assert f"cut at --max-length {n}, before the end" in words
-    short = model.searching(Asking(max_length=3, beam_size=1))
+    short = model.searching(PredictOptions(max_length=3, beam_size=1))
     assert "</s>" not in short.sketch(TEXTS[0]).splitlines()[-1]
     (words,) = short.remarks(short.predict(TEXTS[:1])[0])
     assert "(2 tokens for each of the source and 3 more, in steps of 32, at most 3)" in words
-    long = model.predict(TEXTS[:1], Asking(max_length=900))[0].translations[0]
+    long = model.predict(TEXTS[:1], PredictOptions(max_length=900))[0].translations[0]
     assert (long.text, long.finished) == (RIGHT[0], True)
 
 
 def test_limits_follow_the_source(model: TranslatePredictor) -> None:
     searcher, how = model.searcher, model.config.search
     assert [searcher.limit(n, how) for n in (1, 6, 7, 2000)] == [32, 32, 64, 2000]
-    assert searcher.limit(1, GreedySettings(max_length=5)) == 5
+    assert searcher.limit(1, GreedyConfig(max_length=5)) == 5
 
 
 # --- robustness -------------------------------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ def test_limits_follow_the_source(model: TranslatePredictor) -> None:
     ],
 )
 def test_strange_texts_are_translated_or_left_empty(text: str, model: TranslatePredictor) -> None:
-    answer = model.predict([text], Asking(beam_size=1))[0]
+    answer = model.predict([text], PredictOptions(beam_size=1))[0]
     assert answer.text == text
     assert "\n" not in model.write(answer, text, "text")
     assert "<unk>" not in str(answer)
@@ -240,17 +242,19 @@ def test_strange_texts_are_translated_or_left_empty(text: str, model: TranslateP
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=30), max_size=4), beam=st.integers(1, 3))
 def test_any_texts_are_answered_in_their_order(texts: list[str], beam: int, model: TranslatePredictor) -> None:
-    answers = list(up_to(8, model).predict_stream(iter(texts), Asking(beam_size=beam, scores=True, alignment=True)))
+    answers = list(
+        up_to(8, model).predict_stream(iter(texts), PredictOptions(beam_size=beam, scores=True, alignment=True))
+    )
     assert [answer.text for answer in answers] == texts
     for answer in answers:
-        assert bool(answer.translations) == bool(model.encoding.source.tokeniser.tokens(answer.text))
+        assert bool(answer.translations) == bool(model.encoding.source.tokenizer.tokens(answer.text))
         assert len(model.write(answer, answer.text, "text").splitlines()) <= 1
         json.loads(model.write(answer, answer.text, "jsonl"))
 
 
 def up_to(n: int, model: TranslatePredictor) -> TranslatePredictor:
     """The same model, which stops after so many tokens."""
-    return TranslatePredictor(model.config.model_copy(update={"search": GreedySettings(max_length=n)}), model.members)
+    return TranslatePredictor(model.config.model_copy(update={"search": GreedyConfig(max_length=n)}), model.members)
 
 
 def test_a_source_of_2000_tokens_is_translated_by_a_transformer_and_refused_where_positions_end(
@@ -260,7 +264,7 @@ def test_a_source_of_2000_tokens_is_translated_by_a_transformer_and_refused_wher
     attending = up_to(40, train(toy_config(files, TRANSFORMER), tmp_path / "t"))
     assert attending.predict([long])[0].translations
     limited = train(toy_config(files, CONVOLUTIONAL), tmp_path / "c")
-    with pytest.raises(DataError, match=r"a text has 2,001 tokens.*learnt positions for 1,024 .*cut the text, which"):
+    with pytest.raises(DataError, match=r"a text has 2,001 tokens.*learned positions for 1,024 .*cut the text, which"):
         limited.predict(["short", long])
     with pytest.MonkeyPatch.context() as here:
         here.setattr("catena.tasks.translate.search.MOST", 1500)
@@ -280,7 +284,7 @@ def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -
         with pytest.raises(DataError, match="predict takes a list of texts"):
             ask("The dog")
     with pytest.raises(DataError, match="cannot be asked for --confidence; it answers --alignment, --beam-size"):
-        model.predict(TEXTS, Asking(confidence=True))
+        model.predict(TEXTS, PredictOptions(confidence=True))
     with pytest.raises(DataError, match="a translator has no 'accuracy'"):
         model.answers(Path("x"), "accuracy")
 
@@ -291,26 +295,26 @@ def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -
 def test_translations_are_as_wished(model: TranslatePredictor, tmp_path: Path) -> None:
     wishes = tmp_path / "wishes.txt"
     wishes.write_text("Katze\t-Hund\n\n^Der\n", encoding="utf-8")
-    first, second, third = map(str, model.predict(TEXTS, Asking(constraint=wishes)))
+    first, second, third = map(str, model.predict(TEXTS, PredictOptions(constraint=wishes)))
     assert "Katze" in first
     assert "Hund" not in first
     assert second == RIGHT[1]
     assert third.startswith("Der ")
     wishes.write_text("-heute\n", encoding="utf-8")
-    assert all("heute" not in str(a) for a in model.predict_stream(iter(TEXTS * 2), Asking(constraint=wishes)))
+    assert all("heute" not in str(a) for a in model.predict_stream(iter(TEXTS * 2), PredictOptions(constraint=wishes)))
     wishes.write_text("Hund\nKind\n", encoding="utf-8")
     for ask in (model.predict, lambda items, asking: list(model.predict_stream(items, asking))):
         with pytest.raises(DataError, match=r"txt has 2 lines and there are .*3.* texts: give one line for each"):
-            ask(TEXTS, Asking(constraint=wishes))
+            ask(TEXTS, PredictOptions(constraint=wishes))
     with pytest.raises(DataError, match="has 2 lines and there are 1 texts"):
-        list(model.predict_stream(iter(TEXTS[:1]), Asking(constraint=wishes)))
+        list(model.predict_stream(iter(TEXTS[:1]), PredictOptions(constraint=wishes)))
 
 
 def test_pieces_are_bound_by_text(files: Path, tmp_path: Path) -> None:
     model = train(toy_config(files, tokenizer=BPE), tmp_path / "run")
     wishes = tmp_path / "wishes.txt"
     wishes.write_text("im Garten\t-der\t^Ein\n", encoding="utf-8")
-    for answer in model.predict(TEXTS, Asking(constraint=wishes)):
+    for answer in model.predict(TEXTS, PredictOptions(constraint=wishes)):
         assert f" {answer} ".replace(".", " .").count(" im Garten ") == 1 or "im Garten" in str(answer)
         assert str(answer).startswith("Ein")
         assert "der" not in str(answer).replace(".", " ").split()
@@ -320,7 +324,7 @@ def test_pieces_are_bound_by_text(files: Path, tmp_path: Path) -> None:
 
 
 def test_alignments_are_told_and_drawn(model: TranslatePredictor) -> None:
-    answer = model.predict(TEXTS[:1], Asking(alignment=True, scores=True))[0]
+    answer = model.predict(TEXTS[:1], PredictOptions(alignment=True, scores=True))[0]
     fields = model.write(answer, TEXTS[0], "tsv").split("\t")
     assert fields[:2] == [TEXTS[0], RIGHT[0]]
     assert float(fields[2]) == pytest.approx(answer.translations[0].log_prob, abs=1e-4)
@@ -340,37 +344,37 @@ def test_alignments_are_told_and_drawn(model: TranslatePredictor) -> None:
 def test_one_layer_one_head_and_one_word_are_drawn(files: Path, tmp_path: Path) -> None:
     model = train(toy_config(files, TRANSFORMER), tmp_path / "run")
     word = model.predict(TEXTS[:1])[0].translations[0].tokens[0]
-    rows = model.sketch(TEXTS[0], Asking(word=word)).splitlines()[1:]
+    rows = model.sketch(TEXTS[0], PredictOptions(word=word)).splitlines()[1:]
     assert [row.split("  ")[0].strip() for row in rows] == [f"layer {i}, head {h}" for i in (1, 2) for h in (1, 2)]
-    rows = model.sketch(TEXTS[0], Asking(word=word, layer=2, head=1)).splitlines()[1:]
+    rows = model.sketch(TEXTS[0], PredictOptions(word=word, layer=2, head=1)).splitlines()[1:]
     assert [row.split("  ")[0].strip() for row in rows] == ["layer 2, head 1"]
-    assert model.picture(TEXTS[0], Asking(layer=1)).svg != model.picture(TEXTS[0], Asking(layer=2)).svg
-    assert model.picture(TEXTS[0], Asking(head=1)).svg != model.picture(TEXTS[0], Asking(head=2)).svg
+    assert model.picture(TEXTS[0], PredictOptions(layer=1)).svg != model.picture(TEXTS[0], PredictOptions(layer=2)).svg
+    assert model.picture(TEXTS[0], PredictOptions(head=1)).svg != model.picture(TEXTS[0], PredictOptions(head=2)).svg
     with pytest.raises(DataError, match="--layer must be from 1 to 2, as many as this model has, and is 3"):
-        model.picture(TEXTS[0], Asking(layer=3))
-    within = model.looks(TEXTS[0], Asking(within="source"))
+        model.picture(TEXTS[0], PredictOptions(layer=3))
+    within = model.looks(TEXTS[0], PredictOptions(within="source"))
     assert [weights.shape for weights in within.layers] == [(2, len(within.rows), len(within.rows))]
     assert within.rows == within.columns == (*model.predict(TEXTS[:1])[0].tokens, "</s>")
-    rows = model.sketch(TEXTS[0], Asking(within="source", word="dog", head=2)).splitlines()[1:]
+    rows = model.sketch(TEXTS[0], PredictOptions(within="source", word="dog", head=2)).splitlines()[1:]
     assert [row.split("  ")[0].strip() for row in rows] == ["layer 1, head 2"]
-    within = model.looks(TEXTS[0], Asking(within="target"))
+    within = model.looks(TEXTS[0], PredictOptions(within="target"))
     assert len(within.layers) == 2
     assert all(not np.triu(weights, 1).any() for weights in within.layers)
     assert within.columns == ("<s>", *within.rows[:-1])
     with pytest.raises(DataError, match="'Hond' is not among the words that look"):
-        model.picture(TEXTS[0], Asking(word="Hond"))
+        model.picture(TEXTS[0], PredictOptions(word="Hond"))
 
 
 def test_a_model_that_looks_nowhere_has_no_alignment(files: Path, tmp_path: Path) -> None:
     model = train(toy_config(files, {**RECURRENT, "attention": "none"}), tmp_path / "run")
-    answer = model.predict(TEXTS[:1], Asking(alignment=True))[0]
+    answer = model.predict(TEXTS[:1], PredictOptions(alignment=True))[0]
     assert answer.translations[0].alignment() == []
     assert any("looks at no word of its source" in words for words in model.remarks(answer))
     assert not any("looks" in words for words in model.remarks(model.predict(TEXTS[:1])[0]))
     with pytest.raises(DataError, match="without attention looks at no word of its source"):
         model.picture(TEXTS[0])
     with pytest.raises(DataError, match="kind 'recurrent' has no attention within its target: Transformers do"):
-        model.picture(TEXTS[0], Asking(within="target"))
+        model.picture(TEXTS[0], PredictOptions(within="target"))
 
 
 # --- unknown words, candidates, ensembles -----------------------------------------------------------------------------
@@ -386,7 +390,7 @@ def test_an_unknown_word_is_avoided_kept_or_copied(files: Path, tmp_path: Path) 
     found = {}
     for way in ("avoid", "keep", "copy"):
         config = model.config.model_copy(update={"writing": model.config.writing.model_copy(update={"unknown": way})})
-        found[way] = TranslatePredictor(config, model.members).texts(texts, GreedySettings())
+        found[way] = TranslatePredictor(config, model.members).texts(texts, GreedyConfig())
     assert not any("<unk>" in text for text in found["avoid"] + found["copy"])
     assert any("<unk>" in text for text in found["keep"])
     for text, kept, copied in zip(texts, found["keep"], found["copy"], strict=True):
@@ -413,7 +417,7 @@ def test_runs_write_together(run: Path, model: TranslatePredictor, files: Path, 
     other = train(toy_config(files, TRANSFORMER, seed=5), tmp_path / "other")
     both = model.together([other])
     keeping = both.config.model_copy(update={"writing": both.config.writing.model_copy(update={"unknown": "keep"})})
-    answer = TranslatePredictor(keeping, both.members).predict(TEXTS[:1], Asking(scores=True, nbest=2))[0]
+    answer = TranslatePredictor(keeping, both.members).predict(TEXTS[:1], PredictOptions(scores=True, n_best=2))[0]
     one = answer.translations[0]
     assert one.log_probs is not None
     ids = torch.tensor([[*both.encoding.target.vocabulary.ids(one.tokens), both.encoding.end]])
@@ -452,10 +456,10 @@ def test_a_killed_training_ends_the_same(kind: str, files: Path, tmp_path: Path)
 
 def test_what_training_says_on_dev_and_test_is_what_the_loaded_model_does(files: Path, tmp_path: Path) -> None:
     made = toy_config(files, training={**LEARNING, "max_epochs": 3})
-    made = made.model_copy(update={"search": GreedySettings(max_length=100), "data": _with_test(made, files)})
+    made = made.model_copy(update={"search": GreedyConfig(max_length=100), "data": _with_test(made, files)})
     trained = TranslateApplication().train(made, tmp_path / "run", SilentReporter())
     model = TranslateApplication().load(tmp_path / "run", "cpu")
-    found = model.evaluate(files / "dev.en", Reading(target=files / "dev.de")).scores
+    found = model.evaluate(files / "dev.en", ReadOptions(target=files / "dev.de")).scores
     for scores in (trained.scores, trained.test_scores):
         assert scores.keys() == {"bleu", "chrf", "perplexity", "nats_per_token"}
         assert {name: found[name] for name in scores} == pytest.approx(scores, abs=1e-4)
@@ -493,7 +497,7 @@ def test_training_goes_on_from_an_old_run_with_its_words(run: Path, files: Path,
 
 
 def test_two_runs_are_compared_by_any_metric(model: TranslatePredictor, files: Path) -> None:
-    reading = Reading(target=files / "dev.de")
+    reading = ReadOptions(target=files / "dev.de")
     for metric in ("bleu", "ter", "rouge_l", "perplexity"):
         answers = model.answers(files / "dev.en", metric, reading)
         rows = answers.measure.statistics(answers.right, answers.given)
@@ -513,14 +517,14 @@ def replace_metrics(model: TranslatePredictor, names: tuple[str, ...]) -> Transl
 def test_inputs_are_lines_or_the_sources_of_pairs(model: TranslatePredictor, files: Path) -> None:
     sources = [x for x, _ in sentences()]
     assert list(model.read_inputs(files / "all.tsv")) == sources
-    assert list(model.read_inputs(files / "all.tsv", Reading(format="parallel"))) == sources
+    assert list(model.read_inputs(files / "all.tsv", ReadOptions(format="parallel"))) == sources
     assert list(model.read_inputs(files / "dev.en")) == sources[195:]
     swapped = model.config.data.model_copy(update={"swap": True})
     other = TranslatePredictor(model.config.model_copy(update={"data": swapped}), model.members)
     assert list(other.items_of_lines(iter(["a\tb", "c"]))) == ["b", "c"]
     named = files / "named.tsv"
     named.write_text("Source\tTarget\na\tb\nsource\ttarget\n", encoding="utf-8")
-    for reading in (Reading(), Reading(format="parallel")):
+    for reading in (ReadOptions(), ReadOptions(format="parallel")):
         assert list(model.read_inputs(named, reading)) == ["a", "source"], "a first line may name the columns"
 
 
@@ -530,7 +534,7 @@ def test_csv_and_headers_are_read_by_name_or_flag(model: TranslatePredictor, fil
     tabs = "".join(f"{x}\t{y}\n" for x, y in pairs)
     for name, text, format in (("h.csv", rows, None), ("h.txt", rows, "csv"), ("t.tsv", tabs, None)):
         (files / name).write_text(("en\tde\n" if text is tabs else "en,de\n") + text, encoding="utf-8")
-        reading = Reading(format=format)
+        reading = ReadOptions(format=format)
         assert [*model.read_inputs(files / name, reading)] == [x for x, _ in pairs]
         assert model.about_inputs(files / name, reading) == [
             f"{files / name}:1 names the columns (en, de) and is no pair"
@@ -550,7 +554,7 @@ def test_csv_and_headers_are_read_by_name_or_flag(model: TranslatePredictor, fil
     assert [*swapped.read_inputs(alone)] == ["Yes, he sees.", "No."]
     for name in ("dev.en", "dev.tsv", "alone.csv"):
         assert model.about_inputs(files / name) == []
-    assert model.about_inputs(files / "t.tsv", Reading(format="text")) == []
+    assert model.about_inputs(files / "t.tsv", ReadOptions(format="text")) == []
 
 
 def test_columns_are_those_that_are_asked_for_or_those_of_training(model: TranslatePredictor, files: Path) -> None:
@@ -559,14 +563,14 @@ def test_columns_are_those_that_are_asked_for_or_those_of_training(model: Transl
     (files / "wide.tsv").write_text("no\tleft\tnote\tright\n" + wide, encoding="utf-8")
     (files / "objects").write_text("".join(json.dumps({"left": x, "right": y}) + "\n" for x, y in pairs))
     (files / "left.jsonl").write_text("".join(json.dumps({"left": x}) + "\n" for x, _ in pairs))
-    asked = Reading(source_column="left", target_column="right")
+    asked = ReadOptions(source_column="left", target_column="right")
     for name in ("wide.tsv", "objects"):
         with pytest.raises(FormatError, match=r"which two are the pairs.*--source-column"):
             list(model.read_inputs(files / name))
         assert [*model.read_inputs(files / name, asked)] == [x for x, _ in pairs]
-        assert [*model.read_inputs(files / name, Reading(source_column="left"))] == [x for x, _ in pairs]
+        assert [*model.read_inputs(files / name, ReadOptions(source_column="left"))] == [x for x, _ in pairs]
         assert model.pairs(files / name, asked).targets == [y for _, y in pairs]
-        for half in (Reading(source_column="left"), Reading(target_column="right")):
+        for half in (ReadOptions(source_column="left"), ReadOptions(target_column="right")):
             with pytest.raises(DataError, match="--source-column and --target-column belong together"):
                 model.pairs(files / name, half)
     trained = {"source_column": "left", "target_column": "right", "format": "tsv"}
@@ -596,13 +600,13 @@ def test_csv_with_loose_commas_is_answered_with_both_cures(model: TranslatePredi
         FormatError, match=r"loose\.csv:2 has 1 field .* double quotes.* --input-format text takes it so"
     ):
         list(model.read_inputs(path))
-    assert len([*model.read_inputs(path, Reading(format="text"))]) == 3
+    assert len([*model.read_inputs(path, ReadOptions(format="text"))]) == 3
 
 
 def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:
-    assert model.format_for(Asking()) == model.format_for(Asking(beam_size=3)) == "text"
-    assert model.format_for(Asking(nbest=2)) == model.format_for(Asking(alignment=True)) == "tsv"
-    two = model.predict(TEXTS[:1], Asking(nbest=2))[0]
+    assert model.format_for(PredictOptions()) == model.format_for(PredictOptions(beam_size=3)) == "text"
+    assert model.format_for(PredictOptions(n_best=2)) == model.format_for(PredictOptions(alignment=True)) == "tsv"
+    two = model.predict(TEXTS[:1], PredictOptions(n_best=2))[0]
     assert len(model.write(two, TEXTS[0], "text").splitlines()) == 2
     assert model.write(model.predict([""])[0], "", "tsv") == "\t"
     blank_is_answered_by_nothing(model, "translations")
@@ -663,4 +667,4 @@ def test_time_decides_on_a_model_of_its_own(files: Path) -> None:
     assert isinstance(made, TranslateConfig)
     assert made.model.kind == "recurrent"
     assert lines[0].startswith("chosen for 195 pairs in 30 s: a GRU")
-    assert replace(Asking(), seed=1).beyond() == set()
+    assert replace(PredictOptions(), seed=1).beyond() == set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.tasks.translate.translated import Translated, Translation
+from catena.tasks.translate.translated import Translation, TranslationResult
 
 WEIGHTS = np.array([[0.1, 0.2, 0.6, 0.1], [0.8, 0.1, 0.1, 0.0], [0.0, 0.1, 0.1, 0.8], [0.2, 0.2, 0.2, 0.4]])
 """Three target tokens and the end, by three source tokens and the end."""
@@ -13,7 +13,7 @@ WEIGHTS = np.array([[0.1, 0.2, 0.6, 0.1], [0.8, 0.1, 0.1, 0.0], [0.0, 0.1, 0.1, 
 def test_each_target_token_is_linked_with_what_was_looked_at_most() -> None:
     one = Translation("x y z", ("x", "y", "z"), -1.0, -1.0, attention=(WEIGHTS[None],))
     assert one.alignment() == [(2, 0), (0, 1)], "what looks at the end of the source is linked with nothing"
-    assert Translated("a b c", ("a", "b", "c"), (one,)).links(one) == [("c", "x"), ("a", "y")]
+    assert TranslationResult("a b c", ("a", "b", "c"), (one,)).links(one) == [("c", "x"), ("a", "y")]
     assert Translation("x", ("x",), 0.0, 0.0).alignment() == []
 
 
@@ -23,7 +23,9 @@ def test_weights_are_the_mean_of_heads_and_of_layers() -> None:
     found = Translation("", ("x", "y", "z"), 0.0, 0.0, attention=(two_heads, one_head)).weights
     assert found is not None
     assert np.allclose(found, (WEIGHTS + 3 * other) / 4)
-    row = Translated("a", ("a",), (Translation("", ("x", "y", "z"), 0.0, 0.0, (-1.0,), (WEIGHTS[None],)),)).as_json()
+    row = TranslationResult(
+        "a", ("a",), (Translation("", ("x", "y", "z"), 0.0, 0.0, (-1.0,), (WEIGHTS[None],)),)
+    ).as_json()
     assert row["translations"][0]["alignment"] == [[2, 0], [0, 1]]
     assert row["translations"][0]["attention"][0][0][1] == [0.8, 0.1, 0.1, 0.0]
     assert row["translations"][0]["log_probs"] == [-1.0]

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from catena.decoding.pieces import PieceAcceptor
 from catena.errors import DataError
+from catena.search.pieces import PieceAcceptor
 from catena.tasks.letters import BROKEN, LETTER, OTHER, after_byte, is_letter, read_character
 from catena.tasks.spelling import phrase_machine, prefix_machine
 from catena.tasks.translate.dataset import prepare
-from catena.tasks.translate.encoding import Side
-from catena.tasks.translate.wishes import Wishes, acceptor_of, read_wishes
+from catena.tasks.translate.encoding import TextEncoding
+from catena.tasks.translate.text_constraints import TranslationConstraints, build_acceptor, read_wishes
 from tests.tasks.translate.toy import sentences, toy_config, write_files
 
 
@@ -51,7 +51,7 @@ def test_a_prefix_is_a_beginning_of_the_text() -> None:
 TOKENS = {"bpe": {"size": 300}, "unigram": {"size": 300}, "bytes": {}, "characters": {}, "words": {}, "whitespace": {}}
 
 
-def side_of(kind: str, folder: Path) -> Side:
+def side_of(kind: str, folder: Path) -> TextEncoding:
     config = toy_config(write_files(folder), tokenizer={"kind": kind, **TOKENS[kind]}, vocabulary={"min_count": 1})
     return prepare(config).encoding.target
 
@@ -61,16 +61,19 @@ def test_wishes_hold_for_the_text_whatever_its_tokens(kind: str, tmp_path: Path)
     side = side_of(kind, tmp_path)
     targets = [y.replace(".", " .") if kind == "whitespace" else y for _, y in sentences()[:60]]
     if kind == "whitespace":
-        side = Side(side.tokeniser, type(side.vocabulary).count([y.split() for y in targets]))
+        side = TextEncoding(side.tokenizer, type(side.vocabulary).count([y.split() for y in targets]))
     for wishes, holds in [
-        (Wishes(must=("Hund",)), lambda y: has_phrase(y, "Hund")),
-        (Wishes(must=("hört", "Kind")), lambda y: "hört" in y and "Kind" in y),
-        (Wishes(without=("Katze", "das Kind")), lambda y: "Katze" not in y and "das Kind" not in y),
-        (Wishes(prefix="Der Hund"), lambda y: y.startswith("Der Hund")),
-        (Wishes(("heute",), ("Hund",), "Die"), lambda y: "heute" in y and "Hund" not in y and y.startswith("Die")),
+        (TranslationConstraints(must=("Hund",)), lambda y: has_phrase(y, "Hund")),
+        (TranslationConstraints(must=("hört", "Kind")), lambda y: "hört" in y and "Kind" in y),
+        (TranslationConstraints(without=("Katze", "das Kind")), lambda y: "Katze" not in y and "das Kind" not in y),
+        (TranslationConstraints(prefix="Der Hund"), lambda y: y.startswith("Der Hund")),
+        (
+            TranslationConstraints(("heute",), ("Hund",), "Die"),
+            lambda y: "heute" in y and "Hund" not in y and y.startswith("Die"),
+        ),
     ]:
-        acceptor = acceptor_of(wishes, side)
-        answers = [acceptor.accepts(side.vocabulary.ids(side.tokeniser.tokens(y))) for y in targets]
+        acceptor = build_acceptor(wishes, side)
+        answers = [acceptor.accepts(side.vocabulary.ids(side.tokenizer.tokens(y))) for y in targets]
         assert answers == [holds(y) for y in targets], wishes
         assert any(answers)
         assert not all(answers)
@@ -94,18 +97,18 @@ def test_a_word_inside_another_does_not_count(kind: str, tmp_path: Path) -> None
     ]:
         if kind == "characters" and not set(text) <= set(side.vocabulary.symbols):
             continue
-        ids = side.vocabulary.ids(side.tokeniser.tokens(text))
-        assert acceptor_of(Wishes(must=("Hund",)), side).accepts(ids) == stands, text
-        assert acceptor_of(Wishes(without=("Hund",)), side).accepts(ids) == (not stands), text
+        ids = side.vocabulary.ids(side.tokenizer.tokens(text))
+        assert build_acceptor(TranslationConstraints(must=("Hund",)), side).accepts(ids) == stands, text
+        assert build_acceptor(TranslationConstraints(without=("Hund",)), side).accepts(ids) == (not stands), text
 
 
 @pytest.mark.parametrize("kind", ["bpe", "bytes"])
 def test_phrases_may_begin_and_end_with_marks_of_several_bytes(kind: str, tmp_path: Path) -> None:
     side = side_of(kind, tmp_path)
     for text, stands in [("Ein „Hund“ sieht.", True), ("ö„Hund“ö", True), ("„Hund”", False), ("“Hund“", False)]:
-        ids = side.vocabulary.ids(side.tokeniser.tokens(text))
-        assert acceptor_of(Wishes(must=("„Hund“",)), side).accepts(ids) == stands, text
-        assert acceptor_of(Wishes(without=("„Hund“",)), side).accepts(ids) == (not stands), text
+        ids = side.vocabulary.ids(side.tokenizer.tokens(text))
+        assert build_acceptor(TranslationConstraints(must=("„Hund“",)), side).accepts(ids) == stands, text
+        assert build_acceptor(TranslationConstraints(without=("„Hund“",)), side).accepts(ids) == (not stands), text
 
 
 def test_bytes_tell_letters_as_their_characters_do() -> None:
@@ -123,17 +126,21 @@ def test_bytes_tell_letters_as_their_characters_do() -> None:
 
 
 def test_a_line_holds_phrases_between_tabs() -> None:
-    assert Wishes.of("Haus\t-der Hund\t^Das \t+-x\t") == Wishes(("Haus", "-x"), ("der Hund",), "Das")
-    assert not Wishes.of("  \t ")
+    assert TranslationConstraints.of("Haus\t-der Hund\t^Das \t+-x\t") == TranslationConstraints(
+        ("Haus", "-x"), ("der Hund",), "Das"
+    )
+    assert not TranslationConstraints.of("  \t ")
 
 
 def test_what_cannot_be_wished_for_is_said(tmp_path: Path) -> None:
     words = side_of("words", tmp_path)
     with pytest.raises(DataError, match="must be of words that the model knows, and 'Zebra Hund' has 'Zebra'"):
-        acceptor_of(Wishes(must=("Zebra Hund",)), words)
-    assert acceptor_of(Wishes(without=("Zebra",)), words).accepts([5, 6]), "an unknown word is never written anyway"
+        build_acceptor(TranslationConstraints(must=("Zebra Hund",)), words)
+    assert build_acceptor(TranslationConstraints(without=("Zebra",)), words).accepts([5, 6]), (
+        "an unknown word is never written anyway"
+    )
     with pytest.raises(DataError, match="must be of characters that the model knows, and 'Ω' has 'Ω'"):
-        acceptor_of(Wishes(prefix="Ω"), side_of("characters", tmp_path))
+        build_acceptor(TranslationConstraints(prefix="Ω"), side_of("characters", tmp_path))
     (tmp_path / "empty").write_text("")
     with pytest.raises(DataError, match="has no line: write one for each text"):
         read_wishes(tmp_path / "empty")

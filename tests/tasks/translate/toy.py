@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from catena import config as configs
-from catena.tasks.translate.settings import TranslateConfig
+from catena.tasks.translate.config import TranslateConfig
 
 NOUNS = {
     "the dog": ("der Hund", "den Hund"),
@@ -50,7 +50,7 @@ RECURRENT: dict[str, Any] = {
     "kind": "recurrent", "cell": "gru", "d": 48, "d_embedding": 48, "dropout": 0.0, "input_feeding": False,
 }  # fmt: skip
 TRANSFORMER: dict[str, Any] = {
-    "kind": "transformer", "d": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2, "d_feed": 64,
+    "kind": "transformer", "d": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2, "d_ff": 64,
     "dropout": 0.0,
 }  # fmt: skip
 

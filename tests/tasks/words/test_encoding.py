@@ -9,13 +9,13 @@ import torch
 
 from catena import config as configs
 from catena.config import Config, to_toml
-from catena.data.examples import Columns, ConlluRow, ConlluSentence, Place
-from catena.embeddings.settings import CharacterConvolution, EmbeddingSettings, NoCharacters
-from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.data.examples import Columns, ConlluRow, ConlluSentence, SourceLocation
+from catena.embeddings.config import CharacterConvolutionConfig, EmbeddingConfig, NoCharacterConfig
+from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import DataError
+from catena.tasks.words.config import WordInputConfig
 from catena.tasks.words.encoding import WordEncoding
-from catena.tasks.words.sentences import Sentence, field_of, sentence_of
-from catena.tasks.words.settings import WordInput
+from catena.tasks.words.sentences import Sentence, column_values, to_sentence
 
 CPU = torch.device("cpu")
 SENTENCES = [
@@ -24,8 +24,8 @@ SENTENCES = [
 ]
 
 
-def settings(**values: object) -> WordInput:
-    return WordInput.model_validate({"columns": ("1",), **values})
+def settings(**values: object) -> WordInputConfig:
+    return WordInputConfig.model_validate({"columns": ("1",), **values})
 
 
 def names(encoding: WordEncoding, sentence: Sentence) -> list[str]:
@@ -50,7 +50,7 @@ def test_rare_and_new_words_are_unknown_but_their_characters_are_not() -> None:
     new = Sentence(("saw", "zog", "dog"), (("V", "X", "N"),))
     assert names(encoding, new) == ["saw", "<unk>", "<unk>"]
     encoded = encoding.encode([new])
-    assert encoding.unknown_share(encoded, [0]) == pytest.approx(2 / 3)
+    assert encoding.unknown_fraction(encoded, [0]) == pytest.approx(2 / 3)
     assert encoding.characters is not None
     batch = encoded.batch([0], CPU)
     assert batch.characters is not None
@@ -85,7 +85,7 @@ def test_a_batch_spells_each_form_once_and_pads_with_nothing() -> None:
 
 
 def test_long_words_keep_their_two_ends() -> None:
-    short = WordInput(characters=CharacterConvolution(max_length=5))
+    short = WordInputConfig(characters=CharacterConvolutionConfig(max_length=5))
     encoding = WordEncoding.count(short, [Sentence(("abcdefgh",))])
     (ids,) = (ids for ids in encoding.encode([Sentence(("abcdefgh",))]).spelled if len(ids))
     assert encoding.characters is not None
@@ -93,7 +93,7 @@ def test_long_words_keep_their_two_ends() -> None:
 
 
 def test_without_characters_and_columns_there_are_none() -> None:
-    encoding = WordEncoding.count(WordInput(characters=NoCharacters()), [Sentence(("a", "b"))])
+    encoding = WordEncoding.count(WordInputConfig(characters=NoCharacterConfig()), [Sentence(("a", "b"))])
     batch = encoding.encode([Sentence(("a",)), Sentence(())]).batch([0, 1], CPU)
     assert batch.characters is None
     assert batch.spellings is None
@@ -102,7 +102,7 @@ def test_without_characters_and_columns_there_are_none() -> None:
 
 
 def test_an_encoding_comes_back_from_disk(tmp_path: Path) -> None:
-    for chosen in (settings(), WordInput(characters=NoCharacters())):
+    for chosen in (settings(), WordInputConfig(characters=NoCharacterConfig())):
         sentences = SENTENCES if chosen.columns else [Sentence(s.words) for s in SENTENCES]
         encoding = WordEncoding.count(chosen, sentences)
         folder = tmp_path / str(len(chosen.columns))
@@ -115,13 +115,13 @@ def test_an_encoding_comes_back_from_disk(tmp_path: Path) -> None:
 def test_all_words_of_a_file_of_vectors_are_known_if_asked(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("dog 1 2\nhorse 3 4\n", encoding="utf-8")
-    own = {"embedding": EmbeddingSettings(d=2, mode="static", vectors=str(path))}
+    own = {"embedding": EmbeddingConfig(d=2, mode="static", vectors=str(path))}
     assert "horse" not in WordEncoding.count(settings(**own), SENTENCES).words
     encoding = WordEncoding.count(settings(**own, all_vectors=True), SENTENCES)
     assert "horse" in encoding.words
     assert "saw" in encoding.words
     with pytest.raises(ValueError, match="all_vectors = true takes the words of a file of vectors, and there is none"):
-        WordInput(all_vectors=True)
+        WordInputConfig(all_vectors=True)
 
 
 def test_columns_that_are_missing_are_named() -> None:
@@ -131,35 +131,37 @@ def test_columns_that_are_missing_are_named() -> None:
     with pytest.raises(DataError, match="one that is shorter or longer than the sentence"):
         encoding.encode([Sentence(("a", "b"), (("D",),))])
     with pytest.raises(ValueError, match="columns names '1' more than once"):
-        WordInput(columns=("1", "2", "1"))
+        WordInputConfig(columns=("1", "2", "1"))
 
 
 def test_sentences_of_column_files_and_of_conllu() -> None:
-    columns = Columns((("dog", "N", "B"), ("ran", "V", "O")), Place("x.conll", 4))
-    assert sentence_of(columns, ("1",)) == Sentence(("dog", "ran"), (("N", "V"),))
-    assert field_of(columns, "-1") == ("B", "O")
+    columns = Columns((("dog", "N", "B"), ("ran", "V", "O")), SourceLocation("x.conll", 4))
+    assert to_sentence(columns, ("1",)) == Sentence(("dog", "ran"), (("N", "V"),))
+    assert column_values(columns, "-1") == ("B", "O")
     with pytest.raises(DataError, match=r"x.conll:4: the file has 3 columns, 0 to 2, and column 3 is asked for"):
-        field_of(columns, "3")
+        column_values(columns, "3")
     with pytest.raises(DataError, match="by the name 'upos': give its number"):
-        field_of(columns, "upos")
+        column_values(columns, "upos")
     row = ConlluRow("1", "dogs", "dog", "NOUN", "NNS", "Number=Plur", "0", "root", "_", "_")
     range_row = row._replace(id="1-2", form="dogs'")
-    sentence = ConlluSentence((range_row, row, row._replace(id="2", form="'", upos="PART")), (), Place("y.conllu", 2))
-    assert sentence_of(sentence, ("upos",)) == Sentence(("dogs", "'"), (("NOUN", "PART"),))
+    sentence = ConlluSentence(
+        (range_row, row, row._replace(id="2", form="'", upos="PART")), (), SourceLocation("y.conllu", 2)
+    )
+    assert to_sentence(sentence, ("upos",)) == Sentence(("dogs", "'"), (("NOUN", "PART"),))
     with pytest.raises(DataError, match="CoNLL-U has no column 'pos'"):
-        field_of(sentence, "pos")
+        column_values(sentence, "pos")
 
 
 class Holder(Config):
     """A config with words in it."""
 
-    words: WordInput = WordInput()
+    words: WordInputConfig = WordInputConfig()
     """The words."""
 
 
-@pytest.mark.parametrize("context", [None, RecurrentSettings(d=7), TransformerSettings(d=8, n_heads=2)])
+@pytest.mark.parametrize("context", [None, RecurrentConfig(d=7), TransformerConfig(d=8, n_heads=2)])
 def test_settings_come_back_from_toml(tmp_path: Path, context: object) -> None:
-    holder = Holder(words=WordInput.model_validate({"context": context, "columns": ("upos",)}))
+    holder = Holder(words=WordInputConfig.model_validate({"context": context, "columns": ("upos",)}))
     path = tmp_path / "config.toml"
     path.write_text(to_toml(holder), encoding="utf-8")
     assert configs.load(Holder, path) == holder

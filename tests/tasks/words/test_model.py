@@ -9,18 +9,18 @@ import torch
 
 from catena import config as configs
 from catena.data.vocabulary import UNK
-from catena.embeddings.settings import CharacterLstm, EmbeddingSettings, NoCharacters
+from catena.embeddings.config import CharacterLSTMConfig, EmbeddingConfig, NoCharacterConfig
 from catena.embeddings.table import EmbeddingTable
-from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError
 from catena.tasks.lm.application import LmApplication
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.pretrained import open_pretrained
+from catena.tasks.words.config import WordInputConfig
 from catena.tasks.words.encoding import WordEncoding
 from catena.tasks.words.model import build_reader, build_sentence_encoder, word_vectors
-from catena.tasks.words.pretrained import adopt_words, groups_of, start_reader
+from catena.tasks.words.pretrained import adopt_words, pretrained_layer_groups, start_reader
 from catena.tasks.words.sentences import Sentence
-from catena.tasks.words.settings import WordInput
 from catena.training.report import SilentReporter
 
 CPU = torch.device("cpu")
@@ -30,12 +30,14 @@ SENTENCES = [
 ]
 
 
-def words(**values: object) -> WordInput:
-    return WordInput.model_validate({"columns": ("1",), "embedding": {"d": 6}, "d_column": 3, **values})
+def words(**values: object) -> WordInputConfig:
+    return WordInputConfig.model_validate({"columns": ("1",), "embedding": {"d": 6}, "d_column": 3, **values})
 
 
-@pytest.mark.parametrize("characters", [{"kind": "none"}, {"kind": "cnn", "filters": 4}, CharacterLstm(d_hidden=2)])
-@pytest.mark.parametrize("encoder", [None, RecurrentSettings(d=5), TransformerSettings(d=8, n_heads=2, n_layers=1)])
+@pytest.mark.parametrize(
+    "characters", [{"kind": "none"}, {"kind": "cnn", "filters": 4}, CharacterLSTMConfig(d_hidden=2)]
+)
+@pytest.mark.parametrize("encoder", [None, RecurrentConfig(d=5), TransformerConfig(d=8, n_heads=2, n_layers=1)])
 def test_padding_changes_nothing_and_batched_equals_one_by_one(characters: object, encoder: object) -> None:
     settings = words(characters=characters)
     encoding = WordEncoding.count(settings, SENTENCES)
@@ -66,7 +68,7 @@ def test_each_part_of_a_word_has_its_place_in_the_vector() -> None:
 
 
 def test_rare_words_are_read_as_unknown_the_more_often_the_rarer_they_are() -> None:
-    settings = words(unknown_dropout=1.0, characters=NoCharacters(), columns=(), dropout=0.0)
+    settings = words(unknown_dropout=1.0, characters=NoCharacterConfig(), columns=(), dropout=0.0)
     text = [Sentence(("often",) * 9), Sentence(("once",))]
     encoding = WordEncoding.count(settings, text)
     reader = build_reader(settings, encoding)
@@ -78,7 +80,7 @@ def test_rare_words_are_read_as_unknown_the_more_often_the_rarer_they_are() -> N
     assert seen[0, 1::2].float().mean().item() == pytest.approx(1 / 2, abs=0.05)
     assert not seen[1, 1:].any()  # padding is never a word
     assert not (reader.eval()(batch) == unknown).all(-1).any()
-    never = build_reader(words(unknown_dropout=0.0, characters=NoCharacters(), columns=(), dropout=0.0), encoding)
+    never = build_reader(words(unknown_dropout=0.0, characters=NoCharacterConfig(), columns=(), dropout=0.0), encoding)
     assert torch.equal(never(batch), never.eval()(batch))
 
 
@@ -86,7 +88,7 @@ def test_vectors_of_a_file_are_kept_or_tuned(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("dog 1 2\nsaw 3 4\n", encoding="utf-8")
     for mode in ("static", "tuned"):
-        settings = words(embedding=EmbeddingSettings(d=2, mode=mode, vectors=str(path)))
+        settings = words(embedding=EmbeddingConfig(d=2, mode=mode, vectors=str(path)))
         encoding = WordEncoding.count(settings, SENTENCES)
         found = word_vectors(settings, encoding)
         assert found is not None
@@ -135,8 +137,8 @@ def test_a_language_model_gives_the_context_of_words(tmp_path: Path) -> None:
     expected = reader.context(reader.embedding(ids), torch.tensor([6]))[0, 1:]
     torch.testing.assert_close(found[0, :, 4:9], expected)
     assert not found[1, 2:].any()
-    assert [len(group) for group in groups_of(reader)][-1] == 1
-    assert len(groups_of(reader)) == 3
+    assert [len(group) for group in pretrained_layer_groups(reader)][-1] == 1
+    assert len(pretrained_layer_groups(reader)) == 3
 
 
 def test_a_language_model_of_pieces_of_words_is_refused(tmp_path: Path) -> None:

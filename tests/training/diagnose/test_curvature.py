@@ -108,7 +108,7 @@ class TestNetworks:
 
 
 def test_without_a_kept_basis_the_ends_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catena.training.diagnose.curvature.MOST_KEPT", 0)
+    monkeypatch.setattr("catena.training.diagnose.curvature._MOST_KEPT", 0)
     matrix = symmetric([-3.0, 0.5, 1.0, 2.0, 8.0])
     smallest, largest = extreme_eigenvalues(matrix.matmul, torch.empty(5).double(), 5, seeded())
     assert (smallest.value, largest.value) == pytest.approx((-3, 8), abs=1e-8)

@@ -10,9 +10,9 @@ from catena.config import Config
 from catena.encoders.build import build_encoder
 from catena.encoders.causal import causal
 from catena.encoders.cells import CoupledLSTM, GRUResetFirst, Leaky, PeepholeLSTM, Recurrence
+from catena.encoders.config import ConvolutionConfig, TransformerConfig
 from catena.encoders.fused import FusedRecurrence
 from catena.encoders.recurrent import Recurrent
-from catena.encoders.settings import ConvolutionSettings, TransformerSettings
 from catena.training.diagnose.flow import decay, jacobian, measure_flow, spectral_radius
 
 MAKERS = {
@@ -100,8 +100,8 @@ class TestFlow:
     @pytest.mark.parametrize(
         "settings",
         [
-            TransformerSettings(d=8, n_heads=2, n_layers=1, causal=True),
-            ConvolutionSettings(filters=4, padding="causal"),
+            TransformerConfig(d=8, n_heads=2, n_layers=1, causal=True),
+            ConvolutionConfig(filters=4, padding="causal"),
         ],
     )
     def test_encoders_that_do_not_recur_have_inputs_alone(self, settings: Config) -> None:
@@ -109,8 +109,8 @@ class TestFlow:
         encoder = causal(build_encoder(settings, 8)).eval()  # type: ignore[arg-type]
         x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1)).requires_grad_()
         flow = measure_flow(encoder, x, lambda y: y.pow(2).sum())
-        (slope,) = torch.autograd.grad(encoder(x, torch.tensor([5, 5]))[:, -1].pow(2).sum(), x)
-        assert flow.inputs == pytest.approx(slope.norm(dim=-1).mean(dim=0).flip(0).tolist(), rel=1e-4, abs=1e-7)
+        (gradient,) = torch.autograd.grad(encoder(x, torch.tensor([5, 5]))[:, -1].pow(2).sum(), x)
+        assert flow.inputs == pytest.approx(gradient.norm(dim=-1).mean(dim=0).flip(0).tolist(), rel=1e-4, abs=1e-7)
         assert flow.layers == []
 
     def test_nothing_is_left_on_the_encoder(self) -> None:

@@ -10,16 +10,16 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
-from catena.data.readers.signs import brackets_sign, hint
+from catena.data.readers.format_rules import brackets_sign, hint
 from catena.errors import FormatError
 
 MOST_LINES = 10_000
 """Lines that one tree may span. A bracket that is never closed would otherwise swallow the rest of the file."""
 
-TRACE = "-NONE-"
+_TRACE = "-NONE-"
 """The tag of what is not spoken."""
 _PART = re.compile(r"[()]|[^() \t]+")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -30,7 +30,7 @@ class _Open:
 
     __slots__ = ("atoms", "children", "place")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SourceLocation) -> None:
         self.place = place
         self.atoms: list[str] = []
         self.children: list[Tree] = []
@@ -56,7 +56,7 @@ def read_lines(lines: Iterable[tuple[int, str]], path: Path | str) -> Iterator[T
     next_start: int | None = None
     text_of_start = ""
     for number, line in lines:
-        place = Place(str(path), number)
+        place = SourceLocation(str(path), number)
         if not stack:
             next_start, text_of_start = None, line
         elif next_start is None and line.startswith("("):
@@ -108,7 +108,7 @@ def spoken(tree: Tree) -> list[str]:
     waiting, found = [tree], []
     while waiting:
         node = waiting.pop()
-        if node.word is not None and node.label != TRACE:
+        if node.word is not None and node.label != _TRACE:
             found.append(unescape(node.word))
         waiting.extend(reversed(node.children))
     return found

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from catena.data.examples import Columns, Place
+from catena.data.examples import Columns, SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
-from catena.data.readers.signs import column_fields, columns_sign, hint
+from catena.data.readers.format_rules import column_fields, columns_sign, hint
 from catena.errors import FormatError
 
-DOCUMENT_START = "-DOCSTART-"
-Separator = Literal["tab", "blank"]
+_DOCUMENT_START = "-DOCSTART-"
+_Separator = Literal["tab", "blank"]
 
 
-def read(path: Path | str, *, separator: Separator | None = None, encoding: str | None = None) -> Iterator[Columns]:
+def read(path: Path | str, *, separator: _Separator | None = None, encoding: str | None = None) -> Iterator[Columns]:
     """Yield one sentence for each block of lines.
 
     ``-DOCSTART-`` lines, with fields or without, and lines that begin with ``#`` before the first token and
@@ -45,7 +45,7 @@ def read(path: Path | str, *, separator: Separator | None = None, encoding: str 
             comments.append(block.pop(0)[1])
         rows = tuple(_row(path, number, line, separator, width) for number, line in block)
         written = "\t" if separator == "tab" or width == 1 else " "
-        yield Columns(rows, Place(str(path), block[0][0]), (*documents, *comments), written)
+        yield Columns(rows, SourceLocation(str(path), block[0][0]), (*documents, *comments), written)
         documents = []
 
 
@@ -67,7 +67,7 @@ def _blocks(path: Path | str, encoding: str | None) -> Iterator[list[tuple[int, 
 
 
 def _is_document_start(line: str) -> bool:
-    return line.startswith(DOCUMENT_START) and line.split(None, 1)[0] == DOCUMENT_START
+    return line.startswith(_DOCUMENT_START) and line.split(None, 1)[0] == _DOCUMENT_START
 
 
 def _plain(block: list[tuple[int, str]]) -> list[str]:
@@ -75,20 +75,20 @@ def _plain(block: list[tuple[int, str]]) -> list[str]:
     return [line for _, line in block if not line.startswith("#")] or [line for _, line in block]
 
 
-def _separator(block: list[tuple[int, str]]) -> Separator:
+def _separator(block: list[tuple[int, str]]) -> _Separator:
     return "tab" if all("\t" in line.rstrip(" \t") for line in _plain(block)) else "blank"
 
 
-def _width(block: list[tuple[int, str]], separator: Separator) -> int:
+def _width(block: list[tuple[int, str]], separator: _Separator) -> int:
     """How many fields most rows have."""
     return Counter(len(column_fields(line, separator)) for line in _plain(block)).most_common(1)[0][0]
 
 
-def _is_comment(line: str, separator: Separator, width: int) -> bool:
+def _is_comment(line: str, separator: _Separator, width: int) -> bool:
     return line.startswith("#") and len(column_fields(line, separator)) != width
 
 
-def _row(path: Path | str, number: int, line: str, separator: Separator, width: int) -> tuple[str, ...]:
+def _row(path: Path | str, number: int, line: str, separator: _Separator, width: int) -> tuple[str, ...]:
     fields = column_fields(line, separator)
     if len(fields) == width and fields[0]:
         return tuple(fields)
@@ -96,7 +96,7 @@ def _row(path: Path | str, number: int, line: str, separator: Separator, width: 
 
 
 def _ragged(
-    path: Path | str, number: int, line: str, fields: list[str], separator: Separator, width: int
+    path: Path | str, number: int, line: str, fields: list[str], separator: _Separator, width: int
 ) -> FormatError:
     problem = f"has {len(fields)} {separator}-separated fields where the first sentence has {width}"
     if len(fields) == width:

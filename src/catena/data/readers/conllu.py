@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from catena.data.examples import ConlluRow, ConlluSentence, Place
+from catena.data.examples import ConlluRow, ConlluSentence, SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
-from catena.data.readers.signs import conllu_sign, hint
+from catena.data.readers.format_rules import conllu_sign, hint
 from catena.errors import FormatError
 
 _WORD = re.compile(r"[1-9][0-9]*", re.ASCII)
@@ -106,7 +106,7 @@ def _sentence(path: Path | str, comments: list[str], lines: list[tuple[int, str]
         problem = f"begins a range to word {range_end} of {n_words}" if n_words else "begins a sentence without words"
         raise _bad(path, lines[0][0], lines[0][1], problem)
     _check_heads(path, rows, lines, n_words)
-    return ConlluSentence(tuple(rows), tuple(comments), Place(str(path), lines[0][0]))
+    return ConlluSentence(tuple(rows), tuple(comments), SourceLocation(str(path), lines[0][0]))
 
 
 def _row(path: Path | str, number: int, line: str) -> ConlluRow:

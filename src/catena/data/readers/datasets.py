@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from catena.data.examples import LabelledText
+from catena.data.examples import LabeledText
 from catena.data.files import is_datasets_folder
 from catena.data.readers.format import Format
+from catena.data.readers.format_rules import datasets_sign, hint
 from catena.data.readers.parquet import PURPOSE, read_arrow
-from catena.data.readers.signs import datasets_sign, hint
 from catena.errors import FormatError
 from catena.extras import require
 from catena.registry import did_you_mean
@@ -24,8 +24,8 @@ def read(
     text_column: str | None = None,
     label_column: str | None = None,
     separator: str | None = None,
-    labelled: bool = True,
-) -> Iterator[LabelledText]:
+    labeled: bool = True,
+) -> Iterator[LabeledText]:
     """Yield one example for each row; ``place.line`` is the number of the row, counted from 1.
 
     Args:
@@ -33,7 +33,7 @@ def read(
         text_column: found by a common name if omitted.
         label_column: found likewise; numbered classes become their names.
         separator: what parts several labels in one string, such as "|".
-        labelled: False reads texts alone.
+        labeled: False reads texts alone.
     """
     folder = _split_folder(Path(path), split)
     require("pyarrow", "parquet", PURPOSE)
@@ -42,7 +42,7 @@ def read(
     if (folder / "dataset_info.json").is_file():
         features = _json(folder / "dataset_info.json").get("features")
     features = features if isinstance(features, dict) else {}
-    yield from read_arrow(folder, files, features, text_column, label_column, separator, labelled)
+    yield from read_arrow(folder, files, features, text_column, label_column, separator, labeled)
 
 
 def splits(path: Path | str) -> list[str]:
@@ -98,4 +98,4 @@ def _json(file: Path) -> dict[str, Any]:
     return found
 
 
-FORMAT = Format("datasets", "Hugging Face datasets folder", LabelledText, read, datasets_sign)
+FORMAT = Format("datasets", "Hugging Face datasets folder", LabeledText, read, datasets_sign)

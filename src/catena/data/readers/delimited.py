@@ -9,12 +9,12 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.examples import LabelledText, Place
+from catena.data.examples import LabeledText, SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
+from catena.data.readers.format_rules import hint
 from catena.data.readers.names import choose_columns, split_labels
-from catena.data.readers.sample import listed
-from catena.data.readers.signs import hint
+from catena.data.readers.sample import list_names
 from catena.data.readers.table_signs import csv_sign, tsv_sign
 from catena.errors import FormatError
 
@@ -30,10 +30,10 @@ def read_csv(
     text_column: str | None = None,
     label_column: str | None = None,
     separator: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     quoted: bool = True,
     encoding: str | None = None,
-) -> Iterator[LabelledText]:
+) -> Iterator[LabeledText]:
     """Yield one example for each record. A record without any value is one without text and label, so that
     counts reconcile.
 
@@ -43,7 +43,7 @@ def read_csv(
         text_column: found by a common name if omitted, such as text, sentence or review.
         label_column: found likewise: label, intent, class, …
         separator: what parts several labels of one text, such as "|"; the field may then be empty.
-        labelled: False reads texts alone.
+        labeled: False reads texts alone.
         quoted: whether fields may stand in double quotes, with line ends and delimiters inside.
         encoding: UTF-8 if omitted.
     """
@@ -52,13 +52,13 @@ def read_csv(
     names: list[str] | None = None
     for place, fields in records(path, delimiter, quoted, encoding):
         if not any(field.strip() for field in fields):
-            yield LabelledText("", (), place)
+            yield LabeledText("", (), place)
             continue
         if names is None:
             names = fields if header else [str(j + 1) for j in range(len(fields))]
             names = [name.strip() for name in names]
             try:
-                chosen = choose_columns(str(place), names, text_column, label_column, labelled)
+                chosen = choose_columns(str(place), names, text_column, label_column, labeled)
             except FormatError as error:
                 kind = "tsv" if delimiter == "\t" else "csv"
                 raise type(error)(f"{error}. {hint(path, kind)}".rstrip()) from None
@@ -72,7 +72,7 @@ def read_csv(
         if label_at is not None and not labels and not separator:
             cure = "Fill it in, or leave the record out; texts that may have none need a separator (--label-separator)."
             raise bad_line(place.file, place.line, delimiter.join(fields), f"has no {names[label_at]}", cure)
-        yield LabelledText(fields[text_at], labels, place)
+        yield LabeledText(fields[text_at], labels, place)
 
 
 def read_tsv(
@@ -82,10 +82,10 @@ def read_tsv(
     text_column: str | None = None,
     label_column: str | None = None,
     separator: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     quoted: bool = False,
     encoding: str | None = None,
-) -> Iterator[LabelledText]:
+) -> Iterator[LabeledText]:
     """As :func:`read_csv`, with tabs between fields; quotes are plain characters unless ``quoted``."""
     yield from read_csv(
         path,
@@ -94,13 +94,15 @@ def read_tsv(
         text_column=text_column,
         label_column=label_column,
         separator=separator,
-        labelled=labelled,
+        labeled=labeled,
         quoted=quoted,
         encoding=encoding,
     )
 
 
-def records(path: Path | str, delimiter: str, quoted: bool, encoding: str | None) -> Iterator[tuple[Place, list[str]]]:
+def records(
+    path: Path | str, delimiter: str, quoted: bool, encoding: str | None
+) -> Iterator[tuple[SourceLocation, list[str]]]:
     """The fields of each record and the line in which it begins."""
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 128 KiB for a field
     with open_text(path, encoding) as lines:
@@ -121,7 +123,7 @@ def records(path: Path | str, delimiter: str, quoted: bool, encoding: str | None
                 raise bad_line(path, source.begin, source.first, problem, cure) from None
             if fields is None:
                 return
-            yield Place(str(path), source.begin), fields
+            yield SourceLocation(str(path), source.begin), fields
 
 
 class _Source:
@@ -148,16 +150,16 @@ class _Source:
         return line + "\n"
 
 
-def _ragged(place: Place, fields: list[str], names: list[str], delimiter: str) -> FormatError:
+def _ragged(place: SourceLocation, fields: list[str], names: list[str], delimiter: str) -> FormatError:
     name = "tsv" if delimiter == "\t" else "csv"
     return bad_line(
         place.file,
         place.line,
         delimiter.join(fields),
-        f"has {len(fields)} fields where the first record has {len(names)} ({listed(names)})",
+        f"has {len(fields)} fields where the first record has {len(names)} ({list_names(names)})",
         f"A {'tab' if delimiter == chr(9) else repr(delimiter)} inside a text must be quoted. {hint(place.file, name)}",
     )
 
 
-CSV = Format("csv", "CSV with a header", LabelledText, read_csv, csv_sign)
-TSV = Format("tsv", "TSV with a header", LabelledText, read_tsv, tsv_sign)
+CSV = Format("csv", "CSV with a header", LabeledText, read_csv, csv_sign)
+TSV = Format("tsv", "TSV with a header", LabeledText, read_tsv, tsv_sign)

@@ -1,8 +1,8 @@
-"""Conversations in files: pairs, labelled pairs, test files with distractors, JSON lines, and dialogues turn by turn.
+"""Conversations in files: pairs, labeled pairs, test files with distractors, JSON lines, and dialogues turn by turn.
 
 pairs        context<TAB>response, one a line; or a table whose header names a context and a response (question,
              answer); or CSV of two columns; or the two columns that a person names
-labelled     a table with a header: context, utterance (or response), label 1 or 0; neighbouring rows of one context
+labeled     a table with a header: context, utterance (or response), label 1 or 0; neighboring rows of one context
              belong together
 distractors  a table with a header: context, utterance, distractor_0, distractor_1, …
 responses    JSON lines: context (question, prompt, …), and response, responses, answer, completion, …; perhaps
@@ -22,8 +22,8 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from catena.data.dialogue import Exchange, exchanges_of
-from catena.data.examples import Place
+from catena.data.dialogue import Exchange, to_exchanges
+from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text, shorten
 from catena.data.readers.delimited import records
 from catena.data.readers.names import (
@@ -35,28 +35,28 @@ from catena.data.readers.names import (
     TURN_NAMES,
     PairColumns,
 )
-from catena.data.readers.objects import object_of, objects
-from catena.data.readers.paired import FOUND, kind_of, read_kind, recognise_pairs, tabs_are_quoted, width_of
+from catena.data.readers.objects import objects, parse_object
+from catena.data.readers.paired import FOUND, csv_width, pair_layout, read_kind, recognize_pairs, tabs_are_quoted
 from catena.data.readers.sample import Sample
 from catena.errors import FormatError
 from catena.registry import Registry
 
 END_OF_TURN, END_OF_UTTERANCE = "__eot__", "__eou__"
-DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$")
-PAIR = "Every line must be context<TAB>response, without a tab in either."
-SPEAKER_WORDS = 3
+_DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$")
+_PAIR = "Every line must be context<TAB>response, without a tab in either."
+_SPEAKER_WORDS = 3
 """The most words of the name of one who speaks."""
-SPOKEN = re.compile(r"\s*([^\t:：]{1,40})[:：](?!//)\s*(.*)")
+_SPOKEN = re.compile(r"\s*([^\t:：]{1,40})[:：](?!//)\s*(.*)")
 """A turn behind the name of its speaker and a colon."""
-GOOD = ("positive_responses", "responses", *RESPONSE_NAMES)
-SAMPLE = 200
+_GOOD = ("positive_responses", "responses", *RESPONSE_NAMES)
+_SAMPLE = 200
 """Lines that are looked at."""
-Reader = Callable[[Path, str | None, PairColumns], Iterator[Exchange]]
+_Reader = Callable[[Path, str | None, PairColumns], Iterator[Exchange]]
 
-READERS: Registry[Reader] = Registry("format of conversations")
+READERS: Registry[_Reader] = Registry("format of conversations")
 
 
-def turns_of(text: str) -> tuple[str, ...]:
+def split_turns(text: str) -> tuple[str, ...]:
     """The turns of a context in one line: what stands between ``__eot__`` marks, marks of utterances left out."""
     parts = (part.replace(END_OF_UTTERANCE, " ") for part in text.split(END_OF_TURN))
     return tuple(" ".join(part.split()) for part in parts if part.strip())
@@ -71,19 +71,19 @@ def read(path: Path, format: str, encoding: str | None = None, columns: PairColu
 # --- which format -----------------------------------------------------------------------------------------------------
 
 
-def recognise(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> tuple[str, str]:
+def recognize(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> tuple[str, str]:
     """The format of a file of conversations, and what speaks for it."""
     if columns.named:
         return "pairs", "its columns are named"
     with open_text(path, encoding) as lines:
-        sample = [line for _, line in islice(lines, SAMPLE)]
+        sample = [line for _, line in islice(lines, _SAMPLE)]
     filled = [line for line in sample if line.strip()]
     if not filled:
         where = f" in its first {len(sample)} lines" if sample else ", it is empty"
         raise FormatError(f"{path} has no text{where}: there is no conversation to read")
     first = filled[0].lstrip()
     if first.startswith("{"):
-        thing = object_of(first, Place(str(path), 1 + sample.index(filled[0])))
+        thing = parse_object(first, SourceLocation(str(path), 1 + sample.index(filled[0])))
         turns = any(isinstance(thing.get(name), list) for name in TURN_NAMES)
         return ("turns", "its objects have turns") if turns else ("responses", "its objects have contexts")
     return (
@@ -93,10 +93,10 @@ def recognise(path: Path, encoding: str | None = None, columns: PairColumns = FO
 
 def _by_header(first: str) -> tuple[str, str] | None:
     names = _names(first)
-    if any(name in CONTEXT_NAMES for name in names) and any(DISTRACTOR.match(name) for name in names):
+    if any(name in CONTEXT_NAMES for name in names) and any(_DISTRACTOR.match(name) for name in names):
         return "distractors", "its header names distractors"
     if "label" in names and any(name in CONTEXT_NAMES for name in names):
-        return "labelled", "its header names a context and a label"
+        return "labeled", "its header names a context and a label"
     return ("pairs", "its header names a context and a response") if _names_both(names) else None
 
 
@@ -106,16 +106,16 @@ def _by_tabs(path: Path, sample: list[str], encoding: str | None) -> tuple[str, 
         return None
     odd = ((number, line) for number, line in enumerate(sample, start=1) if line.strip() and line.count("\t") != 1)
     found = next(odd, None)
-    if found is not None and kind_of(path, encoding) != "tsv":  # a text of several lines, in quotes
-        raise bad_line(path, *found, f"{_fields(found[1])}, and most lines have 2", PAIR)
+    if found is not None and pair_layout(path, encoding) != "tsv":  # a text of several lines, in quotes
+        raise bad_line(path, *found, f"{_fields(found[1])}, and most lines have 2", _PAIR)
     return "pairs", "every line has one tab"
 
 
 def _by_commas(path: Path, encoding: str | None) -> tuple[str, str] | None:
     """CSV by its name: two columns are pairs, of more they must be named."""
-    if not Sample(path).is_named(".csv") or (width := width_of(path, encoding)) == 1:
+    if not Sample(path).is_named(".csv") or (width := csv_width(path, encoding)) == 1:
         return None
-    if width == 2 or recognise_pairs(path, encoding) is not None:
+    if width == 2 or recognize_pairs(path, encoding) is not None:
         return "pairs", "it is CSV whose columns are pairs"
     with open_text(path, encoding) as lines:
         raise _unnamed(path, width, next(line for _, line in lines if line.strip()))
@@ -157,12 +157,12 @@ def _names_speakers(filled: list[str], sample: list[str]) -> bool:
 
 def _may_be_a_name(name: str) -> bool:
     """Whether the name of one who speaks may be so: short, and no sentence."""
-    return len(name.split()) <= SPEAKER_WORDS and not name.endswith((".", "?", "!", "？", "！", "。"))
+    return len(name.split()) <= _SPEAKER_WORDS and not name.endswith((".", "?", "!", "？", "！", "。"))
 
 
 def _are_spoken(filled: list[str]) -> bool:
     """Whether every line is a turn behind its speaker and a colon, and speakers come again."""
-    found = [match[1].strip() for line in filled if (match := SPOKEN.fullmatch(line))]
+    found = [match[1].strip() for line in filled if (match := _SPOKEN.fullmatch(line))]
     names = all(_may_be_a_name(name) and any(map(str.isalpha, name)) for name in found)
     return len(found) == len(filled) and names and len(set(found)) <= max(2, len(found) // 2)
 
@@ -194,7 +194,7 @@ def read_pairs(path: Path, encoding: str | None = None, columns: PairColumns = F
         for place, row in _rows(path, encoding, ()):
             yield _exchange(row["context"], (row["response"],), place)
         return
-    kind = kind_of(path, encoding, columns)
+    kind = pair_layout(path, encoding, columns)
     if columns.named or kind == "csv" or (kind == "tsv" and tabs_are_quoted(path, encoding)):
         for pair in read_kind(path, kind, columns, encoding=encoding)[1]:
             yield _exchange(pair.source, (pair.target,), pair.place)
@@ -203,15 +203,15 @@ def read_pairs(path: Path, encoding: str | None = None, columns: PairColumns = F
         for number, line in lines:
             fields = line.split("\t") if line.strip() else ["", ""]
             if len(fields) != 2:
-                raise bad_line(path, number, line, f"{_fields(line)}, not 2", PAIR)
+                raise bad_line(path, number, line, f"{_fields(line)}, not 2", _PAIR)
             if number == 1 and fields[0].strip().lower() in CONTEXT_COLUMNS:
                 continue
-            yield _exchange(fields[0], (fields[1],), Place(str(path), number))
+            yield _exchange(fields[0], (fields[1],), SourceLocation(str(path), number))
 
 
-@READERS.register("labelled")
-def read_labelled(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
-    """Pairs with a label: 1 where the response is the true one, 0 where it is not. Neighbouring rows of one context
+@READERS.register("labeled")
+def read_labeled_pairs(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
+    """Pairs with a label: 1 where the response is the true one, 0 where it is not. Neighboring rows of one context
     are one exchange, so that a right response has its own wrong ones beside it."""
     for context, rows in groupby(_rows(path, encoding, ("label",)), key=lambda placed: placed[1]["context"]):
         own = [(place, _right(row, place), row["response"]) for place, row in rows]
@@ -219,7 +219,7 @@ def read_labelled(path: Path, encoding: str | None = None, columns: PairColumns 
         yield _exchange(context, good, own[0][0], wrong)
 
 
-def _right(row: dict[str, str], place: Place) -> bool:
+def _right(row: dict[str, str], place: SourceLocation) -> bool:
     label = row["label"].strip()
     if label not in ("0", "1", "0.0", "1.0"):
         line, problem = "\t".join(row.values()), f"has the label {label!r}"
@@ -231,13 +231,13 @@ def _right(row: dict[str, str], place: Place) -> bool:
 def read_distractors(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
     """A context, its true response, and responses that are not."""
     for place, row in _rows(path, encoding, ()):
-        numbered = sorted((int(found[1]), name) for name in row if (found := DISTRACTOR.match(name)))
+        numbered = sorted((int(found[1]), name) for name in row if (found := _DISTRACTOR.match(name)))
         if not numbered:
             raise FormatError(f"{path} names no column distractor_0: its columns are {', '.join(row)}")
         yield _exchange(row["context"], (row["response"],), place, tuple(row[name] for _, name in numbered))
 
 
-def _rows(path: Path, encoding: str | None, needed: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
+def _rows(path: Path, encoding: str | None, needed: tuple[str, ...]) -> Iterator[tuple[SourceLocation, dict[str, str]]]:
     """The records of a table as values by column, in which context and response have those names."""
     with open_text(path, encoding) as lines:
         delimiter = _delimiter(next((line for _, line in lines if line.strip()), ""))
@@ -271,13 +271,13 @@ def _header(path: Path, fields: list[str], needed: tuple[str, ...]) -> list[str]
     return names
 
 
-def _exchange(context: str, responses: tuple[str, ...], place: Place, wrong: tuple[str, ...] = ()) -> Exchange:
-    return Exchange(turns_of(context), tuple(map(_whole, responses)), place, wrong=tuple(map(_whole, wrong)))
+def _exchange(context: str, responses: tuple[str, ...], place: SourceLocation, wrong: tuple[str, ...] = ()) -> Exchange:
+    return Exchange(split_turns(context), tuple(map(_whole, responses)), place, wrong=tuple(map(_whole, wrong)))
 
 
 def _whole(response: str) -> str:
     """A response in one line, the marks that end its utterances and itself left out."""
-    return " ".join(turns_of(response))
+    return " ".join(split_turns(response))
 
 
 # --- JSON lines -------------------------------------------------------------------------------------------------------
@@ -291,8 +291,8 @@ def read_responses(path: Path, encoding: str | None = None, columns: PairColumns
         if "instruction" in thing and isinstance(context, str) and isinstance(thing.get("input"), str):
             context = f"{context} {thing['input']}"  # what is to be done, and with what
         if isinstance(context, str):
-            context = list(turns_of(context))
-        good = next((thing[key] for key in GOOD if key in thing), None)
+            context = list(split_turns(context))
+        good = next((thing[key] for key in _GOOD if key in thing), None)
         if context is None or good is None:
             has = ", ".join(map(repr, list(thing)[:8])) or "none"
             raise FormatError(
@@ -323,7 +323,7 @@ def read_turns(path: Path, encoding: str | None = None, columns: PairColumns = F
         if speakers and len(speakers) != len(turns):
             raise FormatError(f"{place} has {len(turns)} turns and {len(speakers)} speakers: name one for each turn")
         texts = _texts(turns, "turns", place)
-        yield from exchanges_of(texts, [str(speaker) for speaker in speakers], place)
+        yield from to_exchanges(texts, [str(speaker) for speaker in speakers], place)
 
 
 def _first(turn: dict[str, Any], names: Sequence[str]) -> Any:
@@ -331,7 +331,7 @@ def _first(turn: dict[str, Any], names: Sequence[str]) -> Any:
     return next((turn[name] for name in names if name in turn), None)
 
 
-def _texts(values: Any, name: str, place: Place) -> tuple[str, ...]:
+def _texts(values: Any, name: str, place: SourceLocation) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise FormatError(f"{place} must have a list of texts as {name!r}, and has {str(values)[:80]}")
     return tuple(" ".join(_written(value).split()) for value in values)
@@ -350,7 +350,7 @@ def read_dialogue(path: Path, encoding: str | None = None, columns: PairColumns 
     """A turn a line, a blank line after each dialogue; speaker<TAB>turn on all lines of a dialogue, or on none. Where
     the lines of a file begin with "speaker:", one that does not goes on with the turn above."""
     with open_text(path, encoding) as lines:
-        spoken = _are_spoken([line for _, line in islice(lines, SAMPLE) if line.strip()])
+        spoken = _are_spoken([line for _, line in islice(lines, _SAMPLE) if line.strip()])
     block: list[tuple[int, str]] = []
     with open_text(path, encoding) as lines:
         for number, line in lines:
@@ -367,13 +367,13 @@ def _spoken(path: Path, block: list[tuple[int, str]]) -> list[Exchange]:
     speakers: list[str] = []
     turns: list[str] = []
     for _, line in block:
-        match = SPOKEN.fullmatch(line)
+        match = _SPOKEN.fullmatch(line)
         if match is not None or not turns:
             speakers.append(match[1].strip() if match else "")
             turns.append(match[2] if match else line)
         else:
             turns[-1] += f" {line}"
-    return exchanges_of([" ".join(turn.split()) for turn in turns], speakers, Place(str(path), block[0][0]))
+    return to_exchanges([" ".join(turn.split()) for turn in turns], speakers, SourceLocation(str(path), block[0][0]))
 
 
 def _dialogue(path: Path, block: list[tuple[int, str]]) -> list[Exchange]:
@@ -384,4 +384,4 @@ def _dialogue(path: Path, block: list[tuple[int, str]]) -> list[Exchange]:
         raise bad_line(path, number, line, problem, "Write speaker<TAB>turn on every line of a dialogue, or on none.")
     speakers = [line.split("\t")[0].strip() for _, line in block] if named[0] else []
     turns = [" ".join(line.split("\t")[-1].split()) for _, line in block]
-    return exchanges_of(turns, speakers, Place(str(path), block[0][0]))
+    return to_exchanges(turns, speakers, SourceLocation(str(path), block[0][0]))

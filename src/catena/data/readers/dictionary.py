@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.examples import ParallelText, Place
+from catena.data.examples import ParallelText, SourceLocation
 from catena.data.files import open_text
 from catena.data.readers.format import Format
-from catena.data.readers.signs import dictionary_sign
+from catena.data.readers.format_rules import dictionary_sign
 
 _VARIANT = re.compile(r"(?<=.)\(\d+\)$")
 _COMMENT = re.compile(r"\s#(\s.*)?$")
@@ -29,7 +29,7 @@ def read(path: Path | str, *, encoding: str | None = None) -> Iterator[ParallelT
             if line.startswith(";;;"):
                 continue
             word, *phonemes = _COMMENT.sub("", line).split() or [""]
-            yield ParallelText(_VARIANT.sub("", word), " ".join(phonemes), Place(str(path), number))
+            yield ParallelText(_VARIANT.sub("", word), " ".join(phonemes), SourceLocation(str(path), number))
 
 
 FORMAT = Format("dictionary", "pronouncing dictionary", ParallelText, read, dictionary_sign)

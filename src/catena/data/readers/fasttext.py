@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.examples import LabelledText, Place
+from catena.data.examples import LabeledText, SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
-from catena.data.readers.signs import fasttext_sign, hint
+from catena.data.readers.format_rules import fasttext_sign, hint
 
-PREFIX = "__label__"
+_PREFIX = "__label__"
 
 
-def read(path: Path | str, *, prefix: str = PREFIX, encoding: str | None = None) -> Iterator[LabelledText]:
+def read(path: Path | str, *, prefix: str = _PREFIX, encoding: str | None = None) -> Iterator[LabeledText]:
     """Yield one example for each line. A blank line is one without text and label, so that counts reconcile."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
-            yield parse(line, Place(str(path), number), prefix=prefix)
+            yield parse(line, SourceLocation(str(path), number), prefix=prefix)
 
 
-def parse(line: str, place: Place, *, prefix: str = PREFIX) -> LabelledText:
+def parse(line: str, place: SourceLocation, *, prefix: str = _PREFIX) -> LabeledText:
     """The example in one line: the labels stand at its beginning."""
     rest, labels = line.strip(), []
     while rest.startswith(prefix):
@@ -31,7 +31,7 @@ def parse(line: str, place: Place, *, prefix: str = PREFIX) -> LabelledText:
         problem = f"has no name after {prefix}" if labels else f"does not begin with {prefix}"
         cure = f"Every line must be {prefix}name text. " + hint(place.file, "fasttext")
         raise bad_line(place.file, place.line, line, problem, cure)
-    return LabelledText(rest, tuple(dict.fromkeys(labels)), place)
+    return LabeledText(rest, tuple(dict.fromkeys(labels)), place)
 
 
-FORMAT = Format("fasttext", "fastText lines", LabelledText, read, fasttext_sign)
+FORMAT = Format("fasttext", "fastText lines", LabeledText, read, fasttext_sign)

@@ -1,7 +1,7 @@
 """Binary models of fastText (``.bin``), versions 11 and 12: their words, and the vectors of words and n-grams.
 
 The vector of a word is the mean of its own row and the rows of its character n-grams; the sign ``</s>`` has its row
-alone. Quantised models (``.ftz``) are refused.
+alone. Quantized models (``.ftz``) are refused.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from catena.data.readers.own_vectors import StoredVectors
 from catena.errors import FormatError
 from catena.kernels.word2vec_draw import ngram_parts
 
-MAGIC = struct.pack("<i", 793_712_314)
-VERSIONS = (11, 12)
-ARGUMENTS = ("dim", "ws", "epoch", "minCount", "neg", "wordNgrams", "loss", "model", "bucket", "minn", "maxn", "rate")
-LONGEST_WORD = 1 << 16
+_MAGIC = struct.pack("<i", 793_712_314)
+_VERSIONS = (11, 12)
+_ARGUMENTS = ("dim", "ws", "epoch", "minCount", "neg", "wordNgrams", "loss", "model", "bucket", "minn", "maxn", "rate")
+_LONGEST_WORD = 1 << 16
 END = "</s>"
 TOGETHER = 1 << 16
 """Words whose vectors are put together at once."""
@@ -29,7 +29,7 @@ TOGETHER = 1 << 16
 
 def is_fasttext(first_bytes: bytes) -> bool:
     """Whether a file begins as a binary model of fastText."""
-    return first_bytes.startswith(MAGIC)
+    return first_bytes.startswith(_MAGIC)
 
 
 def read_fasttext(path: Path, wanted: Collection[str] | None = None) -> StoredVectors:
@@ -38,13 +38,13 @@ def read_fasttext(path: Path, wanted: Collection[str] | None = None) -> StoredVe
         size = os.fstat(file.fileno()).st_size
         try:
             arguments, words, counts = _beginning(path, file)
-            quantised = file.read(1) != b"\0"
-            rows, d = struct.unpack("<qq", file.read(16)) if not quantised else (0, 0)
+            quantized = file.read(1) != b"\0"
+            rows, d = struct.unpack("<qq", file.read(16)) if not quantized else (0, 0)
         except (struct.error, UnicodeDecodeError):
             raise _cut_short(path) from None
         start = file.tell()
-    if quantised:
-        raise FormatError(f"{path} is a quantised model of fastText: use the .bin or .vec file that it was made from")
+    if quantized:
+        raise FormatError(f"{path} is a quantized model of fastText: use the .bin or .vec file that it was made from")
     if d != arguments["dim"] or start + 4 * rows * d > size:
         raise _cut_short(path)
     matrix = np.asarray(np.memmap(path, "<f4", "c", start, (rows, d)))
@@ -70,11 +70,11 @@ def read_fasttext(path: Path, wanted: Collection[str] | None = None) -> StoredVe
 
 def _beginning(path: Path, file: io.BufferedReader) -> tuple[dict[str, int], list[str], list[int]]:
     """The arguments of the training, and its words with their counts; labels are left out."""
-    file.seek(len(MAGIC))
+    file.seek(len(_MAGIC))
     (version,) = struct.unpack("<i", file.read(4))
-    if version not in VERSIONS:
+    if version not in _VERSIONS:
         raise FormatError(f"{path} is a fastText model of version {version}, and versions 11 and 12 are known")
-    arguments = dict(zip(ARGUMENTS, struct.unpack("<12i", file.read(48)), strict=True))
+    arguments = dict(zip(_ARGUMENTS, struct.unpack("<12i", file.read(48)), strict=True))
     file.read(8)  # the threshold of subsampling
     size, n_words, _, _, pruned = struct.unpack("<iiiqq", file.read(28))
     if pruned > 0:
@@ -83,7 +83,7 @@ def _beginning(path: Path, file: io.BufferedReader) -> tuple[dict[str, int], lis
     for _ in range(size):
         word = bytearray()
         while (byte := file.read(1)) != b"\0":
-            if not byte or len(word) > LONGEST_WORD:
+            if not byte or len(word) > _LONGEST_WORD:
                 raise _cut_short(path)
             word += byte
         count, kind = struct.unpack("<qb", file.read(9))

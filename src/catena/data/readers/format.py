@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from catena.data.readers.sample import Sample, Sign
+from catena.data.readers.sample import FormatEvidence, Sample
 
 
 @dataclass(frozen=True)
@@ -18,4 +18,4 @@ class Format:
     """For people: "CoNLL-U"."""
     example: type
     read: Callable[..., Iterator[Any]]
-    recognise: Callable[[Sample], Sign | None]
+    recognize: Callable[[Sample], FormatEvidence | None]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from catena.data.examples import LabelledText, Place
+from catena.data.examples import LabeledText, SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
-from catena.data.readers.names import Chosen, choose_columns, labels_of, whole_text
-from catena.data.readers.signs import hint
+from catena.data.readers.format_rules import hint
+from catena.data.readers.names import SelectedColumns, choose_columns, parse_labels, whole_text
 from catena.data.readers.table_signs import jsonl_sign
 from catena.errors import FormatError
 
@@ -22,32 +22,32 @@ def read(
     text_column: str | None = None,
     label_column: str | None = None,
     separator: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     encoding: str | None = None,
-) -> Iterator[LabelledText]:
+) -> Iterator[LabeledText]:
     """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
 
     Args:
         text_column: the key of the text; found by a common name in the first object if omitted.
         label_column: the key of the label (a string, a whole number or a list of them); found likewise.
         separator: what parts several labels in one string, such as "|".
-        labelled: False reads texts alone.
+        labeled: False reads texts alone.
         encoding: UTF-8 if omitted.
     """
-    chosen: Chosen | None = None
+    chosen: SelectedColumns | None = None
     with open_text(path, encoding) as lines:
         for number, line in lines:
-            place = Place(str(path), number)
+            place = SourceLocation(str(path), number)
             if not line.strip():
-                yield LabelledText("", (), place)
+                yield LabeledText("", (), place)
                 continue
             thing = _object(line, place)
             if chosen is None:
-                chosen = choose_columns(str(place), list(thing), text_column, label_column, labelled)
+                chosen = choose_columns(str(place), list(thing), text_column, label_column, labeled)
             yield _example(thing, chosen, separator, line, place)
 
 
-def _object(line: str, place: Place) -> dict[str, Any]:
+def _object(line: str, place: SourceLocation) -> dict[str, Any]:
     try:
         thing = json.loads(line)
     except RecursionError:
@@ -61,16 +61,18 @@ def _object(line: str, place: Place) -> dict[str, Any]:
     return thing
 
 
-def _example(thing: dict[str, Any], chosen: Chosen, separator: str | None, line: str, place: Place) -> LabelledText:
+def _example(
+    thing: dict[str, Any], chosen: SelectedColumns, separator: str | None, line: str, place: SourceLocation
+) -> LabeledText:
     text = _value(thing, chosen.text, line, place)
     key = chosen.text
     try:
         text = whole_text(text)
         if chosen.label is None:
-            return LabelledText(text, (), place)
+            return LabeledText(text, (), place)
         key = chosen.label
         value = _value(thing, key, line, place)
-        labels = labels_of(value, separator)
+        labels = parse_labels(value, separator)
         if not labels and not separator and not isinstance(value, list):
             raise ValueError("is empty")
     except FormatError:
@@ -78,10 +80,10 @@ def _example(thing: dict[str, Any], chosen: Chosen, separator: str | None, line:
     except ValueError as error:
         cure = "Put it right, or name other keys as text_column and label_column."
         raise bad_line(place.file, place.line, line, f"has a key {key!r} that {error}", cure) from None
-    return LabelledText(text, labels, place)
+    return LabeledText(text, labels, place)
 
 
-def _value(thing: dict[str, Any], key: str, line: str, place: Place) -> Any:
+def _value(thing: dict[str, Any], key: str, line: str, place: SourceLocation) -> Any:
     if key not in thing:
         cure = "Every object must have the keys of the first."
         problem = f"has no key {key!r}, but {', '.join(map(repr, list(thing)[:12])) or 'none at all'}"
@@ -89,4 +91,4 @@ def _value(thing: dict[str, Any], key: str, line: str, place: Place) -> Any:
     return thing[key]
 
 
-FORMAT = Format("jsonl", "JSON lines", LabelledText, read, jsonl_sign)
+FORMAT = Format("jsonl", "JSON lines", LabeledText, read, jsonl_sign)

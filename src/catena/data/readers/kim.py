@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.examples import LabelledText, Place
+from catena.data.examples import LabeledText, SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
+from catena.data.readers.format_rules import hint, kim_sign
 from catena.data.readers.names import split_labels
-from catena.data.readers.signs import hint, kim_sign
 
 _BLANK = re.compile(r"[ \t]")
 
 
-def read(path: Path | str, *, separator: str | None = None, encoding: str | None = None) -> Iterator[LabelledText]:
+def read(path: Path | str, *, separator: str | None = None, encoding: str | None = None) -> Iterator[LabeledText]:
     """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
 
     Args:
@@ -25,18 +25,18 @@ def read(path: Path | str, *, separator: str | None = None, encoding: str | None
     """
     with open_text(path, encoding) as lines:
         for number, line in lines:
-            yield parse(line, Place(str(path), number), separator=separator)
+            yield parse(line, SourceLocation(str(path), number), separator=separator)
 
 
-def parse(line: str, place: Place, *, separator: str | None = None) -> LabelledText:
+def parse(line: str, place: SourceLocation, *, separator: str | None = None) -> LabeledText:
     """The example in one line: the label is all up to the first blank or tab."""
     if not line.strip():
-        return LabelledText("", (), place)
+        return LabeledText("", (), place)
     if line[0].isspace():
         cure = "The label must be the first thing in the line. " + hint(place.file, "kim")
         raise bad_line(place.file, place.line, line, "begins with a blank, where a label must be", cure)
     label, *rest = _BLANK.split(line, maxsplit=1)
-    return LabelledText("".join(rest).strip(), split_labels(label, separator), place)
+    return LabeledText("".join(rest).strip(), split_labels(label, separator), place)
 
 
-FORMAT = Format("kim", "label and text, parted by a blank", LabelledText, read, kim_sign)
+FORMAT = Format("kim", "label and text, parted by a blank", LabeledText, read, kim_sign)

@@ -22,9 +22,9 @@ LABEL_NAMES = (
     "tags", "categories", "emotion", "stars", "rating", "domain", "output", "y",
 )  # fmt: skip
 CONTEXT_COLUMNS = ("context", "question", "message")
-RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
+_RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
 CONTEXT_NAMES = (*CONTEXT_COLUMNS, "prompt", "instruction", "query", "input")
-RESPONSE_NAMES = (*RESPONSE_COLUMNS, "completion", "output")
+RESPONSE_NAMES = (*_RESPONSE_COLUMNS, "completion", "output")
 """What contexts and responses are called, in tables and in JSON lines, where both are there."""
 TURN_NAMES = ("turns", "messages", "conversations", "conversation", "dialogue", "dialog", "utterances")
 SAID_NAMES = ("text", "content", "value", "utterance")
@@ -70,7 +70,7 @@ class PairColumns:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedColumns:
     """The columns to read: the text's and, unless the texts have no labels, the label's."""
 
     text: str
@@ -78,8 +78,8 @@ class Chosen:
 
 
 def choose_columns(
-    where: str, names: Sequence[str], text_column: str | None, label_column: str | None, labelled: bool
-) -> Chosen:
+    where: str, names: Sequence[str], text_column: str | None, label_column: str | None, labeled: bool
+) -> SelectedColumns:
     """The columns that were asked for, or else those with common names; an error lists what there is."""
     for asked in (text_column, label_column):
         if asked is not None and asked not in names:
@@ -91,15 +91,15 @@ def choose_columns(
         raise FormatError(
             f"{where} has no column of texts with a common name, but {there}: name one as text_column (--text-column)"
         )
-    if not labelled:
-        return Chosen(text, None)
+    if not labeled:
+        return SelectedColumns(text, None)
     label = label_column if label_column is not None else find_name([n for n in rest if n != text], LABEL_NAMES)
     if label is None:
         raise NoLabelColumnError(
             f"{where} has no column of labels with a common name, but {there}: name one as label_column "
             "(--label-column), or read it without labels"
         )
-    return Chosen(text, label)
+    return SelectedColumns(text, label)
 
 
 def split_labels(value: str, separator: str | None) -> tuple[str, ...]:
@@ -109,13 +109,13 @@ def split_labels(value: str, separator: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
-def labels_of(value: Any, separator: str | None, class_names: Sequence[str] = ()) -> tuple[str, ...]:
+def parse_labels(value: Any, separator: str | None, class_names: Sequence[str] = ()) -> tuple[str, ...]:
     """The labels that a value of JSON or Arrow stands for; raises ValueError with the reason if it is none.
 
     ``class_names`` are the names of numbered classes, where the file has them.
     """
     if isinstance(value, (list, tuple)):
-        found = [label for part in value for label in labels_of(part, None, class_names)]
+        found = [label for part in value for label in parse_labels(part, None, class_names)]
         return tuple(dict.fromkeys(found))
     if isinstance(value, bool):
         return ("true" if value else "false",)

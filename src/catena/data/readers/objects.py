@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text
 
 
-def objects(path: Path, encoding: str | None = None) -> Iterator[tuple[Place, dict[str, Any]]]:
+def objects(path: Path, encoding: str | None = None) -> Iterator[tuple[SourceLocation, dict[str, Any]]]:
     """The objects of a file and the lines in which they stand; blank lines are passed over."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
             if line.strip():
-                place = Place(str(path), number)
-                yield place, object_of(line, place)
+                place = SourceLocation(str(path), number)
+                yield place, parse_object(line, place)
 
 
-def object_of(line: str, place: Place) -> dict[str, Any]:
+def parse_object(line: str, place: SourceLocation) -> dict[str, Any]:
     """The object in one line."""
     try:
         thing = json.loads(line)

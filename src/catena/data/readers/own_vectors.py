@@ -23,8 +23,8 @@ from catena.errors import FormatError
 
 MARK = "catena-vectors"
 VERSION = 1
-LARGEST_HEADER = 100_000_000
-TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
+_LARGEST_HEADER = 100_000_000
+_TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class StoredVectors:
 
 def is_safetensors(first_bytes: bytes) -> bool:
     """Whether the first nine bytes of a file are those of safetensors: the size of a header, and its brace."""
-    return len(first_bytes) >= 9 and first_bytes[8:9] == b"{" and _size(first_bytes) <= LARGEST_HEADER
+    return len(first_bytes) >= 9 and first_bytes[8:9] == b"{" and _size(first_bytes) <= _LARGEST_HEADER
 
 
 def _size(first_bytes: bytes) -> int:
@@ -82,8 +82,8 @@ def _check(path: Path, found: StoredVectors) -> None:
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     with path.open("rb") as file:
         first = file.read(8)
-        size = _size(first) if len(first) == 8 else LARGEST_HEADER
-        text = file.read(size) if size < LARGEST_HEADER else b""
+        size = _size(first) if len(first) == 8 else _LARGEST_HEADER
+        text = file.read(size) if size < _LARGEST_HEADER else b""
     try:
         header = json.loads(text)
         assert isinstance(header, dict)
@@ -93,7 +93,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _mapped(path: Path, entry: Mapping[str, Any], start: int) -> np.ndarray:
-    dtype, shape = TYPES[entry["dtype"]], tuple(int(n) for n in entry["shape"])
+    dtype, shape = _TYPES[entry["dtype"]], tuple(int(n) for n in entry["shape"])
     low, high = entry["data_offsets"]
     if high - low != dtype.itemsize * math.prod(shape) or start + high > path.stat().st_size:
         raise ValueError("it is cut short")

@@ -14,22 +14,29 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from catena.data.examples import ParallelText, Place
+from catena.data.examples import ParallelText, SourceLocation
 from catena.data.files import bad_line, open_text
-from catena.data.pairing import SENTENCE, are_responses, mean_words, names_columns, part_header, sides_of
+from catena.data.pairing import (
+    SENTENCE,
+    are_responses,
+    find_pair_columns_by_name,
+    mean_words,
+    names_columns,
+    part_header,
+)
 from catena.data.readers.delimited import records
 from catena.data.readers.names import TEXT_NAMES, PairColumns, find_name, whole_text
 from catena.data.readers.objects import is_object, objects
-from catena.data.readers.sample import Sample, listed
+from catena.data.readers.sample import Sample, list_names
 from catena.data.readers.table_signs import is_quoted, repeats
 from catena.errors import FormatError
 from catena.registry import did_you_mean
 
-DELIMITERS = (",", ";", "|")
+_DELIMITERS = (",", ";", "|")
 """What may stand between the columns of CSV."""
-SAMPLE = 200
+_SAMPLE = 200
 """Records that are looked at."""
-Kind = Literal["lines", "tsv", "csv", "jsonl"]
+PairKind = Literal["lines", "tsv", "csv", "jsonl"]
 
 
 FOUND = PairColumns()
@@ -50,11 +57,11 @@ class Table:
         return counted.most_common(1)[0][0] if counted else 0
 
 
-def kind_of(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Kind:
+def pair_layout(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> PairKind:
     """How a file of pairs is written: JSON lines, CSV by its name, a table with tabs where there are more than two
     columns, quotes as in CSV or columns that a person names; else plain lines of source<TAB>target."""
     with open_text(path, encoding) as lines:
-        filled = [line for _, line in islice(lines, SAMPLE) if line.strip()]
+        filled = [line for _, line in islice(lines, _SAMPLE) if line.strip()]
     if not filled:
         return "lines"
     if filled[0].lstrip().startswith("{") and is_object(filled[0]):
@@ -64,13 +71,13 @@ def kind_of(path: Path, encoding: str | None = None, columns: PairColumns = FOUN
         return "csv"
     if tabs == {0}:
         return "lines"
-    table = tabbed(path, encoding)
+    table = read_tsv_sample(path, encoding)
     even = len({len(row) for row in table.rows}) == 1 and table.width > 1
     return "tsv" if even and (table.width > 2 or table.quoted or columns.named) else "lines"
 
 
 @dataclass(frozen=True)
-class Told:
+class PairLayout:
     """Two columns of a table or two keys of objects that hold pairs, as far as the first of them tell."""
 
     source: str
@@ -89,19 +96,19 @@ class Told:
         return self.named and are_responses(self.source, self.target)
 
 
-def recognise_pairs(path: Path, encoding: str | None = None) -> Told | None:
+def recognize_pairs(path: Path, encoding: str | None = None) -> PairLayout | None:
     """The two columns of a file that are pairs, by their names, or as the only two; None where there are none such."""
-    kind = kind_of(path, encoding)
+    kind = pair_layout(path, encoding)
     if kind == "jsonl":
-        flat = [_flat(thing) for _, thing in islice(objects(path, encoding), SAMPLE)]
+        flat = [_flat(thing) for _, thing in islice(objects(path, encoding), _SAMPLE)]
         names = list(flat[0])
         rows: list[list[Any]] = [[thing.get(name) for name in names] for thing in flat]
-        sides = sides_of([name.rsplit(".", 1)[-1] for name in names])
+        sides = find_pair_columns_by_name([name.rsplit(".", 1)[-1] for name in names])
     else:
-        table = comma_parted(path, encoding) if kind == "csv" else tabbed(path, encoding)
+        table = read_csv_sample(path, encoding) if kind == "csv" else read_tsv_sample(path, encoding)
         rows = [list(row) for row in table.rows if len(row) == table.width]
         names = [name.strip() for name in rows[0]] if rows else []
-        sides = sides_of(names)
+        sides = find_pair_columns_by_name(names)
         rows = rows[sides is not None :]
     named = sides is not None
     if sides is None and len(names) == 2 and kind != "jsonl":
@@ -112,19 +119,21 @@ def recognise_pairs(path: Path, encoding: str | None = None) -> Told | None:
     words = [mean_words(column) for column in columns]
     labels = repeats(columns[1]) and words[1] < SENTENCE
     names = [name.rsplit(".", 1)[-1] for name in names] if kind == "jsonl" else names
-    return Told(names[sides[0]], names[sides[1]], named, min(words) >= SENTENCE, labels)
+    return PairLayout(names[sides[0]], names[sides[1]], named, min(words) >= SENTENCE, labels)
 
 
-def pairs_in(path: Path, options: Mapping[str, Any] | None = None, encoding: str | None = None) -> Told | None:
+def find_pair_columns(
+    path: Path, options: Mapping[str, Any] | None = None, encoding: str | None = None
+) -> PairLayout | None:
     """The two columns of a file that are pairs of sentences, or something said and what is said to it; None where they
     are a text and its label, or words.
 
     Args:
         path: a table or JSON lines.
-        options: the columns of text and label that were recognised, as a reader takes them.
+        options: the columns of text and label that were recognized, as a reader takes them.
         encoding: UTF-8 if omitted.
     """
-    told, label = recognise_pairs(path, encoding), (options or {}).get("label_column")
+    told, label = recognize_pairs(path, encoding), (options or {}).get("label_column")
     if told is None or (told.labels and label is not None):
         return None
     if label not in (None, told.target) and not names_columns((told.source, told.target)):
@@ -132,28 +141,28 @@ def pairs_in(path: Path, options: Mapping[str, Any] | None = None, encoding: str
     return told if told.responses or (told.sentences and (told.named or label is None)) else None
 
 
-def width_of(path: Path, encoding: str | None = None) -> int:
+def csv_width(path: Path, encoding: str | None = None) -> int:
     """How many columns CSV has, where all rows have as many; else 1."""
-    table = comma_parted(path, encoding)
+    table = read_csv_sample(path, encoding)
     return table.width if len({len(row) for row in table.rows}) == 1 else 1
 
 
 def tabs_are_quoted(path: Path, encoding: str | None = None) -> bool:
     """Whether the fields of a table with tabs stand in quotes as in CSV."""
-    return tabbed(path, encoding).quoted
+    return read_tsv_sample(path, encoding).quoted
 
 
-def has_columns(path: Path, kind: Kind, columns: PairColumns, encoding: str | None = None) -> bool:
+def has_columns(path: Path, kind: PairKind, columns: PairColumns, encoding: str | None = None) -> bool:
     """Whether a file has the column of sources that is asked for."""
     if kind == "jsonl":
         return any(columns.source in _flat(thing) for _, thing in islice(objects(path, encoding), 1))
-    table = tabbed(path, encoding) if kind == "tsv" else comma_parted(path, encoding)
+    table = read_tsv_sample(path, encoding) if kind == "tsv" else read_csv_sample(path, encoding)
     number = columns.source.isdecimal() and int(columns.source) <= table.width if columns.source else False
     return bool(table.rows) and (number or columns.source in [name.strip() for name in table.rows[0]])
 
 
 def read_kind(
-    path: Path, kind: Kind, columns: PairColumns = FOUND, *, encoding: str | None = None, with_targets: bool = True
+    path: Path, kind: PairKind, columns: PairColumns = FOUND, *, encoding: str | None = None, with_targets: bool = True
 ) -> tuple[str | None, Iterator[ParallelText]]:
     """A word on the columns of a file, where their names are told, and its pairs, blank ones too.
 
@@ -166,14 +175,14 @@ def read_kind(
     """
     if kind == "jsonl":
         return _read_objects(path, columns, encoding, with_targets)
-    table = comma_parted(path, encoding) if kind == "csv" else tabbed(path, encoding)
+    table = read_csv_sample(path, encoding) if kind == "csv" else read_tsv_sample(path, encoding)
     return _read_table(path, table, columns, encoding, with_targets)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def tabbed(path: Path, encoding: str | None) -> Table:
+def read_tsv_sample(path: Path, encoding: str | None) -> Table:
     """Lines with tabs between fields, in quotes where they are those of CSV."""
     plain = _sample(path, "\t", False, encoding)
     quoted = _sample(path, "\t", True, encoding)
@@ -181,21 +190,21 @@ def tabbed(path: Path, encoding: str | None) -> Table:
     return Table("\t", True, quoted) if quoted and (spans or is_quoted(plain)) else Table("\t", False, plain)
 
 
-def comma_parted(path: Path, encoding: str | None) -> Table:
+def read_csv_sample(path: Path, encoding: str | None) -> Table:
     """CSV with the delimiter that parts most records into as many fields, of two or more; of equals into two."""
 
     def fitting(table: Table) -> tuple[int, bool]:
         width = table.width
         return (sum(len(row) == width for row in table.rows) if width > 1 else 0), width == 2
 
-    return max((Table(one, True, _sample(path, one, True, encoding)) for one in DELIMITERS), key=fitting)
+    return max((Table(one, True, _sample(path, one, True, encoding)) for one in _DELIMITERS), key=fitting)
 
 
 def _sample(path: Path, delimiter: str, quoted: bool, encoding: str | None) -> list[list[str]]:
     """The first records that are not blank; none after one that is not well quoted."""
     found: list[list[str]] = []
     try:
-        for _, fields in islice(records(path, delimiter, quoted, encoding), SAMPLE):
+        for _, fields in islice(records(path, delimiter, quoted, encoding), _SAMPLE):
             if any(field.strip() for field in fields):
                 found.append(fields)
     except FormatError:
@@ -221,7 +230,7 @@ def _read_table(
     if header is None:
         return None, _picked(rest, *sides)
     own = [header[1][side].strip() for side in sides]
-    source, target = (sides[side] for side in sides_of(own) or (0, 1)) if not columns.named else sides
+    source, target = (sides[side] for side in find_pair_columns_by_name(own) or (0, 1)) if not columns.named else sides
     named = _Named(source, target)
     return f"{header[0]} names the columns ({named.told(header[1])}) and is no pair", _picked(rest, source, target)
 
@@ -255,11 +264,12 @@ def _sides(
         return tuple(int(name) - 1 for name in asked)
     if width <= 2:
         return (0,) if width == 1 and not with_targets else (0, 1)
-    if (found := sides_of(names)) is not None:
+    if (found := find_pair_columns_by_name(names)) is not None:
         return _Named(*found)
     raise FormatError(
         f"{path} has {width} columns, and their names do not tell which two are the pairs: they begin with "
-        f"{listed(names)}. Name them, as in --source-column {_word(names[0])} --target-column {_word(names[1])}, or by "
+        f"{list_names(names)}. Name them, as in --source-column {_word(names[0])} --target-column {_word(names[1])}, "
+        f"or by "
         f"their numbers: --source-column 1 --target-column 2"
     )
 
@@ -274,7 +284,7 @@ def _word(name: str) -> str:
     return name if name.isidentifier() else "NAME"
 
 
-def _even(path: Path, table: Table, width: int, encoding: str | None) -> Iterator[tuple[Place, list[str]]]:
+def _even(path: Path, table: Table, width: int, encoding: str | None) -> Iterator[tuple[SourceLocation, list[str]]]:
     """The records, each as wide as most of the first ones, or an error that names the line."""
     for place, fields in records(path, table.delimiter, table.quoted, encoding):
         if not any(field.strip() for field in fields):
@@ -290,7 +300,9 @@ def _even(path: Path, table: Table, width: int, encoding: str | None) -> Iterato
         yield place, fields
 
 
-def _picked(rows: Iterator[tuple[Place, list[str]]], source: int, target: int | None = None) -> Iterator[ParallelText]:
+def _picked(
+    rows: Iterator[tuple[SourceLocation, list[str]]], source: int, target: int | None = None
+) -> Iterator[ParallelText]:
     for place, fields in rows:
         other = "" if target is None else fields[target]
         yield ParallelText(" ".join(fields[source].split()), " ".join(other.split()), place)
@@ -320,23 +332,25 @@ def _keys(path: Path, names: Sequence[str], columns: PairColumns, with_targets: 
                 raise FormatError(f"{path} has no key {name!r}: {did_you_mean(name, names)}")
         return asked
     last = [name.rsplit(".", 1)[-1] for name in names]
-    if (found := sides_of(last)) is not None:
+    if (found := find_pair_columns_by_name(last)) is not None:
         return [names[side] for side in found]
     alone = find_name(names, ("source", "src", *TEXT_NAMES)) or (names[0] if len(names) == 1 else None)
     if not with_targets and alone is not None:
         return [alone]
     raise FormatError(
-        f"{path} has objects whose keys do not tell which two are the pairs: {listed(names)}. Name them, as in "
+        f"{path} has objects whose keys do not tell which two are the pairs: {list_names(names)}. Name them, as in "
         f"--source-column KEY --target-column KEY"
     )
 
 
-def _pair(place: Place, thing: Mapping[str, Any], keys: Sequence[str]) -> ParallelText:
+def _pair(place: SourceLocation, thing: Mapping[str, Any], keys: Sequence[str]) -> ParallelText:
     flat, texts = _flat(thing), []
     for key in keys:
         if key not in flat:
             cure = "Every object must have the keys of the first."
-            raise bad_line(place.file, place.line, json.dumps(thing), f"has no key {key!r}, but {listed(flat)}", cure)
+            raise bad_line(
+                place.file, place.line, json.dumps(thing), f"has no key {key!r}, but {list_names(flat)}", cure
+            )
         try:
             texts.append("" if flat[key] is None else " ".join(whole_text(flat[key]).split()))
         except ValueError as error:

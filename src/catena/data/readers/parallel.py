@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.examples import ParallelText, Place
+from catena.data.examples import ParallelText, SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.pairing import likely_break
 from catena.data.readers.format import Format
-from catena.data.readers.signs import hint, parallel_sign
+from catena.data.readers.format_rules import hint, parallel_sign
 from catena.errors import FormatError
 
 
@@ -30,7 +30,7 @@ def read(path: Path | str, target: Path | str | None = None, *, encoding: str | 
             pair = next(targets, None)
             if pair is None:
                 raise _uneven(path, target, encoding)
-            yield ParallelText(source, pair[1], Place(str(path), number))
+            yield ParallelText(source, pair[1], SourceLocation(str(path), number))
         if next(targets, None) is not None:
             raise _uneven(path, target, encoding)
 
@@ -38,7 +38,7 @@ def read(path: Path | str, target: Path | str | None = None, *, encoding: str | 
 def _read_tabbed(path: Path | str, encoding: str | None) -> Iterator[ParallelText]:
     with open_text(path, encoding) as lines:
         for number, line in lines:
-            place = Place(str(path), number)
+            place = SourceLocation(str(path), number)
             fields = line.split("\t")
             if not line.strip():
                 fields = ["", ""]

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files of labelled texts, read batch by batch with pyarrow (the extra ``parquet``)."""
+"""Parquet and Arrow files of labeled texts, read batch by batch with pyarrow (the extra ``parquet``)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from catena.data.examples import LabelledText, Place
-from catena.data.files import unpacked
+from catena.data.examples import LabeledText, SourceLocation
+from catena.data.files import decompress
 from catena.data.readers.format import Format
-from catena.data.readers.names import Chosen, choose_columns, labels_of, whole_text
-from catena.data.readers.signs import hint, parquet_sign
+from catena.data.readers.format_rules import hint, parquet_sign
+from catena.data.readers.names import SelectedColumns, choose_columns, parse_labels, whole_text
 from catena.errors import CatenaError, FormatError
 from catena.extras import require
 
 PURPOSE = "reading Parquet and Arrow files"
-BATCH_ROWS = 1024
+_BATCH_ROWS = 1024
 
 
 def read(
@@ -26,8 +26,8 @@ def read(
     text_column: str | None = None,
     label_column: str | None = None,
     separator: str | None = None,
-    labelled: bool = True,
-) -> Iterator[LabelledText]:
+    labeled: bool = True,
+) -> Iterator[LabeledText]:
     """Yield one example for each row; ``place.line`` is the number of the row, counted from 1.
 
     Numbered classes become their names where the file has them, as those of Hugging Face do.
@@ -36,11 +36,11 @@ def read(
         text_column: found by a common name if omitted.
         label_column: found likewise; strings, whole numbers or lists of them.
         separator: what parts several labels in one string, such as "|".
-        labelled: False reads texts alone.
+        labeled: False reads texts alone.
     """
     require("pyarrow", "parquet", PURPOSE)
-    with unpacked(path) as plain:
-        yield from read_arrow(path, [plain], {}, text_column, label_column, separator, labelled)
+    with decompress(path) as plain:
+        yield from read_arrow(path, [plain], {}, text_column, label_column, separator, labeled)
 
 
 def read_arrow(
@@ -50,37 +50,42 @@ def read_arrow(
     text_column: str | None,
     label_column: str | None,
     separator: str | None,
-    labelled: bool,
-) -> Iterator[LabelledText]:
+    labeled: bool,
+) -> Iterator[LabeledText]:
     """The examples of Parquet or Arrow files in a row. Errors and places say ``shown``, which the user knows."""
     row = 0
     for file in files:
         names, described = _described(shown, file)
-        chosen = choose_columns(str(shown), names, text_column, label_column, labelled)
+        chosen = choose_columns(str(shown), names, text_column, label_column, labeled)
         described = features or described
         class_names = _class_names(described.get(chosen.label)) if chosen.label is not None else ()
         for batch in _batches(shown, file, chosen):
             for text, value in batch:
                 row += 1
-                yield _example(text, value, chosen, class_names, separator, Place(str(shown), row))
+                yield _example(text, value, chosen, class_names, separator, SourceLocation(str(shown), row))
 
 
 def _example(
-    text: Any, value: Any, chosen: Chosen, class_names: Sequence[str], separator: str | None, place: Place
-) -> LabelledText:
+    text: Any,
+    value: Any,
+    chosen: SelectedColumns,
+    class_names: Sequence[str],
+    separator: str | None,
+    place: SourceLocation,
+) -> LabeledText:
     key = chosen.text
     try:
         text = whole_text(text)
         if chosen.label is None:
-            return LabelledText(text, (), place)
+            return LabeledText(text, (), place)
         key = chosen.label
-        labels = labels_of(value, separator, class_names)
+        labels = parse_labels(value, separator, class_names)
         if not labels and not separator and not isinstance(value, list):
             raise ValueError("is empty")
     except ValueError as error:
         cure = "put it right, or name other columns as text_column and label_column"
         raise FormatError(f"row {place.line} of {place.file} has a {key!r} that {error}: {cure}") from None
-    return LabelledText(text, labels, place)
+    return LabeledText(text, labels, place)
 
 
 # --- pyarrow ------------------------------------------------------------------------------------------------
@@ -123,7 +128,7 @@ def _described(shown: Path | str, file: Path) -> tuple[list[str], dict[str, Any]
         return list(schema.names), _features(schema)
 
 
-def _batches(shown: Path | str, file: Path, chosen: Chosen) -> Iterator[list[tuple[Any, Any]]]:
+def _batches(shown: Path | str, file: Path, chosen: SelectedColumns) -> Iterator[list[tuple[Any, Any]]]:
     names = [name for name in (chosen.text, chosen.label) if name is not None]
     with _explained(shown):
         for batch in _record_batches(file, names):
@@ -138,7 +143,7 @@ def _batches(shown: Path | str, file: Path, chosen: Chosen) -> Iterator[list[tup
 def _record_batches(file: Path, names: list[str]) -> Iterator[Any]:
     if _is_parquet(file):
         with require("pyarrow.parquet", "parquet", PURPOSE).ParquetFile(file) as reader:
-            yield from reader.iter_batches(batch_size=BATCH_ROWS, columns=names)
+            yield from reader.iter_batches(batch_size=_BATCH_ROWS, columns=names)
         return
     with _open_arrow(file) as reader:
         if hasattr(reader, "num_record_batches"):
@@ -166,4 +171,4 @@ def _class_names(feature: Any) -> tuple[str, ...]:
     return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
-FORMAT = Format("parquet", "Parquet or Arrow", LabelledText, read, parquet_sign)
+FORMAT = Format("parquet", "Parquet or Arrow", LabeledText, read, parquet_sign)

@@ -1,4 +1,4 @@
-"""A bounded sample of a file, which is all that recognising a format looks at."""
+"""A bounded sample of a file, which is all that recognizing a format looks at."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from catena.data.files import explained, read_head
+from catena.data.files import read_head, reading_errors
 
 HEAD_BYTES = 1 << 17
-WINDOW_BYTES = 1 << 15
+_WINDOW_BYTES = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Sign:
+class FormatEvidence:
     """What speaks for a format, and the options its reader needs."""
 
     why: str
@@ -53,13 +53,13 @@ class Sign:
 def take_sample(path: Path | str, encoding: str | None = None) -> Sample:
     """The first 128 KiB of a file and, of one that is not compressed, 32 KiB from its middle and from its end."""
     path = Path(path)
-    with explained(path):
+    with reading_errors(path):
         if path.is_dir():
             return Sample(path, is_folder=True)
     head, lines, whole = read_head(path, HEAD_BYTES, encoding)
     later: list[str] = []
-    with explained(path):
-        if not whole and path.is_file() and path.stat().st_size > HEAD_BYTES + 2 * WINDOW_BYTES:
+    with reading_errors(path):
+        if not whole and path.is_file() and path.stat().st_size > HEAD_BYTES + 2 * _WINDOW_BYTES:
             later = _windows(path, head, encoding)
     return Sample(path, head, lines, later, whole)
 
@@ -70,14 +70,14 @@ def _windows(path: Path, head: bytes, encoding: str | None) -> list[str]:
     with open(path, "rb") as stream:
         if stream.read(64) != head[:64] or head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
             return []  # compressed, or in an encoding that cannot be entered in the middle
-        for start in (max(HEAD_BYTES, size // 2), size - WINDOW_BYTES):
+        for start in (max(HEAD_BYTES, size // 2), size - _WINDOW_BYTES):
             stream.seek(start)
-            pieces = re.split(rb"\r\n|\n|\r", stream.read(WINDOW_BYTES))
+            pieces = re.split(rb"\r\n|\n|\r", stream.read(_WINDOW_BYTES))
             found += [piece.decode(encoding or "utf-8", "replace") for piece in pieces[1:-1]]
     return found
 
 
-def listed(names: Iterable[object], most: int = 8) -> str:
+def list_names(names: Iterable[object], most: int = 8) -> str:
     """The first few names in quotes, and how many more there are."""
     quoted = [repr(name[:24]) + ("…" if len(name) > 24 else "") for name in map(str, names)]
     return ", ".join(quoted[:most]) + (f" and {len(quoted) - most} more" if len(quoted) > most else "")

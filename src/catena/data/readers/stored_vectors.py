@@ -1,4 +1,4 @@
-"""Any file of word vectors, recognised by content: Catena's own, fastText's binary models, word2vec and GloVe."""
+"""Any file of word vectors, recognized by content: Catena's own, fastText's binary models, word2vec and GloVe."""
 
 from __future__ import annotations
 

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from catena.data.readers.names import COMPOSED_NAMES, GOAL_NAMES, ITEM_NAMES, TEXT_NAMES, find_name, named_columns
-from catena.data.readers.sample import Sample, Sign, listed
+from catena.data.readers.sample import FormatEvidence, Sample, list_names
 
 
-def jsonl_sign(sample: Sample) -> Sign | None:
+def jsonl_sign(sample: Sample) -> FormatEvidence | None:
     """An object on each line."""
     lines = sample.filled
     if not lines[0].lstrip().startswith("{"):
         return None
     if len(lines) == 1 and not sample.whole:
-        return Sign("it begins with '{' and its first line is longer than the sample")
+        return FormatEvidence("it begins with '{' and its first line is longer than the sample")
     try:
         objects = [json.loads(line) for line in lines]
     except (ValueError, RecursionError):
@@ -30,7 +30,9 @@ def jsonl_sign(sample: Sample) -> Sign | None:
     named = named_columns(names) or _composed(names)
     found = " and ".join(f"{name!r} is the {key.split('_')[0]}" for key, name in named.items())
     found = found or "none of these says text or label"
-    return Sign(f"every line is a JSON object, the first with the keys {listed(names)}; {found}", {**named})
+    return FormatEvidence(
+        f"every line is a JSON object, the first with the keys {list_names(names)}; {found}", {**named}
+    )
 
 
 def _composed(names: Sequence[str]) -> dict[str, str]:
@@ -39,21 +41,21 @@ def _composed(names: Sequence[str]) -> dict[str, str]:
     return {} if goal is None or items is None or text is None else {"text_column": text}
 
 
-def csv_sign(sample: Sample) -> Sign | None:
+def csv_sign(sample: Sample) -> FormatEvidence | None:
     """A table whose fields are parted by commas, semicolons or bars."""
     for delimiter in (",", ";", "|"):
         rows = _csv_rows(sample, delimiter)
         if rows and (sample.is_named(".csv") or named_columns(rows[0])):
             return _table_sign(rows, f"parted by {delimiter!r}", {} if delimiter == "," else {"delimiter": delimiter})
     if sample.is_named(".csv") and find_name([sample.filled[0].strip('" ')], TEXT_NAMES) is not None:
-        return Sign(
+        return FormatEvidence(
             "it is named .csv and its one column is called as texts are",
             {"text_column": sample.filled[0].strip('" ')},
         )
     return None
 
 
-def tsv_sign(sample: Sample) -> Sign | None:
+def tsv_sign(sample: Sample) -> FormatEvidence | None:
     """A table whose fields are parted by tabs."""
     rows = [line.split("\t") for line in sample.filled]
     quoted = is_quoted(rows)
@@ -88,22 +90,22 @@ def is_quoted(rows: Sequence[Sequence[str]]) -> bool:
     return bool(fields) and all(closed) and is_doubled
 
 
-def _table_sign(rows: Sequence[Sequence[str]], parted: str, options: dict[str, Any]) -> Sign | None:
+def _table_sign(rows: Sequence[Sequence[str]], parted: str, options: dict[str, Any]) -> FormatEvidence | None:
     header, body = [name.strip() for name in rows[0]], rows[1:]
     shape = f"every row has {len(header)} fields {parted}"
     if named := named_columns(header) or _composed(header):
         found = " and ".join(f"{name!r} is the {key.split('_')[0]}" for key, name in named.items())
-        return Sign(f"{shape} and the first row names them: {found}", {**options, **named})
+        return FormatEvidence(f"{shape} and the first row names them: {found}", {**options, **named})
     if _is_header(header, body):
         if any(is_wordy(column) for column in zip(*body, strict=True)):
-            why = f"the first row seems to name them: {listed(header)}; none of these says text or label"
-            return Sign(f"{shape} and {why}", options)
+            why = f"the first row seems to name them: {list_names(header)}; none of these says text or label"
+            return FormatEvidence(f"{shape} and {why}", options)
         return None
     if guessed := _columns_by_content(rows):
         text, label = guessed
         why = f"field {text} holds the longest texts and field {label} repeats as labels do"
         chosen = {"header": False, "text_column": str(text), "label_column": str(label)}
-        return Sign(f"{shape}, without a header; {why}", {**options, **chosen})
+        return FormatEvidence(f"{shape}, without a header; {why}", {**options, **chosen})
     return None
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.examples import Place, Text
+from catena.data.examples import SourceLocation, Text
 from catena.data.files import open_text
 from catena.data.readers.format import Format
-from catena.data.readers.signs import text_sign
+from catena.data.readers.format_rules import text_sign
 
 
 def read(path: Path | str, *, encoding: str | None = None) -> Iterator[Text]:
     """Yield every line of a file, blank ones too: what is dropped is for the caller to count."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
-            yield Text(line, Place(str(path), number))
+            yield Text(line, SourceLocation(str(path), number))
 
 
 FORMAT = Format("text", "plain text", Text, read, text_sign)

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.examples import LabelledText, Place
+from catena.data.examples import LabeledText, SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
+from catena.data.readers.format_rules import hint, tsv_label_sign
 from catena.data.readers.names import LABEL_NAMES, TEXT_NAMES, find_name, split_labels
-from catena.data.readers.signs import hint, tsv_label_sign
 
 
 def read(
     path: Path | str, *, label_first: bool = True, separator: str | None = None, encoding: str | None = None
-) -> Iterator[LabelledText]:
+) -> Iterator[LabeledText]:
     """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
 
     Args:
@@ -30,7 +30,7 @@ def read(
             if number == 1 and (named := _label_named_first(line)) is not None:
                 label_first = named
                 continue
-            yield parse(line, Place(str(path), number), label_first=label_first, separator=separator)
+            yield parse(line, SourceLocation(str(path), number), label_first=label_first, separator=separator)
 
 
 def _label_named_first(line: str) -> bool | None:
@@ -44,10 +44,10 @@ def _label_named_first(line: str) -> bool | None:
     return None
 
 
-def parse(line: str, place: Place, *, label_first: bool = True, separator: str | None = None) -> LabelledText:
+def parse(line: str, place: SourceLocation, *, label_first: bool = True, separator: str | None = None) -> LabeledText:
     """The example in one line."""
     if not line.strip():
-        return LabelledText("", (), place)
+        return LabeledText("", (), place)
     if "\t" not in line:
         raise _bad(place, line, "has no tab between label and text")
     if label_first:
@@ -61,12 +61,12 @@ def parse(line: str, place: Place, *, label_first: bool = True, separator: str |
             line,
             f"has nothing {'before the' if label_first else 'after the last'} tab, where a label must be",
         )
-    return LabelledText(text.strip(), labels, place)
+    return LabeledText(text.strip(), labels, place)
 
 
-def _bad(place: Place, line: str, problem: str) -> Exception:
+def _bad(place: SourceLocation, line: str, problem: str) -> Exception:
     cure = "Every line must be label<TAB>text. " + hint(place.file, "tsv-label")
     return bad_line(place.file, place.line, line, problem, cure)
 
 
-FORMAT = Format("tsv-label", "label and text, parted by a tab", LabelledText, read, tsv_label_sign)
+FORMAT = Format("tsv-label", "label and text, parted by a tab", LabeledText, read, tsv_label_sign)

@@ -25,21 +25,21 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from catena.data.files import bad_line, explained, open_bytes, shorten
+from catena.data.files import bad_line, open_bytes, reading_errors, shorten
 from catena.data.readers.fasttext_vectors import is_fasttext, read_fasttext
 from catena.data.readers.own_vectors import is_safetensors, read_own_vectors
 from catena.errors import FormatError
 
-HEADER = re.compile(rb"\s*(\d{1,15})[ \t]+(\d{1,15})\s*")
-LARGEST_D = 65_536
-LONGEST_WORD = 4096
-LINES_LOOKED_AT = 100
+_HEADER = re.compile(rb"\s*(\d{1,15})[ \t]+(\d{1,15})\s*")
+_LARGEST_D = 65_536
+_LONGEST_WORD = 4096
+_LINES_LOOKED_AT = 100
 BLOCK = 1 << 20
-ELSE = "If the file is in another format, convert it to word2vec or GloVe text."
+_ELSE = "If the file is in another format, convert it to word2vec or GloVe text."
 
 
 @dataclass(frozen=True, eq=False)
-class Vectors:
+class VectorFile:
     """Words of a file in its order, and their vectors: ``matrix[i]`` is that of ``words[i]``."""
 
     words: tuple[str, ...]
@@ -63,8 +63,8 @@ class _Source(NamedTuple):
     binary: bool
 
 
-def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | None = None) -> Vectors:
-    """Read the vectors of the wanted words, or of all. The format is recognised by content.
+def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | None = None) -> VectorFile:
+    """Read the vectors of the wanted words, or of all. The format is recognized by content.
 
     ``d`` is the size that the vectors must have; without it the file decides. Raises :class:`FormatError`
     that names the line or the word when the file is cut short, has a line of another size, a number that is
@@ -77,8 +77,8 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
     keep = None if wanted is None else {word.encode("utf-8", "surrogatepass") for word in wanted}
     found: dict[bytes, int] = {}
     rows: list[np.ndarray] = []
-    with open_bytes(path) as stream, explained(path):
-        source = _recognised(path, stream, d)
+    with open_bytes(path) as stream, reading_errors(path):
+        source = _recognized(path, stream, d)
         for entry in source.entries:
             if keep is not None and entry.word not in keep:
                 continue
@@ -90,10 +90,10 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
             found[entry.word] = entry.place
             rows.append(_vector(source, entry))
     matrix = np.stack(rows) if rows else np.zeros((0, source.d), np.float32)
-    return Vectors(tuple(_decoded(source, word, place) for word, place in found.items()), matrix)
+    return VectorFile(tuple(_decoded(source, word, place) for word, place in found.items()), matrix)
 
 
-def vectors_for(
+def read_vectors_of(
     path: Path, symbols: Sequence[str], d: int | None = None
 ) -> tuple[Float32[np.ndarray, "v d"], Bool[np.ndarray, " v"]]:
     """A row for each symbol of a vocabulary, and which of them the file knows.
@@ -109,7 +109,7 @@ def vectors_for(
     return matrix, known
 
 
-def _in_another_format(path: Path, wanted: Collection[str] | None) -> Vectors | None:
+def _in_another_format(path: Path, wanted: Collection[str] | None) -> VectorFile | None:
     """The vectors of a file that is not of word2vec or GloVe."""
     if not path.is_file():
         return None
@@ -125,19 +125,19 @@ def _in_another_format(path: Path, wanted: Collection[str] | None) -> Vectors | 
     whole = stored.names.tobytes()
     words = [whole[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise(starts)]
     rows = [i for i, word in enumerate(words) if wanted is None or word in wanted]
-    return Vectors(tuple(words[i] for i in rows), np.ascontiguousarray(stored.matrix[rows], np.float32))
+    return VectorFile(tuple(words[i] for i in rows), np.ascontiguousarray(stored.matrix[rows], np.float32))
 
 
-# --- recognising --------------------------------------------------------------------------------------------
+# --- recognizing --------------------------------------------------------------------------------------------
 
 
-def _recognised(path: Path, stream: io.BufferedReader, d: int | None) -> _Source:
-    first = stream.readline(LARGEST_D * 32).removeprefix(codecs.BOM_UTF8)
-    header = HEADER.fullmatch(first)
+def _recognized(path: Path, stream: io.BufferedReader, d: int | None) -> _Source:
+    first = stream.readline(_LARGEST_D * 32).removeprefix(codecs.BOM_UTF8)
+    header = _HEADER.fullmatch(first)
     beginning = stream.peek(BLOCK)  # a look ahead: it is read again afterwards
     if not header or (int(header[2]) != 1 and _is_glove_of_one(beginning)):
         lines = enumerate(chain([first], stream), start=1)
-        looked_at = list(islice(lines, LINES_LOOKED_AT))
+        looked_at = list(islice(lines, _LINES_LOOKED_AT))
         size = _checked_size(path, _commonest_size(looked_at), d)
         return _Source(path, size, _text_entries(path, chain(looked_at, lines), size, None), binary=False)
     count, size = int(header[1]), _checked_size(path, int(header[2]), d)
@@ -147,8 +147,8 @@ def _recognised(path: Path, stream: io.BufferedReader, d: int | None) -> _Source
 
 
 def _checked_size(path: Path, size: int, d: int | None) -> int:
-    if not 0 < size <= LARGEST_D:
-        raise FormatError(f"{path} is no file of word vectors: they would have {size} numbers each. {ELSE}")
+    if not 0 < size <= _LARGEST_D:
+        raise FormatError(f"{path} is no file of word vectors: they would have {size} numbers each. {_ELSE}")
     if d is not None and size != d:
         raise FormatError(f"{path} has vectors of {size} numbers, and {d} are asked for: set d to {size}")
     return size
@@ -228,12 +228,12 @@ def _binary_entries(path: Path, stream: io.BufferedReader, d: int, count: int) -
             buffer, at = buffer[at:] + block, 0
 
     for number in range(1, count + 1):
-        fill(LONGEST_WORD + 2)
+        fill(_LONGEST_WORD + 2)
         while buffer[at : at + 1] == b"\n":
             at += 1
-        blank = buffer.find(b" ", at, at + LONGEST_WORD + 1)
-        if blank < 0 and len(buffer) - at > LONGEST_WORD:
-            raise FormatError(f"{path} has no end of word {number} of {count}: it is no word2vec binary file. {ELSE}")
+        blank = buffer.find(b" ", at, at + _LONGEST_WORD + 1)
+        if blank < 0 and len(buffer) - at > _LONGEST_WORD:
+            raise FormatError(f"{path} has no end of word {number} of {count}: it is no word2vec binary file. {_ELSE}")
         if blank < 0:
             raise _cut_short(path, number, count, buffer[at:])
         word, at = buffer[at:blank], blank + 1
@@ -284,7 +284,7 @@ def _decoded(source: _Source, word: bytes, place: int) -> str:
 
 
 def _bad(path: Path, number: int, line: bytes, problem: str) -> FormatError:
-    return bad_line(path, number, line.decode("utf-8", "surrogateescape"), problem, ELSE)
+    return bad_line(path, number, line.decode("utf-8", "surrogateescape"), problem, _ELSE)
 
 
 def _shown(word: bytes) -> str:

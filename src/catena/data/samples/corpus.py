@@ -9,18 +9,18 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from catena.data.examples import Columns, LabelledText
+from catena.data.examples import Columns, LabeledText
 from catena.data.readers import columns, tsv_label
 from catena.errors import UnknownNameError
 from catena.registry import did_you_mean
 
-PACKAGE = "catena.data.samples"
+_PACKAGE = "catena.data.samples"
 SPLITS = ("train", "dev", "test")
 
 
 def sample_names() -> list[str]:
     """The shipped files, such as ``assistant/train.tsv``."""
-    folders = [f for f in files(PACKAGE).iterdir() if f.is_dir() and not f.name.startswith("_")]
+    folders = [f for f in files(_PACKAGE).iterdir() if f.is_dir() and not f.name.startswith("_")]
     return sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
 
 
@@ -29,10 +29,10 @@ def sample_path(name: str) -> Path:
     names = sample_names()
     if name not in names:
         raise UnknownNameError(f"no sample file is called {name!r}: {did_you_mean(name, names)}")
-    return Path(str(files(PACKAGE).joinpath(name)))
+    return Path(str(files(_PACKAGE).joinpath(name)))
 
 
-def load_sample(split: str) -> list[LabelledText]:
+def load_sample(split: str) -> list[LabeledText]:
     """The sentences of "train", "dev" or "test", each with its intent as the only label."""
     return list(tsv_label.read(_part(split, "tsv")))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catena.draw.arcs import Arc, levels, ports, side_of
+from catena.draw.arcs import DrawnArc, build_side, levels, ports
 from catena.draw.terminal.grid import DOWN, Grid, cells
 from catena.draw.values import check_some
 
@@ -21,7 +21,7 @@ def arcs_text(words: Sequence[str], heads: Sequence[int], labels: Sequence[str] 
     dogs     bark
     """
     check_some("words", words)
-    side = side_of(words, "heads", heads, "labels", labels)
+    side = build_side(words, "heads", heads, "labels", labels)
     ends = ports(side.arcs, len(words))
     at, lefts = _columns(words, side.arcs, side.texts, ends)
     heights = levels(side.arcs)
@@ -47,7 +47,7 @@ def arcs_text(words: Sequence[str], heads: Sequence[int], labels: Sequence[str] 
 
 
 def _columns(
-    words: Sequence[str], arcs: Sequence[Arc], texts: Sequence[str], ends: Sequence[Sequence[tuple[int, bool]]]
+    words: Sequence[str], arcs: Sequence[DrawnArc], texts: Sequence[str], ends: Sequence[Sequence[tuple[int, bool]]]
 ) -> tuple[dict[tuple[int, bool], int], list[int]]:
     """The column of each end of an arc, and of the first character of each word."""
     at: dict[tuple[int, bool], int] = {}

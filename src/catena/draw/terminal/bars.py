@@ -9,13 +9,13 @@ import numpy as np
 from catena.draw.scale import short
 from catena.draw.terminal.grid import cells
 from catena.draw.text import clean
-from catena.draw.values import Numbers, array, check_shape, check_some
+from catena.draw.values import NumberSequence, array, check_shape, check_some
 from catena.errors import DataError
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def bars_text(labels: Sequence[str], values: Numbers, width: int = 40) -> str:
+def bars_text(labels: Sequence[str], values: NumberSequence, width: int = 40) -> str:
     """Numbers from 0 on as bars; the largest is ``width`` columns long.
 
     >>> print(bars_text(["a", "bb"], [4, 1], width=8), end="")

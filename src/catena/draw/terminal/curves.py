@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from catena.draw.axes import tick_texts
 from catena.draw.curves import Series
-from catena.draw.scale import Axis, axis_for
+from catena.draw.scale import Axis, fit_axis
 from catena.draw.terminal.grid import DOWN, LEFT, UP, Grid, cells
 from catena.draw.values import check_some
 
-MARKS = "●○▲△■□◆◇"
+_MARKS = "●○▲△■□◆◇"
 _BRAILLE = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of a dot in a braille character, by row and column within it."""
 
@@ -33,13 +33,13 @@ def curves_text(series: Series, width: int = 72, height: int = 16, logarithmic: 
     every = [point for found in finite.values() for point in found]
     check_some("series", every)
     fine = (2, 4) if len(series) == 1 else (1, 1)
-    x = axis_for([a for a, _ in every], 0.0, width * fine[0] - 1.0, tight=True)
-    y = axis_for([b for _, b in every], height * fine[1] - 1.0, 0.0, most=4, logarithmic=logarithmic)
+    x = fit_axis([a for a, _ in every], 0.0, width * fine[0] - 1.0, tight=True)
+    y = fit_axis([b for _, b in every], height * fine[1] - 1.0, 0.0, most=4, logarithmic=logarithmic)
     grid = Grid()
     _draw_frame(grid, x, y, fine, width, height)
     if len(series) == 1:
         _write_braille(grid, _trace(next(iter(finite.values())), x, y))
-    for mark, (name, points) in zip(MARKS * len(series), finite.items(), strict=False):
+    for mark, (name, points) in zip(_MARKS * len(series), finite.items(), strict=False):
         if len(series) > 1:
             for column, row in sorted(_trace(points, x, y)):
                 grid.write(row, column, mark)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from catena.draw.terminal.grid import Grid
-from catena.draw.values import Numbers, array, check_some
+from catena.draw.values import NumberSequence, array, check_some
 
 COLUMNS, ROWS = 48, 16
 
 
-def sketch_points(points: Numbers) -> str:
+def sketch_points(points: NumberSequence) -> str:
     """The points from left to right and from below, x and y each as wide as fits; one may cover another."""
     check_some("points", list(points))
     given = array("points", points, "n c")

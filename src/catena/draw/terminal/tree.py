@@ -6,8 +6,8 @@ import math
 
 from catena.draw.terminal.grid import DOWN, UP, Grid, cells
 from catena.draw.text import clean
-from catena.draw.tidy import tidy
 from catena.draw.tree import AnyTree, Nodes, read_tree
+from catena.draw.tree_layout import tree_layout
 
 
 def tree_text(tree: AnyTree, width: int = 100) -> str:
@@ -29,7 +29,7 @@ def tree_text(tree: AnyTree, width: int = 100) -> str:
 
 def _upright(nodes: Nodes) -> str:
     sizes = [cells(label) for label in nodes.labels]
-    middles = tidy([float(size) for size in sizes], nodes.children, 2.0)
+    middles = tree_layout([float(size) for size in sizes], nodes.children, 2.0)
     stems = [math.floor(middle + 0.5) for middle in middles]
     lefts = [stem - (size - 1) // 2 for stem, size in zip(stems, sizes, strict=True)]
     grid = Grid()

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class About:
+class NgramInfo:
     """The name of a model's estimator, whether its probabilities sum to one, and what was out of the ordinary.
 
     ``notes`` are full sentences.
     """
 
     estimator: str = ""
-    normalised: bool = True
+    normalized: bool = True
     notes: tuple[str, ...] = ()

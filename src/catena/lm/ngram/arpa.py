@@ -24,7 +24,7 @@ from typing import IO, cast
 
 import numpy as np
 
-from catena.data.files import bad_line, explained, open_bytes
+from catena.data.files import bad_line, open_bytes, reading_errors
 from catena.data.vocabulary import PAD_SYMBOL, UNK, UNK_SYMBOL, Vocabulary
 from catena.errors import DataError, FormatError
 from catena.kernels.ngram_arpa import (
@@ -43,11 +43,11 @@ from catena.kernels.ngram_text import KINDS
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, SPECIALS
 from catena.lm.ngram.lexicon import Bytes, Lexicon
 from catena.lm.ngram.reading import pieces
-from catena.lm.ngram.trie import Doubles, Ints, Trie
+from catena.lm.ngram.trie import DoubleArray, IntegerArray, Trie
 from catena.lm.ngram.tries import trie_of_rows
 
-LOG_10 = math.log(10.0)
-CURES = {
+_LOG_10 = math.log(10.0)
+_CURES = {
     NO_NUMBER: ("must begin with a logarithm, but does not", ""),
     POSITIVE: ("has a log-probability above 0", ""),
     FEW_WORDS: ("has fewer words than its section says", ""),
@@ -62,7 +62,7 @@ def is_arpa(path: Path) -> bool:
     """Whether the first line with anything on it begins an ARPA file."""
     if not path.is_file():
         return False
-    with open_bytes(path) as stream, explained(path):
+    with open_bytes(path) as stream, reading_errors(path):
         return stream.read(4096).lstrip().startswith(b"\\data\\")
 
 
@@ -70,14 +70,14 @@ def is_arpa(path: Path) -> bool:
 
 
 @dataclass
-class Section:
+class ArpaSection:
     """The n-grams of one length as they are read."""
 
     k: int
     promised: int
-    rows: list[Ints] = field(default_factory=list)
-    probs: list[Doubles] = field(default_factory=list)
-    backoffs: list[Doubles] = field(default_factory=list)
+    rows: list[IntegerArray] = field(default_factory=list)
+    probs: list[DoubleArray] = field(default_factory=list)
+    backoffs: list[DoubleArray] = field(default_factory=list)
     n: int = 0
 
 
@@ -90,7 +90,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.path, self.line = path, 0
         self.promised: dict[int, int] = {}
-        self.sections: list[Section] = []
+        self.sections: list[ArpaSection] = []
         self.words: dict[str, tuple[float, float]] = {}
         self.ended = False
         self.state = "before"
@@ -153,7 +153,7 @@ class _Reader:
         fits = line == f"\\{k}-grams:" and k in self.promised
         wanted = f"\\{k}-grams:" if k in self.promised else "\\end\\"
         self._expect(fits, text, f"must be {wanted}, which comes next")
-        self.sections.append(Section(k, self.promised[k]))
+        self.sections.append(ArpaSection(k, self.promised[k]))
         self.state = "ngrams"
 
     def _missing(self) -> int:
@@ -180,7 +180,7 @@ class _Reader:
             self._expect(False, text, "must be a logarithm, a word and perhaps a back-off weight")
         self._expect(2 <= len(fields) <= 3, text, "must be a logarithm, a word and perhaps a back-off weight")
         self._expect(not math.isnan(prob + backoff), text, "holds nan")
-        self._expect(prob <= 0.0 or fields[1] == BEGIN_SYMBOL, text, CURES[POSITIVE][0])
+        self._expect(prob <= 0.0 or fields[1] == BEGIN_SYMBOL, text, _CURES[POSITIVE][0])
         name = UNK_SYMBOL if fields[1] == "<UNK>" else fields[1]
         self._expect(name not in self.words, text, f"lists the word {name!r} a second time")
         self.words[name] = (prob, backoff)
@@ -223,9 +223,9 @@ class _Reader:
         while stop < len(piece) and piece[stop] not in (10, 13):
             stop += 1
         text = piece[at:stop].tobytes().decode("utf-8")
-        return bad_line(self.path, self.line + 1, text, *CURES[problem])
+        return bad_line(self.path, self.line + 1, text, *_CURES[problem])
 
-    def _levels(self, vocabulary: Vocabulary) -> Iterator[tuple[Ints, Doubles, Doubles]]:
+    def _levels(self, vocabulary: Vocabulary) -> Iterator[tuple[IntegerArray, DoubleArray, DoubleArray]]:
         """(rows, log-probabilities, log back-off weights) of each length; of the words, all ids in order."""
         probs, backoffs = np.full(len(vocabulary), -np.inf), np.zeros(len(vocabulary))
         for name, (prob, backoff) in self.words.items():
@@ -241,8 +241,8 @@ class _Reader:
             yield rows, _natural(probs), _natural(backoffs)
 
 
-def _natural(x: Doubles) -> Doubles:
-    return np.where(x <= -99.0, -np.inf, x * LOG_10)
+def _natural(x: DoubleArray) -> DoubleArray:
+    return np.where(x <= -99.0, -np.inf, x * _LOG_10)
 
 
 # --- writing -----------------------------------------------------------------------------------------------------
@@ -279,9 +279,9 @@ def _lines(trie: Trie, k: int, names: list[str], hidden: list[int]) -> Iterator[
     widths = np.array([len(x) + 1 for x in raw])
     low, high = trie.shape.grams(k)
     rows = trie.shape.spelled(k)
-    probs = trie.log_probs[low:high].astype(np.float64) / LOG_10
+    probs = trie.log_probs[low:high].astype(np.float64) / _LOG_10
     inner = k < trie.shape.order
-    backoffs = trie.backoffs[low:high].astype(np.float64) / LOG_10 if inner else np.zeros(high - low)
+    backoffs = trie.backoffs[low:high].astype(np.float64) / _LOG_10 if inner else np.zeros(high - low)
     shown = np.flatnonzero(~np.isin(rows[:, 0], hidden)) if k == 1 else np.arange(high - low)
     for begin, end in itertools.pairwise([*range(0, len(shown), BLOCK), len(shown)]):
         part = shown[begin:end]

@@ -16,27 +16,27 @@ import torch
 
 from catena.errors import DataError, LimitError
 from catena.lm.ngram.model import NgramModel
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.automaton.topology import Topology
-from catena.structure.automaton.value import FAILURE, LOG, Automaton
+from catena.structure.automaton.wfsa import FAILURE, LOG, Automaton
 
-MOST_ARCS = 5_000_000
+_MOST_ARCS = 5_000_000
 
 
-def words_of(model: NgramModel) -> np.ndarray:
+def predictable_ids(model: NgramModel) -> np.ndarray:
     """The ids that strings may hold: all that the model may predict, but for the end."""
-    possible = model.packed.unigrams != NEVER
+    possible = model.packed.unigrams != NEG_INF
     possible[model.end] = False
     possible[0] = False  # label 0 reads nothing
     return np.flatnonzero(possible)
 
 
-def dense_automaton(model: NgramModel, limit: int = MOST_ARCS) -> Automaton:
+def dense_automaton(model: NgramModel, limit: int = _MOST_ARCS) -> Automaton:
     """A state for each full history and each shorter one at the start, an arc for each state and word.
 
     Raises :class:`LimitError` beyond ``limit`` arcs.
     """
-    words, order = words_of(model), model.order
+    words, order = predictable_ids(model), model.order
     sizes = [len(words) ** k for k in range(order - 1)] + [len(words) ** (order - 1)]
     n = sum(sizes) if order > 1 else 1
     if n * len(words) > limit:
@@ -76,13 +76,13 @@ def compact_automaton(model: NgramModel) -> Automaton:
     log_probs = packed.slots.view(np.float32).reshape(-1, 3)[:, 2].astype(np.float64)
     widths = np.where(table[:, 1] < 0, 1, table[:, 1])
     source = np.repeat(np.arange(packed.n_states), widths)
-    known = (slots[:, 0] >= 0) & (log_probs != NEVER) & (slots[:, 0] != model.begin) & (slots[:, 0] != 0)
+    known = (slots[:, 0] >= 0) & (log_probs != NEG_INF) & (slots[:, 0] != model.begin) & (slots[:, 0] != 0)
     ends = known & (slots[:, 0] == model.end)
-    final = np.full(packed.n_states, NEVER)
+    final = np.full(packed.n_states, NEG_INF)
     final[source[ends]] = log_probs[ends]
     arcs = np.flatnonzero(known & ~ends)
     backoffs = packed.histories.view(np.float32).reshape(-1, 4)[:, 2].astype(np.float64)
-    failing = 1 + np.flatnonzero(backoffs[1:] != NEVER)
+    failing = 1 + np.flatnonzero(backoffs[1:] != NEG_INF)
     label = np.concatenate((slots[arcs, 0], np.full(len(failing), FAILURE))).astype(np.int64)
     target = np.concatenate((slots[arcs, 1], table[failing, 3])).astype(np.int64)
     weight = np.concatenate((log_probs[arcs], backoffs[failing]))
@@ -91,6 +91,6 @@ def compact_automaton(model: NgramModel) -> Automaton:
 
 
 def _machine(topology: Topology, weight: np.ndarray, final: np.ndarray, begin: int) -> Automaton:
-    initial = torch.full((topology.n_states,), NEVER, dtype=torch.float64)
+    initial = torch.full((topology.n_states,), NEG_INF, dtype=torch.float64)
     initial[begin] = 0.0
     return Automaton.trusted(topology, torch.from_numpy(weight), initial, torch.from_numpy(final), LOG)

@@ -18,25 +18,25 @@ import numpy as np
 
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CatenaError, CheckpointError
-from catena.kernels.ngram_arpa import summed
-from catena.lm.ngram.about import About
-from catena.lm.ngram.packed import Packed
+from catena.kernels.ngram_arpa import checksum_lanes
+from catena.lm.ngram.about import NgramInfo
+from catena.lm.ngram.packed import PackedNgrams
 
 MAGIC, VERSION = b"catNGRAM", 1
-KENLM = b"mmap lm http://kheafield.com/code"
-HEAD = struct.Struct("<8sQQQ")
-ALIGNED = 64
-DTYPES = {"names": "<u1", "ends": "<i8", "counts": "<i8", "histories": "<i4", "slots": "<i4"}
+_KENLM = b"mmap lm http://kheafield.com/code"
+_HEAD = struct.Struct("<8sQQQ")
+_ALIGNED = 64
+_DTYPES = {"names": "<u1", "ends": "<i8", "counts": "<i8", "histories": "<i4", "slots": "<i4"}
 
 
 def checksum(data: np.ndarray) -> int:
     """Of an array whose bytes are a multiple of eight."""
     found = np.zeros(1, np.int64)
-    summed(data.reshape(-1).view(np.uint64), found)
+    checksum_lanes(data.reshape(-1).view(np.uint64), found)
     return int(found[0])
 
 
-def save_binary(path: Path, packed: Packed, vocabulary: Vocabulary, about: About) -> None:
+def save_binary(path: Path, packed: PackedNgrams, vocabulary: Vocabulary, about: NgramInfo) -> None:
     """Write beside the path first, so that there is the old file or the new one and never a half."""
     names = [name.encode("utf-8", "surrogatepass") for name in vocabulary.symbols]
     arrays: dict[str, np.ndarray] = {
@@ -51,20 +51,22 @@ def save_binary(path: Path, packed: Packed, vocabulary: Vocabulary, about: About
         "about": asdict(about), "sizes": {name: len(array) for name, array in arrays.items()},
     }  # fmt: skip
     text = json.dumps(head, ensure_ascii=True).encode()
-    text += b" " * (-(HEAD.size + len(text)) % ALIGNED)
+    text += b" " * (-(_HEAD.size + len(text)) % _ALIGNED)
     body = b"".join([len(text).to_bytes(8, "little"), text])
-    body += b" " * (-(HEAD.size + len(body)) % ALIGNED)
+    body += b" " * (-(_HEAD.size + len(body)) % _ALIGNED)
     beside = path.with_name(path.name + f".{os.getpid()}.part")
     try:
         with open(beside, "wb") as file:
-            file.write(bytes(HEAD.size) + body)
+            file.write(bytes(_HEAD.size) + body)
             for name, array in arrays.items():
-                raw = np.ascontiguousarray(array, DTYPES[name])
+                raw = np.ascontiguousarray(array, _DTYPES[name])
                 raw.tofile(file)
-                file.write(bytes(-raw.nbytes % ALIGNED))
+                file.write(bytes(-raw.nbytes % _ALIGNED))
             length = file.tell()
         mapped = np.memmap(beside, np.uint8, "r+")
-        mapped[: HEAD.size] = np.frombuffer(HEAD.pack(MAGIC, VERSION, checksum(mapped[HEAD.size :]), length), np.uint8)
+        mapped[: _HEAD.size] = np.frombuffer(
+            _HEAD.pack(MAGIC, VERSION, checksum(mapped[_HEAD.size :]), length), np.uint8
+        )
         mapped.flush()
         del mapped
         os.replace(beside, path)
@@ -75,29 +77,29 @@ def save_binary(path: Path, packed: Packed, vocabulary: Vocabulary, about: About
 def is_binary(path: Path) -> bool:
     """Whether a file begins as one that :func:`save_binary` wrote, or as one of KenLM's, which is refused by name."""
     with path.open("rb") as file:
-        first = file.read(max(len(MAGIC), len(KENLM)))
-    return first.startswith((MAGIC, KENLM))
+        first = file.read(max(len(MAGIC), len(_KENLM)))
+    return first.startswith((MAGIC, _KENLM))
 
 
-def load_binary(path: Path, verify: bool = True) -> tuple[Packed, Vocabulary, About]:
+def load_binary(path: Path, verify: bool = True) -> tuple[PackedNgrams, Vocabulary, NgramInfo]:
     """Map a file. ``verify`` reads it once to compare its checksum, a third of a second for a gigabyte."""
     if sys.byteorder != "little":
         raise CheckpointError(f"{path} holds little-endian numbers, which this machine does not read")
     data = _mapped(path)
-    if len(data) < HEAD.size or data[: len(MAGIC)].tobytes() != MAGIC:
-        if data[: len(KENLM)].tobytes() == KENLM:
+    if len(data) < _HEAD.size or data[: len(MAGIC)].tobytes() != MAGIC:
+        if data[: len(_KENLM)].tobytes() == _KENLM:
             raise CheckpointError(f"{path} is a binary file of KenLM: load the ARPA file that it was built from")
         raise CheckpointError(
             f"{path} is neither a saved n-gram model nor an ARPA file: check the path; of a text, train a model first"
         )
-    _, version, wanted, length = HEAD.unpack(data[: HEAD.size].tobytes())
+    _, version, wanted, length = _HEAD.unpack(data[: _HEAD.size].tobytes())
     if version != VERSION:
         raise CheckpointError(
             f"{path} has version {version}, and this version of Catena reads {VERSION}: install a newer one"
         )
     if length != len(data):
         raise CheckpointError(f"{path} must have {length:,} bytes, but it has {len(data):,}: copy it again")
-    if verify and checksum(data[HEAD.size :]) != wanted:
+    if verify and checksum(data[_HEAD.size :]) != wanted:
         raise CheckpointError(f"{path} is damaged: its checksum is not the one it was written with, copy it again")
     try:
         head, arrays = _parts(data)
@@ -107,8 +109,12 @@ def load_binary(path: Path, verify: bool = True) -> tuple[Packed, Vocabulary, Ab
         first = 2 + len(head["specials"])
         counts = arrays["counts"].tolist()
         vocabulary = Vocabulary(symbols[first:], counts[first:], head["specials"], counts[1])
-        about = About(**{**head["about"], "notes": tuple(head["about"]["notes"])})
-        return Packed(head["order"], head["v"], head["flat"], arrays["histories"], arrays["slots"]), vocabulary, about
+        about = NgramInfo(**{**head["about"], "notes": tuple(head["about"]["notes"])})
+        return (
+            PackedNgrams(head["order"], head["v"], head["flat"], arrays["histories"], arrays["slots"]),
+            vocabulary,
+            about,
+        )
     except (ValueError, KeyError, TypeError, IndexError, CatenaError):
         raise CheckpointError(f"{path} is damaged: its header cannot be read, copy it again") from None
 
@@ -126,15 +132,15 @@ def _mapped(path: Path) -> np.ndarray:
 
 
 def _parts(data: np.ndarray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    size = int.from_bytes(data[HEAD.size : HEAD.size + 8].tobytes(), "little")
-    head = json.loads(data[HEAD.size + 8 : HEAD.size + 8 + size].tobytes())
-    at = HEAD.size + 8 + size
-    at += -at % ALIGNED
+    size = int.from_bytes(data[_HEAD.size : _HEAD.size + 8].tobytes(), "little")
+    head = json.loads(data[_HEAD.size + 8 : _HEAD.size + 8 + size].tobytes())
+    at = _HEAD.size + 8 + size
+    at += -at % _ALIGNED
     arrays = {}
-    for name, dtype in DTYPES.items():
+    for name, dtype in _DTYPES.items():
         nbytes = head["sizes"][name] * np.dtype(dtype).itemsize
         if nbytes < 0 or at + nbytes > len(data):
             raise ValueError("arrays reach beyond the file")
         arrays[name] = data[at : at + nbytes].view(dtype)
-        at += nbytes + -nbytes % ALIGNED
+        at += nbytes + -nbytes % _ALIGNED
     return head, arrays

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.data.settings import VocabularySettings
+from catena.data.config import VocabularyConfig
 from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError, FormatError
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, never_written
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, non_text_ids
 from catena.lm.ngram.counts import NgramCounts, check_order, count_ids
 from catena.lm.ngram.external import ExternalCounter, folder_for_runs
 from catena.lm.ngram.lexicon import MARKS, Bytes, Lexicon, Types
-from catena.lm.ngram.reading import Progress, Source, joined, pieces, shortened
+from catena.lm.ngram.reading import ProgressFn, TextSource, join_lines, pieces, shorten
 from catena.lm.ngram.space import MappedSpace
-from catena.lm.ngram.trie import Ints
+from catena.lm.ngram.trie import IntegerArray
 
-Text = Source | Sequence[Path]
-Ids = NDArray[np.integer[Any]]
+Text = TextSource | Sequence[Path]
+_Ids = NDArray[np.integer[Any]]
 AT_ONCE = 1000
 """Sentences of ids that are taken together."""
 
@@ -31,7 +31,7 @@ AT_ONCE = 1000
 def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pieces) -> Iterator[Bytes]:
     """Lines of bytes of a file, of several, or of the sentences themselves."""
     if isinstance(text, str) and len(text.split()) > 1 and not os.path.exists(text):
-        raise FormatError(f"there is no file {shortened(text)}: check the name, or give sentences as a list of them")
+        raise FormatError(f"there is no file {shorten(text)}: check the name, or give sentences as a list of them")
     if isinstance(text, (str, Path)):
         return read([Path(text)])
     listed = list(text)
@@ -42,18 +42,18 @@ def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pi
     if paths or (listed and all(isinstance(item, str) and os.path.isfile(item) for item in listed)):
         name = next(item for item in listed if isinstance(item, str))
         raise DataError(
-            f"{shortened(name)} must be a sentence or a file, and may be both: give each file as a Path, and where it "
+            f"{shorten(name)} must be a sentence or a file, and may be both: give each file as a Path, and where it "
             "is a sentence, end it with a blank"
         )
-    return iter([joined(listed)])
+    return iter([join_lines(listed)])
 
 
 def counted_text(
     text: Text,
     order: int,
-    vocabulary: Vocabulary | VocabularySettings | None,
+    vocabulary: Vocabulary | VocabularyConfig | None,
     skip_blank: bool,
-    progress: Progress | None,
+    progress: ProgressFn | None,
 ) -> tuple[NgramCounts, Vocabulary]:
     """The counts of a text, and its vocabulary, in memory."""
     check_order(order)
@@ -79,11 +79,11 @@ def counted_text(
 def counted_within(
     text: Text,
     order: int,
-    vocabulary: Vocabulary | VocabularySettings | None,
+    vocabulary: Vocabulary | VocabularyConfig | None,
     skip_blank: bool,
     memory: int,
     space: MappedSpace,
-    progress: Progress | None,
+    progress: ProgressFn | None,
 ) -> tuple[NgramCounts, Vocabulary]:
     """The same counts with about ``memory`` bytes: the text is read twice, once for its words, once for its n-grams."""
     check_order(order)
@@ -94,14 +94,14 @@ def counted_within(
     marks = (vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL))
     lexicon = Lexicon(vocabulary)
     with folder_for_runs() as folder:
-        counter = ExternalCounter(order, len(vocabulary), *marks, never_written(vocabulary), memory, Path(folder))
+        counter = ExternalCounter(order, len(vocabulary), *marks, non_text_ids(vocabulary), memory, Path(folder))
         for piece in as_pieces(text, partial(pieces, progress=progress, what="counting")):
             counter.add(lexicon.sentences(piece, *marks, skip_blank))
         return counter.finish(space, progress), vocabulary
 
 
 def _counted_words(
-    text: Text, settings: VocabularySettings | None, skip_blank: bool, read: Callable[[Iterable[Path]], Iterator[Bytes]]
+    text: Text, settings: VocabularyConfig | None, skip_blank: bool, read: Callable[[Iterable[Path]], Iterator[Bytes]]
 ) -> Vocabulary:
     types, counts = Types(), np.zeros(MARKS, np.int64)
     for piece in as_pieces(text, read):
@@ -111,7 +111,7 @@ def _counted_words(
 
 
 def counted_ids(
-    sentences: Iterable[Sequence[int] | Ids], order: int, vocabulary: Vocabulary, progress: Progress | None = None
+    sentences: Iterable[Sequence[int] | _Ids], order: int, vocabulary: Vocabulary, progress: ProgressFn | None = None
 ) -> NgramCounts:
     """The counts of sentences of ids, without begin and end."""
     check_order(order)
@@ -125,19 +125,19 @@ def counted_ids(
 
 
 def counted_ids_within(
-    sentences: Iterable[Sequence[int] | Ids],
+    sentences: Iterable[Sequence[int] | _Ids],
     order: int,
     vocabulary: Vocabulary,
     memory: int,
     space: MappedSpace,
-    progress: Progress | None = None,
+    progress: ProgressFn | None = None,
 ) -> NgramCounts:
     """The same counts with about ``memory`` bytes, in sorted runs on disk."""
     check_order(order)
     marks = (vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL))
     with folder_for_runs() as folder:
-        counter = ExternalCounter(order, len(vocabulary), *marks, never_written(vocabulary), memory, Path(folder))
-        waiting: list[Ints] = []
+        counter = ExternalCounter(order, len(vocabulary), *marks, non_text_ids(vocabulary), memory, Path(folder))
+        waiting: list[IntegerArray] = []
         for sentence in sentences:
             waiting.append(np.asarray([marks[0], *sentence, marks[1]], np.int32))
             if len(waiting) == AT_ONCE:
@@ -147,20 +147,20 @@ def counted_ids_within(
         return counter.finish(space, progress)
 
 
-def _checked(sentences: list[Ints], vocabulary: Vocabulary) -> Ints:
+def _checked(sentences: list[IntegerArray], vocabulary: Vocabulary) -> IntegerArray:
     tokens = np.concatenate([*sentences, np.zeros(0, np.int32)])
     _check_ids(tokens, len(sentences), vocabulary)
     return tokens
 
 
-def _check_ids(tokens: Ints, sentences: int, vocabulary: Vocabulary) -> None:
+def _check_ids(tokens: IntegerArray, sentences: int, vocabulary: Vocabulary) -> None:
     """Ids beyond the vocabulary would be written behind arrays; marks are never predicted, so they are no words."""
     v = len(vocabulary)
     if len(tokens) and not (int(tokens.min()) >= 0 and int(tokens.max()) < v):
         raise DataError(f"ids must be 0 to {v - 1}, but there are {int(tokens.min())} to {int(tokens.max())}")
     counts = np.bincount(tokens, minlength=v)
     counts[vocabulary.special(BEGIN_SYMBOL)] -= sentences
-    for mark in never_written(vocabulary):
+    for mark in non_text_ids(vocabulary):
         if counts[mark]:
             raise DataError(
                 f"sentences must hold words, but {vocabulary.tokens([mark])[0]!r}, id {mark}, is in them "
@@ -168,10 +168,10 @@ def _check_ids(tokens: Ints, sentences: int, vocabulary: Vocabulary) -> None:
             )
 
 
-def _concatenated(parts: list[Ints], order: int) -> Ints:
+def _concatenated(parts: list[IntegerArray], order: int) -> IntegerArray:
     return np.concatenate([*parts, np.zeros(order, np.int32)])
 
 
-def _counted(tokens: Ints, order: int, vocabulary: Vocabulary) -> NgramCounts:
+def _counted(tokens: IntegerArray, order: int, vocabulary: Vocabulary) -> NgramCounts:
     begin, end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
-    return count_ids(tokens, order, len(vocabulary), begin, end, never_written(vocabulary), padded=True)
+    return count_ids(tokens, order, len(vocabulary), begin, end, non_text_ids(vocabulary), padded=True)

@@ -10,9 +10,9 @@ import numpy as np
 
 from catena.errors import ConfigError
 from catena.kernels.ngram_estimate import counts_of_counts
-from catena.kernels.ngram_sort import adjusted, compared, grown, sorted_positions
-from catena.lm.ngram.space import MEMORY, Space
-from catena.lm.ngram.trie import Ints, Longs, Shape, check_ids, check_size
+from catena.kernels.ngram_sort import adjusted_counts, common_prefixes, fill_trie, sorted_positions
+from catena.lm.ngram.space import MEMORY, ArrayStore
+from catena.lm.ngram.trie import IntegerArray, LongArray, TrieLayout, check_ids, check_size
 
 MOST_ORDER = 250
 
@@ -30,12 +30,12 @@ class NgramCounts:
         space: where arrays made from these counts are put.
     """
 
-    shape: Shape
-    counts: Ints
+    shape: TrieLayout
+    counts: IntegerArray
     begin: int
     end: int
     impossible: tuple[int, ...]
-    space: Space = MEMORY
+    space: ArrayStore = MEMORY
 
     @property
     def order(self) -> int:
@@ -47,13 +47,13 @@ class NgramCounts:
         return self.shape.v - len(self.impossible)
 
     @cached_property
-    def adjusted(self) -> Ints:
+    def adjusted(self) -> IntegerArray:
         """How many different words stand before each n-gram; Kneser & Ney's counts."""
         found = self.space.zeros(len(self.counts), np.int32)
-        adjusted(self.counts, self.shape.first, self.shape.bases, self.shape.suffix, self.begin, found)
+        adjusted_counts(self.counts, self.shape.first, self.shape.bases, self.shape.suffix, self.begin, found)
         return found
 
-    def of_counts(self, k: int, most: int, kneser_ney: bool = False) -> Longs:
+    def of_counts(self, k: int, most: int, kneser_ney: bool = False) -> LongArray:
         """``[c]`` is the number of n-grams of length ``k`` with count c ≤ most."""
         found = np.zeros(most + 1, np.int64)
         counts_of_counts(self.adjusted if kneser_ney else self.counts, *self.shape.grams(k), found)
@@ -61,7 +61,7 @@ class NgramCounts:
 
 
 def count_ids(
-    tokens: Ints, order: int, v: int, begin: int, end: int, impossible: Sequence[int], padded: bool = False
+    tokens: IntegerArray, order: int, v: int, begin: int, end: int, impossible: Sequence[int], padded: bool = False
 ) -> NgramCounts:
     """Count the n-grams of sentences, each given as ``begin``, its ids and ``end``, one after another.
 
@@ -77,14 +77,14 @@ def count_ids(
     positions = sorted_positions(tokens, n, order, v)
     shared, depth = np.empty(n, np.uint8), np.empty(n, np.uint8)
     sizes = np.zeros(order + 1, np.int64)
-    compared(tokens, positions, order, end, shared, depth, sizes)
+    common_prefixes(tokens, positions, order, end, shared, depth, sizes)
     sizes[0], sizes[1] = 1, v
     bases = np.concatenate(([0], np.cumsum(sizes)))
     words, counts, suffix = (np.zeros(bases[-1], np.int32) for _ in range(3))
     first = np.zeros(bases[order] + 1, np.int32)
-    grown(tokens, positions, shared, depth, order, bases, words, counts, first, suffix)
+    fill_trie(tokens, positions, shared, depth, order, bases, words, counts, first, suffix)
     counts[1 + begin] = 0
-    return NgramCounts(Shape(words, first, suffix, bases), counts, begin, end, tuple(impossible))
+    return NgramCounts(TrieLayout(words, first, suffix, bases), counts, begin, end, tuple(impossible))
 
 
 def check_order(order: int) -> None:

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from catena.errors import ConfigError
-from catena.kernels.ngram_estimate import backed_off, floored, interpolated
+from catena.kernels.ngram_estimate import estimate_backoff, estimate_floored, estimate_interpolated
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.good_turing import katz_ratios, simple_good_turing
-from catena.lm.ngram.trie import Doubles, Flags, Floats, Trie
+from catena.lm.ngram.trie import DoubleArray, Flags, Floats, Trie
 from catena.registry import Registry
 
-FALLBACK = (0.5, 1.0, 1.5)
+_FALLBACK = (0.5, 1.0, 1.5)
 """Discounts of counts 1, 2 and above where the text has too few different counts to estimate them."""
 
 
@@ -35,19 +35,19 @@ FALLBACK = (0.5, 1.0, 1.5)
 class Estimates:
     """Probabilities of all nodes and back-off weights of histories, not yet logarithms."""
 
-    probs: Doubles
-    backoffs: Doubles
+    probs: DoubleArray
+    backoffs: DoubleArray
     flat: bool = False
-    normalised: bool = True
+    normalized: bool = True
     notes: tuple[str, ...] = ()
 
 
-Estimator = Callable[[NgramCounts, Flags], Estimates]
-ESTIMATORS: Registry[Estimator] = Registry("n-gram estimator")
+EstimateFn = Callable[[NgramCounts, Flags], Estimates]
+ESTIMATORS: Registry[EstimateFn] = Registry("n-gram estimator")
 """By name. Options are bound with ``functools.partial``."""
 
 
-def _blank(counts: NgramCounts) -> tuple[Doubles, Doubles]:
+def _blank(counts: NgramCounts) -> tuple[DoubleArray, DoubleArray]:
     """Arrays for probabilities and back-off weights; the empty n-gram stands for the uniform distribution."""
     probs = counts.space.zeros(len(counts.counts), np.float64)
     backoffs = counts.space.zeros(len(counts.shape.first) - 1, np.float64)
@@ -62,19 +62,19 @@ def _interpolate(
     discounts: Sequence[tuple[float, ...]],
     kneser_ney: bool,
     weight_of_types: float = 0.0,
-) -> tuple[Doubles, Doubles]:
+) -> tuple[DoubleArray, DoubleArray]:
     probs, backoffs = _blank(counts)
     shape, used = counts.shape, counts.adjusted if kneser_ney else counts.counts
     for k, discount in enumerate(discounts, start=1):
         table = np.array((0.0, *discount))
-        interpolated(
+        estimate_interpolated(
             used, kept, shape.first, shape.suffix, *shape.histories(k), table, weight_of_types, probs, backoffs
         )
         _forbid(counts, k, probs)
     return probs, backoffs
 
 
-def _forbid(counts: NgramCounts, k: int, probs: Doubles) -> None:
+def _forbid(counts: NgramCounts, k: int, probs: DoubleArray) -> None:
     if k == 1:
         probs[[1 + w for w in counts.impossible]] = 0.0
 
@@ -100,13 +100,13 @@ def stupid_backoff(counts: NgramCounts, kept: Flags, weight: float = 0.4) -> Est
     nothing = np.zeros(len(backoffs))
     for k in range(1, counts.order + 1):
         low, high = shape.histories(k)
-        interpolated(
+        estimate_interpolated(
             counts.counts, kept, shape.first, shape.suffix, low, high, np.zeros(2), 0.0, probs, nothing
         )  # discounts of 0 leave nothing for the back-off weights, so that this is c(hw) / c(h)
         backoffs[low:high] = np.where(np.diff(shape.first[low : high + 1]) > 0, weight, 1.0)
     probs[1 : 1 + shape.v][counts.counts[1 : 1 + shape.v] == 0] = weight / counts.events
     _forbid(counts, 1, probs)
-    return Estimates(probs, backoffs, normalised=False)
+    return Estimates(probs, backoffs, normalized=False)
 
 
 # --- interpolation --------------------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ def modified_kneser_ney(counts: NgramCounts, kept: Flags) -> Estimates:
     for k in range(1, counts.order + 1):
         found = _three(counts.of_counts(k, 4, kneser_ney=True))
         if found is None:
-            notes.append(_too_few(counts, k, FALLBACK))
-        discounts.append(found or FALLBACK)
+            notes.append(_too_few(counts, k, _FALLBACK))
+        discounts.append(found or _FALLBACK)
     return Estimates(*_interpolate(counts, kept, discounts, kneser_ney=True), notes=tuple(notes))
 
 
@@ -165,8 +165,8 @@ def _single(
     for k in range(1, counts.order + 1):
         n = counts.of_counts(k, 2, kneser_ney)
         if n[1] == 0:
-            notes.append(_too_few(counts, k, FALLBACK[:1]))
-        discounts.append((n[1] / (n[1] + 2.0 * n[2]) if n[1] else FALLBACK[0],))
+            notes.append(_too_few(counts, k, _FALLBACK[:1]))
+        discounts.append((n[1] / (n[1] + 2.0 * n[2]) if n[1] else _FALLBACK[0],))
     return discounts, tuple(notes)
 
 
@@ -188,17 +188,19 @@ def katz(counts: NgramCounts, kept: Flags, most: int = 5) -> Estimates:
     for k in range(1, counts.order + 1):
         ratios = katz_ratios(counts.of_counts(k, most + 1))
         if ratios is None:
-            notes.append(_too_few(counts, k, FALLBACK[:1]))
-            ratios = np.array([0.0, *((c - FALLBACK[0]) / c for c in range(1, most + 1)), 1.0])
+            notes.append(_too_few(counts, k, _FALLBACK[:1]))
+            ratios = np.array([0.0, *((c - _FALLBACK[0]) / c for c in range(1, most + 1)), 1.0])
         if k == 1:
             _katz_words(counts, kept, ratios, probs, backoffs)
         else:
             low, high = shape.histories(k)
-            backed_off(counts.counts, kept, shape.first, shape.suffix, low, high, ratios, probs, backoffs)
+            estimate_backoff(counts.counts, kept, shape.first, shape.suffix, low, high, ratios, probs, backoffs)
     return Estimates(probs, backoffs, notes=tuple(notes))
 
 
-def _katz_words(counts: NgramCounts, kept: Flags, ratios: Doubles, probs: Doubles, backoffs: Doubles) -> None:
+def _katz_words(
+    counts: NgramCounts, kept: Flags, ratios: DoubleArray, probs: DoubleArray, backoffs: DoubleArray
+) -> None:
     """What words that were seen leave is shared by those that were not; by all words where all were seen."""
     n = counts.counts[1 : 1 + counts.shape.v].astype(np.float64)
     possible = np.ones(len(n), bool)
@@ -219,7 +221,7 @@ def add_k(counts: NgramCounts, kept: Flags, k: float = 1.0) -> Estimates:
     for length in range(1, counts.order + 1):
         low, high = counts.shape.histories(length)
         stars, v = np.array([k]), float(counts.events)
-        floored(counts.counts, kept, counts.shape.first, low, high, stars, k, k, v, probs, floors)
+        estimate_floored(counts.counts, kept, counts.shape.first, low, high, stars, k, k, v, probs, floors)
         _forbid(counts, length, probs)
     return Estimates(probs, floors, flat=True)
 
@@ -237,7 +239,7 @@ def good_turing(counts: NgramCounts, kept: Flags) -> Estimates:
         stars, nothing, note = simple_good_turing(counts.counts[a:b], v**k, k)
         notes += [note] if note else []
         low, high = counts.shape.histories(k)
-        floored(counts.counts, kept, counts.shape.first, low, high, stars, 0.0, nothing, v, probs, floors)
+        estimate_floored(counts.counts, kept, counts.shape.first, low, high, stars, 0.0, nothing, v, probs, floors)
         _forbid(counts, k, probs)
     return Estimates(probs, floors, flat=True, notes=tuple(notes))
 
@@ -264,7 +266,7 @@ def to_trie(counts: NgramCounts, estimates: Estimates, kept: Flags) -> Trie:
     return Trie(shape, log_probs, log_backoffs, estimates.flat, counts.space)
 
 
-def _logs(counts: NgramCounts, x: Doubles) -> Floats:
+def _logs(counts: NgramCounts, x: DoubleArray) -> Floats:
     found = counts.space.zeros(len(x), np.float32)
     with np.errstate(divide="ignore"):
         for low in range(0, len(x), 1 << 16):

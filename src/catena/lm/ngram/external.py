@@ -11,12 +11,12 @@ from typing import IO
 import numpy as np
 
 from catena.errors import ConfigError, DataError
-from catena.kernels.ngram_runs import layered, merged, rows_of
-from catena.kernels.ngram_sort import linked, sorted_positions
+from catena.kernels.ngram_runs import build_levels, distinct_rows, merge_rows
+from catena.kernels.ngram_sort import link_suffixes, sorted_positions
 from catena.lm.ngram.counts import NgramCounts
-from catena.lm.ngram.reading import Progress
+from catena.lm.ngram.reading import ProgressFn
 from catena.lm.ngram.space import MappedSpace
-from catena.lm.ngram.trie import Ints, Shape, check_ids, check_size
+from catena.lm.ngram.trie import IntegerArray, TrieLayout, check_ids, check_size
 
 LEAST = 16 << 20
 """The least limit: below it, the tables of a vocabulary alone are larger."""
@@ -39,12 +39,12 @@ class ExternalCounter:
         self.memory, self.folder = memory, folder
         # A token in a chunk takes its id twice, its position twice, and a row.
         self.most = max(1 << 14, (memory // 4) // (4 * (order + 5)))
-        self._waiting: list[Ints] = []
+        self._waiting: list[IntegerArray] = []
         self._n = 0
         self._runs: list[Path] = []
         self._made = 0
 
-    def add(self, tokens: Ints) -> None:
+    def add(self, tokens: IntegerArray) -> None:
         """Whole sentences, each from begin to end."""
         check_ids("tokens", tokens, self.v)
         if len(tokens) and tokens[-1] != self.end:
@@ -55,7 +55,7 @@ class ExternalCounter:
             if self._n >= self.most:
                 self._write_run()
 
-    def _cut(self, tokens: Ints) -> Iterator[Ints]:
+    def _cut(self, tokens: IntegerArray) -> Iterator[IntegerArray]:
         """Parts that end with a sentence, about as long as a chunk has room for."""
         ends = np.flatnonzero(tokens == self.end) + 1
         low = 0
@@ -74,11 +74,11 @@ class ExternalCounter:
         self._waiting, self._n = [], 0
         positions = sorted_positions(tokens, len(tokens) - self.order, self.order, self.v)
         rows = np.empty((len(positions) + 1) * (self.order + 1), np.int32)
-        n = rows_of(tokens, positions, self.order, self.end, rows)
+        n = distinct_rows(tokens, positions, self.order, self.end, rows)
         self._runs.append(self._path())
         rows[: n * (self.order + 1)].tofile(self._runs[-1])
 
-    def finish(self, space: MappedSpace, progress: Progress | None = None) -> NgramCounts:
+    def finish(self, space: MappedSpace, progress: ProgressFn | None = None) -> NgramCounts:
         """Merge all runs, and make the trie of what they hold in mapped files."""
         if self._waiting or not self._runs:
             self._write_run()
@@ -109,7 +109,7 @@ class ExternalCounter:
                         at[side], at[3 + side] = 0, len(rows[side]) // width
                 if not (at[3] and at[4]):
                     break
-                merged(rows[0], rows[1], at, width, out)
+                merge_rows(rows[0], rows[1], at, width, out)
                 out[: at[2] * width].tofile(file)
                 at[2] = 0
             for side in (0, 1):
@@ -134,7 +134,7 @@ class ExternalCounter:
             files = [stack.enter_context(open(path, "wb")) for path in paths]  # that of length 0 stays empty
             while len(rows := np.fromfile(stream, np.int32, block * width)):
                 filled, n = np.zeros(order + 1, np.int64), len(rows) // width
-                layered(rows, n, order, self.end, before, pending, nodes, filled)
+                build_levels(rows, n, order, self.end, before, pending, nodes, filled)
                 for k in range(1, order + 1):
                     start = 3 * k * (n + 1)
                     nodes[start : start + 3 * filled[k]].tofile(files[k])
@@ -169,9 +169,9 @@ class ExternalCounter:
         for path in levels:
             path.unlink()
         counts[1 + self.begin] = 0
-        linked(words, first, bases, suffix)
+        link_suffixes(words, first, bases, suffix)
         return NgramCounts(
-            Shape(words, first, suffix, bases), counts, self.begin, self.end, self.impossible, space=space
+            TrieLayout(words, first, suffix, bases), counts, self.begin, self.end, self.impossible, space=space
         )
 
 

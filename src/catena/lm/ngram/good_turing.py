@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.lm.ngram.trie import Doubles, Ints, Longs
+from catena.lm.ngram.trie import DoubleArray, IntegerArray, LongArray
 
 
-def katz_ratios(n: Longs) -> Doubles | None:
+def katz_ratios(n: LongArray) -> DoubleArray | None:
     """``ratios[c]`` for c = 1 … most, and 1 for greater counts; None where they make no sense. Katz (1987), eq. 15.
 
     ``n[c]`` is the number of n-grams with count c, c = 0 … most + 1.
@@ -25,7 +25,7 @@ def katz_ratios(n: Longs) -> Doubles | None:
     return np.concatenate(([0.0], ratios, [1.0]))
 
 
-def simple_good_turing(counts: Ints, kinds: float, k: int) -> tuple[Doubles, float, str]:
+def simple_good_turing(counts: IntegerArray, kinds: float, k: int) -> tuple[DoubleArray, float, str]:
     """c* of each count up to a largest, c* of count 0, and a note where the text is too small.
 
     ``kinds`` is how many different n-grams there could be. Turing's c* = (c + 1) n₊₁ / n is used up to the first
@@ -45,15 +45,15 @@ def simple_good_turing(counts: Ints, kinds: float, k: int) -> tuple[Doubles, flo
                 "counts are taken as they are, and all others share half a count"
             ),
         )
-    slope = _slope(c.astype(np.float64), n.astype(np.float64))
+    gradient = _slope(c.astype(np.float64), n.astype(np.float64))
     # A line flatter than -1 would make c* greater than c.
-    stars = _blended(c, n, min(slope, -1.0))
+    stars = _blended(c, n, min(gradient, -1.0))
     left = 1.0 - n[0] / total
     stars[1:] *= left * total / float((stars[c] * n).sum())
     return stars, float(n[0]) / unseen, ""
 
 
-def _slope(c: Doubles, n: Doubles) -> float:
+def _slope(c: DoubleArray, n: DoubleArray) -> float:
     """Of the line of log z through log c, where z shares each n with the gap around its c. Gale & Sampson (1995)."""
     before = np.concatenate(([0.0], c[:-1]))
     after = np.concatenate((c[1:], [2 * c[-1] - before[-1]]))
@@ -61,10 +61,10 @@ def _slope(c: Doubles, n: Doubles) -> float:
     return float(np.polyfit(np.log(c), np.log(z), 1)[0])
 
 
-def _blended(c: Longs, n: Longs, slope: float) -> Doubles:
+def _blended(c: LongArray, n: LongArray, gradient: float) -> DoubleArray:
     number = dict(zip(c.tolist(), n.tolist(), strict=True))
     counts = np.arange(1.0, int(c[-1]) + 1)
-    stars = np.concatenate(([0.0], counts * (1.0 + 1.0 / counts) ** (slope + 1.0)))
+    stars = np.concatenate(([0.0], counts * (1.0 + 1.0 / counts) ** (gradient + 1.0)))
     for count in range(1, len(stars)):
         here, above = number.get(count), number.get(count + 1)
         if here is None or above is None:

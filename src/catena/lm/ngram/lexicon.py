@@ -1,4 +1,4 @@
-"""From text to ids by hash: a vocabulary as the byte tokeniser knows it, and one that grows as text is read."""
+"""From text to ids by hash: a vocabulary as the byte tokenizer knows it, and one that grows as text is read."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.data.settings import VocabularySettings
+from catena.data.config import VocabularyConfig
 from catena.data.vocabulary import UNK, Vocabulary
-from catena.kernels.ngram_text import KINDS, entered, hashed, tokenised
+from catena.kernels.ngram_text import KINDS, hash_names, insert_keys, tokenize_lines
 from catena.lm.base import SPECIALS
-from catena.lm.ngram.trie import Ints, Longs
+from catena.lm.ngram.trie import IntegerArray, LongArray
 
 Bytes = NDArray[np.uint8]
 MARKS = 2
 """While types are still being found, ids 0 and 1 are begin and end; type t has id t + MARKS."""
 
 
-def encoded(text: str) -> Bytes:
+def encode_utf8(text: str) -> Bytes:
     """UTF-8, half surrogate pairs included: they are no text, but may be in a string."""
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
 
 
-def _table(keys: NDArray[np.uint64], values: Ints, room: int) -> tuple[NDArray[np.uint64], Ints]:
+def _table(keys: NDArray[np.uint64], values: IntegerArray, room: int) -> tuple[NDArray[np.uint64], IntegerArray]:
     """A hash table of these with room for so many: at most two thirds of it are used, so that it is small and fast."""
     size = 1 << max(10, (3 * room // 2).bit_length())
     table, ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
-    entered(keys, values, table, ids)
+    insert_keys(keys, values, table, ids)
     return table, ids
 
 
@@ -40,37 +40,37 @@ class Lexicon:
         blob = np.frombuffer(b"".join(names), np.uint8)
         ends = np.cumsum([len(name) for name in names], dtype=np.int64)
         keys = np.empty(len(names), np.uint64)
-        hashed(blob, ends, keys)
+        hash_names(blob, ends, keys)
         self._keys, self._values = _table(keys, np.arange(first, first + len(names), dtype=np.int32), len(names))
 
-    def with_marks(self, marks: dict[str, int]) -> tuple[NDArray[np.uint64], Ints]:
+    def with_marks(self, marks: dict[str, int]) -> tuple[NDArray[np.uint64], IntegerArray]:
         """The table of hashes and ids, in which these names have ids too."""
         names = [name.encode() for name in marks]
         keys = np.empty(len(names), np.uint64)
-        hashed(np.frombuffer(b"".join(names), np.uint8), np.cumsum([len(name) for name in names]), keys)
+        hash_names(np.frombuffer(b"".join(names), np.uint8), np.cumsum([len(name) for name in names]), keys)
         used = self._keys != 0
         all_keys = np.concatenate((self._keys[used], keys))
         values = np.concatenate((self._values[used], np.array(list(marks.values()), np.int32)))
         return _table(all_keys, values, len(all_keys))
 
-    def sentences(self, data: Bytes, begin: int, end: int, skip_blank: bool = False) -> Ints:
+    def sentences(self, data: Bytes, begin: int, end: int, skip_blank: bool = False) -> IntegerArray:
         """The ids of all lines, each after ``begin``, unless that is below 0, and before ``end``.
 
         The last line need not end.
         """
         out, at = _room(data), np.zeros(4, np.int64)
         none = np.empty(0, np.uint8), np.empty(0, np.int64)
-        tokenised(data, at, self._keys, self._values, *none, out, KINDS, 0, UNK, begin, end, int(skip_blank))
+        tokenize_lines(data, at, self._keys, self._values, *none, out, KINDS, 0, UNK, begin, end, int(skip_blank))
         return _closed(out, at, data, begin, end, skip_blank)
 
 
-def _room(data: Bytes) -> Ints:
+def _room(data: Bytes) -> IntegerArray:
     """An array for the ids of all tokens that there may be, and two for every line."""
     lines = int(np.count_nonzero(data == 10)) + int(np.count_nonzero(data == 13))
     return np.empty(len(data) // 2 + 2 * lines + 4, np.int32)
 
 
-def _closed(out: Ints, at: Longs, data: Bytes, begin: int, end: int, skip_blank: bool) -> Ints:
+def _closed(out: IntegerArray, at: LongArray, data: Bytes, begin: int, end: int, skip_blank: bool) -> IntegerArray:
     """The ids that were found, with the last line ended if nothing in the data did."""
     n = int(at[2])
     unfinished = len(data) > 0 and data[-1] not in (10, 13)
@@ -90,7 +90,7 @@ class Types:
         self._ends = np.empty(1 << 15, np.int64)
         self.n = 0
 
-    def sentences(self, data: Bytes, skip_blank: bool = False) -> Ints:
+    def sentences(self, data: Bytes, skip_blank: bool = False) -> IntegerArray:
         """The ids of all lines: ``MARKS`` + number of the type, between 0 and 1."""
         out, at = _room(data), np.array([0, 0, 0, self.n])
         while True:
@@ -99,7 +99,7 @@ class Types:
                 self._names = np.concatenate((self._names[:used], np.empty(used + 2 * len(data), np.uint8)))
             most = len(self._ends)
             tables = (self._keys, self._values, self._names, self._ends)
-            tokenised(data, at, *tables, out, KINDS, most, MARKS, 0, 1, int(skip_blank))
+            tokenize_lines(data, at, *tables, out, KINDS, most, MARKS, 0, 1, int(skip_blank))
             self.n = int(at[3])
             if self.n < most:
                 break
@@ -114,7 +114,7 @@ class Types:
         starts = [0, *ends][:-1]
         return [blob[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
 
-    def vocabulary(self, counts: Sequence[int], settings: VocabularySettings | None) -> tuple[Vocabulary, Ints]:
+    def vocabulary(self, counts: Sequence[int], settings: VocabularyConfig | None) -> tuple[Vocabulary, IntegerArray]:
         """The vocabulary that settings choose, and the id in it of each id given out so far."""
         names = self.names()
         vocabulary = Vocabulary.from_counts(dict(zip(names, counts, strict=True)), settings, SPECIALS)

@@ -4,7 +4,7 @@
     model.perplexity("wiki.test.tokens")
     model.score(["the dog ran away"])
 
-A model is a :class:`~catena.decoding.stepper.Stepper` whose states are integers, so every search works on it.
+A model is a :class:`~catena.search.stepper.Stepper` whose states are integers, so every search works on it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from catena.data.settings import VocabularySettings
+from catena.data.config import VocabularyConfig
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import DataError, ShapeError
-from catena.kernels.ops import longs_of
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, LanguageModel
-from catena.lm.ngram.about import About
+from catena.kernels.ops import as_int64_array
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, AutoregressiveLM
+from catena.lm.ngram.about import NgramInfo
 from catena.lm.ngram.arpa import is_arpa, read_arpa, write_arpa
 from catena.lm.ngram.binary import load_binary, save_binary
 from catena.lm.ngram.counts import NgramCounts
-from catena.lm.ngram.estimators import ESTIMATORS, Estimator, to_trie
+from catena.lm.ngram.estimators import ESTIMATORS, EstimateFn, to_trie
 from catena.lm.ngram.lexicon import Bytes, Lexicon
-from catena.lm.ngram.packed import Packed
-from catena.lm.ngram.pruning import kept_by_count, pruned_by_entropy
-from catena.lm.ngram.reading import Progress, Source, joined, pieces
+from catena.lm.ngram.packed import PackedNgrams
+from catena.lm.ngram.pruning import count_cutoff_mask, pruned_by_entropy
+from catena.lm.ngram.reading import ProgressFn, TextSource, join_lines, pieces
 from catena.lm.ngram.space import MappedSpace
-from catena.lm.ngram.trie import Floats, Ints, Longs
+from catena.lm.ngram.trie import Floats, IntegerArray, LongArray
 
 
 @dataclass(frozen=True)
-class Scored:
+class TextScore:
     """What a text scores.
 
     ``tokens`` counts every token and the end of every sentence; ``unknown`` how many of them are the unknown word.
@@ -62,7 +62,7 @@ class Scored:
         return math.exp(mean) if mean < 700 else math.inf
 
 
-class NgramModel(LanguageModel[Tensor]):
+class NgramModel(AutoregressiveLM[Tensor]):
     """p(w | the last order - 1 words). States are ids of histories.
 
     Args:
@@ -71,7 +71,7 @@ class NgramModel(LanguageModel[Tensor]):
         about: how it was made.
     """
 
-    def __init__(self, packed: Packed, vocabulary: Vocabulary, about: About = About()) -> None:  # noqa: B008
+    def __init__(self, packed: PackedNgrams, vocabulary: Vocabulary, about: NgramInfo = NgramInfo()) -> None:  # noqa: B008
         if packed.v != len(vocabulary):
             raise DataError(
                 f"an n-gram model over {packed.v} words needs a vocabulary of as many, but it has {len(vocabulary)}"
@@ -95,9 +95,9 @@ class NgramModel(LanguageModel[Tensor]):
         return torch.device("cpu")
 
     @property
-    def normalised(self) -> bool:
+    def normalized(self) -> bool:
         """Whether probabilities sum to one; those of stupid back-off do not."""
-        return self.about.normalised
+        return self.about.normalized
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -113,14 +113,14 @@ class NgramModel(LanguageModel[Tensor]):
     @classmethod
     def train(
         cls,
-        text: Source | Sequence[Path],
+        text: TextSource | Sequence[Path],
         order: int = 3,
-        estimator: str | Estimator = "modified-kneser-ney",
+        estimator: str | EstimateFn = "modified-kneser-ney",
         prune: Sequence[int] = (),
-        vocabulary: Vocabulary | VocabularySettings | None = None,
+        vocabulary: Vocabulary | VocabularyConfig | None = None,
         skip_blank: bool = False,
         memory: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressFn | None = None,
     ) -> NgramModel:
         """A model of a text whose tokens stand between blanks, one sentence to a line.
 
@@ -154,10 +154,10 @@ class NgramModel(LanguageModel[Tensor]):
         sentences: Iterable[Sequence[int] | NDArray[np.integer[Any]]],
         vocabulary: Vocabulary,
         order: int = 3,
-        estimator: str | Estimator = "modified-kneser-ney",
+        estimator: str | EstimateFn = "modified-kneser-ney",
         prune: Sequence[int] = (),
         memory: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressFn | None = None,
     ) -> NgramModel:
         """A model of sentences of ids, without begin and end: characters, subwords, anything. The other arguments are
         those of :meth:`train`."""
@@ -176,20 +176,20 @@ class NgramModel(LanguageModel[Tensor]):
         cls,
         counts: NgramCounts,
         vocabulary: Vocabulary,
-        estimator: str | Estimator = "modified-kneser-ney",
+        estimator: str | EstimateFn = "modified-kneser-ney",
         prune: Sequence[int] = (),
     ) -> NgramModel:
         """A model from counts."""
         function = ESTIMATORS[estimator] if isinstance(estimator, str) else estimator
-        kept = kept_by_count(counts, prune)
+        kept = count_cutoff_mask(counts, prune)
         found = function(counts, kept)
-        about = About(_name_of(estimator), found.normalised, found.notes)
-        return cls(Packed.of(to_trie(counts, found, kept)), vocabulary, about)
+        about = NgramInfo(_name_of(estimator), found.normalized, found.notes)
+        return cls(PackedNgrams.of(to_trie(counts, found, kept)), vocabulary, about)
 
     def pruned(self, threshold: float) -> NgramModel:
         """A smaller model, without the n-grams whose loss raises perplexity by a share below ``threshold``."""
         trie = pruned_by_entropy(self.packed.trie(), threshold, self.begin)
-        return NgramModel(Packed.of(trie), self._vocabulary, self.about)
+        return NgramModel(PackedNgrams.of(trie), self._vocabulary, self.about)
 
     def save(self, path: Path | str) -> None:
         """Write one file, which :meth:`load` maps into memory."""
@@ -204,7 +204,7 @@ class NgramModel(LanguageModel[Tensor]):
         path = Path(path)
         if is_arpa(path):
             trie, vocabulary = read_arpa(path)
-            return cls(Packed.of(trie), vocabulary, About("arpa"))
+            return cls(PackedNgrams.of(trie), vocabulary, NgramInfo("arpa"))
         return cls(*load_binary(path, verify))
 
     def save_arpa(self, path: Path | str) -> None:
@@ -216,9 +216,9 @@ class NgramModel(LanguageModel[Tensor]):
         cls,
         counts: NgramCounts,
         vocabulary: Vocabulary,
-        estimator: str | Estimator,
+        estimator: str | EstimateFn,
         prune: Sequence[int],
-        progress: Progress | None,
+        progress: ProgressFn | None,
     ) -> NgramModel:
         if progress:
             progress("estimating", 0.0)
@@ -233,11 +233,11 @@ class NgramModel(LanguageModel[Tensor]):
         return torch.full((n,), self._begun)
 
     def log_probs(self, state: Int[Tensor, " n"]) -> Float[Tensor, "n v"]:
-        return torch.from_numpy(self.packed.spread(longs_of(state))).to(state.device)
+        return torch.from_numpy(self.packed.spread(as_int64_array(state))).to(state.device)
 
     def advance(self, state: Int[Tensor, " n"], ids: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         self._check_ids(ids)
-        return torch.from_numpy(self.packed.step(longs_of(state), longs_of(ids))[0]).to(state.device)
+        return torch.from_numpy(self.packed.step(as_int64_array(state), as_int64_array(ids))[0]).to(state.device)
 
     def select(self, state: Int[Tensor, " n"], rows: Int[Tensor, " m"]) -> Int[Tensor, " m"]:
         return state[rows]
@@ -249,9 +249,11 @@ class NgramModel(LanguageModel[Tensor]):
         self._check_ids(ids)
         _check_lengths(ids, lengths)
         real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        flat = longs_of(ids[real]).astype(np.int32)
+        flat = as_int64_array(ids[real]).astype(np.int32)
         found = torch.zeros(ids.shape, device=ids.device)
-        found[real] = torch.from_numpy(self.packed.walk(flat, np.cumsum(longs_of(lengths)), self._begun)).to(ids.device)
+        found[real] = torch.from_numpy(self.packed.walk(flat, np.cumsum(as_int64_array(lengths)), self._begun)).to(
+            ids.device
+        )
         return found
 
     def _check_ids(self, ids: Tensor) -> None:
@@ -262,16 +264,16 @@ class NgramModel(LanguageModel[Tensor]):
 
     def score(self, sentences: Sequence[str]) -> list[float]:
         """The log-probability of each sentence, its end included. Tokens stand between blanks."""
-        ids, ends, log_probs = self._walk(joined(sentences))
+        ids, ends, log_probs = self._walk(join_lines(sentences))
         starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
         return np.add.reduceat(log_probs, starts, dtype=np.float64).tolist() if len(ids) else []
 
     def token_scores(self, sentence: str) -> list[tuple[str, float]]:
         """Every token of a sentence, and its end, with its log-probability; the unknown ones as ``<unk>``."""
-        ids, _, log_probs = self._walk(joined([sentence]))
+        ids, _, log_probs = self._walk(join_lines([sentence]))
         return list(zip(self._vocabulary.tokens(ids.tolist()), log_probs.tolist(), strict=True))
 
-    def evaluate(self, text: Source | Sequence[Path], skip_blank: bool = False) -> Scored:
+    def evaluate(self, text: TextSource | Sequence[Path], skip_blank: bool = False) -> TextScore:
         """What a text scores: a file, a list of paths, or a list of sentences."""
         from catena.lm.ngram.building import as_pieces
 
@@ -281,13 +283,13 @@ class NgramModel(LanguageModel[Tensor]):
             log_prob += float(found.sum(dtype=np.float64))
             tokens, sentences = tokens + len(ids), sentences + len(ends)
             unknown += int((ids == UNK).sum())
-        return Scored(log_prob, tokens, sentences, unknown)
+        return TextScore(log_prob, tokens, sentences, unknown)
 
-    def perplexity(self, text: Source | Sequence[Path], skip_blank: bool = False) -> float:
+    def perplexity(self, text: TextSource | Sequence[Path], skip_blank: bool = False) -> float:
         """exp of the mean negative log-probability of tokens and sentence ends, unknown words included."""
         return self.evaluate(text, skip_blank).perplexity
 
-    def _walk(self, text: Bytes, skip_blank: bool = False) -> tuple[Ints, Longs, Floats]:
+    def _walk(self, text: Bytes, skip_blank: bool = False) -> tuple[IntegerArray, LongArray, Floats]:
         """Ids without begins, where sentences end, and log-probabilities."""
         ids = self.lexicon.sentences(text, -1, self.end, skip_blank)
         ends = np.flatnonzero(ids == self.end) + 1
@@ -295,14 +297,14 @@ class NgramModel(LanguageModel[Tensor]):
 
     def next_words(self, prefix: str = "", k: int = 10) -> list[tuple[str, float]]:
         """The k most probable words after the begin of a sentence, and their log-probabilities; the end is ``</s>``."""
-        ids = self.lexicon.sentences(joined([prefix]), -1, self.end)[:-1].astype(np.int64)
+        ids = self.lexicon.sentences(join_lines([prefix]), -1, self.end)[:-1].astype(np.int64)
         state = self.extend(self.start(1), torch.from_numpy(ids)[None], torch.tensor([len(ids)]))
         values, words = self.log_probs(state)[0].topk(min(k, self.v))
         listed = zip(self._vocabulary.tokens(words.tolist()), values.tolist(), strict=True)
         return [(word, value) for word, value in listed if value > -math.inf]
 
 
-def _name_of(estimator: str | Estimator) -> str:
+def _name_of(estimator: str | EstimateFn) -> str:
     """The name of an estimator, also of one whose options are bound."""
     if isinstance(estimator, str):
         return estimator

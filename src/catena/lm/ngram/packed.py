@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from catena.errors import DataError
-from catena.kernels.ngram_pack import numbered, packed, unpacked
-from catena.kernels.ngram_query import spread, stepped, walked, walked_plainly
-from catena.kernels.ngram_sort import linked
-from catena.lm.ngram.trie import Floats, Ints, Longs, Shape, Trie, check_ids, check_size
+from catena.kernels.ngram_pack import number_states, pack_trie, unpack_trie
+from catena.kernels.ngram_query import score_sentences, spread, step_states, walked_plainly
+from catena.kernels.ngram_sort import link_suffixes
+from catena.lm.ngram.trie import Floats, IntegerArray, LongArray, Trie, TrieLayout, check_ids, check_size
 
 
 @dataclass(frozen=True, eq=False)
-class Packed:
+class PackedNgrams:
     """Histories and slots, four and three 32-bit numbers each, in memory or in a mapped file.
 
     Args:
@@ -27,17 +27,17 @@ class Packed:
     order: int
     v: int
     flat: bool
-    histories: Ints
-    slots: Ints
+    histories: IntegerArray
+    slots: IntegerArray
 
     @classmethod
-    def of(cls, trie: Trie) -> Packed:
+    def of(cls, trie: Trie) -> PackedNgrams:
         shape = trie.shape
         states = trie.space.zeros(len(shape.words), np.int32)
-        n, room = numbered(shape.first, shape.suffix, trie.backoffs, states)
+        n, room = number_states(shape.first, shape.suffix, trie.backoffs, states)
         check_size(3 * room, "slots")
         histories, slots = (trie.space.zeros(size, np.int32) for size in (4 * n, 3 * room))
-        packed(
+        pack_trie(
             shape.words, shape.first, shape.suffix, trie.log_probs, trie.backoffs, states,
             histories, histories.view(np.float32), slots, slots.view(np.float32),
         )  # fmt: skip
@@ -48,7 +48,7 @@ class Packed:
         return len(self.histories) // 4
 
     @cached_property
-    def _arrays(self) -> tuple[Ints, Floats, Ints, Floats]:
+    def _arrays(self) -> tuple[IntegerArray, Floats, IntegerArray, Floats]:
         return self.histories, self.histories.view(np.float32), self.slots, self.slots.view(np.float32)
 
     @cached_property
@@ -56,7 +56,7 @@ class Packed:
         """The log-probability of each word by itself."""
         return np.ascontiguousarray(self.slots[: 3 * self.v].view(np.float32)[2::3])
 
-    def step(self, states: Longs, words: Longs) -> tuple[Longs, Floats]:
+    def step(self, states: LongArray, words: LongArray) -> tuple[LongArray, Floats]:
         """The states after these words, and the log-probabilities of the words."""
         check_ids("states", states, self.n_states)
         check_ids("words", words, self.v)
@@ -65,10 +65,10 @@ class Packed:
                 f"words must be one for each of {len(states)} states, got {len(words)}. Give one word each."
             )
         after, log_probs = np.empty_like(states), np.empty(len(states), np.float32)
-        stepped(*self._arrays, states, words, int(self.flat), after, log_probs)
+        step_states(*self._arrays, states, words, int(self.flat), after, log_probs)
         return after, log_probs
 
-    def walk(self, ids: Ints, ends: Longs, begin: int) -> Floats:
+    def walk(self, ids: IntegerArray, ends: LongArray, begin: int) -> Floats:
         """Log-probabilities of the ids of sentences, which end at ``ends`` and begin in a state."""
         check_ids("ids", ids, self.v)
         check_ids("begin", np.array([begin]), self.n_states)
@@ -82,10 +82,10 @@ class Packed:
         if self.flat:
             walked_plainly(*self._arrays, ids, ends, begin, 1, out)
         else:
-            walked(*self._arrays, ids, ends, begin, out)
+            score_sentences(*self._arrays, ids, ends, begin, out)
         return out
 
-    def spread(self, states: Longs) -> Floats:
+    def spread(self, states: LongArray) -> Floats:
         """``[i, w]`` is log p(w | state i)."""
         check_ids("states", states, self.n_states)
         out = np.empty((len(states), self.v), np.float32)
@@ -97,12 +97,14 @@ class Packed:
         n = 1 + int((self.slots[::3] >= 0).sum())
         words, first = np.zeros(n, np.int32), np.zeros(n + 1, np.int32)
         log_probs, backoffs = np.zeros(n, np.float32), np.zeros(n, np.float32)
-        unpacked(*self._arrays, words, first, log_probs, backoffs)
+        unpack_trie(*self._arrays, words, first, log_probs, backoffs)
         bases = [0, 1]
         for _ in range(self.order):
             bases.append(int(first[bases[-1]]))
         starts = np.array(bases)
         first = first[: bases[self.order] + 1].copy()
         suffix = np.zeros(n, np.int32)
-        linked(words, first, starts, suffix)
-        return Trie(Shape(words, first, suffix, starts), log_probs, backoffs[: bases[self.order]].copy(), self.flat)
+        link_suffixes(words, first, starts, suffix)
+        return Trie(
+            TrieLayout(words, first, suffix, starts), log_probs, backoffs[: bases[self.order]].copy(), self.flat
+        )

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from catena.errors import ConfigError, DataError
-from catena.kernels.ngram_prune import chosen, of_histories, reweighted
+from catena.kernels.ngram_prune import chosen, history_log_probs, renormalize_backoffs
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.trie import Flags, Trie
 
 
-def kept_by_count(counts: NgramCounts, prune: Sequence[int]) -> Flags:
+def count_cutoff_mask(counts: NgramCounts, prune: Sequence[int]) -> Flags:
     """1 for the n-grams that occur more often than ``prune`` says for their length, the last number for longer ones.
 
     Words are all kept: to know fewer, limit the vocabulary.
@@ -49,12 +49,12 @@ def pruned_by_entropy(trie: Trie, threshold: float, begin: int) -> Trie:
         raise ConfigError(f"the threshold of entropy pruning must be 0 or more, such as 1e-8, but it is {threshold:g}")
     shape, backoffs = trie.shape, trie.backoffs.copy()
     strings = np.zeros(len(backoffs))
-    of_histories(shape.first, shape.bases, trie.log_probs, begin, strings)
+    history_log_probs(shape.first, shape.bases, trie.log_probs, begin, strings)
     kept, bound = np.ones(len(shape.words), np.uint8), np.zeros(len(shape.words), np.uint8)
     for k in range(shape.order, 1, -1):
         low, high = shape.histories(k)
         chosen(shape.first, shape.suffix, trie.log_probs, trie.backoffs, strings, low, high, threshold, bound, kept)
-        reweighted(shape.first, shape.suffix, trie.log_probs, backoffs, low, high, kept)
+        renormalize_backoffs(shape.first, shape.suffix, trie.log_probs, backoffs, low, high, kept)
         a, b = shape.grams(k)
         left = a + np.flatnonzero(kept[a:b])
         bound[shape.suffix[left]] = 1

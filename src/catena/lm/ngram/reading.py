@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from catena.data.files import BOMS, explained, open_bytes, open_text
+from catena.data.files import BOMS, open_bytes, open_text, reading_errors
 from catena.errors import DataError
-from catena.lm.ngram.lexicon import Bytes, encoded
+from catena.lm.ngram.lexicon import Bytes, encode_utf8
 
-PIECE = 1 << 20
+_PIECE = 1 << 20
 """Bytes that are read at a time."""
 
-Progress = Callable[[str, float], None]
+ProgressFn = Callable[[str, float], None]
 """Told what is being done, and which share of it is: ("reading", 0.25)."""
 
-Source = Path | str | Iterable[str]
+TextSource = Path | str | Iterable[str]
 """A file, or the sentences themselves."""
 
 
-def pieces(sources: Iterable[Path], progress: Progress | None = None, what: str = "reading") -> Iterator[Bytes]:
+def pieces(sources: Iterable[Path], progress: ProgressFn | None = None, what: str = "reading") -> Iterator[Bytes]:
     """The lines of files, many at a time. UTF-8 is passed on as it is; other encodings are known by their marks."""
     paths = list(sources)
     total = sum(path.stat().st_size for path in paths if path.is_file()) or 1
@@ -42,8 +42,8 @@ def _file(path: Path) -> Iterator[Bytes]:
             return
         rest, read = b"", b" "
         while read:
-            with explained(path):
-                read = stream.read(PIECE)
+            with reading_errors(path):
+                read = stream.read(_PIECE)
             cut = read.rfind(b"\n") + 1 if read else 0
             if read and not cut:
                 rest += read
@@ -78,17 +78,17 @@ def _decoded(path: Path) -> Iterator[Bytes]:
         for _, line in lines:
             gathered.append(line)
             size += len(line)
-            if size > PIECE:
-                yield encoded("\n".join(gathered) + "\n")
+            if size > _PIECE:
+                yield encode_utf8("\n".join(gathered) + "\n")
                 gathered, size = [], 0
         if gathered:
-            yield encoded("\n".join(gathered) + "\n")
+            yield encode_utf8("\n".join(gathered) + "\n")
 
 
-def joined(sentences: Iterable[Any]) -> Bytes:
+def join_lines(sentences: Iterable[Any]) -> Bytes:
     """Sentences as lines, which must be strings. A line end inside one is a blank like any other."""
     if isinstance(sentences, str):
-        raise DataError(f"sentences must be a list of strings, but they are one string: write [{shortened(sentences)}]")
+        raise DataError(f"sentences must be a list of strings, but they are one string: write [{shorten(sentences)}]")
     listed = list(sentences)
     # One by one: a single letter that is not Latin would make each of a joined string two or four bytes wide.
     try:
@@ -99,19 +99,19 @@ def joined(sentences: Iterable[Any]) -> Bytes:
         raise _no_string(listed) from None
     data = np.frombuffer(raw, np.uint8)
     if b"\r" in raw or np.count_nonzero(data == 10) != len(listed):
-        return encoded("".join(sentence.replace("\n", " ").replace("\r", " ") + "\n" for sentence in listed))
+        return encode_utf8("".join(sentence.replace("\n", " ").replace("\r", " ") + "\n" for sentence in listed))
     return data
 
 
 def _no_string(sentences: list[Any]) -> DataError:
     i, other = next((i, item) for i, item in enumerate(sentences) if not isinstance(item, str))
     return DataError(
-        f"sentences must be strings whose tokens stand between blanks, but number {i + 1} is {shortened(other)}, a "
+        f"sentences must be strings whose tokens stand between blanks, but number {i + 1} is {shorten(other)}, a "
         f"{type(other).__name__}: join its tokens by blanks, or give their ids to train_ids and token_log_probs"
     )
 
 
-def shortened(value: object) -> str:
+def shorten(value: object) -> str:
     """A value as Python writes it, for an error: the middle of a long one is left out."""
     written = repr(value)
     return written if len(written) < 60 else written[:56] + " …" + written[-1]

@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 
-class Space:
+class ArrayStore:
     """Arrays of zeros, in memory."""
 
     def zeros(self, n: int, dtype: DTypeLike) -> Any:
         return np.zeros(n, dtype)
 
 
-MEMORY = Space()
+MEMORY = ArrayStore()
 
 
-class MappedSpace(Space):
+class MappedSpace(ArrayStore):
     """Arrays of zeros in files without names.
 
     While :meth:`watched`, pages of all arrays are given back whenever the process holds ``limit`` bytes more than it
@@ -56,11 +56,11 @@ class MappedSpace(Space):
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        done, base = threading.Event(), resident()
+        done, base = threading.Event(), resident_bytes()
 
         def watch() -> None:
             while not done.wait(0.002):
-                if resident() - base > 0.35 * self.limit:
+                if resident_bytes() - base > 0.35 * self.limit:
                     self.release()
 
         thread = threading.Thread(target=watch, daemon=True, name="catena-space")
@@ -73,7 +73,7 @@ class MappedSpace(Space):
             self.release()
 
 
-def resident() -> int:
+def resident_bytes() -> int:
     """The bytes of memory that this process holds; 0 where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:

@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.errors import DataError, LimitError
-from catena.kernels.ngram_estimate import compacted
-from catena.kernels.ngram_sort import spelled
-from catena.lm.ngram.space import MEMORY, Space
+from catena.kernels.ngram_estimate import compact
+from catena.kernels.ngram_sort import spell_ngrams
+from catena.lm.ngram.space import MEMORY, ArrayStore
 
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
+IntegerArray = NDArray[np.int32]
+LongArray = NDArray[np.int64]
 Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
+DoubleArray = NDArray[np.float64]
 Flags = NDArray[np.uint8]
 
 MOST = 2**31 - 2
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class TrieLayout:
     """Which n-grams there are.
 
     Args:
@@ -37,10 +37,10 @@ class Shape:
         bases: ``bases[k]`` is the first n-gram of length k, ``bases[order + 1]`` the number of nodes.
     """
 
-    words: Ints
-    first: Ints
-    suffix: Ints
-    bases: Longs
+    words: IntegerArray
+    first: IntegerArray
+    suffix: IntegerArray
+    bases: LongArray
 
     @property
     def order(self) -> int:
@@ -63,20 +63,20 @@ class Shape:
         """The range of nodes of length ``k``."""
         return int(self.bases[k]), int(self.bases[k + 1])
 
-    def spelled(self, k: int) -> Ints:
+    def spelled(self, k: int) -> IntegerArray:
         """All n-grams of length ``k``, a row of words each."""
         low, high = self.grams(k)
         rows = np.empty((high - low, k), np.int32)
-        spelled(self.words, self.first, self.bases, k, rows.reshape(-1))
+        spell_ngrams(self.words, self.first, self.bases, k, rows.reshape(-1))
         return rows
 
-    def compacted(self, kept: Flags) -> tuple[Shape, Ints]:
+    def compacted(self, kept: Flags) -> tuple[TrieLayout, IntegerArray]:
         """The nodes that are kept, and where each node went (-1: gone)."""
         words, first, suffix, bases = self.words.copy(), self.first.copy(), self.suffix.copy(), self.bases.copy()
         places = np.empty(len(words), np.int32)
-        compacted(kept, words, first, suffix, bases, places)
+        compact(kept, words, first, suffix, bases, places)
         n = int(bases[-1])
-        return Shape(words[:n], first[: bases[-2] + 1], suffix[:n], bases), places
+        return TrieLayout(words[:n], first[: bases[-2] + 1], suffix[:n], bases), places
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +92,11 @@ class Trie:
         space: where arrays made from these are put.
     """
 
-    shape: Shape
+    shape: TrieLayout
     log_probs: Floats
     backoffs: Floats
     flat: bool = False
-    space: Space = MEMORY
+    space: ArrayStore = MEMORY
 
     def levels(self) -> Iterator[tuple[int, int, int]]:
         """(length, first node, node after the last) of each length."""

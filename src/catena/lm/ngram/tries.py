@@ -9,13 +9,13 @@ import numpy as np
 
 from catena.data.vocabulary import Vocabulary
 from catena.errors import FormatError
-from catena.kernels.ngram_sort import linked, located
-from catena.lm.ngram.trie import Doubles, Ints, Shape, Trie, check_size
+from catena.kernels.ngram_sort import find_nodes, link_suffixes
+from catena.lm.ngram.trie import DoubleArray, IntegerArray, Trie, TrieLayout, check_size
 
-Level = tuple[Ints, Doubles, Doubles]
+_Level = tuple[IntegerArray, DoubleArray, DoubleArray]
 
 
-def trie_of_rows(levels: Iterable[Level], path: Path, vocabulary: Vocabulary) -> Trie:
+def trie_of_rows(levels: Iterable[_Level], path: Path, vocabulary: Vocabulary) -> Trie:
     """A trie from (rows, log-probabilities, log back-off weights) of each length; the words are all there in order.
 
     An n-gram whose history or whose suffix is missing brings it along. What is filled in has the probability that
@@ -30,7 +30,9 @@ def trie_of_rows(levels: Iterable[Level], path: Path, vocabulary: Vocabulary) ->
     return Trie(shape, probs.astype(np.float32), weights.astype(np.float32))
 
 
-def _built(levels: list[Level], path: Path, vocabulary: Vocabulary) -> tuple[Shape, Doubles, Doubles] | None:
+def _built(
+    levels: list[_Level], path: Path, vocabulary: Vocabulary
+) -> tuple[TrieLayout, DoubleArray, DoubleArray] | None:
     """The trie of n-grams, or None where a history or a suffix is missing."""
     n = 1 + sum(len(rows) for rows, _, _ in levels)
     words, log_probs, backoffs = np.zeros(n, np.int32), np.zeros(n), np.zeros(n)
@@ -38,7 +40,7 @@ def _built(levels: list[Level], path: Path, vocabulary: Vocabulary) -> tuple[Sha
     first[0] = 1
     for k, (rows, probs, weights) in enumerate(levels, start=1):
         parents = np.zeros(len(rows), np.int64)
-        if located(words, first, np.ascontiguousarray(rows).reshape(-1), k, parents):
+        if find_nodes(words, first, np.ascontiguousarray(rows).reshape(-1), k, parents):
             return None
         keys = parents << 32 | rows[:, -1]
         order = np.argsort(keys, kind="stable")
@@ -54,12 +56,12 @@ def _built(levels: list[Level], path: Path, vocabulary: Vocabulary) -> tuple[Sha
         bases.append(high)
     starts, suffix = np.array(bases), np.zeros(n, np.int32)
     inner = first[: bases[-2] + 1].copy()
-    if linked(words, inner, starts, suffix) >= 0:
+    if link_suffixes(words, inner, starts, suffix) >= 0:
         return None
-    return Shape(words, inner, suffix, starts), log_probs, backoffs[: bases[-2]].copy()
+    return TrieLayout(words, inner, suffix, starts), log_probs, backoffs[: bases[-2]].copy()
 
 
-def _closed(levels: list[Level]) -> list[Level]:
+def _closed(levels: list[_Level]) -> list[_Level]:
     """The same n-grams, and those that longer ones rest on; these have the log-probability nan."""
     closed = list(levels)
     for k in range(len(levels), 2, -1):
@@ -77,7 +79,7 @@ def _closed(levels: list[Level]) -> list[Level]:
     return closed
 
 
-def _fill(shape: Shape, log_probs: Doubles, backoffs: Doubles) -> None:
+def _fill(shape: TrieLayout, log_probs: DoubleArray, backoffs: DoubleArray) -> None:
     """Give n-grams without a probability that of backing off, the shorter ones first."""
     for k in range(2, shape.order + 1):
         low, high = shape.grams(k)

@@ -6,7 +6,7 @@
 ``build``       from strings, lexicons and edit models; ``ngrams`` from n-gram tables; ``regex`` from patterns
 ``rational``    union, concatenation, closure, reversal, inversion, projection, trimming
 ``compose``     composition and intersection; ``failures`` makes plain arcs of failure arcs
-``epsilon``     removal of epsilons; ``determinise``, ``minimise``, ``push``, ``equivalence``
+``epsilon``     removal of epsilons; ``determinize``, ``minimize``, ``push``, ``equivalence``
 ``distance``    the total weight and shortest distances, exact on cyclic machines (Lehmann's closure)
 ``paths``       machines as distributions over paths: every question; ``search`` for the best strings
 ``table``       deterministic machines as rows of tensors, stepped through many states at once

@@ -15,18 +15,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER
-from catena.structure.automaton.symbols import Symbols
+from catena.numerics import NEG_INF
+from catena.structure.automaton.symbols import SymbolTable
 from catena.structure.automaton.topology import Topology
-from catena.structure.automaton.value import EPSILON, LOG, Automaton
-from catena.structure.checks import check_floating, fits_batch
+from catena.structure.automaton.wfsa import EPSILON, LOG, Automaton
+from catena.structure.checks import broadcasts_to_batch, check_floating
 from catena.structure.semirings import Semiring
 
-String = str | Sequence[int] | Sequence[str]
+_String = str | Sequence[int] | Sequence[str]
 """A text, whose labels are code points (or, with a table of symbols, its characters' names); labels; or names."""
 
 
-def labels_of(string: String, symbols: Symbols | None = None) -> list[int]:
+def string_to_labels(string: _String, symbols: SymbolTable | None = None) -> list[int]:
     """The labels of a string; all must be above 0."""
     if symbols is not None and (isinstance(string, str) or any(isinstance(x, str) for x in string)):
         return symbols.labels(string)  # type: ignore[arg-type]
@@ -80,14 +80,14 @@ def _scores(scores: Sequence[float | Tensor], dtype: torch.dtype) -> Tensor:
 
 def _sparse(scores: Mapping[int, float | Tensor], n: int, dtype: torch.dtype) -> Tensor:
     places = torch.tensor(list(scores), dtype=torch.int64)
-    return torch.full((n,), NEVER, dtype=dtype).index_put((places,), _scores(list(scores.values()), dtype))
+    return torch.full((n,), NEG_INF, dtype=dtype).index_put((places,), _scores(list(scores.values()), dtype))
 
 
 def from_string(
-    string: String,
-    output: String | None = None,
+    string: _String,
+    output: _String | None = None,
     scores: Float[Tensor, " t"] | None = None,
-    symbols: Symbols | None = None,
+    symbols: SymbolTable | None = None,
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
@@ -96,15 +96,15 @@ def from_string(
     Args:
         scores: the score of each symbol, for acceptors; 0 if omitted.
     """
-    read = labels_of(string, symbols)
-    written = read if output is None else labels_of(output, symbols)
+    read = string_to_labels(string, symbols)
+    written = read if output is None else string_to_labels(output, symbols)
     n = max(len(read), len(written))
     read_all, written_all = (np.array([*x, *[EPSILON] * (n - len(x))], np.int64) for x in (read, written))
     score = torch.zeros(n, dtype=dtype) if scores is None else scores
     if score.shape != (n,):
         raise ShapeError(f"scores must be one number for each of {n} symbols, but their shape is {list(score.shape)}")
     check_floating([score])
-    edges = torch.full((2, n + 1), NEVER, dtype=score.dtype, device=score.device)
+    edges = torch.full((2, n + 1), NEG_INF, dtype=score.dtype, device=score.device)
     edges[0, 0] = edges[1, n] = 0.0
     topology = Topology(np.arange(n), np.arange(1, n + 1), read_all, written_all, n + 1)
     initial, final = (semiring.lift(x) for x in edges)
@@ -112,9 +112,9 @@ def from_string(
 
 
 def from_lexicon(
-    entries: Iterable[tuple[String, String] | tuple[String, String, float | Tensor]],
-    input_symbols: Symbols | None = None,
-    output_symbols: Symbols | None = None,
+    entries: Iterable[tuple[_String, _String] | tuple[_String, _String, float | Tensor]],
+    input_symbols: SymbolTable | None = None,
+    output_symbols: SymbolTable | None = None,
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
@@ -128,13 +128,13 @@ def from_lexicon(
     last, n = 1, 2
     for string, output, *rest in entries:
         at = 0
-        for label in labels_of(string, input_symbols):
+        for label in string_to_labels(string, input_symbols):
             if (at, label) not in children:
                 children[at, label] = n
                 arcs.append(Arc(at, n, label, EPSILON))
                 n += 1
             at = children[at, label]
-        written = labels_of(output, output_symbols) or [EPSILON]
+        written = string_to_labels(output, output_symbols) or [EPSILON]
         for place, label in enumerate(written):
             target = last if place == len(written) - 1 else n
             arcs.append(Arc(at, target, EPSILON, label, rest[0] if rest and place == 0 else 0.0))
@@ -143,9 +143,9 @@ def from_lexicon(
 
 
 def from_strings(
-    strings: Iterable[String],
+    strings: Iterable[_String],
     scores: Sequence[float | Tensor] | None = None,
-    symbols: Symbols | None = None,
+    symbols: SymbolTable | None = None,
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
@@ -155,7 +155,7 @@ def from_strings(
     last, n = 1, 2
     for number, string in enumerate(strings):
         at = 0
-        for label in labels_of(string, symbols):
+        for label in string_to_labels(string, symbols):
             if (at, label) not in children:
                 children[at, label] = n
                 arcs.append(Arc(at, n, label, label))
@@ -166,12 +166,12 @@ def from_strings(
 
 
 def edit_model(
-    alphabet: String,
+    alphabet: _String,
     insert: float | Float[Tensor, "..."] = -1.0,
     delete: float | Float[Tensor, "..."] = -1.0,
     substitute: float | Float[Tensor, "..."] = -1.0,
     match: float | Float[Tensor, "..."] = 0.0,
-    symbols: Symbols | None = None,
+    symbols: SymbolTable | None = None,
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
@@ -185,14 +185,14 @@ def edit_model(
             not read.
         match: the score of copying a symbol: one number, or ``[v]``.
     """
-    labels = np.array(labels_of(alphabet, symbols), np.int64)
+    labels = np.array(string_to_labels(alphabet, symbols), np.int64)
     v = len(labels)
     scores = (match, delete, insert, substitute)
     kinds = [x.dtype for x in scores if isinstance(x, Tensor)]
     given = [torch.as_tensor(x, dtype=kinds[0] if kinds else dtype) for x in scores]
     sizes = (("match", 1), ("delete", 1), ("insert", 1), ("substitute", 2))
     for (name, axes), x in zip(sizes, given, strict=True):
-        if not fits_batch(x.shape, (v,) * axes, 0):
+        if not broadcasts_to_batch(x.shape, (v,) * axes, 0):
             raise ShapeError(
                 f"{name} must be one number or have the shape {[v] * axes}, got {list(x.shape)}. Give a score for each "
                 f"of the {v} symbols."

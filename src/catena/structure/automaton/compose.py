@@ -16,33 +16,33 @@ import torch
 from torch import Tensor
 
 from catena.errors import LimitError, ShapeError
-from catena.kernels.lattice_compose import composed, composed_sums
+from catena.kernels.lattice_compose import compose_graphs, composed_sums
 from catena.kernels.lattice_graph import useful
-from catena.kernels.ops import wants_gradient
+from catena.kernels.ops import needs_grad
 from catena.structure.automaton.failures import expand_failures, failed_finals, failure_targets, failure_weights
 from catena.structure.automaton.segments import with_one
-from catena.structure.automaton.topology import Array, Topology
-from catena.structure.automaton.value import EPSILON, Automaton, check_same_semiring
+from catena.structure.automaton.topology import IntArray, Topology
 from catena.structure.automaton.weights import multiply, nonzero
-from catena.structure.backend import kernels_serve
-from catena.structure.semirings import Log, Max, Semiring, Tropical
+from catena.structure.automaton.wfsa import EPSILON, Automaton, check_same_semiring
+from catena.structure.backend import can_use_kernels
+from catena.structure.semirings import LogSemiring, MaxSemiring, Semiring, TropicalSemiring
 
-MOST_STATES = 50_000_000
+_MAX_STATES = 50_000_000
 
 
-class Pairs(NamedTuple):
+class StatePairs(NamedTuple):
     """The states (p, q) of a composition and its arcs; arcs of the two machines are -1 where one stands still."""
 
-    p: Array
-    q: Array
-    begins: Array
-    source: Array
-    target: Array
-    left: Array
-    right: Array
-    failures: Array
+    p: IntArray
+    q: IntArray
+    begins: IntArray
+    source: IntArray
+    target: IntArray
+    left: IntArray
+    right: IntArray
+    failures: IntArray
 
-    def restricted(self, kept: Array) -> Pairs:
+    def restricted(self, kept: IntArray) -> StatePairs:
         """Only the states where ``kept`` is True, and the arcs between them."""
         if kept.all():
             return self
@@ -50,10 +50,10 @@ class Pairs(NamedTuple):
         number = np.cumsum(kept) - 1
         source, target = number[self.source[arcs]], number[self.target[arcs]]
         states = (self.p[kept], self.q[kept], self.begins[kept])
-        return Pairs(*states, source, target, self.left[arcs], self.right[arcs], self.failures[arcs])
+        return StatePairs(*states, source, target, self.left[arcs], self.right[arcs], self.failures[arcs])
 
 
-def compose(a: Automaton, b: Automaton, limit: int = MOST_STATES) -> Automaton:
+def compose(a: Automaton, b: Automaton, limit: int = _MAX_STATES) -> Automaton:
     """The machine that reads what ``a`` reads and writes what ``b`` writes, where they agree in between.
 
     Failure arcs of ``b``, or of an acceptor ``a``, are followed where they are needed; others are made plain
@@ -93,7 +93,7 @@ def compose(a: Automaton, b: Automaton, limit: int = MOST_STATES) -> Automaton:
     return Automaton.trusted(topology, weight, initial, ends[..., torch.from_numpy(kept)], semiring)
 
 
-def intersect(a: Automaton, b: Automaton, limit: int = MOST_STATES) -> Automaton:
+def intersect(a: Automaton, b: Automaton, limit: int = _MAX_STATES) -> Automaton:
     """The acceptor that gives each string the product of the weights that two acceptors give it."""
     for name, machine in (("first", a), ("second", b)):
         if not machine.is_acceptor:
@@ -112,12 +112,12 @@ def _check_batch(a: Automaton, b: Automaton) -> None:
         ) from None
 
 
-def _paired(a: Automaton, b: Automaton, failures: Array, limit: int) -> Pairs:
+def _paired(a: Automaton, b: Automaton, failures: IntArray, limit: int) -> StatePairs:
     left, right = a.topology.by_output, b.topology.by_input
     silent = np.bincount(a.topology.source[a.topology.output == EPSILON], minlength=a.n_states)
     stuck = (silent == np.diff(left.starts)) & ~nonzero(a.semiring, a.final)
     from_a, from_b = (np.flatnonzero(nonzero(m.semiring, m.initial)) for m in (a, b))
-    states, arcs = composed(
+    states, arcs = compose_graphs(
         left.starts, left.labels, left.targets, (silent > 0).astype(np.int64), stuck.astype(np.int64), from_a,
         right.starts, right.labels, right.targets, failures, from_b, limit,
     )  # fmt: skip
@@ -128,28 +128,33 @@ def _paired(a: Automaton, b: Automaton, failures: Array, limit: int) -> Pairs:
     begins[:n_begins] = 1
     i, j, depth, source, target = np.ascontiguousarray(arcs.T)
     i, j = np.append(left.arcs, -1)[i], np.append(right.arcs, -1)[j]
-    return Pairs(states[:, 0], states[:, 1], begins, source, target, i, j, depth)
+    return StatePairs(states[:, 0], states[:, 1], begins, source, target, i, j, depth)
 
 
 def _too_large(a: Automaton, b: Automaton, limit: int) -> LimitError:
     return LimitError(
         f"the composition of machines with {a.n_states} and {b.n_states} states has more than limit={limit} states: "
-        "give a higher limit, or make the machines smaller first (determinise, minimise)"
+        "give a higher limit, or make the machines smaller first (determinize, minimize)"
     )
 
 
 def _is_plain(a: Automaton, b: Automaton) -> bool:
     """Whether weights are numbers that ⊗ adds, none of which a gradient may be asked for."""
-    if type(a.semiring) not in (Log, Max, Tropical) or b.has_failures or a.weight.dim() > 1 or b.weight.dim() > 1:
+    if (
+        type(a.semiring) not in (LogSemiring, MaxSemiring, TropicalSemiring)
+        or b.has_failures
+        or a.weight.dim() > 1
+        or b.weight.dim() > 1
+    ):
         return False
     tensors = (a.weight, a.initial, a.final, b.weight, b.initial, b.final)
     same = all(x.dtype == a.weight.dtype for x in tensors)
-    return same and kernels_serve(*tensors) and not wants_gradient(*tensors)
+    return same and can_use_kernels(*tensors) and not needs_grad(*tensors)
 
 
 def _in_one_go(a: Automaton, b: Automaton, limit: int) -> Automaton:
     semiring, dtype = a.semiring, a.weight.dtype
-    zero = math.inf if type(semiring) is Tropical else -math.inf
+    zero = math.inf if type(semiring) is TropicalSemiring else -math.inf
     left, right = a.topology.by_output, b.topology.by_input
     weights = [
         x.detach().double().contiguous().numpy() for x in (a.weight, a.initial, a.final, b.weight, b.initial, b.final)
@@ -164,7 +169,7 @@ def _in_one_go(a: Automaton, b: Automaton, limit: int) -> Automaton:
     return Automaton.trusted(Topology(source, target, read, written, len(found[2])), weight, initial, final, semiring)
 
 
-def _chosen(semiring: Semiring, x: Tensor, at: Array, y: Tensor, bt: Array) -> Tensor:
+def _chosen(semiring: Semiring, x: Tensor, at: IntArray, y: Tensor, bt: IntArray) -> Tensor:
     return multiply(semiring, x[..., torch.from_numpy(at)], y[..., torch.from_numpy(bt)])
 
 

@@ -30,7 +30,7 @@ from catena.kernels.lattice import (
     max_total,
 )
 from catena.kernels.lattice import log_total as log_totals
-from catena.kernels.ops import longs_of, wants_gradient
+from catena.kernels.ops import as_int64_array, needs_grad
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.reference import (
     any_wrong,
@@ -41,10 +41,10 @@ from catena.structure.automaton.reference import (
     useful_masks,
 )
 from catena.structure.automaton.topology import Topology
-from catena.structure.automaton.value import Automaton
 from catena.structure.automaton.weights import is_invalid
-from catena.structure.backend import kernels_serve
-from catena.structure.semirings import Log, Max, Semiring, Tropical
+from catena.structure.automaton.wfsa import Automaton
+from catena.structure.backend import can_use_kernels
+from catena.structure.semirings import LogSemiring, MaxSemiring, Semiring, TropicalSemiring
 from catena.structure.tensors import outside_inference_mode
 
 # --- totals -------------------------------------------------------------------------------------------------
@@ -60,12 +60,12 @@ def total(machine: Automaton) -> Shaped[Tensor, "..."]:
     """
     machine = expand_failures(machine)
     semiring, tensors = machine.semiring, (machine.weight, machine.initial, machine.final)
-    if type(semiring) is Log:
+    if type(semiring) is LogSemiring:
         return log_total(machine.topology, *tensors)
-    if type(semiring) not in (Max, Tropical) or not _kernels_sum(*tensors):
+    if type(semiring) not in (MaxSemiring, TropicalSemiring) or not _kernels_sum(*tensors):
         return plain_total(semiring, machine.topology, *tensors)
     batch = machine.weight.shape[:-1]
-    sign = -1.0 if type(semiring) is Tropical else 1.0
+    sign = -1.0 if type(semiring) is TropicalSemiring else 1.0
     rows = [sign * x.reshape(batch.numel(), x.shape[-1]) for x in tensors]
     return sign * _kernel_total(True, machine.topology, *rows).reshape(batch)
 
@@ -74,7 +74,7 @@ def log_total(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor
     """The log of the summed weights of all paths, for each of the batch, by their log-weights."""
     tensors = (weight, initial, final)
     if not _kernels_sum(*tensors):
-        return plain_total(Log(), topology, *tensors)
+        return plain_total(LogSemiring(), topology, *tensors)
     batch = weight.shape[:-1]
     return _kernel_total(False, topology, *(x.reshape(math.prod(batch), x.shape[-1]) for x in tensors)).reshape(batch)
 
@@ -82,9 +82,9 @@ def log_total(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor
 def invalid_totals(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Bool[Tensor, " rows"]:
     """For each row of log-weights whether a path of otherwise nonzero weight reads nan or +inf."""
     tensors = (weight, initial, final)
-    if kernels_serve(*tensors):
+    if can_use_kernels(*tensors):
         return invalid_rows(*tensors, topology.graph_tensors)
-    log = Log()
+    log = LogSemiring()
     masks = useful_masks(log, topology, *tensors)
     return any_wrong([mask & is_invalid(log, x) for x, mask in zip(tensors, masks, strict=True)])
 
@@ -96,12 +96,16 @@ def distances(machine: Automaton, backwards: bool = False) -> Shaped[Tensor, "..
     reads nan or +inf. Raises :class:`DivergentSumError` where the sum of a state that can be reached has no value.
     """
     semiring, begins = machine.semiring, machine.final if backwards else machine.initial
-    fast = type(semiring) in (Log, Max, Tropical) and machine.weight.dim() == 1 and not _may_be_differentiated(machine)
-    if not fast or not kernels_serve(machine.weight, begins):
+    fast = (
+        type(semiring) in (LogSemiring, MaxSemiring, TropicalSemiring)
+        and machine.weight.dim() == 1
+        and not _may_be_differentiated(machine)
+    )
+    if not fast or not can_use_kernels(machine.weight, begins):
         return plain_distances(semiring, machine.topology, machine.weight, begins, backwards)
-    sign = -1.0 if type(semiring) is Tropical else 1.0
+    sign = -1.0 if type(semiring) is TropicalSemiring else 1.0
     weight, first = ((sign * x.detach().double()).contiguous().numpy() for x in (machine.weight, begins))
-    found = distances_or_nan(weight, first, machine.topology.graph_arrays, type(semiring) is not Log, backwards)
+    found = distances_or_nan(weight, first, machine.topology.graph_arrays, type(semiring) is not LogSemiring, backwards)
     return sign * torch.from_numpy(found).to(machine.weight.dtype)
 
 
@@ -126,14 +130,14 @@ def useful_distances(machine: Automaton, backwards: bool = False) -> tuple[Autom
 def arc_marginals(machine: Automaton) -> Float[Tensor, "*batch arcs"]:
     """How often each arc is taken by a path drawn in proportion to its weight; above 1 where cycles repeat it.
 
-    The gradient of the log total, itself differentiable. The machine must be over :class:`Log`.
+    The gradient of the log total, itself differentiable. The machine must be over :class:`LogSemiring`.
     """
     log_z, pull = cast(Any, torch.func.vjp(lambda weight: total(_reweighted(machine, weight)), machine.weight))
     return pull(torch.ones_like(log_z))[0]
 
 
 def _reweighted(machine: Automaton, weight: Tensor) -> Automaton:
-    if type(machine.semiring) is not Log:
+    if type(machine.semiring) is not LogSemiring:
         raise TypeError(
             f"expected counts are those of a machine over Log, but this one is over {type(machine.semiring).__name__}: "
             "machine.over(Log()) has the same weights"
@@ -142,7 +146,7 @@ def _reweighted(machine: Automaton, weight: Tensor) -> Automaton:
 
 
 def _may_be_differentiated(machine: Automaton) -> bool:
-    return wants_gradient(machine.weight, machine.initial, machine.final)
+    return needs_grad(machine.weight, machine.initial, machine.final)
 
 
 # --- the kernels, differentiable ----------------------------------------------------------------------------
@@ -150,12 +154,12 @@ def _may_be_differentiated(machine: Automaton) -> bool:
 
 def _kernels_sum(*tensors: Tensor) -> bool:
     """Whether kernels may sum: not in forward mode, of which only the reference implementation knows."""
-    return kernels_serve(*tensors) and forward_ad._current_level < 0
+    return can_use_kernels(*tensors) and forward_ad._current_level < 0
 
 
 def _kernel_total(best: bool, topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Tensor:
     traced = torch.compiler.is_compiling()
-    if wants_gradient(weight, initial, final) and not traced:
+    if needs_grad(weight, initial, final) and not traced:
         return _Total.apply(weight, initial, final, topology, best)[0]
     if traced or torch._C._len_torch_dispatch_stack() > 0:
         topology.facts()
@@ -194,7 +198,7 @@ class _Slopes(torch.autograd.Function):
 
     @staticmethod
     def forward(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-        a, b, c = (grad[:, None] * slope for slope in arguments[3:6])
+        a, b, c = (grad[:, None] * gradient for gradient in arguments[3:6])
         return a, b, c
 
     @staticmethod
@@ -209,17 +213,17 @@ class _Slopes(torch.autograd.Function):
             ends = (torch.from_numpy(t.source), torch.from_numpy(t.target))
             by_inputs = log_curvature(*inputs, *grads, *ends)  # the reference program cannot map a cycle
         else:
-            by_inputs = _curvature(Max() if ctx.best else Log(), t, inputs, grads)
+            by_inputs = _curvature(MaxSemiring() if ctx.best else LogSemiring(), t, inputs, grads)
         return *by_inputs, *(None for _ in range(5))
 
 
 def _curvature(semiring: Semiring, topology: Topology, inputs: Sequence[Tensor], grads: Sequence[Tensor]) -> Any:
     """The gradient by ``inputs`` (a gradient of totals, and weights) of the gradient by weights, times ``grads``."""
 
-    def slopes(grad: Tensor, *tensors: Tensor) -> Any:
+    def gradients(grad: Tensor, *tensors: Tensor) -> Any:
         return torch.func.vjp(lambda *x: plain_total(semiring, topology, *x), *tensors)[1](grad)
 
-    return torch.func.vjp(slopes, *inputs)[1](tuple(grads))
+    return torch.func.vjp(gradients, *inputs)[1](tuple(grads))
 
 
 # --- for torch.compile and torch.vmap -----------------------------------------------------------------------
@@ -231,9 +235,9 @@ def log_curvature(
     by_final: Tensor, source: Tensor, target: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """:func:`_curvature` of log totals as an operator over rows, of a machine whose arcs have these ends."""
-    labels = longs_of(source)  # are not read
-    topology = Topology(labels, longs_of(target), labels, labels, initial.shape[-1])
-    a, b, c, d = _curvature(Log(), topology, (grad, weight, initial, final), (by_weight, by_initial, by_final))
+    labels = as_int64_array(source)  # are not read
+    topology = Topology(labels, as_int64_array(target), labels, labels, initial.shape[-1])
+    a, b, c, d = _curvature(LogSemiring(), topology, (grad, weight, initial, final), (by_weight, by_initial, by_final))
     return a, b, c, d
 
 

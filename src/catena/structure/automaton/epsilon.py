@@ -17,12 +17,12 @@ from torch import Tensor
 from catena.errors import DivergentSumError
 from catena.structure.automaton.distance import with_useful_weights
 from catena.structure.automaton.failures import expand_failures
-from catena.structure.automaton.rational import connect, restricted
+from catena.structure.automaton.rational import connect, restrict_states
 from catena.structure.automaton.reference import unrolled_weights
 from catena.structure.automaton.segments import Segments, distinct
-from catena.structure.automaton.topology import Array, Topology
-from catena.structure.automaton.value import EPSILON, Automaton
+from catena.structure.automaton.topology import IntArray, Topology
 from catena.structure.automaton.weights import multiply, nonzero
+from catena.structure.automaton.wfsa import EPSILON, Automaton
 
 
 def remove_epsilon(machine: Automaton) -> Automaton:
@@ -48,29 +48,29 @@ def remove_epsilon(machine: Automaton) -> Automaton:
     final = Segments.of(pairs.begin, t.n_states).sum(
         semiring, multiply(semiring, pairs.weight, machine.final[..., torch.from_numpy(pairs.end)])
     )
-    places, arcs = joined(pairs.end, t.source[loud], t.n_states)
+    places, arcs = join_on_keys(pairs.end, t.source[loud], t.n_states)
     arcs = loud[arcs]
     rows, group = distinct(pairs.begin[places], t.target[arcs], t.input[arcs], t.output[arcs])
     parts = (pairs.weight[..., torch.from_numpy(places)], machine.weight[..., torch.from_numpy(arcs)])
     weight = Segments.of(group, rows.shape[1]).sum(semiring, multiply(semiring, *parts))
     source, target, read, written = (np.ascontiguousarray(row) for row in rows)
     topology = Topology(source, target, read, written, t.n_states)
-    return connect(restricted(Automaton.trusted(topology, weight, machine.initial, final, semiring), entered))
+    return connect(restrict_states(Automaton.trusted(topology, weight, machine.initial, final, semiring), entered))
 
 
-class SilentPairs(NamedTuple):
+class EpsilonPairs(NamedTuple):
     """``weight[..., i]`` sums all silent paths from ``begin[i]`` to ``end[i]``, the empty one included."""
 
-    begin: Array
-    end: Array
+    begin: IntArray
+    end: IntArray
     weight: Tensor
 
-    def of_states(self, wanted: Array) -> SilentPairs:
+    def of_states(self, wanted: IntArray) -> EpsilonPairs:
         kept = np.flatnonzero(wanted[self.begin])
-        return SilentPairs(self.begin[kept], self.end[kept], self.weight[..., torch.from_numpy(kept)])
+        return EpsilonPairs(self.begin[kept], self.end[kept], self.weight[..., torch.from_numpy(kept)])
 
 
-def _silent_pairs(machine: Automaton, quiet: Array) -> SilentPairs:
+def _silent_pairs(machine: Automaton, quiet: IntArray) -> EpsilonPairs:
     """All pairs of states that silent paths connect.
 
     Done on the unrolled graph from its last nodes backwards: the pairs of a node are its own exit, and those
@@ -101,15 +101,15 @@ def _silent_pairs(machine: Automaton, quiet: Array) -> SilentPairs:
         counts[nodes] = np.searchsorted(begin, nodes, side="right") - np.searchsorted(begin, nodes)
         begins, ends = np.append(begins, begin), np.append(ends, keys % t.n_states)
     entries = np.flatnonzero(begins < t.n_states)
-    return SilentPairs(begins[entries], ends[entries], found[..., torch.from_numpy(entries)])
+    return EpsilonPairs(begins[entries], ends[entries], found[..., torch.from_numpy(entries)])
 
 
-def _ranks(counts: Array) -> Array:
+def _ranks(counts: IntArray) -> IntArray:
     """0, 1, … for each count in turn."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def joined(keys: Array, others: Array, n: int) -> tuple[Array, Array]:
+def join_on_keys(keys: IntArray, others: IntArray, n: int) -> tuple[IntArray, IntArray]:
     """All (i, j) with ``keys[i] == others[j]``."""
     order = np.argsort(others, kind="stable")
     starts = np.searchsorted(others[order], np.arange(n + 1))

@@ -12,21 +12,21 @@ import torch
 from torch import Tensor
 
 from catena.errors import DivergentSumError
-from catena.structure.automaton.determinise import determinise, label_pairs
+from catena.structure.automaton.determinize import determinize, label_pairs
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.push import damping, push, push_damped
 from catena.structure.automaton.rational import connect, union
-from catena.structure.automaton.topology import Array
-from catena.structure.automaton.value import Automaton, check_numbers, check_one_machine, check_same_semiring
+from catena.structure.automaton.topology import IntArray
 from catena.structure.automaton.weights import nonzero
-from catena.structure.semirings import Log, Real
+from catena.structure.automaton.wfsa import Automaton, check_numbers, check_one_machine, check_same_semiring
+from catena.structure.semirings import LogSemiring, RealSemiring
 
 
 def equivalent(a: Automaton, b: Automaton, tolerance: float = 1e-6, limit: int | None = None) -> bool:
     """Whether every string (every sequence of label pairs, for transducers) has one weight in both machines.
 
     Over Log and Real, any machines with weights ≥ 0 are decided, in time O(labels · states³). Over Max,
-    Tropical and Boolean they must be determinisable within ``limit`` states.
+    Tropical and Boolean they must be determinizable within ``limit`` states.
 
     Args:
         tolerance: relative differences of weights (absolute ones of scores and costs) that count as equal.
@@ -39,9 +39,9 @@ def equivalent(a: Automaton, b: Automaton, tolerance: float = 1e-6, limit: int |
         check_numbers("equivalent", machine)
     if a.n_states == 0 or b.n_states == 0:
         return a.n_states == b.n_states
-    if type(semiring) in (Log, Real):
-        return _spans_agree(a.over(Log()), b.over(Log()), tolerance)
-    a, b = determinise(a, limit), determinise(b, limit)
+    if type(semiring) in (LogSemiring, RealSemiring):
+        return _spans_agree(a.over(LogSemiring()), b.over(LogSemiring()), tolerance)
+    a, b = determinize(a, limit), determinize(b, limit)
     try:
         return _walks_agree(push(a), push(b), tolerance)
     except DivergentSumError:
@@ -107,7 +107,7 @@ def _walks_agree(a: Automaton, b: Automaton, tolerance: float) -> bool:
 def _arcs(machine: Automaton) -> list[dict[tuple[int, int], tuple[int, int]]]:
     found: list[dict[tuple[int, int], tuple[int, int]]] = [{} for _ in range(machine.n_states)]
     t = machine.topology
-    columns: list[Array] = [t.source, t.input, t.output, t.target]
+    columns: list[IntArray] = [t.source, t.input, t.output, t.target]
     for arc, (source, read, written, target) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         found[source][read, written] = target, arc
     return found

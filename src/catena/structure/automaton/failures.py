@@ -8,12 +8,12 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.structure.automaton.segments import with_one
-from catena.structure.automaton.topology import Array, Topology
-from catena.structure.automaton.value import EPSILON, FAILURE, Automaton
+from catena.structure.automaton.topology import IntArray, Topology
 from catena.structure.automaton.weights import multiply, nonzero
+from catena.structure.automaton.wfsa import EPSILON, FAILURE, Automaton
 
 
-def failure_targets(machine: Automaton) -> tuple[Array, Array]:
+def failure_targets(machine: Automaton) -> tuple[IntArray, IntArray]:
     """For every state, the target of its failure arc and the arc itself; -1 where it has none."""
     t = machine.topology
     failing = np.flatnonzero(t.input == FAILURE)
@@ -29,7 +29,7 @@ def failure_targets(machine: Automaton) -> tuple[Array, Array]:
     return targets, arcs
 
 
-def failure_weights(machine: Automaton, targets: Array, arcs: Array) -> list[Tensor]:
+def failure_weights(machine: Automaton, targets: IntArray, arcs: IntArray) -> list[Tensor]:
     """``found[d][..., q]`` is the weight of failing ``d`` times in a row from state ``q``, d = 0, 1, …"""
     semiring = machine.semiring
     weight = with_one(semiring, machine.weight)
@@ -42,7 +42,7 @@ def failure_weights(machine: Automaton, targets: Array, arcs: Array) -> list[Ten
     return found
 
 
-def failed_finals(machine: Automaton, targets: Array, chain: list[Tensor]) -> Tensor:
+def failed_finals(machine: Automaton, targets: IntArray, chain: list[Tensor]) -> Tensor:
     """Final weights, where a state without one has that of the first state down its failures that has one."""
     ends = nonzero(machine.semiring, machine.final)
     at, failures = np.arange(machine.n_states), np.zeros(machine.n_states, np.int64)
@@ -54,7 +54,7 @@ def failed_finals(machine: Automaton, targets: Array, chain: list[Tensor]) -> Te
     return _at_depth(machine, chain, failures, machine.final[..., torch.from_numpy(at)])
 
 
-def _at_depth(machine: Automaton, chain: list[Tensor], failures: Array, x: Tensor) -> Tensor:
+def _at_depth(machine: Automaton, chain: list[Tensor], failures: IntArray, x: Tensor) -> Tensor:
     table = torch.cat(chain, dim=-1)
     places = torch.from_numpy(failures * machine.n_states + np.arange(machine.n_states))
     return multiply(machine.semiring, table[..., places], x)
@@ -80,7 +80,7 @@ def expand_failures(machine: Automaton) -> Automaton:
     return Automaton.trusted(topology, weight, machine.initial, finals, machine.semiring)
 
 
-def _expanded(machine: Automaton, targets: Array) -> tuple[Array, Array, Array]:
+def _expanded(machine: Automaton, targets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """(source, arc of the machine, failures before it) of each plain arc."""
     t = machine.topology
     own = t.by_input

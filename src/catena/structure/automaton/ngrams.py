@@ -16,10 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from catena.errors import DataError, ShapeError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.automaton.build import Arc, from_arcs
 from catena.structure.automaton.topology import Topology
-from catena.structure.automaton.value import FAILURE, LOG, Automaton
+from catena.structure.automaton.wfsa import FAILURE, LOG, Automaton
 from catena.structure.semirings import Semiring
 
 
@@ -54,7 +54,7 @@ def from_ngram_table(
     target = (source * v + word) % n
     rows = log_probs.reshape(n, v)
     begin = (v ** (order - 1) - 1) // (v - 1) * start if v > 1 else 0
-    initial = log_probs.new_full((n,), NEVER)
+    initial = log_probs.new_full((n,), NEG_INF)
     initial[begin] = 0.0
     topology = Topology(source, target, names[word], names[word], n)
     weight = rows[torch.from_numpy(source), torch.from_numpy(word)]

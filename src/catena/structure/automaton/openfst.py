@@ -24,22 +24,22 @@ import numpy as np
 import torch
 
 from catena.errors import FormatError
-from catena.structure.automaton.costs import costs, elements
-from catena.structure.automaton.rational import with_one_beginning
-from catena.structure.automaton.symbols import Symbols
-from catena.structure.automaton.value import FAILURE, Automaton
-from catena.structure.semirings import Log, Max, Semiring, Tropical
+from catena.structure.automaton.rational import single_start_state
+from catena.structure.automaton.symbols import SymbolTable
+from catena.structure.automaton.weights_to_costs import elements, weights_to_costs
+from catena.structure.automaton.wfsa import FAILURE, Automaton
+from catena.structure.semirings import LogSemiring, MaxSemiring, Semiring, TropicalSemiring
 
 MAGIC, SYMBOLS_MAGIC = 2125659606, 2125658996
-VERSION = 2
+_VERSION = 2
 HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS = 1, 2
-EXPANDED_AND_MUTABLE = 3
+_EXPANDED_AND_MUTABLE = 3
 """The only properties that are written: what a vector machine is. OpenFst computes the others."""
 
-LARGEST = 2**31 - 1
+_LARGEST = 2**31 - 1
 
 
-class Kind(NamedTuple):
+class FstKind(NamedTuple):
     """A kind of arc: its semiring, and the dtype of its costs."""
 
     semiring: Semiring
@@ -52,9 +52,9 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "standard": Kind(Tropical(), np.dtype("<f4")),
-    "log": Kind(Log(), np.dtype("<f4")),
-    "log64": Kind(Log(), np.dtype("<f8")),
+    "standard": FstKind(TropicalSemiring(), np.dtype("<f4")),
+    "log": FstKind(LogSemiring(), np.dtype("<f4")),
+    "log64": FstKind(LogSemiring(), np.dtype("<f8")),
 }
 
 
@@ -62,8 +62,8 @@ class OpenFst(NamedTuple):
     """What a file holds."""
 
     machine: Automaton
-    input_symbols: Symbols | None
-    output_symbols: Symbols | None
+    input_symbols: SymbolTable | None
+    output_symbols: SymbolTable | None
 
 
 # --- writing ------------------------------------------------------------------------------------------------
@@ -71,12 +71,12 @@ class OpenFst(NamedTuple):
 
 def to_openfst(
     machine: Automaton,
-    input_symbols: Symbols | None = None,
-    output_symbols: Symbols | None = None,
+    input_symbols: SymbolTable | None = None,
+    output_symbols: SymbolTable | None = None,
     failure: int | None = None,
 ) -> bytes:
     """The bytes of a file. ``failure`` is the label that failure arcs are written with, if there are any."""
-    machine = with_one_beginning(machine)
+    machine = single_start_state(machine)
     name = _arc_kind(machine)
     t, row = machine.topology, KINDS[name].row
     read, write = (_labels(x, failure) for x in (t.input, t.output))
@@ -84,12 +84,12 @@ def to_openfst(
     bounds = np.searchsorted(t.source[order], np.arange(t.n_states + 1))
     rows = np.empty(len(order), row)
     rows["input"], rows["output"], rows["target"] = read[order], write[order], t.target[order]
-    rows["cost"] = costs(machine, machine.weight)[order]
-    finals = costs(machine, machine.final).astype(KINDS[name].cost)
+    rows["cost"] = weights_to_costs(machine, machine.weight)[order]
+    finals = weights_to_costs(machine, machine.final).astype(KINDS[name].cost)
     flags = HAS_INPUT_SYMBOLS * (input_symbols is not None) | HAS_OUTPUT_SYMBOLS * (output_symbols is not None)
     parts = [struct.pack("<i", MAGIC), _string("vector"), _string(name)]
     start = 0 if t.n_states else -1
-    parts.append(struct.pack("<iiQqqq", VERSION, flags, EXPANDED_AND_MUTABLE, start, t.n_states, len(order)))
+    parts.append(struct.pack("<iiQqqq", _VERSION, flags, _EXPANDED_AND_MUTABLE, start, t.n_states, len(order)))
     parts += [_symbol_bytes(table) for table in (input_symbols, output_symbols) if table is not None]
     for q in range(t.n_states):
         arcs = rows[bounds[q] : bounds[q + 1]]
@@ -100,8 +100,8 @@ def to_openfst(
 def write_openfst(
     path: Path | str,
     machine: Automaton,
-    input_symbols: Symbols | None = None,
-    output_symbols: Symbols | None = None,
+    input_symbols: SymbolTable | None = None,
+    output_symbols: SymbolTable | None = None,
     failure: int | None = None,
 ) -> None:
     """Write :func:`to_openfst` to a file."""
@@ -109,9 +109,9 @@ def write_openfst(
 
 
 def _arc_kind(machine: Automaton) -> str:
-    if isinstance(machine.semiring, (Max, Tropical)):
+    if isinstance(machine.semiring, (MaxSemiring, TropicalSemiring)):
         return "standard"
-    if type(machine.semiring) is Log:
+    if type(machine.semiring) is LogSemiring:
         return "log" if machine.weight.dtype == torch.float32 else "log64"
     raise TypeError(
         f"files of OpenFst hold machines over Tropical, Max and Log, but this one is over "
@@ -124,8 +124,8 @@ def _labels(labels: np.ndarray, failure: int | None) -> np.ndarray:
     if failing.any() and failure is None:
         raise ValueError("the machine has failure arcs: say with failure=… which label to write for them")
     labels = np.where(failing, failure or 0, labels)
-    if labels.max(initial=0) > LARGEST:
-        raise ValueError(f"labels in this format must not be above {LARGEST}, but one is {labels.max()}")
+    if labels.max(initial=0) > _LARGEST:
+        raise ValueError(f"labels in this format must not be above {_LARGEST}, but one is {labels.max()}")
     return labels
 
 
@@ -134,7 +134,7 @@ def _string(text: str) -> bytes:
     return struct.pack("<i", len(data)) + data
 
 
-def _symbol_bytes(symbols: Symbols) -> bytes:
+def _symbol_bytes(symbols: SymbolTable) -> bytes:
     rows = symbols.items()
     head = struct.pack("<i", SYMBOLS_MAGIC) + _string("symbols") + struct.pack("<qq", rows[-1][1] + 1, len(rows))
     return head + b"".join(_string(name) + struct.pack("<q", label) for name, label in rows)
@@ -161,13 +161,13 @@ def from_openfst(data: bytes, failure: int | None = None, name: str = "data") ->
     if arcs not in KINDS:
         raise reader.wrong(f"its kind of arcs is {arcs[:40]!r}, and only {', '.join(KINDS)} can be read")
     version, flags, _, start, n_states, _ = reader.numbers("<iiQqqq", "the header")
-    if version != VERSION:
-        raise reader.wrong(f"its version is {version}, and only {VERSION} can be read")
+    if version != _VERSION:
+        raise reader.wrong(f"its version is {version}, and only {_VERSION} can be read")
     tables = [reader.symbols() if flags & bit else None for bit in (HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS)]
     return OpenFst(_read_machine(reader, KINDS[arcs], start, n_states, failure), tables[0], tables[1])
 
 
-def _read_machine(reader: _Bytes, kind: Kind, start: int, n_states: int, failure: int | None) -> Automaton:
+def _read_machine(reader: _Bytes, kind: FstKind, start: int, n_states: int, failure: int | None) -> Automaton:
     finals: list[float] = []
     blocks: list[np.ndarray] = []
     sizes: list[int] = []
@@ -227,7 +227,7 @@ class _Bytes:
         except UnicodeDecodeError as error:
             raise self.wrong(f"{what} is not text in UTF-8") from error
 
-    def symbols(self) -> Symbols:
+    def symbols(self) -> SymbolTable:
         if self.numbers("<i", "the magic number of a table of symbols")[0] != SYMBOLS_MAGIC:
             raise self.wrong("a table of symbols does not begin as it should")
         self.string("the name of a table of symbols")
@@ -237,6 +237,6 @@ class _Bytes:
             name = self.string("a symbol")
             labels[name] = self.numbers("<q", "the label of a symbol")[0]
         try:
-            return Symbols.of(labels)
+            return SymbolTable.of(labels)
         except FormatError as error:
             raise self.wrong(str(error)) from error

@@ -19,39 +19,39 @@ from jaxtyping import Int
 from torch import Tensor
 
 from catena.kernels.lattice import fold_rows
-from catena.kernels.ops import longs_of
-from catena.numerics import NEVER
+from catena.kernels.ops import as_int64_array
+from catena.numerics import NEG_INF
 from catena.structure.automaton.distance import useful_distances
-from catena.structure.automaton.topology import ANY_LENGTH, Array, Topology
-from catena.structure.automaton.value import LOG, Automaton
+from catena.structure.automaton.topology import ANY_LENGTH, IntArray, Topology
+from catena.structure.automaton.wfsa import LOG, Automaton
 from catena.structure.backend import use_backend
-from catena.structure.semirings import Max
+from catena.structure.semirings import MaxSemiring
 
-MAX = Max()
+MAX = MaxSemiring()
 
-Scores = tuple[Tensor, Tensor, Tensor]
+_Scores = tuple[Tensor, Tensor, Tensor]
 """Rows of scores of arcs, of beginnings and of ends: ``[rows, arcs]``, ``[rows, states]``, ``[rows, states]``."""
 
 
-def best_members(scores: Scores, t: Topology, k: int, plain: bool) -> Int[Tensor, "rows n t"]:
+def best_members(scores: _Scores, t: Topology, k: int, plain: bool) -> Int[Tensor, "rows n t"]:
     """The k best paths of each row, best first; -1 beyond the end of a path, and where there are fewer than k."""
     search = _best_paths if plain else _best_path if k == 1 else _top_paths
     return _stacked([_table(search(*row, t, k)) for row in _rows(scores)], k, t.facts().longest)
 
 
-def random_members(scores: Scores, t: Topology, n: int, seeds: Int[Tensor, " rows"]) -> Int[Tensor, "rows n t"]:
+def random_members(scores: _Scores, t: Topology, n: int, seeds: Int[Tensor, " rows"]) -> Int[Tensor, "rows n t"]:
     """n random paths of each row, in proportion to their weights; -1 where there is no path. A row has its own seed."""
     rows = zip(_rows(scores), seeds.tolist(), strict=True)
     found = [_sampled(*row, t, n, torch.Generator().manual_seed(seed)) for row, seed in rows]
     return _stacked(found, n, t.facts().longest)
 
 
-def _rows(scores: Scores) -> list[Scores]:
+def _rows(scores: _Scores) -> list[_Scores]:
     tensors = [x.detach().double().cpu().contiguous() for x in scores]
     return list(zip(*(x.unbind(0) for x in tensors), strict=True))
 
 
-def _stacked(found: Sequence[Array], n: int, longest: int) -> Tensor:
+def _stacked(found: Sequence[IntArray], n: int, longest: int) -> Tensor:
     """Rows of paths as one tensor, padded with -1."""
     if longest == ANY_LENGTH:
         longest = max((paths.shape[1] for paths in found), default=1)
@@ -61,7 +61,7 @@ def _stacked(found: Sequence[Array], n: int, longest: int) -> Tensor:
     return torch.from_numpy(members)
 
 
-def _table(paths: Sequence[Sequence[int]]) -> Array:
+def _table(paths: Sequence[Sequence[int]]) -> IntArray:
     """Paths of one row as a table, padded with -1."""
     found = np.full((len(paths), max(map(len, paths), default=1)), -1, np.int64)
     for row, path in zip(found, paths, strict=True):
@@ -83,7 +83,9 @@ def _top_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: i
     return [path.tolist() for _, path in scored_paths(weight.numpy(), initial.numpy(), final.numpy(), t, k) or ()]
 
 
-def scored_best(weight: Array, initial: Array, final: Array, t: Topology) -> list[tuple[float, Array]] | None:
+def scored_best(
+    weight: IntArray, initial: IntArray, final: IntArray, t: Topology
+) -> list[tuple[float, IntArray]] | None:
     """As :func:`scored_paths`, for the best path alone."""
     from catena.kernels.lattice import best_path, over_useful
 
@@ -96,7 +98,9 @@ def scored_best(weight: Array, initial: Array, final: Array, t: Topology) -> lis
     return [(score, np.append(first, arcs))] if last >= 0 else []
 
 
-def scored_paths(weight: Array, initial: Array, final: Array, t: Topology, k: int) -> list[tuple[float, Array]] | None:
+def scored_paths(
+    weight: IntArray, initial: IntArray, final: IntArray, t: Topology, k: int
+) -> list[tuple[float, IntArray]] | None:
     """The k best paths, each the first state and then the arcs, with their scores, by a compiled loop.
 
     None if a path with no score of -inf reads one of nan or +inf.
@@ -104,7 +108,7 @@ def scored_paths(weight: Array, initial: Array, final: Array, t: Topology, k: in
     from catena.kernels.lattice import distances, over_useful
     from catena.kernels.lattice_top import top_paths
 
-    def search(weight: Array, initial: Array, final: Array) -> Any:
+    def search(weight: IntArray, initial: IntArray, final: IntArray) -> Any:
         onward, _ = distances(weight, final, t.graph_arrays, best=True, backwards=True)
         return top_paths(weight, initial, final, t.target, t.graph.out_starts, t.graph.out_arcs, onward, k)
 
@@ -127,7 +131,7 @@ def _best_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: 
     heap: list[tuple[float, int, float, int, Any]] = [
         (-(begin + onward[q]), next(ticket), begin, q, (None, q))
         for q, begin in enumerate(begins)
-        if begin + onward[q] > NEVER
+        if begin + onward[q] > NEG_INF
     ]
     heapq.heapify(heap)
     visits = [0] * t.n_states
@@ -140,11 +144,11 @@ def _best_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: 
         visits[q] += 1
         if visits[q] > k:
             continue
-        if ends[q] > NEVER:
+        if ends[q] > NEG_INF:
             heapq.heappush(heap, (-(so_far + ends[q]), next(ticket), so_far + ends[q], -1, path))
         for arc in arcs[starts[q] : starts[q + 1]]:
             moved = so_far + scores[arc]
-            if moved + onward[target[arc]] > NEVER:
+            if moved + onward[target[arc]] > NEG_INF:
                 heapq.heappush(heap, (-(moved + onward[target[arc]]), next(ticket), moved, target[arc], (path, arc)))
     return found
 
@@ -160,7 +164,9 @@ def _unnested(path: Any) -> list[int]:
 # --- random paths -------------------------------------------------------------------------------------------
 
 
-def _sampled(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, n: int, generator: torch.Generator) -> Array:
+def _sampled(
+    weight: Tensor, initial: Tensor, final: Tensor, t: Topology, n: int, generator: torch.Generator
+) -> IntArray:
     """n paths, each step sampled in proportion to the weight of all ways onward. Rows padded with -1."""
     machine, log_onward = useful_distances(Automaton.trusted(t, weight, initial, final, LOG), backwards=True)
     onward = log_onward.numpy()
@@ -189,14 +195,14 @@ def _sampled(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, n: int
     return np.stack(columns[:-1], axis=1)
 
 
-def _shares(x: Array, whole: Array | float | None = None) -> Array:
+def _shares(x: IntArray, whole: IntArray | float | None = None) -> IntArray:
     """exp(x - whole), 0 where either is -inf; ``whole`` is the greatest of all if omitted."""
-    whole = x.max(initial=NEVER) if whole is None else whole
+    whole = x.max(initial=NEG_INF) if whole is None else whole
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(x) | np.isneginf(whole), 0.0, np.exp(x - whole))
 
 
-def _choices(reach: Array, low: Array, high: Array, generator: torch.Generator) -> Array:
+def _choices(reach: IntArray, low: IntArray, high: IntArray, generator: torch.Generator) -> IntArray:
     """For each stretch from ``low`` to ``high`` of the running sums a place, sampled in proportion to what it adds."""
     drawn = low + torch.rand(len(low), dtype=torch.float64, generator=generator).numpy() * (high - low)
     place = np.searchsorted(reach, drawn, side="right")
@@ -229,7 +235,7 @@ def random_members_operator(
 
 
 def _topology(source: Tensor, target: Tensor, initial: Tensor) -> Topology:
-    ends = longs_of(source), longs_of(target)
+    ends = as_int64_array(source), as_int64_array(target)
     return Topology(*ends, *ends, initial.shape[-1])  # labels are not read
 
 

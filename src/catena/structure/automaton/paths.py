@@ -20,8 +20,8 @@ from torch import Tensor
 
 from catena.errors import DataError, ShapeError
 from catena.kernels.lattice import log_gradient
-from catena.numerics import NEVER
-from catena.shapes import can_branch, can_look_at
+from catena.numerics import NEG_INF
+from catena.shapes import can_read_values, can_use_control_flow
 from catena.structure.automaton.distance import invalid_totals, log_total
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.path_search import (
@@ -30,11 +30,11 @@ from catena.structure.automaton.path_search import (
     random_members,
     random_members_operator,
 )
-from catena.structure.automaton.value import EPSILON, LOG, Automaton
-from catena.structure.backend import kernels_serve
-from catena.structure.base import Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members
-from catena.structure.constraints import Impossible, check_possible, forbid
+from catena.structure.automaton.wfsa import EPSILON, LOG, Automaton
+from catena.structure.backend import can_use_kernels
+from catena.structure.base import StructuredDistribution, TopK
+from catena.structure.checks import check_floating, check_tensors, validate_structures
+from catena.structure.constraints import OnInfeasible, check_feasible, mask_scores
 from catena.structure.semirings import Semiring
 
 
@@ -68,11 +68,11 @@ class PathConstraint:
     def applied(self, weight: Tensor, initial: Tensor, final: Tensor) -> dict[str, Tensor]:
         """The scores that this constraint changes, with -inf where it forbids."""
         changed = {"weight": (weight, self.arcs), "initial": (initial, self.initial), "final": (final, self.final)}
-        return {name: forbid(name, x, mask) for name, (x, mask) in changed.items() if mask is not None}
+        return {name: mask_scores(name, x, mask) for name, (x, mask) in changed.items() if mask is not None}
 
 
 @dataclass(frozen=True, eq=False)
-class Paths(Structured):
+class PathDistribution(StructuredDistribution):
     """A distribution over the accepting paths of a machine, acyclic or not.
 
     Members are Int ``[*batch, t]``: the first state, then arcs, -1 beyond the end. For an acyclic machine
@@ -95,18 +95,18 @@ class Paths(Structured):
     initial: Float[Tensor, "*#batch states"]
     final: Float[Tensor, "*#batch states"]
     constraint: InitVar[PathConstraint | None] = None
-    impossible: InitVar[Impossible] = "error"
+    on_infeasible: InitVar[OnInfeasible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (1, 1, 1)
 
-    def __post_init__(self, constraint: PathConstraint | None, impossible: Impossible) -> None:
+    def __post_init__(self, constraint: PathConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "weight", "initial", "final")
         check_floating(self.score_tensors())
         self._check_fit()
         if constraint is not None:
             for name, scores in constraint.applied(self.weight, self.initial, self.final).items():
                 object.__setattr__(self, name, scores)
-            check_possible(self, impossible)
+            check_feasible(self, on_infeasible)
 
     def _check_fit(self) -> None:
         arcs, states = self.machine.n_arcs, self.machine.n_states
@@ -137,12 +137,12 @@ class Paths(Structured):
                 "expand_failures(machine) first."
             )
 
-    def given(self, constraint: PathConstraint, impossible: Impossible = "error") -> Paths:
+    def given(self, constraint: PathConstraint, on_infeasible: OnInfeasible = "error") -> PathDistribution:
         """This distribution conditioned on a constraint."""
-        return replace(self, constraint=constraint, impossible=impossible)
+        return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     @classmethod
-    def of(cls, machine: Automaton) -> Paths:
+    def of(cls, machine: Automaton) -> PathDistribution:
         """The paths of a machine, in proportion to their weights. Failure arcs are made plain."""
         machine = expand_failures(machine).over(LOG)
         return cls(machine, machine.weight, machine.initial, machine.final)
@@ -156,17 +156,17 @@ class Paths(Structured):
     def score_tensors(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.weight, self.initial, self.final
 
-    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> Paths:
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> PathDistribution:
         weight, initial, final = tensors
         assert weight is not None
         assert initial is not None
         assert final is not None
-        return Paths(self.machine, weight, initial, final)
+        return PathDistribution(self.machine, weight, initial, final)
 
     def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
         return self.machine.source, self.machine.target
 
-    def from_parts(self, value: Tensor) -> Paths:
+    def from_parts(self, value: Tensor) -> PathDistribution:
         if value.dim() < 1 or value.shape[-1] != self.machine.n_arcs:
             raise ShapeError(
                 f"a value of these paths must end in the axis of arcs, {self.machine.n_arcs}, but its shape is "
@@ -174,7 +174,7 @@ class Paths(Structured):
             )
         value = value.to(self.weight.dtype)
         nothing = value.new_zeros(self.machine.n_states)
-        return Paths(self.machine, value, nothing, nothing)
+        return PathDistribution(self.machine, value, nothing, nothing)
 
     def weighted(self, semiring: Semiring = LOG) -> Automaton:
         """The machine with these weights."""
@@ -190,7 +190,7 @@ class Paths(Structured):
         return self._spread_over(self.batch_shape).gradients([0])[1][0]
 
     def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
-        if not torch.compiler.is_compiling() or not kernels_serve(self.weight, self.initial, self.final):
+        if not torch.compiler.is_compiling() or not can_use_kernels(self.weight, self.initial, self.final):
             return super().gradients(wanted)
         # torch.compile cannot trace torch.func through operators; this one is the gradient itself.
         found = log_gradient(*self._rows(), self.machine.topology.graph_tensors)
@@ -199,19 +199,19 @@ class Paths(Structured):
             found[i].reshape(*self.batch_shape, found[i].shape[-1]).sum_to_size(tensors[i].shape) for i in wanted
         )
 
-    def spoilt(self) -> Bool[Tensor, "*batch"] | None:
+    def spoiled(self) -> Bool[Tensor, "*batch"] | None:
         # The sum of all paths may diverge where the best path exists, so log Z cannot answer this.
         given = [x.detach() for x in self.score_tensors() if x.numel()]
-        if can_branch() and all(float(x.amax()) < torch.inf for x in given):
+        if can_use_control_flow() and all(float(x.amax()) < torch.inf for x in given):
             return None
         return invalid_totals(self.machine.topology, *self._detached_rows()).reshape(self.batch_shape)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
         y = self._checked(y)
-        if can_look_at(y):
+        if can_read_values(y):
             return self._score(y)
         unknown = self._is_unknown(y)
-        return torch.where(unknown, NEVER, self._score(torch.where(unknown[..., None], -1, y)))
+        return torch.where(unknown, NEG_INF, self._score(torch.where(unknown[..., None], -1, y)))
 
     def _score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
         begins, arcs = y[..., 0], y[..., 1:]
@@ -225,7 +225,7 @@ class Paths(Structured):
         last = here.gather(-1, real.sum(-1, keepdim=True))
         middle = torch.where(real, _picked(self.weight, arcs), 0.0).sum(-1)
         ends = _picked(self.initial, begins[..., None]) + _picked(self.final, last)
-        return torch.where(broken, NEVER, middle + ends[..., 0])
+        return torch.where(broken, NEG_INF, middle + ends[..., 0])
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch arcs"]:
         y = self._checked(y)
@@ -233,7 +233,7 @@ class Paths(Structured):
         counts = self.weight.new_zeros(*y.shape[:-1], n + 1)
         places = torch.where((arcs < 0) | (arcs > n), n, arcs)
         counts = counts.scatter_add(-1, places, torch.ones_like(places, dtype=counts.dtype))[..., :-1]
-        return counts if can_look_at(y) else torch.where(self._is_unknown(y)[..., None], torch.nan, counts)
+        return counts if can_read_values(y) else torch.where(self._is_unknown(y)[..., None], torch.nan, counts)
 
     def _is_unknown(self, y: Int[Tensor, "*batch t"]) -> Bool[Tensor, "*batch"]:
         begins, arcs = y[..., 0], y[..., 1:]
@@ -242,10 +242,10 @@ class Paths(Structured):
 
     def _checked(self, y: Int[Tensor, "*batch t"]) -> Int[Tensor, "*batch t"]:
         """Paths as int64. Ids are checked where they can be read."""
-        y = checked_members(y, self.batch_shape, {"t": None})
+        y = validate_structures(y, self.batch_shape, {"t": None})
         if y.shape[-1] == 0:
             raise ShapeError(f"y must have a first state on its last axis, got {list(y.shape)}. Use -1 for no path.")
-        if can_look_at(y) and y.numel():
+        if can_read_values(y) and y.numel():
             least, most = (int(x) for x in y.aminmax())
             if least < -1 or most >= min(self.machine.n_states, self.machine.n_arcs):
                 self._check_ids(y)
@@ -272,8 +272,8 @@ class Paths(Structured):
         return TopK(self._score(members), members)
 
     def _best(self, k: int) -> Int[Tensor, "k *batch t"]:
-        rows, t, plain = self._detached_rows(), self.machine.topology, not kernels_serve(self.weight)
-        if can_branch():
+        rows, t, plain = self._detached_rows(), self.machine.topology, not can_use_kernels(self.weight)
+        if can_use_control_flow():
             return self._unflattened(best_members(rows, t, k, plain))
         ends = (self.machine.source, self.machine.target)
         return self._unflattened(best_members_operator(*rows, *ends, k, t.facts().longest, plain))
@@ -285,9 +285,9 @@ class Paths(Structured):
             seeds = torch.randint(2**62, size)
         else:
             seeds = torch.randint(2**62, size, device=generator.device, generator=generator)
-        if can_branch():
+        if can_use_control_flow():
             return self._unflattened(random_members(rows, t, n, seeds))
-        ends, plain = (self.machine.source, self.machine.target), not kernels_serve(self.weight)
+        ends, plain = (self.machine.source, self.machine.target), not can_use_kernels(self.weight)
         return self._unflattened(random_members_operator(*rows, seeds, *ends, n, t.facts().longest, plain))
 
     def _unflattened(self, members: Int[Tensor, "rows n t"]) -> Int[Tensor, "n *batch t"]:

@@ -15,9 +15,9 @@ from torch import Tensor
 from catena.structure.automaton.distance import distances, useful_distances
 from catena.structure.automaton.rational import connect, reverse
 from catena.structure.automaton.segments import with_zero
-from catena.structure.automaton.value import Automaton
 from catena.structure.automaton.weights import divide, log_weights, multiply
-from catena.structure.semirings import Log, Real
+from catena.structure.automaton.wfsa import Automaton
+from catena.structure.semirings import LogSemiring, RealSemiring
 
 
 def push(machine: Automaton, toward: str = "initial") -> Automaton:
@@ -48,10 +48,10 @@ def damping(machine: Automaton) -> Shaped[Tensor, ""]:
     The machine must be over Log, Real, Max or Tropical and have no batch axes.
     """
     semiring = machine.semiring
-    weight = machine.weight.detach().abs() if isinstance(semiring, Real) else machine.weight.detach()
+    weight = machine.weight.detach().abs() if isinstance(semiring, RealSemiring) else machine.weight.detach()
     scores = log_weights(semiring, weight).double()
     top = scores.max() if len(scores) else scores.new_zeros(())
-    if type(semiring) in (Log, Real):  # what leaves a state sums to a half at most
+    if type(semiring) in (LogSemiring, RealSemiring):  # what leaves a state sums to a half at most
         source = torch.from_numpy(machine.topology.source).to(scores.device)
         whole = torch.bincount(source, weights=(scores - top).exp())
         top = top + (2 * whole.max()).log() if len(scores) else top
@@ -69,7 +69,7 @@ def push_damped(machine: Automaton, factor: Shaped[Tensor, ""]) -> Automaton:
     return moved(machine, distances(damped, backwards=True))
 
 
-def normalise(machine: Automaton) -> Automaton:
+def normalize(machine: Automaton) -> Automaton:
     """A machine whose weights are those of the given one, divided by their total: over the log semiring, log p."""
     machine = push(machine)
     semiring = machine.semiring

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from catena.kernels.lattice_graph import useful
 from catena.structure.automaton.failures import expand_failures
-from catena.structure.automaton.topology import Array, Topology
-from catena.structure.automaton.value import EPSILON, Automaton, check_same_batch, check_same_semiring
+from catena.structure.automaton.topology import IntArray, Topology
 from catena.structure.automaton.weights import nonzero
+from catena.structure.automaton.wfsa import EPSILON, Automaton, check_same_batch, check_same_semiring
 
 
 def union(*machines: Automaton) -> Automaton:
@@ -103,10 +103,10 @@ def connect(machine: Automaton) -> Automaton:
     begins, ends = (nonzero(semiring, x).astype(np.int64) for x in (machine.initial, machine.final))
     alive = nonzero(semiring, machine.weight)
     kept = useful(t.source[alive], t.target[alive], begins, ends).astype(bool)
-    return restricted(machine, kept, alive)
+    return restrict_states(machine, kept, alive)
 
 
-def with_one_beginning(machine: Automaton) -> Automaton:
+def single_start_state(machine: Automaton) -> Automaton:
     """The same weights with one initial state of weight one, which is state 0; the machine itself if it is so."""
     semiring = machine.semiring
     begins = np.flatnonzero(nonzero(semiring, machine.initial))
@@ -124,7 +124,7 @@ def with_one_beginning(machine: Automaton) -> Automaton:
     )
 
 
-def restricted(machine: Automaton, states: Array, arcs: Array | None = None) -> Automaton:
+def restrict_states(machine: Automaton, states: IntArray, arcs: IntArray | None = None) -> Automaton:
     """Only the states where ``states`` is True, and the arcs between them (where ``arcs`` is True)."""
     t = machine.topology
     kept = states[t.source] & states[t.target]
@@ -148,7 +148,7 @@ def _side_by_side(machines: tuple[Automaton, ...]) -> Topology:
     return Topology(source, target, read, written, int(shifts[-1]))
 
 
-def _with_silent_arcs(t: Topology, source: Array, target: Array, n_states: int) -> Topology:
+def _with_silent_arcs(t: Topology, source: IntArray, target: IntArray, n_states: int) -> Topology:
     silent = np.full(len(source), EPSILON, np.int64)
     return Topology(
         np.append(t.source, source), np.append(t.target, target), np.append(t.input, silent),

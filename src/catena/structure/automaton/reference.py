@@ -26,9 +26,9 @@ from catena.errors import DivergentSumError
 from catena.structure.automaton.segments import with_zero
 from catena.structure.automaton.topology import Topology, Unrolled
 from catena.structure.automaton.weights import is_invalid, is_nonzero, multiply
-from catena.structure.semirings import Boolean, Real, Semiring
+from catena.structure.semirings import BooleanSemiring, RealSemiring, Semiring
 
-BOOLEAN = Boolean()
+_BOOLEAN = BooleanSemiring()
 
 # --- closure of a matrix ------------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ def closure_of_matrix(semiring: Semiring, matrix: Shaped[Tensor, "..."]) -> Shap
 
     Raises :class:`DivergentSumError` where the sum has no value. A real matrix must sum absolutely.
     """
-    if isinstance(semiring, Real) and bool((matrix.detach() < 0).any()):
+    if isinstance(semiring, RealSemiring) and bool((matrix.detach() < 0).any()):
         _eliminated(semiring, matrix.detach().abs())
     return _eliminated(semiring, matrix)
 
@@ -145,7 +145,7 @@ def plain_distances(
     taken = reached[..., source]
     wrong, begins_wrong = taken & is_invalid(semiring, weight), is_invalid(semiring, begins)
     into = torch.zeros_like(reached, dtype=torch.float).index_add(-1, target, wrong.float()) > 0
-    invalid = _all_distances(BOOLEAN, topology, is_nonzero(semiring, weight), into | begins_wrong, backwards)
+    invalid = _all_distances(_BOOLEAN, topology, is_nonzero(semiring, weight), into | begins_wrong, backwards)
     valid, valid_begins = kept(semiring, weight, taken & ~wrong), kept(semiring, begins, ~begins_wrong)
     found = _all_distances(semiring, topology, valid, valid_begins, backwards)
     scores = (weight.sum(-1) + begins.sum(-1))[..., None].expand(found.shape) if found.is_floating_point() else found
@@ -190,7 +190,7 @@ def useful_masks(
 
 def _reached(semiring: Semiring, topology: Topology, weight: Tensor, begins: Tensor, backwards: bool) -> Tensor:
     arcs, first = is_nonzero(semiring, weight), is_nonzero(semiring, begins)
-    return _all_distances(BOOLEAN, topology, arcs, first, backwards)
+    return _all_distances(_BOOLEAN, topology, arcs, first, backwards)
 
 
 def kept(semiring: Semiring, x: Tensor, mask: Tensor) -> Tensor:

@@ -20,16 +20,16 @@ from typing import NamedTuple
 import torch
 
 from catena.errors import FormatError, LimitError
-from catena.numerics import NEVER
-from catena.structure.automaton.build import Arc, from_arcs, labels_of
-from catena.structure.automaton.determinise import determinise
-from catena.structure.automaton.minimise import minimise
-from catena.structure.automaton.symbols import Symbols
-from catena.structure.automaton.value import LOG, Automaton
-from catena.structure.semirings import Boolean, Semiring
+from catena.numerics import NEG_INF
+from catena.structure.automaton.build import Arc, from_arcs, string_to_labels
+from catena.structure.automaton.determinize import determinize
+from catena.structure.automaton.minimize import minimize
+from catena.structure.automaton.symbols import SymbolTable
+from catena.structure.automaton.wfsa import LOG, Automaton
+from catena.structure.semirings import BooleanSemiring, Semiring
 
-MOST_POSITIONS = 20_000
-DEEPEST = 40
+_MOST_POSITIONS = 20_000
+_DEEPEST = 40
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 _CLASSES: dict[str, Callable[[str], bool]] = {
     "d": str.isdigit,
@@ -41,7 +41,7 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 def from_regex(
     pattern: str,
     alphabet: Iterable[str] | None = None,
-    symbols: Symbols | None = None,
+    symbols: SymbolTable | None = None,
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
@@ -55,8 +55,8 @@ def from_regex(
     if alphabet is None and symbols is not None:
         alphabet = [name for name in symbols if len(name) == 1]
     tree = _Parser(pattern, None if alphabet is None else frozenset(alphabet)).parsed()
-    machine = minimise(determinise(_Positions().machine(tree, symbols)))
-    return machine.mapped(lambda x: semiring.lift(torch.where(x, 0.0, NEVER).to(dtype)), semiring)
+    machine = minimize(determinize(_Positions().machine(tree, symbols)))
+    return machine.mapped(lambda x: semiring.lift(torch.where(x, 0.0, NEG_INF).to(dtype)), semiring)
 
 
 # --- from text to a tree ------------------------------------------------------------------------------------
@@ -71,24 +71,24 @@ class Chars(NamedTuple):
 class Joined(NamedTuple):
     """One after the other."""
 
-    parts: tuple[Node, ...]
+    parts: tuple[_Node, ...]
 
 
 class Either(NamedTuple):
     """Any one of these."""
 
-    parts: tuple[Node, ...]
+    parts: tuple[_Node, ...]
 
 
 class Repeated(NamedTuple):
     """From ``low`` to ``high`` times; without end if ``high`` is None."""
 
-    part: Node
+    part: _Node
     low: int
     high: int | None
 
 
-Node = Chars | Joined | Either | Repeated
+_Node = Chars | Joined | Either | Repeated
 
 
 @dataclass
@@ -98,7 +98,7 @@ class _Parser:
     at: int = 0
     depth: int = 0
 
-    def parsed(self) -> Node:
+    def parsed(self) -> _Node:
         tree = self._either()
         if self.at < len(self.pattern):
             raise self._wrong("there is a ')' without a '('", "put a backslash before it to match it")
@@ -117,20 +117,20 @@ class _Parser:
         self.at += 1
         return char
 
-    def _either(self) -> Node:
+    def _either(self) -> _Node:
         parts = [self._joined()]
         while self._next() == "|":
             self.at += 1
             parts.append(self._joined())
         return parts[0] if len(parts) == 1 else Either(tuple(parts))
 
-    def _joined(self) -> Node:
+    def _joined(self) -> _Node:
         parts = []
         while self._next() and self._next() not in "|)":
             parts.append(self._repeated())
         return parts[0] if len(parts) == 1 else Joined(tuple(parts))
 
-    def _repeated(self) -> Node:
+    def _repeated(self) -> _Node:
         node = self._atom()
         while self._next() and self._next() in "*+?{":
             sign = self._take()
@@ -150,7 +150,7 @@ class _Parser:
         self.at = end + 1
         return least, most
 
-    def _atom(self) -> Node:
+    def _atom(self) -> _Node:
         char = self._take()
         if char == "(":
             return self._group()
@@ -165,10 +165,10 @@ class _Parser:
             raise self._wrong(f"{char!r} has nothing before it to repeat", "put a backslash before it to match it")
         return Chars(frozenset(char))
 
-    def _group(self) -> Node:
+    def _group(self) -> _Node:
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise self._wrong(f"groups are nested deeper than {DEEPEST}", "simplify the pattern")
+        if self.depth > _DEEPEST:
+            raise self._wrong(f"groups are nested deeper than {_DEEPEST}", "simplify the pattern")
         node = self._either()
         if self._next() != ")":
             raise self._wrong("a '(' is never closed", "add a ')', or put a backslash before '(' to match it")
@@ -230,7 +230,7 @@ class Edges(NamedTuple):
     last: frozenset[int]
 
 
-NOTHING = Edges(True, frozenset(), frozenset())
+_NOTHING = Edges(True, frozenset(), frozenset())
 
 
 @dataclass
@@ -240,10 +240,10 @@ class _Positions:
     chosen: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     follow: list[set[int]] = field(default_factory=lambda: [set()])
 
-    def machine(self, tree: Node, symbols: Symbols | None) -> Automaton:
+    def machine(self, tree: _Node, symbols: SymbolTable | None) -> Automaton:
         whole = self._edges(tree)
         self.follow[0] |= whole.first
-        labels = {c: labels_of([c], symbols)[0] for c in frozenset().union(*self.chosen)}
+        labels = {c: string_to_labels([c], symbols)[0] for c in frozenset().union(*self.chosen)}
         arcs = [
             Arc(source, target, labels[c], labels[c])
             for source, targets in enumerate(self.follow)
@@ -251,9 +251,9 @@ class _Positions:
             for c in self.chosen[target]
         ]
         ends = [*whole.last, *([0] if whole.empty else [])]
-        return from_arcs(arcs, [0], ends, Boolean(), len(self.chosen))
+        return from_arcs(arcs, [0], ends, BooleanSemiring(), len(self.chosen))
 
-    def _edges(self, node: Node) -> Edges:
+    def _edges(self, node: _Node) -> Edges:
         if isinstance(node, Chars):
             return self._place(node)
         if isinstance(node, Joined):
@@ -267,15 +267,15 @@ class _Positions:
     def _place(self, node: Chars) -> Edges:
         if not node.chosen:
             return Edges(False, frozenset(), frozenset())
-        if len(self.chosen) > MOST_POSITIONS:
-            raise LimitError(f"the pattern, its repetitions written out, has more than {MOST_POSITIONS} characters")
+        if len(self.chosen) > _MOST_POSITIONS:
+            raise LimitError(f"the pattern, its repetitions written out, has more than {_MOST_POSITIONS} characters")
         here = frozenset((len(self.chosen),))
         self.chosen.append(node.chosen)
         self.follow.append(set())
         return Edges(False, here, here)
 
     def _joined(self, parts: list[Callable[[], Edges]]) -> Edges:
-        whole = NOTHING
+        whole = _NOTHING
         for part in parts:
             edges = part()
             for place in whole.last:

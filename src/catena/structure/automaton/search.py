@@ -17,15 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 from catena.errors import LimitError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.automaton.distance import distances
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.path_search import scored_best, scored_paths
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import PathDistribution
 from catena.structure.automaton.rational import connect, project
-from catena.structure.automaton.topology import Array
-from catena.structure.automaton.value import (
+from catena.structure.automaton.topology import IntArray
+from catena.structure.automaton.wfsa import (
     EPSILON,
     LOG,
     Automaton,
@@ -33,17 +33,17 @@ from catena.structure.automaton.value import (
     check_one_machine,
     not_numbers,
 )
-from catena.structure.backend import kernels_serve
+from catena.structure.backend import can_use_kernels
 from catena.structure.checks import check_count
-from catena.structure.semirings import Log, Max
+from catena.structure.semirings import LogSemiring, MaxSemiring
 
-MOST_SETS = 1_000_000
+_MOST_SETS = 1_000_000
 
-States = dict[int, float]
-Plus = Callable[[float, float], float]
+_States = dict[int, float]
+_Plus = Callable[[float, float], float]
 
 
-class Found(NamedTuple):
+class ScoredPath(NamedTuple):
     """A path or a string with its score (log-weight)."""
 
     input: tuple[int, ...]
@@ -51,7 +51,7 @@ class Found(NamedTuple):
     score: float
 
 
-def best_paths(machine: Automaton, n: int = 1) -> list[Found]:
+def best_paths(machine: Automaton, n: int = 1) -> list[ScoredPath]:
     """The n paths of greatest weight, best first, as the labels they read and write; fewer if there are fewer."""
     check_count("n", n, 1)
     check_one_machine("best_paths", machine)
@@ -61,13 +61,13 @@ def best_paths(machine: Automaton, n: int = 1) -> list[Found]:
     for score, arcs in _best(machine, n):
         labels = t.input[arcs].tolist(), t.output[arcs].tolist()
         read, written = (tuple(label for label in side if label != EPSILON) for side in labels)
-        found.append(Found(read, written, score))
+        found.append(ScoredPath(read, written, score))
     return found
 
 
-def _best(machine: Automaton, n: int) -> list[tuple[float, Array]]:
+def _best(machine: Automaton, n: int) -> list[tuple[float, IntArray]]:
     """(score, arcs) of the best paths of a machine over Log."""
-    if kernels_serve(machine.weight):
+    if can_use_kernels(machine.weight):
         tensors = (machine.weight, machine.initial, machine.final)
         weight, initial, final = (x.double().contiguous().numpy() for x in tensors)
         search = partial(scored_paths, k=n) if n > 1 else scored_best
@@ -75,14 +75,14 @@ def _best(machine: Automaton, n: int) -> list[tuple[float, Array]]:
         if found is None:
             raise not_numbers("best_paths")
         return [(score, path[1:]) for score, path in found]
-    top = Paths.of(machine).topk(n)
+    top = PathDistribution.of(machine).topk(n)
     if bool(top.scores.isnan().any()):
         raise not_numbers("best_paths")
     rows = zip(top.scores.tolist(), top.members.tolist(), strict=True)
-    return [(score, np.array([i for i in row[1:] if i >= 0], np.int64)) for score, row in rows if score > NEVER]
+    return [(score, np.array([i for i in row[1:] if i >= 0], np.int64)) for score, row in rows if score > NEG_INF]
 
 
-def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int = MOST_SETS) -> list[Found]:
+def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int = _MOST_SETS) -> list[ScoredPath]:
     """The n strings of greatest weight that a machine reads (or writes), each once, best first.
 
     A* over sets of states: a beginning of a string is worth the weight of all that may follow it, which no
@@ -93,19 +93,19 @@ def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int
     """
     check_count("n", n, 1)
     check_one_machine("best_strings", machine)
-    adds = not isinstance(machine.semiring, Max) and isinstance(machine.semiring, Log)
-    machine = machine.detach().over(Log() if adds else Max())
+    adds = not isinstance(machine.semiring, MaxSemiring) and isinstance(machine.semiring, LogSemiring)
+    machine = machine.detach().over(LogSemiring() if adds else MaxSemiring())
     machine = connect(remove_epsilon(project(machine, side)))
     check_numbers("best_strings", machine)
     onward = distances(machine, backwards=True).tolist()
     final, arcs = machine.final.tolist(), _outgoing(machine)
     ticket = itertools.count()
-    plus: Plus = _log_add if adds else max
-    begin = {q: w for q, w in enumerate(machine.initial.tolist()) if w > NEVER}
-    heap: list[tuple[float, int, tuple[int, ...], States | None]] = []
+    plus: _Plus = _log_add if adds else max
+    begin = {q: w for q, w in enumerate(machine.initial.tolist()) if w > NEG_INF}
+    heap: list[tuple[float, int, tuple[int, ...], _States | None]] = []
     if begin:
         heap.append((-_worth(begin, onward, plus), next(ticket), (), begin))
-    found: list[Found] = []
+    found: list[ScoredPath] = []
     while heap and len(found) < n:
         bound, number, string, states = heapq.heappop(heap)
         if number > limit:
@@ -114,10 +114,10 @@ def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int
                 "machine over Max for the strings of the best paths"
             )
         if states is None:
-            found.append(Found(string, string, -bound))
+            found.append(ScoredPath(string, string, -bound))
             continue
         end = _worth(states, final, plus)
-        if end > NEVER:
+        if end > NEG_INF:
             heapq.heappush(heap, (-end, next(ticket), string, None))
         for label, reached in _followed(states, arcs, plus).items():
             heapq.heappush(heap, (-_worth(reached, onward, plus), next(ticket), (*string, label), reached))
@@ -134,18 +134,18 @@ def _outgoing(machine: Automaton) -> list[list[tuple[int, int, float]]]:
     return arcs
 
 
-def _followed(states: States, arcs: Sequence[Sequence[tuple[int, int, float]]], plus: Plus) -> dict[int, States]:
+def _followed(states: _States, arcs: Sequence[Sequence[tuple[int, int, float]]], plus: _Plus) -> dict[int, _States]:
     """For each label the states that it leads to, with their weights so far."""
-    found: dict[int, States] = {}
+    found: dict[int, _States] = {}
     for q, so_far in states.items():
         for label, target, weight in arcs[q]:
             reached = found.setdefault(label, {})
-            reached[target] = plus(reached.get(target, NEVER), so_far + weight)
+            reached[target] = plus(reached.get(target, NEG_INF), so_far + weight)
     return found
 
 
-def _worth(states: States, values: Sequence[float], plus: Plus) -> float:
-    whole = NEVER
+def _worth(states: _States, values: Sequence[float], plus: _Plus) -> float:
+    whole = NEG_INF
     for q, so_far in states.items():
         whole = plus(whole, so_far + values[q])
     return whole
@@ -153,4 +153,4 @@ def _worth(states: States, values: Sequence[float], plus: Plus) -> float:
 
 def _log_add(a: float, b: float) -> float:
     low, high = (a, b) if a < b else (b, a)
-    return high if low == NEVER else high + math.log1p(math.exp(low - high))
+    return high if low == NEG_INF else high + math.log1p(math.exp(low - high))

@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.semirings import Semiring
 
-Array = np.ndarray
+IntArray = np.ndarray
 
-WIDEST = 32
+_WIDEST = 32
 """More entries than this are added up in rounds, so that one long group does not make all of them long."""
 
 
@@ -29,11 +29,11 @@ class Segments:
     Arrays of numpy are kept, not tensors: one that is made inside a transform of torch.func must not leave it.
     """
 
-    rounds: tuple[Array, ...]
-    places: Array
+    rounds: tuple[IntArray, ...]
+    places: IntArray
 
     @classmethod
-    def of(cls, group: Array, n: int) -> Segments:
+    def of(cls, group: IntArray, n: int) -> Segments:
         """``group[i]`` is the number, below ``n``, of the result that entry ``i`` goes into."""
         rounds = []
         while len(group) and np.bincount(group, minlength=n).max() > 1:
@@ -52,7 +52,7 @@ class Segments:
 def with_zero(semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
     """One more entry on the last axis, the neutral element of ⊕."""
     if x.dim() == 1:
-        return torch.cat((x, semiring.constant(NEVER, x)[None]))
+        return torch.cat((x, semiring.constant(NEG_INF, x)[None]))
     return torch.cat((x, semiring.zero((*semiring.shape(x)[:-1], 1), x)), dim=-1)
 
 
@@ -63,13 +63,13 @@ def with_one(semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..
     return torch.cat((x, semiring.one((*semiring.shape(x)[:-1], 1), x)), dim=-1)
 
 
-def _pieces(group: Array) -> tuple[Array, Array]:
-    """Entries of equal group cut into pieces of at most ``WIDEST``; the group of each piece."""
+def _pieces(group: IntArray) -> tuple[IntArray, IntArray]:
+    """Entries of equal group cut into pieces of at most ``_WIDEST``; the group of each piece."""
     order = np.argsort(group, kind="stable")
     sorted_group = group[order]
     first = np.flatnonzero(np.r_[True, sorted_group[1:] != sorted_group[:-1]])
     size = np.diff(np.r_[first, len(group)])
-    width = int(min(size.max(), WIDEST))
+    width = int(min(size.max(), _WIDEST))
     rank = np.arange(len(group)) - np.repeat(first, size)
     pieces_before = np.r_[0, np.cumsum(-(-size // width))]
     piece = np.repeat(pieces_before[:-1], size) + rank // width
@@ -78,7 +78,7 @@ def _pieces(group: Array) -> tuple[Array, Array]:
     return index, np.repeat(sorted_group[first], -(-size // width))
 
 
-def distinct(*columns: Array) -> tuple[Array, Array]:
+def distinct(*columns: IntArray) -> tuple[IntArray, IntArray]:
     """The different rows of these columns of integers, sorted, as ``[column, row]``; the row of each entry."""
     lows = [int(x.min(initial=0)) for x in columns]
     sizes = [int(x.max(initial=0)) - low + 1 for x, low in zip(columns, lows, strict=True)]
@@ -97,7 +97,7 @@ def distinct(*columns: Array) -> tuple[Array, Array]:
     return rows, group
 
 
-def _ranked(keys: Array) -> tuple[Array, Array]:
+def _ranked(keys: IntArray) -> tuple[IntArray, IntArray]:
     order = np.argsort(keys)
     ordered = keys[order]
     first = np.ones(len(keys), bool)

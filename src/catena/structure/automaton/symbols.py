@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from catena.errors import FormatError, UnknownNameError
 from catena.registry import did_you_mean
-from catena.structure.automaton.value import EPSILON
+from catena.structure.automaton.wfsa import EPSILON
 
 EPSILON_NAME = "<eps>"
 
 
-class Symbols:
+class SymbolTable:
     """A table of names and labels.
 
     >>> words = Symbols(["the", "cat"])
@@ -27,7 +27,7 @@ class Symbols:
         self._names = {label: name for name, label in self._labels.items()}
 
     @classmethod
-    def of(cls, labels: Mapping[str, int]) -> Symbols:
+    def of(cls, labels: Mapping[str, int]) -> SymbolTable:
         """From given labels, which must be different, none below 0."""
         table = cls()
         names: dict[int, str] = {}
@@ -74,7 +74,7 @@ class Symbols:
         return len(self._labels)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Symbols) and self._labels == other._labels
+        return isinstance(other, SymbolTable) and self._labels == other._labels
 
     def __hash__(self) -> int:
         return hash(frozenset(self._labels.items()))

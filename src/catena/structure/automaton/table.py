@@ -20,12 +20,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.automaton.failures import failed_finals, failure_targets, failure_weights
 from catena.structure.automaton.segments import distinct
-from catena.structure.automaton.topology import Array
-from catena.structure.automaton.value import EPSILON, FAILURE, LOG, Automaton
+from catena.structure.automaton.topology import IntArray
 from catena.structure.automaton.weights import nonzero
+from catena.structure.automaton.wfsa import EPSILON, FAILURE, LOG, Automaton
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class TransitionTable:
             fails=_tensor(fails, machine),
             fail_scores=chain[1] if failing_at_all else torch.zeros_like(machine.final),
             begin=int(begins[0]) if len(begins) else -1,
-            begin_score=machine.initial[begins[0]] if len(begins) else machine.initial.new_full((), NEVER),
+            begin_score=machine.initial[begins[0]] if len(begins) else machine.initial.new_full((), NEG_INF),
             v=len(names),
         )
 
@@ -110,7 +110,7 @@ class TransitionTable:
     def scores_of(self, states: Int[Tensor, " n"]) -> Float[Tensor, "n v"]:
         """The log-weight of every id after every state, failures followed; -inf where it cannot be read."""
         n, at = len(states), states
-        rows = self.scores.new_full((n, self.v), NEVER)
+        rows = self.scores.new_full((n, self.v), NEG_INF)
         known = torch.zeros(n, self.v, dtype=torch.bool, device=states.device)
         paid = self.scores.new_zeros(n)
         while bool((at >= 0).any()):
@@ -130,7 +130,7 @@ class TransitionTable:
         """The states after reading one id each, failures followed, and what it weighs; -1 and -inf where it cannot."""
         at, paid = states, self.scores.new_zeros(len(states))
         known = (ids >= 0) & (ids < self.v)  # others would be taken for ids of the states before and after
-        target, score = torch.full_like(states, -1), self.scores.new_full((len(states),), NEVER)
+        target, score = torch.full_like(states, -1), self.scores.new_full((len(states),), NEG_INF)
         while len(self.ids) and bool((at >= 0).any()):
             wanted = at * self.v + ids
             place = torch.searchsorted(self._keys, wanted).clamp_max(len(self._keys) - 1)
@@ -144,7 +144,7 @@ class TransitionTable:
 
     def final_of(self, states: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The log-weight of ending in each state; -inf in state -1."""
-        never = self.final.new_full((1,), NEVER)
+        never = self.final.new_full((1,), NEG_INF)
         return torch.cat((self.final, never))[states]  # -1 finds the last
 
     @cached_property
@@ -162,11 +162,11 @@ class TransitionTable:
         return row, self.starts[here][row] + torch.arange(len(row), device=states.device) - before[row]
 
 
-def _tensor(x: Array, machine: Automaton) -> Tensor:
+def _tensor(x: IntArray, machine: Automaton) -> Tensor:
     return torch.from_numpy(x).to(machine.device)
 
 
-def _checked(machine: Automaton) -> Array:
+def _checked(machine: Automaton) -> IntArray:
     """The initial states of a machine: one at most, if the machine may become a table."""
     t = machine.topology
     if machine.weight.dim() > 1:
@@ -181,6 +181,6 @@ def _checked(machine: Automaton) -> Array:
     if len(begins) > 1 or several or (t.input == EPSILON).any():
         raise ShapeError(
             "a table is made of a deterministic machine, but this one has several initial states, epsilons or several "
-            "arcs with one label: determinise(machine)"
+            "arcs with one label: determinize(machine)"
         )
     return begins

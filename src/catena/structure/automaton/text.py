@@ -17,13 +17,13 @@ import numpy as np
 import torch
 
 from catena.errors import FormatError
-from catena.structure.automaton.costs import costs, elements, written
-from catena.structure.automaton.rational import with_one_beginning
-from catena.structure.automaton.symbols import Symbols
-from catena.structure.automaton.value import EPSILON, FAILURE, LOG, Automaton
+from catena.structure.automaton.rational import single_start_state
+from catena.structure.automaton.symbols import SymbolTable
+from catena.structure.automaton.weights_to_costs import elements, weights_to_costs, written
+from catena.structure.automaton.wfsa import EPSILON, FAILURE, LOG, Automaton
 from catena.structure.semirings import Semiring
 
-LARGEST = 2**31 - 1
+_LARGEST = 2**31 - 1
 """The greatest label or state that the tools of this format take."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE | re.ASCII)
@@ -34,8 +34,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(i
 
 def to_text(
     machine: Automaton,
-    input_symbols: Symbols | None = None,
-    output_symbols: Symbols | None = None,
+    input_symbols: SymbolTable | None = None,
+    output_symbols: SymbolTable | None = None,
     failure: str | int | None = None,
 ) -> str:
     """The machine as text; an acceptor has one label on each line.
@@ -45,14 +45,14 @@ def to_text(
     Args:
         failure: the label, or the name, that failure arcs are written with; must be given if there are any.
     """
-    machine = with_one_beginning(machine)
+    machine = single_start_state(machine)
     form, t = written(machine.semiring), machine.topology
     label = _label_writer(input_symbols, failure)
     labels = [[label(x) for x in t.input.tolist()]]
     if not machine.is_acceptor:
         label = _label_writer(output_symbols, failure)
         labels.append([label(x) for x in t.output.tolist()])
-    arc_costs, final_costs = costs(machine, machine.weight), costs(machine, machine.final)
+    arc_costs, final_costs = weights_to_costs(machine, machine.weight), weights_to_costs(machine, machine.final)
     by_source, touched = np.argsort(t.source, kind="stable"), np.zeros(t.n_states, bool)
     touched[t.source], touched[t.target] = True, True
     bounds = np.searchsorted(t.source[by_source], np.arange(t.n_states + 1))
@@ -69,8 +69,8 @@ def to_text(
 def write_text(
     path: Path | str,
     machine: Automaton,
-    input_symbols: Symbols | None = None,
-    output_symbols: Symbols | None = None,
+    input_symbols: SymbolTable | None = None,
+    output_symbols: SymbolTable | None = None,
     failure: str | int | None = None,
 ) -> None:
     """Write :func:`to_text` to a file, in UTF-8."""
@@ -84,7 +84,7 @@ def _cost_field(cost: np.floating, one: float) -> list[str]:
     return [{np.inf: "Infinity", -np.inf: "-Infinity"}.get(float(cost)) or str(cost)]
 
 
-def _label_writer(symbols: Symbols | None, failure: str | int | None) -> Callable[[int], str]:
+def _label_writer(symbols: SymbolTable | None, failure: str | int | None) -> Callable[[int], str]:
     def name(label: int) -> str:
         if label == FAILURE:
             if failure is None:
@@ -104,8 +104,8 @@ def _label_writer(symbols: Symbols | None, failure: str | int | None) -> Callabl
 def from_text(
     text: str,
     acceptor: bool = False,
-    input_symbols: Symbols | None = None,
-    output_symbols: Symbols | None = None,
+    input_symbols: SymbolTable | None = None,
+    output_symbols: SymbolTable | None = None,
     failure: str | int | None = None,
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
@@ -137,18 +137,18 @@ def from_text(
 def read_text(
     path: Path | str,
     acceptor: bool = False,
-    input_symbols: Symbols | None = None,
-    output_symbols: Symbols | None = None,
+    input_symbols: SymbolTable | None = None,
+    output_symbols: SymbolTable | None = None,
     failure: str | int | None = None,
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
     """A machine from a file of text in UTF-8."""
-    text = decoded(path)
+    text = decode_text(path)
     return from_text(text, acceptor, input_symbols, output_symbols, failure, semiring, dtype, str(path))
 
 
-def decoded(path: Path | str) -> str:
+def decode_text(path: Path | str) -> str:
     """The text of a file, or an error that names the byte that is not UTF-8."""
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
@@ -169,8 +169,8 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 class _Reader:
     name: str
     acceptor: bool
-    input_symbols: Symbols | None
-    output_symbols: Symbols | None
+    input_symbols: SymbolTable | None
+    output_symbols: SymbolTable | None
     failure: str | int | None
     one: float
     states: dict[int, int] = field(default_factory=dict)
@@ -203,11 +203,11 @@ class _Reader:
         return self.states.setdefault(self._integer(number, "a state", text), len(self.states))
 
     def _integer(self, number: int, what: str, text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 11 and int(text) <= LARGEST):
-            raise self._wrong(number, f"{what} must be a number from 0 to {LARGEST}, but it is {text[:40]!r}")
+        if not (text.isascii() and text.isdigit() and len(text) < 11 and int(text) <= _LARGEST):
+            raise self._wrong(number, f"{what} must be a number from 0 to {_LARGEST}, but it is {text[:40]!r}")
         return int(text)
 
-    def _label(self, number: int, text: str, symbols: Symbols | None) -> int:
+    def _label(self, number: int, text: str, symbols: SymbolTable | None) -> int:
         if self.failure is not None and text == str(self.failure):
             return FAILURE
         if symbols is None:
@@ -228,7 +228,7 @@ class _Reader:
 # --- tables of symbols --------------------------------------------------------------------------------------
 
 
-def symbols_to_text(symbols: Symbols) -> str:
+def symbols_to_text(symbols: SymbolTable) -> str:
     """A line ``name label`` for each symbol."""
     for name, _ in symbols.items():
         if not name or name.split() != [name]:
@@ -236,7 +236,7 @@ def symbols_to_text(symbols: Symbols) -> str:
     return "".join(f"{name}\t{label}\n" for name, label in symbols.items())
 
 
-def symbols_from_text(text: str, name: str = "text") -> Symbols:
+def symbols_from_text(text: str, name: str = "text") -> SymbolTable:
     """A table of symbols from lines ``name label``."""
     labels: dict[str, int] = {}
     for number, line in _lines(text):
@@ -248,14 +248,14 @@ def symbols_from_text(text: str, name: str = "text") -> Symbols:
         labels[fields[0]] = int(fields[1])
     if EPSILON not in labels.values() and labels:
         raise FormatError(f"{name} must give a name to label 0, which is epsilon, as in '<eps> 0'")
-    return Symbols.of(labels)
+    return SymbolTable.of(labels)
 
 
-def read_symbols(path: Path | str) -> Symbols:
+def read_symbols(path: Path | str) -> SymbolTable:
     """A table of symbols from a file of text in UTF-8."""
-    return symbols_from_text(decoded(path), str(path))
+    return symbols_from_text(decode_text(path), str(path))
 
 
-def write_symbols(path: Path | str, symbols: Symbols) -> None:
+def write_symbols(path: Path | str, symbols: SymbolTable) -> None:
     """Write a table of symbols into a file of text in UTF-8."""
     Path(path).write_text(symbols_to_text(symbols), encoding="utf-8", newline="\n")

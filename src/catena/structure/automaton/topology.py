@@ -14,31 +14,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.lattice_graph import analysed
-from catena.structure.automaton.segments import Array, Segments
+from catena.kernels.lattice_graph import analyze_graph
+from catena.structure.automaton.segments import IntArray, Segments
 
 
-class Graph(NamedTuple):
-    """The result of :func:`catena.kernels.lattice_graph.analysed`."""
+class ArcGraph(NamedTuple):
+    """The result of :func:`catena.kernels.lattice_graph.analyze_graph`."""
 
-    component: Array
-    order: Array
-    bounds: Array
-    cyclic: Array
-    level: Array
-    in_starts: Array
-    in_arcs: Array
-    out_starts: Array
-    out_arcs: Array
+    component: IntArray
+    order: IntArray
+    bounds: IntArray
+    cyclic: IntArray
+    level: IntArray
+    in_starts: IntArray
+    in_arcs: IntArray
+    out_starts: IntArray
+    out_arcs: IntArray
 
 
 class Sorted(NamedTuple):
     """Arcs sorted by source and label: those of state q are at ``starts[q] … starts[q + 1]``."""
 
-    arcs: Array
-    starts: Array
-    labels: Array
-    targets: Array
+    arcs: IntArray
+    starts: IntArray
+    labels: IntArray
+    targets: IntArray
 
 
 class Facts(NamedTuple):
@@ -58,19 +58,19 @@ ANY_LENGTH = -1
 class Topology:
     """The arcs of a machine."""
 
-    source: Array
-    target: Array
-    input: Array
-    output: Array
+    source: IntArray
+    target: IntArray
+    input: IntArray
+    output: IntArray
     n_states: int
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> ArcGraph:
         """Components, their order and the arcs of each state."""
-        return Graph(*analysed(self.source, self.target, self.n_states))
+        return ArcGraph(*analyze_graph(self.source, self.target, self.n_states))
 
     @property
-    def graph_arrays(self) -> list[Array]:
+    def graph_arrays(self) -> list[IntArray]:
         """The graph as the kernels take it: :data:`catena.kernels.lattice.GRAPH`."""
         return [self.source, self.target, *self.graph[:4], *self.graph[5:]]
 
@@ -112,7 +112,7 @@ class Topology:
         """By what they write."""
         return self._sorted(self.output)
 
-    def _sorted(self, labels: Array) -> Sorted:
+    def _sorted(self, labels: IntArray) -> Sorted:
         arcs = np.lexsort((labels, self.source))
         starts = np.searchsorted(self.source[arcs], np.arange(self.n_states + 1))
         return Sorted(arcs, starts, labels[arcs], self.target[arcs])
@@ -125,28 +125,28 @@ class Topology:
 class Block(NamedTuple):
     """All cyclic components of one size m: ``states[c, i]``, and how arcs add up to the cells of c matrices m × m."""
 
-    states: Array
-    arcs: Array
+    states: IntArray
+    arcs: IntArray
     cells: Segments
 
 
-class Level(NamedTuple):
+class StateLevel(NamedTuple):
     """Nodes that depend on nodes of lower levels alone: ``sums`` of ``tails ⊗ arcs``.
 
     Tails are positions in the order of levels.
     """
 
-    nodes: Array
-    arcs: Array
-    tails: Array
+    nodes: IntArray
+    arcs: IntArray
+    tails: IntArray
     sums: Segments
 
 
 class Levels(NamedTuple):
     """The levels, lowest first, and the position of each node in their order."""
 
-    steps: tuple[Level, ...]
-    position: Array
+    steps: tuple[StateLevel, ...]
+    position: IntArray
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,11 @@ class Unrolled:
     Arcs: first ``plain`` ones of the machine, then the closures of ``blocks``, row by row.
     """
 
-    exits: Array
-    plain: Array
+    exits: IntArray
+    plain: IntArray
     blocks: tuple[Block, ...]
-    source: Array
-    target: Array
+    source: IntArray
+    target: IntArray
     n_nodes: int
 
     @classmethod
@@ -197,7 +197,7 @@ class Unrolled:
         return _levels(self.target, self.source, self.n_nodes)
 
 
-def _blocks(topology: Topology, inside: Array) -> list[Block]:
+def _blocks(topology: Topology, inside: IntArray) -> list[Block]:
     graph = topology.graph
     sizes = np.diff(graph.bounds)
     place, which = np.empty(topology.n_states, np.int64), np.empty(topology.n_states, np.int64)
@@ -214,8 +214,8 @@ def _blocks(topology: Topology, inside: Array) -> list[Block]:
     return blocks
 
 
-def _levels(source: Array, target: Array, n: int) -> Levels:
-    depth = analysed(source, target, n)[4]
+def _levels(source: IntArray, target: IntArray, n: int) -> Levels:
+    depth = analyze_graph(source, target, n)[4]
     order = np.argsort(depth, kind="stable")
     position = np.empty(n, np.int64)
     position[order] = np.arange(n)
@@ -227,5 +227,5 @@ def _levels(source: Array, target: Array, n: int) -> Levels:
     for low, high, first, last in zip(node_starts, node_starts[1:], arc_starts, arc_starts[1:], strict=False):
         arcs = by_level[first:last]
         sums = Segments.of(position[target[arcs]] - low, int(high - low))
-        steps.append(Level(order[low:high], arcs, position[source[arcs]], sums))
+        steps.append(StateLevel(order[low:high], arcs, position[source[arcs]], sums))
     return Levels(tuple(steps), position)

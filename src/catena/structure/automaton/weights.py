@@ -10,23 +10,32 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from catena.numerics import NEVER, safe_log
-from catena.structure.semirings import Boolean, Counting, Log, Max, Real, Sampling, Semiring, Tropical
+from catena.numerics import NEG_INF, safe_log
+from catena.structure.semirings import (
+    BooleanSemiring,
+    CountingSemiring,
+    LogSemiring,
+    MaxSemiring,
+    RealSemiring,
+    SamplingSemiring,
+    Semiring,
+    TropicalSemiring,
+)
 
-Elements = Shaped[Tensor, "..."]
+_Elements = Shaped[Tensor, "..."]
 
 _LOGS: dict[type[Semiring], Callable[[Tensor], Tensor]] = {
-    Log: lambda x: x,
-    Max: lambda x: x,
-    Sampling: lambda x: x,
-    Tropical: lambda x: -x,
-    Real: safe_log,
-    Counting: safe_log,
-    Boolean: lambda x: torch.where(x, 0.0, NEVER),
+    LogSemiring: lambda x: x,
+    MaxSemiring: lambda x: x,
+    SamplingSemiring: lambda x: x,
+    TropicalSemiring: lambda x: -x,
+    RealSemiring: safe_log,
+    CountingSemiring: safe_log,
+    BooleanSemiring: lambda x: torch.where(x, 0.0, NEG_INF),
 }
 
 
-def log_weights(semiring: Semiring, x: Elements) -> Float[Tensor, "..."]:
+def log_weights(semiring: Semiring, x: _Elements) -> Float[Tensor, "..."]:
     """The scores whose lifting the elements are."""
     if type(semiring) not in _LOGS:
         raise TypeError(
@@ -46,59 +55,59 @@ def _quotient(a: Tensor, b: Tensor) -> Tensor:
 
 
 _QUOTIENTS: dict[type[Semiring], Callable[[Tensor, Tensor], Tensor]] = {
-    Log: _difference,
-    Max: _difference,
-    Tropical: _difference,
-    Real: _quotient,
-    Boolean: lambda a, b: a & b,
+    LogSemiring: _difference,
+    MaxSemiring: _difference,
+    TropicalSemiring: _difference,
+    RealSemiring: _quotient,
+    BooleanSemiring: lambda a, b: a & b,
 }
 
 
-def divide(semiring: Semiring, a: Elements, b: Elements) -> Elements:
+def divide(semiring: Semiring, a: _Elements, b: _Elements) -> _Elements:
     """The c with b ⊗ c = a; zero where a is zero, as it must be where b is."""
     if type(semiring) not in _QUOTIENTS:
         raise TypeError(
-            f"weights of {type(semiring).__name__} cannot be divided, as pushing and determinising must: use one "
+            f"weights of {type(semiring).__name__} cannot be divided, as pushing and determinizing must: use one "
             f"of {', '.join(sorted(kind.__name__ for kind in _QUOTIENTS))}"
         )
     found = _QUOTIENTS[type(semiring)](a, b)
     return torch.where(is_invalid(semiring, found) & ~is_nonzero(semiring, a), a, found)
 
 
-def numbers(semiring: Semiring, x: Elements) -> Float[Tensor, "..."]:
+def numbers(semiring: Semiring, x: _Elements) -> Float[Tensor, "..."]:
     """Elements that can be divided, as numbers that ⊗ adds (multiplies, over Real), the greater the heavier."""
-    return x if isinstance(semiring, Real) else log_weights(semiring, x)
+    return x if isinstance(semiring, RealSemiring) else log_weights(semiring, x)
 
 
-def from_numbers(semiring: Semiring, x: Float[Tensor, "..."], dtype: torch.dtype) -> Elements:
+def from_numbers(semiring: Semiring, x: Float[Tensor, "..."], dtype: torch.dtype) -> _Elements:
     """The inverse of :func:`numbers`."""
-    return (x if isinstance(semiring, Real) else semiring.lift(x)).to(dtype)
+    return (x if isinstance(semiring, RealSemiring) else semiring.lift(x)).to(dtype)
 
 
-def multiply(semiring: Semiring, a: Elements, b: Elements) -> Elements:
+def multiply(semiring: Semiring, a: _Elements, b: _Elements) -> _Elements:
     """a ⊗ b; zero where one of them is zero and the other nan or infinite, for -inf and nan add up to nan."""
     found = semiring.mul(a, b)
     lost = is_invalid(semiring, found) & ~(is_nonzero(semiring, a) & is_nonzero(semiring, b))
     return torch.where(lost, semiring.zero(semiring.shape(found), found), found)
 
 
-def is_nonzero(semiring: Semiring, x: Elements) -> Bool[Tensor, "..."]:
+def is_nonzero(semiring: Semiring, x: _Elements) -> Bool[Tensor, "..."]:
     """Which elements are not zero; nan is not."""
     x = x.detach()
     if semiring.width is None:
-        return x != semiring.constant(NEVER, x)
+        return x != semiring.constant(NEG_INF, x)
     return (x != semiring.zero(semiring.shape(x), x)).any(0)
 
 
-def is_invalid(semiring: Semiring, x: Elements) -> Bool[Tensor, "..."]:
+def is_invalid(semiring: Semiring, x: _Elements) -> Bool[Tensor, "..."]:
     """Which elements have a weight of nan or +inf."""
     weight = x.detach() if semiring.width is None else x.detach()[0]
     if not weight.is_floating_point():
         return torch.zeros_like(weight, dtype=torch.bool)
-    return ~(weight > -torch.inf) if isinstance(semiring, Tropical) else ~(weight < torch.inf)
+    return ~(weight > -torch.inf) if isinstance(semiring, TropicalSemiring) else ~(weight < torch.inf)
 
 
-def nonzero(semiring: Semiring, x: Elements) -> Bool[np.ndarray, " n"]:
+def nonzero(semiring: Semiring, x: _Elements) -> Bool[np.ndarray, " n"]:
     """Which entries of the last axis are not zero, in any of the batch."""
     found = is_nonzero(semiring, x)
     return found.reshape(math.prod(found.shape[:-1]), found.shape[-1]).any(0).cpu().numpy()

@@ -1,6 +1,6 @@
 """A model that the data and the machine allow in a given time.
 
-The largest of a few sizes is taken for which ``EPOCHS`` passes over the data are expected to fit. What a pass costs
+The largest of a few sizes is taken for which ``_EPOCHS`` passes over the data are expected to fit. What a pass costs
 follows from the products a model needs for each token, and from how fast this machine multiplies, which is measured.
 """
 
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 
 import torch
 
-from catena.data.reading import Tally
-from catena.tasks.classify.dataset import read_labelled
-from catena.tasks.classify.settings import ClassifyConfig, CnnModel, LogLinearModel
+from catena.data.reading import ReadCounter
+from catena.tasks.classify.config import ClassifyConfig, CNNConfig, LogLinearConfig
+from catena.tasks.classify.dataset import read_labeled_texts
 from catena.tasks.machine import choose_device, set_threads
-from catena.training.settings import seconds_of
+from catena.training.config import parse_duration
 
-EPOCHS = 8
+_EPOCHS = 8
 """Passes over the data that must fit into the time."""
-FEW = 1500
+_FEW = 1500
 """Below so many texts a linear model on n-grams does as well as a network, and is there at once."""
 EFFICIENCY = 0.25
 """Share of the measured speed that training reaches, with all that is not a product of matrices."""
-WINDOWS = 3 + 4 + 5
+_WINDOWS = 3 + 4 + 5
 
 
 @dataclass(frozen=True)
-class Size:
+class DataSize:
     """A size of the convolutional model."""
 
     d: int
@@ -35,16 +35,16 @@ class Size:
 
     def products(self, tokens: float) -> float:
         """Multiplications of one pass, forward and twice as many backward."""
-        return 3 * tokens * WINDOWS * self.d * self.filters
+        return 3 * tokens * _WINDOWS * self.d * self.filters
 
 
-SIZES = (Size(300, 100), Size(200, 64), Size(100, 50), Size(64, 32))
+_SIZES = (DataSize(300, 100), DataSize(200, 64), DataSize(100, 50), DataSize(64, 32))
 
 
 def fit_to_time(config: ClassifyConfig) -> tuple[ClassifyConfig, list[str]]:
     """The config with a model that fits, and what was chosen, in words."""
     set_threads(config.machine.threads)
-    seconds = seconds_of(config.training.max_time or "5m")
+    seconds = parse_duration(config.training.max_time or "5m")
     texts, tokens = _sizes(config)
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
     model, why = choose(texts, tokens, seconds, speed)
@@ -54,20 +54,20 @@ def fit_to_time(config: ClassifyConfig) -> tuple[ClassifyConfig, list[str]]:
     return ClassifyConfig.model_validate(values), [f"chosen for {plan}: {why}"]
 
 
-def choose(texts: int, tokens: int, seconds: float, speed: float) -> tuple[CnnModel | LogLinearModel, str]:
+def choose(texts: int, tokens: int, seconds: float, speed: float) -> tuple[CNNConfig | LogLinearConfig, str]:
     """A model for so much data and time on a machine that does so many products a second."""
-    if texts < FEW:
-        return LogLinearModel(), f"a log-linear model, which is the better choice below {FEW:,} texts"
-    for size in SIZES:
+    if texts < _FEW:
+        return LogLinearConfig(), f"a log-linear model, which is the better choice below {_FEW:,} texts"
+    for size in _SIZES:
         cost = size.products(tokens) / speed
-        if EPOCHS * cost <= seconds:
-            convolution = CnnModel().convolution.model_copy(update={"filters": size.filters})
-            embedding = CnnModel().embedding.model_copy(update={"d": size.d})
+        if _EPOCHS * cost <= seconds:
+            convolution = CNNConfig().convolution.model_copy(update={"filters": size.filters})
+            embedding = CNNConfig().embedding.model_copy(update={"d": size.d})
             words = (
                 f"a convolutional network with d = {size.d} and {size.filters} filters, about {cost:.0f} s for a pass"
             )
-            return CnnModel(embedding=embedding, convolution=convolution), words
-    return LogLinearModel(), "a log-linear model, for even a small network needs more time"
+            return CNNConfig(embedding=embedding, convolution=convolution), words
+    return LogLinearConfig(), "a log-linear model, for even a small network needs more time"
 
 
 def products_per_second(device: torch.device) -> float:
@@ -86,7 +86,7 @@ def _sizes(config: ClassifyConfig) -> tuple[int, int]:
     """How many texts and words the training files hold."""
     texts = words = 0
     for path in config.data.train:
-        for example in read_labelled(config.data, path, Tally()):
+        for example in read_labeled_texts(config.data, path, ReadCounter()):
             texts += 1
             words += len(example.text.split())
     return texts, words

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
-ClassLabels = Int[Tensor, "b"] | Float[Tensor, "b k"] | None
+_ClassLabels = Int[Tensor, "b"] | Float[Tensor, "b k"] | None
 """The right class of each text, or 1 and 0 for each class where a text may have several; None in prediction."""
 
 
@@ -17,7 +17,7 @@ class TokenBatch:
 
     ids: Int[Tensor, "b t"]
     lengths: Int[Tensor, "b"]
-    labels: ClassLabels
+    labels: _ClassLabels
     examples: Int[Tensor, "b"]
     longest: int
     tokens: int
@@ -35,7 +35,7 @@ class BagBatch:
     ids: Int[Tensor, "z"]
     values: Float[Tensor, "z"]
     offsets: Int[Tensor, "b"]
-    labels: ClassLabels
+    labels: _ClassLabels
     examples: Int[Tensor, "b"]
     longest: int
 
@@ -48,4 +48,4 @@ class BagBatch:
         return self.ids.numel()
 
 
-TextBatch = TokenBatch | BagBatch
+ClassifyBatch = TokenBatch | BagBatch

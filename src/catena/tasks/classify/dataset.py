@@ -1,4 +1,4 @@
-"""From files to numbers: read, drop and count, tokenise once, split, choose the vocabulary, encode.
+"""From files to numbers: read, drop and count, tokenize once, split, choose the vocabulary, encode.
 
 Memory does not grow with the text: what is kept of an example is its token numbers (on disk when there are many), its
 label and its place.
@@ -15,24 +15,24 @@ from typing import Any
 import numpy as np
 
 from catena.data.corpus import Corpus, CorpusBuilder
-from catena.data.examples import LabelledText, Place, Tree
+from catena.data.detect import detect_format, read_examples
+from catena.data.examples import LabeledText, SourceLocation, Tree
 from catena.data.readers.brackets import read as read_trees
-from catena.data.reading import Tally
-from catena.data.recognise import read_examples, recognise
-from catena.data.tokenise import Tokeniser, build_tokeniser
+from catena.data.reading import ReadCounter
+from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
 from catena.randomness import Randomness
-from catena.tasks.classify.encoding import EncodedTexts, Encoding, learn_encoding, unknown_share
+from catena.tasks.classify.config import ClassifyConfig, ClassifyDataConfig
+from catena.tasks.classify.encoding import EncodedTexts, Encoding, learn_encoding, unknown_fraction
 from catena.tasks.classify.gold import SETS, TEXTS, describe_unseen, encode_labels, find_unseen
-from catena.tasks.classify.settings import ClassifyConfig, ClassifyData
 
 SAMPLES = 3
 """Texts of dev that are shown with their predictions at each evaluation."""
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class ClassifyDataset:
     """Everything that training needs: encoded texts, labels, and which rows are for what.
 
     ``labels`` holds the class of each text, or a row of 0 and 1 where a text may have several. Ids from ``len(names)``
@@ -48,7 +48,7 @@ class Dataset:
     test: np.ndarray
     samples: list[tuple[int, str]]
     lines: list[str] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: ReadCounter = field(default_factory=ReadCounter)
     unseen: tuple[str, ...] = ()
 
     @property
@@ -60,7 +60,7 @@ class Dataset:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def reader_options(data: ClassifyData) -> dict[str, Any]:
+def reader_options(data: ClassifyDataConfig) -> dict[str, Any]:
     """The options of the readers that a config sets."""
     named = {
         "text_column": data.text_column,
@@ -70,13 +70,13 @@ def reader_options(data: ClassifyData) -> dict[str, Any]:
     return {key: value for key, value in named.items() if value is not None}
 
 
-def read_labelled(
-    data: ClassifyData, path: str | Path, tally: Tally, *, labelled: bool = True, phrases: bool = False
-) -> Iterator[LabelledText]:
+def read_labeled_texts(
+    data: ClassifyDataConfig, path: str | Path, tally: ReadCounter, *, labeled: bool = True, phrases: bool = False
+) -> Iterator[LabeledText]:
     """The examples of one file, in the format that the config names or the file shows, with its labels renamed."""
     format = None if data.format == "auto" else data.format
-    if (format or recognise(path, data.encoding).format) == "brackets":
-        examples: Iterator[LabelledText] = _from_trees(Path(path), data.encoding, phrases, tally)
+    if (format or detect_format(path, data.encoding).format) == "brackets":
+        examples: Iterator[LabeledText] = _from_trees(Path(path), data.encoding, phrases, tally)
     else:
         examples = read_examples(
             Path(path),
@@ -84,17 +84,17 @@ def read_labelled(
             options=reader_options(data),
             encoding=data.encoding,
             tally=tally,
-            labelled=labelled,
+            labeled=labeled,
         )
-    return _relabelled(examples, data.relabel, tally) if data.relabel else examples
+    return _relabeled(examples, data.relabel, tally) if data.relabel else examples
 
 
-def _from_trees(path: Path, encoding: str | None, phrases: bool, tally: Tally) -> Iterator[LabelledText]:
+def _from_trees(path: Path, encoding: str | None, phrases: bool, tally: ReadCounter) -> Iterator[LabeledText]:
     """A text for each tree with the label of its root, or one for each node; of equal phrases the first alone."""
     seen: set[tuple[str, str]] = set()
     for tree in read_trees(path, encoding=encoding):
         for node in _nodes(tree) if phrases else (tree,):
-            example = LabelledText(" ".join(node.words()), (node.label,), node.place)
+            example = LabeledText(" ".join(node.words()), (node.label,), node.place)
             tally.saw()
             if phrases and (node.label, example.text) in seen:
                 tally.drop("met before", example.place, example.text)
@@ -111,14 +111,14 @@ def _nodes(tree: Tree) -> Iterator[Tree]:
         waiting.extend(reversed(node.children))
 
 
-def _relabelled(examples: Iterator[LabelledText], pairs: Sequence[str], tally: Tally) -> Iterator[LabelledText]:
+def _relabeled(examples: Iterator[LabeledText], pairs: Sequence[str], tally: ReadCounter) -> Iterator[LabeledText]:
     names = dict(pair.split("=", 1) for pair in pairs)
     for example in examples:
         labels = tuple(names.get(label, label) for label in example.labels)
         if "" in labels:
             tally.drop("with a label that is left out", example.place, example.text)
         else:
-            yield LabelledText(example.text, labels, example.place)
+            yield LabeledText(example.text, labels, example.place)
 
 
 @dataclass
@@ -129,14 +129,14 @@ class _Gathered:
     tokens: list[str]
     labels: list[tuple[str, ...]]
     parts: dict[str, np.ndarray]
-    tally: Tally
+    tally: ReadCounter
     lines: list[str]
 
 
 def gather(
-    config: ClassifyConfig, sources: Mapping[str, Iterable[LabelledText]], tokeniser: Tokeniser, tally: Tally
+    config: ClassifyConfig, sources: Mapping[str, Iterable[LabeledText]], tokenizer: Tokenizer, tally: ReadCounter
 ) -> _Gathered:
-    """Tokenise the examples of every part once, dropping and counting what training cannot use."""
+    """Tokenize the examples of every part once, dropping and counting what training cannot use."""
     builder = CorpusBuilder()
     labels: list[tuple[str, ...]] = []
     parts: dict[str, np.ndarray] = {}
@@ -144,7 +144,7 @@ def gather(
     for part, examples in sources.items():
         rows = array.array("q")
         for example in examples:
-            tokens = tokeniser.tokens(example.text)
+            tokens = tokenizer.tokens(example.text)
             if reason := _why_not(example, tokens, config, part, None if cut else limit):
                 tally.drop(reason, example.place, example.text)
                 continue
@@ -156,15 +156,15 @@ def gather(
 
 
 def _why_not(
-    example: LabelledText, tokens: Sequence[str], config: ClassifyConfig, part: str, limit: int | None
+    example: LabeledText, tokens: Sequence[str], config: ClassifyConfig, part: str, limit: int | None
 ) -> str | None:
-    several = config.data.several_labels
+    several = config.data.multilabel
     if not example.labels and not several:
         return "without a label"
     if len(example.labels) > 1 and not several:
         raise DataError(
             f"{example.place} has {len(example.labels)} labels ({', '.join(example.labels)}), and one is expected: "
-            f"give --several-labels if texts may have several"
+            f"give --multilabel if texts may have several"
         )
     if not tokens:
         return "without a token"
@@ -195,7 +195,9 @@ def split(
     return np.sort(order[~held]), np.sort(order[held])
 
 
-def fold_of(rows: np.ndarray, folds: int, fold: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def split_fold(
+    rows: np.ndarray, folds: int, fold: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """The rows outside and inside one of ``folds`` parts of nearly the same size, drawn at random."""
     parts = np.array_split(rows[generator.permutation(len(rows))], folds)
     inside = np.sort(parts[fold])
@@ -208,33 +210,33 @@ def fold_of(rows: np.ndarray, folds: int, fold: int, generator: np.random.Genera
 def prepare(
     config: ClassifyConfig,
     randomness: Randomness,
-    sources: Mapping[str, Iterable[LabelledText]] | None = None,
+    sources: Mapping[str, Iterable[LabeledText]] | None = None,
     encoding: Encoding | None = None,
     names: Labels | None = None,
-) -> Dataset:
+) -> ClassifyDataset:
     """Read everything a config names, or the given examples, into a dataset.
 
     ``encoding`` and ``names`` are those of a trained model, when training goes on from it.
     """
-    tally = Tally()
+    tally = ReadCounter()
     lines: list[str] = []
     if sources is None:
         lines = describe_files(config.data)
         sources = _open_sources(config.data, tally)
     else:
         sources = {part: tally.seen(examples) for part, examples in sources.items()}
-    tokeniser = encoding.tokeniser if encoding else _learn_tokeniser(config, sources)
-    found = gather(config, sources, tokeniser, tally)
-    several = config.data.several_labels
-    train, dev, test = rows_of(config, found.parts, _classes(found, config), randomness)
+    tokenizer = encoding.tokenizer if encoding else _learn_tokenizer(config, sources)
+    found = gather(config, sources, tokenizer, tally)
+    several = config.data.multilabel
+    train, dev, test = split_rows(config, found.parts, _classes(found, config), randomness)
     own = _count_labels([found.labels[i] for i in (train if "dev" in found.parts else np.union1d(train, dev))], config)
     names = own if names is None else _check_known(own, names)
     unseen = find_unseen(found.labels, names)
     labels = encode_labels(found.labels, (*names.names, *unseen), several)
     if encoding is None:
-        encoding = learn_encoding(config, tokeniser, found.corpus, found.tokens, train)
+        encoding = learn_encoding(config, tokenizer, found.corpus, found.tokens, train)
     shown = dev[np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)]
-    samples = [(int(i), tokeniser.join([found.tokens[n] for n in found.corpus[int(i)]])) for i in shown]
+    samples = [(int(i), tokenizer.join([found.tokens[n] for n in found.corpus[int(i)]])) for i in shown]
     texts = encoding.encode_corpus(found.corpus, found.tokens)
     lines += [tally.counts(len(found.labels)).sentence(), *_describe(names, labels, texts, train, dev, test)]
     lines += encoding.notes()
@@ -244,15 +246,15 @@ def prepare(
         lines.append(
             "no text has several labels: name what stands between them with --label-separator, if they are joined"
         )
-    return Dataset(encoding, names, texts, labels, train, dev, test, samples, lines, tally, unseen)
+    return ClassifyDataset(encoding, names, texts, labels, train, dev, test, samples, lines, tally, unseen)
 
 
-def describe_files(data: ClassifyData) -> list[str]:
+def describe_files(data: ClassifyDataConfig) -> list[str]:
     """What each file was taken for, and why."""
     lines = []
     for part, path in data.files().items():
         if data.format == "auto":
-            found = recognise(path, data.encoding)
+            found = detect_format(path, data.encoding)
             lines.append(f"{part}: {_short(path)} is {found.format}: {found.why}")
         else:
             lines.append(f"{part}: {_short(path)} is read as {data.format}")
@@ -264,38 +266,38 @@ def _short(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def _open_sources(data: ClassifyData, tally: Tally) -> dict[str, Iterable[LabelledText]]:
+def _open_sources(data: ClassifyDataConfig, tally: ReadCounter) -> dict[str, Iterable[LabeledText]]:
     if not data.train:
         raise DataError("there is nothing to train on: name a file, as in 'catena train classify FILE'")
-    sources: dict[str, Iterable[LabelledText]] = {"train": _chained(data, tally)}
+    sources: dict[str, Iterable[LabeledText]] = {"train": _chained(data, tally)}
     if data.dev is not None:
-        sources["dev"] = read_labelled(data, data.dev, tally)
+        sources["dev"] = read_labeled_texts(data, data.dev, tally)
     if data.test is not None:
-        sources["test"] = read_labelled(data, data.test, tally)
+        sources["test"] = read_labeled_texts(data, data.test, tally)
     return sources
 
 
-def _chained(data: ClassifyData, tally: Tally) -> Iterator[LabelledText]:
+def _chained(data: ClassifyDataConfig, tally: ReadCounter) -> Iterator[LabeledText]:
     for path in data.train:
-        yield from read_labelled(data, path, tally, phrases=data.phrases)
+        yield from read_labeled_texts(data, path, tally, phrases=data.phrases)
 
 
-def _learn_tokeniser(config: ClassifyConfig, sources: Mapping[str, Iterable[LabelledText]]) -> Tokeniser:
-    """Make the tokeniser. One that is trained reads the training files once more, for it needs them before all else."""
+def _learn_tokenizer(config: ClassifyConfig, sources: Mapping[str, Iterable[LabeledText]]) -> Tokenizer:
+    """Make the tokenizer. One that is trained reads the training files once more, for it needs them before all else."""
     if config.tokenizer.kind not in ("bpe", "unigram"):
-        return build_tokeniser(config.tokenizer)
+        return build_tokenizer(config.tokenizer)
     if config.data.train:
-        return build_tokeniser(config.tokenizer, (example.text for example in _chained(config.data, Tally())))
+        return build_tokenizer(config.tokenizer, (example.text for example in _chained(config.data, ReadCounter())))
     examples = list(sources["train"])
     sources["train"] = examples  # type: ignore[index]
-    return build_tokeniser(config.tokenizer, (example.text for example in examples))
+    return build_tokenizer(config.tokenizer, (example.text for example in examples))
 
 
 def _classes(found: _Gathered, config: ClassifyConfig) -> np.ndarray:
     """A number for the labels of each text of train, by which :func:`split` holds out alike; 0 for other texts."""
     rows = found.parts["train"]
     labels = [found.labels[i] for i in rows]
-    encoded = encode_labels(labels, _count_labels(labels, config).names, config.data.several_labels)
+    encoded = encode_labels(labels, _count_labels(labels, config).names, config.data.multilabel)
     classes = np.zeros(len(found.labels), np.int64)
     classes[rows] = encoded if encoded.ndim == 1 else encoded @ (1 << np.arange(encoded.shape[1]) % 60)
     return classes
@@ -306,7 +308,7 @@ def _count_labels(labels: Sequence[Sequence[str]], config: ClassifyConfig) -> La
     names, n = Labels.count(labels), len(labels)
     if n == 0:
         raise DataError("no example is left to train on: see what was dropped, and why, in dropped.tsv")
-    if len(names) < 2 and not config.data.several_labels:
+    if len(names) < 2 and not config.data.multilabel:
         only = f"only the label {names.names[0]!r}" if len(names) else "no label"
         raise DataError(f"a classifier needs at least two labels, and the training data has {only}")
     if len(names) > 1000 and len(names) > n / 2:
@@ -323,7 +325,7 @@ def _check_known(own: Labels, names: Labels) -> Labels:
     return names
 
 
-def rows_of(
+def split_rows(
     config: ClassifyConfig, parts: Mapping[str, np.ndarray], classes: np.ndarray, randomness: Randomness
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which rows are for training, for dev and for test. ``parts`` are the rows of the files, by what they are for."""
@@ -333,12 +335,12 @@ def rows_of(
     if data.folds is not None:
         if len(train) < data.folds:
             raise DataError(f"{len(train)} examples cannot be cut into data.folds = {data.folds} parts")
-        train, test = fold_of(train, data.folds, data.fold or 0, randomness.numpy("folds"))
+        train, test = split_fold(train, data.folds, data.fold or 0, randomness.numpy("folds"))
     if "dev" in parts:
         return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
     if len(train) < 2:
         raise DataError("one example cannot be split into train and dev: give a dev file with --dev")
-    train, dev = split(train, classes, data.dev_share, randomness.numpy("dev", data.fold or 0))
+    train, dev = split(train, classes, data.dev_fraction, randomness.numpy("dev", data.fold or 0))
     return train, dev, test
 
 
@@ -360,7 +362,7 @@ def _describe(
     for part, rows in (("train", train), ("dev", dev), ("test", test)):
         if len(rows):
             lengths = texts.lengths[rows]
-            unknown = unknown_share(texts, rows)
+            unknown = unknown_fraction(texts, rows)
             unit = "known features" if unknown is None else "tokens"
             words = f"{part}: {len(rows):,} texts, {lengths.mean():.1f} {unit} on average, {lengths.max():,} at most"
             lines.append(words + (f", {100 * unknown:.1f} % unknown" if unknown and part != "train" else ""))
@@ -372,7 +374,7 @@ def _describe(
     return lines
 
 
-def from_lists(texts: Iterable[str], labels: Iterable[Sequence[str]], source: str) -> Iterator[LabelledText]:
+def from_lists(texts: Iterable[str], labels: Iterable[Sequence[str]], source: str) -> Iterator[LabeledText]:
     """Examples from Python lists; the place of each is its position, counted from 1."""
     for i, (text, some) in enumerate(zip(texts, labels, strict=True), start=1):
-        yield LabelledText(text, tuple(some), Place(source, i))
+        yield LabeledText(text, tuple(some), SourceLocation(source, i))

@@ -1,4 +1,4 @@
-"""What turns a text into the input of a model: a tokeniser with a vocabulary, or with a space of features.
+"""What turns a text into the input of a model: a tokenizer with a vocabulary, or with a space of features.
 
 An encoding is made from training texts, saved beside the weights, and is all that prediction needs to read a text.
 """
@@ -15,17 +15,17 @@ import torch
 from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import pad
+from catena.data.config import VocabularyConfig
 from catena.data.corpus import Corpus
 from catena.data.features import Features, FeatureSpace, build_features, load_features
-from catena.data.settings import VocabularySettings
-from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Labels, Vocabulary
 from catena.errors import DataError
-from catena.tasks.classify.batch import BagBatch, TextBatch, TokenBatch
-from catena.tasks.classify.settings import BAG_KINDS, ClassifyConfig
-from catena.tasks.kept import LABELS, TOKENISER, VOCABULARY
+from catena.tasks.classify.batch import BagBatch, ClassifyBatch, TokenBatch
+from catena.tasks.classify.config import BAG_KINDS, ClassifyConfig
+from catena.tasks.kept import LABELS, TOKENIZER, VOCABULARY
 
-FEATURES = "features"
+_FEATURES = "features"
 
 
 class EncodedTexts(ABC):
@@ -35,7 +35,7 @@ class EncodedTexts(ABC):
     """Tokens or features of each text."""
 
     @abstractmethod
-    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> TextBatch:
+    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> ClassifyBatch:
         """Some of the texts as one batch. ``labels`` are those of all texts, one row for each."""
 
     def __len__(self) -> int:
@@ -45,12 +45,12 @@ class EncodedTexts(ABC):
 class Encoding(ABC):
     """Turns texts into numbers."""
 
-    tokeniser: Tokeniser
+    tokenizer: Tokenizer
     max_length: int
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a text, cut to the longest that the model takes."""
-        return self.tokeniser.tokens(text)[: self.max_length]
+        return self.tokenizer.tokens(text)[: self.max_length]
 
     @property
     @abstractmethod
@@ -81,8 +81,8 @@ class Encoding(ABC):
 class TokenEncoding(Encoding):
     """Token ids, in order."""
 
-    def __init__(self, tokeniser: Tokeniser, vocabulary: Vocabulary, max_length: int) -> None:
-        self.tokeniser, self.vocabulary, self.max_length = tokeniser, vocabulary, max_length
+    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, max_length: int) -> None:
+        self.tokenizer, self.vocabulary, self.max_length = tokenizer, vocabulary, max_length
 
     @property
     def size(self) -> int:
@@ -101,7 +101,7 @@ class TokenEncoding(Encoding):
         return self.vocabulary.notes()
 
     def save(self, folder: Path) -> None:
-        self.tokeniser.save(folder / TOKENISER)
+        self.tokenizer.save(folder / TOKENIZER)
         self.vocabulary.save(folder / VOCABULARY)
 
 
@@ -112,7 +112,7 @@ class EncodedTokens(EncodedTexts):
         self.texts = texts
         self.lengths = texts.lengths if isinstance(texts, Corpus) else np.array([len(t) for t in texts], np.int64)
 
-    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> TextBatch:
+    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> ClassifyBatch:
         ids, lengths = pad([self.texts[int(i)] for i in rows], PAD)
         chosen = None if labels is None else torch.from_numpy(labels[rows]).to(device)
         numbers = torch.from_numpy(np.asarray(rows, np.int64)).to(device)
@@ -123,8 +123,8 @@ class EncodedTokens(EncodedTexts):
 class BagEncoding(Encoding):
     """Features of a text, without order."""
 
-    def __init__(self, tokeniser: Tokeniser, space: FeatureSpace, max_length: int) -> None:
-        self.tokeniser, self.space, self.max_length = tokeniser, space, max_length
+    def __init__(self, tokenizer: Tokenizer, space: FeatureSpace, max_length: int) -> None:
+        self.tokenizer, self.space, self.max_length = tokenizer, space, max_length
 
     @property
     def size(self) -> int:
@@ -140,8 +140,8 @@ class BagEncoding(Encoding):
         return self.encode([tokens[n] for n in corpus[i]] for i in range(len(corpus)))
 
     def save(self, folder: Path) -> None:
-        self.tokeniser.save(folder / TOKENISER)
-        self.space.save(folder / FEATURES)
+        self.tokenizer.save(folder / TOKENIZER)
+        self.space.save(folder / _FEATURES)
 
 
 class EncodedBags(EncodedTexts):
@@ -151,7 +151,7 @@ class EncodedBags(EncodedTexts):
         self.features = features
         self.lengths = np.diff(features.offsets)
 
-    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> TextBatch:
+    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> ClassifyBatch:
         taken = self.features.take(rows)
         chosen = None if labels is None else torch.from_numpy(labels[rows]).to(device)
         longest = int(np.diff(taken.offsets).max(initial=0))
@@ -167,7 +167,7 @@ class EncodedBags(EncodedTexts):
 
 def learn_encoding(
     config: ClassifyConfig,
-    tokeniser: Tokeniser,
+    tokenizer: Tokenizer,
     corpus: Corpus,
     tokens: Sequence[str],
     train: np.ndarray,
@@ -178,13 +178,13 @@ def learn_encoding(
         settings = settings.model_copy(update={"min_count": max(settings.min_count, limits.min_count)})
         space = build_features(settings, ([tokens[n] for n in corpus[int(i)]] for i in train), limits.max_size)
         _check_size(len(space), "feature", settings.min_count)
-        return BagEncoding(tokeniser, space, config.data.max_length)
+        return BagEncoding(tokenizer, space, config.data.max_length)
     counts = corpus.counts(train, len(tokens))
     counted = {token: int(n) for token, n in zip(tokens, counts, strict=True) if n}
-    limits = config.vocabulary if not tokeniser.symbols else VocabularySettings()
-    vocabulary = Vocabulary.from_counts(counted, limits, symbols=tokeniser.symbols)
+    limits = config.vocabulary if not tokenizer.symbols else VocabularyConfig()
+    vocabulary = Vocabulary.from_counts(counted, limits, symbols=tokenizer.symbols)
     _check_size(len(vocabulary) - len(vocabulary.specials), "token", limits.min_count)
-    return TokenEncoding(tokeniser, vocabulary, config.data.max_length)
+    return TokenEncoding(tokenizer, vocabulary, config.data.max_length)
 
 
 def _check_size(n: int, what: str, min_count: int) -> None:
@@ -204,13 +204,13 @@ def write_model_files(folder: Path, config: ClassifyConfig, names: Labels, encod
 
 def load_encoding(config: ClassifyConfig, folder: Path) -> Encoding:
     """Read the encoding of a model folder."""
-    tokeniser = load_tokeniser(folder / TOKENISER)
+    tokenizer = load_tokenizer(folder / TOKENIZER)
     if config.model.kind in BAG_KINDS:
-        return BagEncoding(tokeniser, load_features(folder / FEATURES), config.data.max_length)
-    return TokenEncoding(tokeniser, Vocabulary.load(folder / VOCABULARY), config.data.max_length)
+        return BagEncoding(tokenizer, load_features(folder / _FEATURES), config.data.max_length)
+    return TokenEncoding(tokenizer, Vocabulary.load(folder / VOCABULARY), config.data.max_length)
 
 
-def unknown_share(encoded: EncodedTexts, rows: np.ndarray) -> float | None:
+def unknown_fraction(encoded: EncodedTexts, rows: np.ndarray) -> float | None:
     """The share of tokens that the vocabulary does not know; None for features, which have no unknown."""
     if not isinstance(encoded, EncodedTokens):
         return None

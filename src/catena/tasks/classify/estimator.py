@@ -18,20 +18,20 @@ from catena.checkpoint import open_checkpoint, write_checkpoint
 from catena.errors import CatenaError, ConfigError, DataError
 from catena.randomness import Randomness
 from catena.tasks.classify.application import new_model
+from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.dataset import from_lists, prepare
 from catena.tasks.classify.encoding import write_model_files
 from catena.tasks.classify.model import Classifier
 from catena.tasks.classify.predictor import ClassifyPredictor, load_predictor
-from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
-from catena.tasks.classify.tree_settings import TreeModel
+from catena.tasks.classify.tree_config import TreeClassifierConfig
 from catena.tasks.estimators import (
+    BaseTaskEstimator,
     Classes,
-    Estimator,
     Targets,
     as_targets,
     as_texts,
-    nested,
+    nest_keys,
     other_settings,
     read_estimator,
     write_estimator,
@@ -41,7 +41,7 @@ from catena.training.loop import train
 from catena.training.report import SilentReporter
 
 
-class TextClassifier(Estimator):
+class TextClassifier(BaseTaskEstimator):
     """Texts into classes.
 
     Args:
@@ -49,8 +49,8 @@ class TextClassifier(Estimator):
         max_epochs: passes over the texts, at most; the config's default if None.
         batch_size: texts in one step; the config's default if None.
         learning_rate: size of the steps; what suits the model if None.
-        dev_share: share of the texts that is held out to decide when to stop.
-        several_labels: each text has a list of labels. An indicator matrix of 0 and 1 needs no word of it.
+        dev_fraction: share of the texts that is held out to decide when to stop.
+        multilabel: each text has a list of labels. An indicator matrix of 0 and 1 needs no word of it.
         seed: of everything that is drawn at random.
         device: auto, cpu, cuda, mps.
         settings: any other keys of the config, by their dotted names: ``{"model.embedding.d": 100}``.
@@ -71,8 +71,8 @@ class TextClassifier(Estimator):
         max_epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
-        dev_share: float = 0.1,
-        several_labels: bool = False,
+        dev_fraction: float = 0.1,
+        multilabel: bool = False,
         seed: int = 0,
         device: str = "auto",
         settings: Mapping[str, Any] | None = None,
@@ -82,8 +82,8 @@ class TextClassifier(Estimator):
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.dev_share = dev_share
-        self.several_labels = several_labels
+        self.dev_fraction = dev_fraction
+        self.multilabel = multilabel
         self.seed = seed
         self.device = device
         self.settings = settings
@@ -92,13 +92,13 @@ class TextClassifier(Estimator):
 
     def fit(self, X: Iterable[Any], y: Iterable[Any]) -> TextClassifier:
         """Train on texts and their labels: one for each text, a list of them, or an indicator matrix of 0 and 1."""
-        texts, targets = as_texts(X), as_targets(y, self.several_labels)
+        texts, targets = as_texts(X), as_targets(y, self.multilabel)
         if len(texts) != len(targets.rows):
             raise DataError(
                 f"fit needs one label for each text, and got {len(texts)} texts and {len(targets.rows)} labels"
             )
         config = self._config(targets.form != "single")
-        if isinstance(config.model, TreeModel):
+        if isinstance(config.model, TreeClassifierConfig):
             raise ConfigError(
                 f"TextClassifier reads texts, and a model of kind {self.model!r} reads trees: train it by "
                 f"'catena train classify FILE --model {self.model}'"
@@ -121,12 +121,12 @@ class TextClassifier(Estimator):
             "training.max_epochs": self.max_epochs,
             "batches.batch_size": self.batch_size,
             "training.learning_rate": self.learning_rate,
-            "data.dev_share": self.dev_share,
-            "data.several_labels": several,
+            "data.dev_fraction": self.dev_fraction,
+            "data.multilabel": several,
             "seed": self.seed,
         }
         given = {dotted: value for dotted, value in named.items() if value is not None}
-        return configs.parse(ClassifyConfig, nested({**given, **(self.settings or {})}), source="TextClassifier")
+        return configs.parse(ClassifyConfig, nest_keys({**given, **(self.settings or {})}), source="TextClassifier")
 
     def _set_model(self, model: ClassifyPredictor, classes: Classes) -> None:
         self.model_, self.config_ = model, model.config
@@ -205,7 +205,7 @@ class TextClassifier(Estimator):
         predictor = load_predictor(path, choose_device(device))
         saved = read_estimator(path)
         if saved is None:
-            saved = _params_of(predictor.config), Classes.of_names(predictor.labels, predictor.several_labels)
+            saved = _params_of(predictor.config), Classes.of_names(predictor.labels, predictor.multilabel)
         params = {name: value for name, value in saved[0].items() if name in cls._names()}
         estimator = cls(**{**params, "device": device})
         estimator._set_model(predictor, saved[1])
@@ -239,9 +239,9 @@ def _params_of(config: ClassifyConfig) -> dict[str, Any]:
         "max_epochs": config.training.max_epochs,
         "batch_size": config.batches.batch_size,
         "learning_rate": config.training.learning_rate,
-        "dev_share": config.data.dev_share,
-        "several_labels": config.data.several_labels,
+        "dev_fraction": config.data.dev_fraction,
+        "multilabel": config.data.multilabel,
         "seed": config.seed,
     }
-    usual = TextClassifier(**named)._config(config.data.several_labels)
+    usual = TextClassifier(**named)._config(config.data.multilabel)
     return {**named, "settings": other_settings(config, usual)}

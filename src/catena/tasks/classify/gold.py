@@ -17,7 +17,7 @@ from catena.tasks.unseen import unseen_line
 TEXTS, SETS = "texts have a label", "labels of texts are ones"
 """What :func:`describe_unseen` counts where a text has one label, and where it may have several."""
 
-LabelLists = Sequence[Sequence[str]]
+_Labelists = Sequence[Sequence[str]]
 """The gold labels of each text."""
 
 
@@ -26,7 +26,7 @@ def find_unseen(labels: Iterable[Sequence[str]], names: Labels) -> tuple[str, ..
     return Labels.count([label for label in some if label not in names] for some in labels).names
 
 
-def encode_labels(labels: LabelLists, names: Sequence[str], multilabel: bool) -> np.ndarray:
+def encode_labels(labels: _Labelists, names: Sequence[str], multilabel: bool) -> np.ndarray:
     """Return the class of each text, or a row of 0 and 1 over ``names`` for each text if ``multilabel``."""
     ids = {name: i for i, name in enumerate(names)}
     if not multilabel:

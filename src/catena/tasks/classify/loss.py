@@ -25,7 +25,7 @@ from torch import Tensor
 from catena.registry import Registry
 
 
-class Loss(ABC):
+class ClassifierLoss(ABC):
     """A loss in its two forms. Static: a loss has no state."""
 
     @staticmethod
@@ -39,11 +39,11 @@ class Loss(ABC):
         """Any number of labels: ``targets`` is 1 where the class is one of them."""
 
 
-LOSSES: Registry[type[Loss]] = Registry("loss")
+LOSSES: Registry[type[ClassifierLoss]] = Registry("loss")
 
 
 @LOSSES.register("cross_entropy")
-class CrossEntropy(Loss):
+class CrossEntropy(ClassifierLoss):
     """-log p of the right class; with several labels, of the right answer to each."""
 
     @staticmethod
@@ -58,7 +58,7 @@ class CrossEntropy(Loss):
 
 
 @LOSSES.register("hinge")
-class Hinge(Loss):
+class Hinge(ClassifierLoss):
     """By how much the right class fails to be 1 ahead of its best rival (Crammer & Singer 2001)."""
 
     @staticmethod
@@ -73,7 +73,7 @@ class Hinge(Loss):
 
 
 @LOSSES.register("squared_error")
-class SquaredError(Loss):
+class SquaredError(ClassifierLoss):
     """Half the squared distance of the probabilities from the right ones."""
 
     @staticmethod
@@ -88,7 +88,7 @@ class SquaredError(Loss):
 
 
 @LOSSES.register("perceptron")
-class Perceptron(Loss):
+class PerceptronLoss(ClassifierLoss):
     """The score of the guess less that of the right class (Rosenblatt 1958): 0 where they are the same."""
 
     @staticmethod

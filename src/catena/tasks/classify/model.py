@@ -19,20 +19,20 @@ from torch import Tensor, nn
 from catena.embeddings.table import Embedding, build_embedding
 from catena.encoders.activations import build_activation
 from catena.encoders.build import build_encoder, build_highway, build_pooling, build_text_convolution
-from catena.encoders.settings import HighwaySettings
-from catena.tasks.classify.batch import BagBatch, TextBatch, TokenBatch
-from catena.tasks.classify.settings import (
+from catena.encoders.config import HighwayConfig
+from catena.tasks.classify.batch import BagBatch, ClassifyBatch, TokenBatch
+from catena.tasks.classify.config import (
     ClassifyConfig,
-    CnnModel,
-    ConvolutionalModel,
-    MlpModel,
-    RecurrentModel,
-    TransformerModel,
+    CNNConfig,
+    ConvolutionalClassifierConfig,
+    MLPConfig,
+    RecurrentClassifierConfig,
+    TransformerClassifierConfig,
 )
 
 
 @dataclass(frozen=True)
-class Scores:
+class ClassifierOutput:
     """The scores of each class, and the text's vector that they were read from, where there is one.
 
     A bag of models puts its members on a first axis.
@@ -52,7 +52,7 @@ class Classifier(nn.Module, ABC):
         self.register_buffer("temperature", torch.ones(()))
 
     @abstractmethod
-    def forward(self, batch: TextBatch) -> Scores: ...
+    def forward(self, batch: ClassifyBatch) -> ClassifierOutput: ...
 
 
 class LinearClassifier(Classifier):
@@ -62,8 +62,8 @@ class LinearClassifier(Classifier):
         super().__init__()
         self.features = FeatureSum(n_features, n_classes)
 
-    def forward(self, batch: TextBatch) -> Scores:
-        return Scores(self.features(batch))
+    def forward(self, batch: ClassifyBatch) -> ClassifierOutput:
+        return ClassifierOutput(self.features(batch))
 
 
 class FeatureSum(nn.Module):
@@ -74,7 +74,7 @@ class FeatureSum(nn.Module):
         self.weight = nn.Parameter(torch.zeros(max(1, n_features), d_out))
         self.bias = nn.Parameter(torch.zeros(d_out))
 
-    def forward(self, batch: TextBatch, dropout: float = 0.0) -> Float[Tensor, "b d_out"]:
+    def forward(self, batch: ClassifyBatch, dropout: float = 0.0) -> Float[Tensor, "b d_out"]:
         assert isinstance(batch, BagBatch)
         values = F.dropout(batch.values, dropout, self.training)
         total = F.embedding_bag(
@@ -86,7 +86,7 @@ class FeatureSum(nn.Module):
 class MultilayerPerceptron(Classifier):
     """Hidden layers over the features of a text."""
 
-    def __init__(self, settings: MlpModel, n_features: int, n_classes: int) -> None:
+    def __init__(self, settings: MLPConfig, n_features: int, n_classes: int) -> None:
         super().__init__()
         self.dropout_input, self.dropout_hidden = settings.dropout_input, settings.dropout_hidden
         self.first = FeatureSum(n_features, settings.hidden[0])
@@ -97,11 +97,11 @@ class MultilayerPerceptron(Classifier):
         self.activation = build_activation(settings.activation)
         self.output = nn.Linear(sizes[-1], n_classes)
 
-    def forward(self, batch: TextBatch) -> Scores:
+    def forward(self, batch: ClassifyBatch) -> ClassifierOutput:
         hidden = self.activation(self.first(batch, self.dropout_input))
         for layer in self.layers:
             hidden = self.activation(layer(F.dropout(hidden, self.dropout_hidden, self.training)))
-        return Scores(self.output(F.dropout(hidden, self.dropout_hidden, self.training)), hidden)
+        return ClassifierOutput(self.output(F.dropout(hidden, self.dropout_hidden, self.training)), hidden)
 
 
 class VectorClassifier(Classifier):
@@ -126,16 +126,16 @@ class VectorClassifier(Classifier):
         self.embedding, self.summary, self.output = embedding, summary, output
         self.dropout_input, self.dropout_hidden = dropout_input, dropout_hidden
 
-    def vectors(self, batch: TextBatch) -> Float[Tensor, "b t d"]:
+    def vectors(self, batch: ClassifyBatch) -> Float[Tensor, "b t d"]:
         assert isinstance(batch, TokenBatch)
         return F.dropout(self.embedding(batch.ids), self.dropout_input, self.training)
 
-    def score(self, vectors: Float[Tensor, "b t d"], batch: TextBatch) -> Scores:
+    def score(self, vectors: Float[Tensor, "b t d"], batch: ClassifyBatch) -> ClassifierOutput:
         assert isinstance(batch, TokenBatch)
         hidden = self.summary(vectors, batch.lengths)
-        return Scores(self.output(F.dropout(hidden, self.dropout_hidden, self.training)), hidden)
+        return ClassifierOutput(self.output(F.dropout(hidden, self.dropout_hidden, self.training)), hidden)
 
-    def forward(self, batch: TextBatch) -> Scores:
+    def forward(self, batch: ClassifyBatch) -> ClassifierOutput:
         return self.score(self.vectors(batch), batch)
 
 
@@ -154,13 +154,13 @@ class PositionClassifier(VectorClassifier):
         super().__init__(embedding, encoder, output, dropout_input, dropout_hidden)
         self.pooling = pooling
 
-    def score(self, vectors: Float[Tensor, "b t d"], batch: TextBatch) -> Scores:
+    def score(self, vectors: Float[Tensor, "b t d"], batch: ClassifyBatch) -> ClassifierOutput:
         assert isinstance(batch, TokenBatch)
         states = F.dropout(self.summary(vectors, batch.lengths), self.dropout_hidden, self.training)
-        return Scores(self.pooling(self.output(states), batch.lengths))
+        return ClassifierOutput(self.pooling(self.output(states), batch.lengths))
 
 
-class Pooled(nn.Module):
+class PooledEncoder(nn.Module):
     """An encoder, a pooling, and highway layers on what comes out."""
 
     def __init__(self, encoder: nn.Module, pooling: nn.Module) -> None:
@@ -183,17 +183,17 @@ class WithHighway(nn.Module):
         return self.highway(vector[:, None], torch.ones_like(lengths)).squeeze(1)
 
 
-class Bag(Classifier):
+class BaggingEnsemble(Classifier):
     """Several classifiers, each trained on its own sample of the examples; their probabilities are averaged."""
 
     def __init__(self, members: list[Classifier]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
 
-    def forward(self, batch: TextBatch) -> Scores:
+    def forward(self, batch: ClassifyBatch) -> ClassifierOutput:
         scored = [member(batch) for member in self.members]
         hidden = [s.hidden for s in scored if s.hidden is not None]
-        return Scores(torch.stack([s.logits for s in scored]), torch.stack(hidden) if hidden else None)
+        return ClassifierOutput(torch.stack([s.logits for s in scored]), torch.stack(hidden) if hidden else None)
 
 
 def log_probabilities(
@@ -216,20 +216,22 @@ def build_model(
     """The model that a config describes, for so many ids and classes; a bag of them if it says so."""
     if config.bagging.members == 1:
         return _one_model(config, n_ids, n_classes, vectors)
-    return Bag([_one_model(config, n_ids, n_classes, vectors) for _ in range(config.bagging.members)])
+    return BaggingEnsemble([_one_model(config, n_ids, n_classes, vectors) for _ in range(config.bagging.members)])
 
 
 def _one_model(config: ClassifyConfig, n_ids: int, n_classes: int, vectors: tuple[Tensor, Tensor] | None) -> Classifier:
     settings = config.model
     if settings.kind in ("loglinear", "perceptron"):
         return LinearClassifier(n_ids, n_classes)
-    if isinstance(settings, MlpModel):
+    if isinstance(settings, MLPConfig):
         return MultilayerPerceptron(settings, n_ids, n_classes)
-    assert isinstance(settings, CnnModel | RecurrentModel | ConvolutionalModel | TransformerModel)
+    assert isinstance(
+        settings, CNNConfig | RecurrentClassifierConfig | ConvolutionalClassifierConfig | TransformerClassifierConfig
+    )
     matrix, known = vectors if vectors else (None, None)
     embedding = build_embedding(settings.embedding, n_ids, matrix=matrix, known=known)
     drops = settings.dropout_input, settings.dropout_hidden
-    if isinstance(settings, CnnModel):
+    if isinstance(settings, CNNConfig):
         convolution = build_text_convolution(settings.convolution, embedding.d_out)
         summary: nn.Module = convolution
         d_out = convolution.d_out
@@ -239,8 +241,8 @@ def _one_model(config: ClassifyConfig, n_ids: int, n_classes: int, vectors: tupl
             pooling = build_pooling(settings.pooling, n_classes)
             return PositionClassifier(embedding, encoder, nn.Linear(encoder.d_out, n_classes), pooling, *drops)
         pooling = build_pooling(settings.pooling, encoder.d_out)
-        summary, d_out = Pooled(encoder, pooling), pooling.d_out
+        summary, d_out = PooledEncoder(encoder, pooling), pooling.d_out
     if settings.n_highway:
-        highway = HighwaySettings(n_layers=settings.n_highway, carry=settings.highway_carry)
+        highway = HighwayConfig(n_layers=settings.n_highway, carry=settings.highway_carry)
         summary = WithHighway(summary, build_highway(highway, d_out))
     return VectorClassifier(embedding, summary, nn.Linear(d_out, n_classes), *drops)

@@ -14,27 +14,35 @@ import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
-from catena.data.examples import LabelledText
-from catena.data.reading import Tally
+from catena.data.examples import LabeledText
+from catena.data.reading import ReadCounter
 from catena.data.vocabulary import Labels
 from catena.errors import CatenaError, DataError
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.classify.dataset import read_labelled
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
+from catena.tasks.classify.config import METRICS, ClassifyConfig, NeuralClassifierConfig
+from catena.tasks.classify.dataset import read_labeled_texts
 from catena.tasks.classify.encoding import BagEncoding, Encoding, load_encoding
 from catena.tasks.classify.gold import SETS, TEXTS, describe_unseen, encode_labels, find_unseen
-from catena.tasks.classify.model import Bag, Classifier, LinearClassifier, build_model, log_probabilities
-from catena.tasks.classify.reading import read_as, read_texts
+from catena.tasks.classify.model import BaggingEnsemble, Classifier, LinearClassifier, build_model, log_probabilities
+from catena.tasks.classify.reading import apply_read_options, read_texts
 from catena.tasks.classify.scoring import (
-    Judged,
-    chosen_labels,
-    measure_of,
+    LabeledPredictions,
+    build_metric,
+    compute_scores,
+    gold_ids,
+    metric_signatures,
     predicted_ids,
+    predicted_labels,
     report_lines,
-    right_ids,
-    scores_of,
-    signatures_of,
 )
-from catena.tasks.classify.settings import METRICS, ClassifyConfig, NeuralModel
 from catena.tasks.classify.task import score_all
 from catena.tasks.classify.vectors import blank_vectors
 from catena.tasks.kept import LABELS
@@ -44,7 +52,7 @@ BLOCK = 2048
 
 
 @dataclass(frozen=True)
-class Prediction:
+class ClassPrediction:
     """The labels of a text, best first, with the probability of every class. Prints as its labels."""
 
     labels: tuple[str, ...]
@@ -87,15 +95,17 @@ class ClassifyPredictor(Predictor):
         return self.names.names
 
     @property
-    def several_labels(self) -> bool:
+    def multilabel(self) -> bool:
         """Whether a text may have several labels."""
-        return self.config.data.several_labels
+        return self.config.data.multilabel
 
-    def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[Prediction]:
+    def predict(self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[ClassPrediction]:
         self.check(asking)
         return self._predictions(self.log_probabilities(_checked(items)))
 
-    def predict_stream(self, items: Iterable[str], asking: Asking = BEST) -> Iterator[Prediction]:
+    def predict_stream(
+        self, items: Iterable[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> Iterator[ClassPrediction]:
         waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
             yield from self.predict(block, asking)
@@ -111,58 +121,62 @@ class ClassifyPredictor(Predictor):
         encoded = self.encoding.encode(self.encoding.tokens(text) for text in texts)
         size = self.config.evaluation.texts_at_once
         logits = score_all(self.model, encoded, np.arange(len(texts)), size, self.device)
-        several = self.config.data.several_labels
+        several = self.config.data.multilabel
         return log_probabilities(logits.double(), several, self.model.temperature.double().cpu()).numpy()
 
-    def _predictions(self, log_probs: np.ndarray) -> list[Prediction]:
-        chosen = chosen_labels(log_probs, self.names, self.config.data.several_labels)
+    def _predictions(self, log_probs: np.ndarray) -> list[ClassPrediction]:
+        chosen = predicted_labels(log_probs, self.names, self.config.data.multilabel)
         probabilities = np.exp(log_probs).tolist()
         return [
-            Prediction(tuple(labels), dict(zip(self.names.names, row, strict=True)))
+            ClassPrediction(tuple(labels), dict(zip(self.names.names, row, strict=True)))
             for labels, row in zip(chosen, probabilities, strict=True)
         ]
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[str]:
         return read_texts(path, reading, self.config.data, self.labels)
 
-    # --- on labelled data ---------------------------------------------------------------------------------------------
+    # --- on labeled data ---------------------------------------------------------------------------------------------
 
-    def judge(self, path: Path, reading: Reading = AS_TRAINED) -> Judged:
-        """Predict for a labelled file, a block at a time."""
-        tally = Tally()
-        examples = read_labelled(read_as(self.config.data, reading), path, tally)
+    def judge(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> LabeledPredictions:
+        """Predict for a labeled file, a block at a time."""
+        tally = ReadCounter()
+        examples = read_labeled_texts(apply_read_options(self.config.data, reading), path, tally)
         blocks: list[np.ndarray] = []
         right: list[tuple[str, ...]] = []
         while block := list(islice(examples, BLOCK)):
             blocks.append(self.log_probabilities([example.text for example in block]))
             right += [self._right(example) for example in block]
         if not blocks:
-            raise DataError(f"{path} has no labelled text to score: {tally.counts(0).sentence('')}")
-        several = self.config.data.several_labels
+            raise DataError(f"{path} has no labeled text to score: {tally.counts(0).sentence('')}")
+        several = self.config.data.multilabel
         names = (*self.names.names, *find_unseen(right, self.names))
         notes = describe_unseen(right, self.names, "this file", SETS if several else TEXTS)
         labels = encode_labels(right, names, several)
-        return Judged(np.concatenate(blocks), labels, names, tally.counts(len(right)).sentence(""), tuple(notes))
+        return LabeledPredictions(
+            np.concatenate(blocks), labels, names, tally.counts(len(right)).sentence(""), tuple(notes)
+        )
 
-    def _right(self, example: LabelledText) -> tuple[str, ...]:
+    def _right(self, example: LabeledText) -> tuple[str, ...]:
         labels = example.labels
-        if len(labels) != 1 and not self.config.data.several_labels:
+        if len(labels) != 1 and not self.config.data.multilabel:
             raise DataError(f"{example.place} has {len(labels)} labels ({', '.join(labels)}), and this model gives one")
         return labels
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         judged = self.judge(path, reading)
-        several = self.config.data.several_labels
-        scores = scores_of(judged.log_probs, judged.labels, several)
-        signatures = signatures_of(judged.log_probs, judged.labels, several)
-        return Report(scores, signatures, tuple(report_lines(judged, scores, several)))
+        several = self.config.data.multilabel
+        scores = compute_scores(judged.log_probs, judged.labels, several)
+        signatures = metric_signatures(judged.log_probs, judged.labels, several)
+        return EvaluationReport(scores, signatures, tuple(report_lines(judged, scores, several)))
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         judged = self.judge(path, reading)
-        names, several = judged.names, self.config.data.several_labels
-        return Answers(
-            measure_of(metric or METRICS[0], several),
-            [tuple(names[j] for j in ids) for ids in right_ids(judged.labels)],
+        names, several = judged.names, self.config.data.multilabel
+        return PairedPredictions(
+            build_metric(metric or METRICS[0], several),
+            [tuple(names[j] for j in ids) for ids in gold_ids(judged.labels)],
             [tuple(names[j] for j in ids) for ids in predicted_ids(judged.log_probs, several)],
         )
 
@@ -177,7 +191,7 @@ class ClassifyPredictor(Predictor):
             )
         assert isinstance(self.encoding, BagEncoding)
         weights = self.model.features.weight.detach().cpu().double()
-        if not self.config.data.several_labels:
+        if not self.config.data.multilabel:
             weights = weights - weights.mean(1, keepdim=True)  # only differences between classes have a meaning
         table = {}
         for j, name in enumerate(self.names.names):
@@ -195,7 +209,7 @@ class ClassifyPredictor(Predictor):
             f"classes: {', '.join(self.names.names)}",
             f"temperature fitted on dev: {float(self.model.temperature):.3f}",
         ]
-        if isinstance(self.model, Bag):
+        if isinstance(self.model, BaggingEnsemble):
             lines.append(f"a bag of {len(self.model.members)} members")
         if isinstance(self.model, LinearClassifier):
             lines.append(f"the {top} features that speak most for each class:")
@@ -211,7 +225,7 @@ class ClassifyPredictor(Predictor):
                 "labels": list(prediction.labels),
                 "probabilities": {k: round(v, 6) for k, v in best},
             }
-            if not self.config.data.several_labels:
+            if not self.config.data.multilabel:
                 row = {
                     "text": item,
                     "label": prediction.label,
@@ -232,7 +246,11 @@ def load_predictor(folder: Path, device: torch.device) -> ClassifyPredictor:
     config = configs.load(ClassifyConfig, checkpoint.folder / CONFIG)
     encoding = load_encoding(config, checkpoint.folder)
     names = Labels.load(checkpoint.folder / LABELS)
-    vectors = blank_vectors(config.model.embedding, encoding.size) if isinstance(config.model, NeuralModel) else None
+    vectors = (
+        blank_vectors(config.model.embedding, encoding.size)
+        if isinstance(config.model, NeuralClassifierConfig)
+        else None
+    )
     model = build_model(config, encoding.size, len(names), vectors)
     checkpoint.load_into(model)
     return ClassifyPredictor(config, encoding, names, model, device)

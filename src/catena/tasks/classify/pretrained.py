@@ -6,84 +6,84 @@ from typing import Any
 
 from torch import nn
 
-from catena.data.settings import VocabularySettings
-from catena.embeddings.settings import EmbeddingSettings
+from catena.data.config import VocabularyConfig
+from catena.embeddings.config import EmbeddingConfig
 from catena.errors import ConfigError
-from catena.lm.neural_settings import ConvolutionModel, GruModel, LstmModel, RnnModel
-from catena.lm.neural_settings import TransformerModel as TransformerLm
-from catena.tasks.classify.encoding import TokenEncoding
-from catena.tasks.classify.model import Bag, Classifier, Pooled, VectorClassifier, WithHighway
-from catena.tasks.classify.settings import (
+from catena.lm.neural_config import ConvolutionLMConfig, GRULMConfig, LSTMLMConfig, RNNLMConfig
+from catena.lm.neural_config import TransformerLMConfig as TransformerLm
+from catena.tasks.classify.config import (
+    ClassifierConfig,
     ClassifyConfig,
-    ConvolutionalModel,
-    ModelSettings,
-    NeuralModel,
-    RecurrentModel,
-    TransformerModel,
+    ConvolutionalClassifierConfig,
+    NeuralClassifierConfig,
+    RecurrentClassifierConfig,
+    TransformerClassifierConfig,
 )
+from catena.tasks.classify.encoding import TokenEncoding
+from catena.tasks.classify.model import BaggingEnsemble, Classifier, PooledEncoder, VectorClassifier, WithHighway
 from catena.tasks.pretrained import Pretrained, layers_from_the_top
 
-KEPT = ("dropout_input", "dropout_hidden", "n_highway", "highway_carry", "pooling", "pool_outputs")
+_KEPT = ("dropout_input", "dropout_hidden", "n_highway", "highway_carry", "pooling", "pool_outputs")
 """What a classifier decides for itself; its embedding and encoder are the language model's."""
 
 
-def adopt(config: ClassifyConfig, start: Pretrained) -> ClassifyConfig:
+def config_from_pretrained(config: ClassifyConfig, start: Pretrained) -> ClassifyConfig:
     """The config with the model, the tokens and the vocabulary that the start gives, all of it spelled out."""
     values = {
         "model": _model_around(config.model, start),
         "tokenizer": start.config.tokenizer,
-        "vocabulary": VocabularySettings(),
+        "vocabulary": VocabularyConfig(),
         "pretrained": str(start.folder),
     }
     return config.model_copy(update=values)
 
 
-def _model_around(own: ModelSettings, start: Pretrained) -> NeuralModel:
+def _model_around(own: ClassifierConfig, start: Pretrained) -> NeuralClassifierConfig:
     lm = start.config.model
-    if isinstance(lm, RnnModel | LstmModel | GruModel):
-        kind: type[NeuralModel] = RecurrentModel
+    if isinstance(lm, RNNLMConfig | LSTMLMConfig | GRULMConfig):
+        kind: type[NeuralClassifierConfig] = RecurrentClassifierConfig
     elif isinstance(lm, TransformerLm):
-        kind = TransformerModel
-    elif isinstance(lm, ConvolutionModel) and lm.encoder.kind == "convolution":
-        kind = ConvolutionalModel
+        kind = TransformerClassifierConfig
+    elif isinstance(lm, ConvolutionLMConfig) and lm.encoder.kind == "convolution":
+        kind = ConvolutionalClassifierConfig
     else:
         raise ConfigError(
             f"pretrained = {str(start.folder)!r} is of kind {lm.kind!r}, whose encoder no classifier takes: choose a "
             f"language model of kind lstm, gru, rnn or transformer"
         )
     kept: dict[str, Any] = {}
-    if isinstance(own, NeuralModel):
-        names = KEPT if isinstance(own, kind) else KEPT[:4]
+    if isinstance(own, NeuralClassifierConfig):
+        names = _KEPT if isinstance(own, kind) else _KEPT[:4]
         kept = {name: getattr(own, name) for name in names}
-    embedding = EmbeddingSettings(d=lm.embedding.d, scale=lm.embedding.scale)
+    embedding = EmbeddingConfig(d=lm.embedding.d, scale=lm.embedding.scale)
     return kind.model_validate({**kept, "embedding": embedding, "encoder": lm.encoder})
 
 
-def encoding_of(config: ClassifyConfig, start: Pretrained) -> TokenEncoding:
+def get_encoding(config: ClassifyConfig, start: Pretrained) -> TokenEncoding:
     """The language model's tokens and ids."""
-    return TokenEncoding(start.encoding.tokeniser, start.encoding.vocabulary, config.data.max_length)
+    return TokenEncoding(start.encoding.tokenizer, start.encoding.vocabulary, config.data.max_length)
 
 
-def start_with(model: Classifier, start: Pretrained) -> None:
+def load_pretrained_weights(model: Classifier, start: Pretrained) -> None:
     """Copy the weights of the language model's embedding and encoder into a classifier, or each of a bag."""
-    for one in model.members if isinstance(model, Bag) else [model]:
+    for one in model.members if isinstance(model, BaggingEnsemble) else [model]:
         assert isinstance(one, VectorClassifier)
-        start.put_into(one.embedding, encoder_of(one))
+        start.put_into(one.embedding, get_encoder(one))
 
 
-def encoder_of(model: VectorClassifier) -> nn.Module:
+def get_encoder(model: VectorClassifier) -> nn.Module:
     """The encoder inside a classifier."""
     summary: nn.Module = model.summary
-    while isinstance(summary, WithHighway | Pooled):
+    while isinstance(summary, WithHighway | PooledEncoder):
         summary = summary.summary if isinstance(summary, WithHighway) else summary.encoder
     return summary
 
 
-def groups_of(model: nn.Module) -> list[list[nn.Parameter]]:
+def layer_groups(model: nn.Module) -> list[list[nn.Parameter]]:
     """Of what was pretrained, the layers from the top, the embedding last."""
     found: list[list[nn.Parameter]] = []
-    for one in model.members if isinstance(model, Bag) else [model]:
+    for one in model.members if isinstance(model, BaggingEnsemble) else [model]:
         assert isinstance(one, VectorClassifier)
-        own = [*layers_from_the_top(encoder_of(one)), list(one.embedding.parameters())]
+        own = [*layers_from_the_top(get_encoder(one)), list(one.embedding.parameters())]
         found = [a + b for a, b in zip(found, own, strict=True)] if found else own
     return found

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from catena.data.detect import detect_format, read_examples
 from catena.data.readers.brackets import read as read_trees
 from catena.data.readers.table import FORMATS
-from catena.data.recognise import read_examples, recognise
 from catena.errors import FormatError
-from catena.tasks.application import Reading
-from catena.tasks.classify.settings import ClassifyData
+from catena.tasks.application import ReadOptions
+from catena.tasks.classify.config import ClassifyDataConfig
 
-LABEL_IN_FRONT = ("kim", "tsv-label", "fasttext")
-SENTENCES = ("conllu", "columns")
-WITH_COLUMNS = ("csv", "tsv", "jsonl", "parquet", "datasets")
+_LABEL_IN_FRONT = ("kim", "tsv-label", "fasttext")
+_SENTENCES = ("conllu", "columns")
+_WITH_COLUMNS = ("csv", "tsv", "jsonl", "parquet", "datasets")
 
 
-def read_as(data: ClassifyData, reading: Reading) -> ClassifyData:
+def apply_read_options(data: ClassifyDataConfig, reading: ReadOptions) -> ClassifyDataConfig:
     """The data settings of training with what is to be read otherwise."""
     return data.model_copy(update={key: value for key, value in vars(reading).items() if value is not None})
 
 
-def read_texts(path: Path, reading: Reading, data: ClassifyData, labels: Collection[str]) -> Iterator[str]:
+def read_texts(path: Path, reading: ReadOptions, data: ClassifyDataConfig, labels: Collection[str]) -> Iterator[str]:
     """The texts of a file, in the format that is asked for or that the file shows; none is left out.
 
     Args:
@@ -35,33 +35,33 @@ def read_texts(path: Path, reading: Reading, data: ClassifyData, labels: Collect
     if format == "brackets":
         yield from (" ".join(tree.words()) for tree in read_trees(path, encoding=reading.encoding))
         return
-    column = (reading.text_column or data.text_column) if format in WITH_COLUMNS else reading.text_column
+    column = (reading.text_column or data.text_column) if format in _WITH_COLUMNS else reading.text_column
     yield from (
         example.text
         for example in read_examples(
             path,
-            reading.format or ("text" if format == "text" else None),  # recognised again, with its header, quotes, …
+            reading.format or ("text" if format == "text" else None),  # recognized again, with its header, quotes, …
             options={} if column is None else {"text_column": column},
-            labelled=False,
+            labeled=False,
             encoding=reading.encoding,
         )
     )
 
 
-def _format_of(path: Path, reading: Reading, data: ClassifyData, labels: Collection[str]) -> str:
+def _format_of(path: Path, reading: ReadOptions, data: ClassifyDataConfig, labels: Collection[str]) -> str:
     """The format to read a file in.
 
     A label in front of a text is told from its first word by whether the model knows it as a label.
     """
-    found = recognise(path, reading.encoding)
-    if found.format in LABEL_IN_FRONT:
+    found = detect_format(path, reading.encoding)
+    if found.format in _LABEL_IN_FRONT:
         split = data.label_separator is not None and found.format != "fasttext"
         options = {"separator": data.label_separator} if split else {}
         first = next(read_examples(path, options=options, encoding=reading.encoding), None)
         return found.format if first and set(first.labels) <= set(labels) else "text"
-    if found.format in SENTENCES:
+    if found.format in _SENTENCES:
         raise FormatError(
             f"{path} is {FORMATS[found.format].title} ({found.why}), not a file of texts: "
             f"--input-format text would take each of its lines for one"
         )
-    return found.format if found.format in (*WITH_COLUMNS, "brackets") else "text"
+    return found.format if found.format in (*_WITH_COLUMNS, "brackets") else "text"

@@ -13,11 +13,11 @@ from catena.metrics import classification as metrics
 from catena.metrics.calibration import expected_calibration_error
 from catena.metrics.confusion import ConfusionTable, confusion_table
 from catena.metrics.intervals import wilson_interval
-from catena.metrics.measure import Measure
+from catena.metrics.measure import Metric
 
-SCREEN = 120
+_SCREEN = 120
 """Characters in a line that fit on a screen."""
-LOG_HALF = math.log(0.5)
+_LOG_HALF = math.log(0.5)
 
 
 def predicted_ids(log_probs: np.ndarray, several: bool) -> list[tuple[int, ...]]:
@@ -26,24 +26,24 @@ def predicted_ids(log_probs: np.ndarray, several: bool) -> list[tuple[int, ...]]
         return [(int(j),) for j in log_probs.argmax(1)]
     chosen = []
     for row in log_probs:
-        ids = np.flatnonzero(row > LOG_HALF)
+        ids = np.flatnonzero(row > _LOG_HALF)
         chosen.append(tuple(int(j) for j in ids[np.argsort(-row[ids], kind="stable")]))
     return chosen
 
 
-def chosen_labels(log_probs: np.ndarray, names: Labels, several: bool) -> list[list[str]]:
+def predicted_labels(log_probs: np.ndarray, names: Labels, several: bool) -> list[list[str]]:
     """The names of the classes of each text."""
     return [[names.name(j) for j in ids] for ids in predicted_ids(log_probs, several)]
 
 
-def right_ids(labels: np.ndarray) -> list[tuple[int, ...]]:
+def gold_ids(labels: np.ndarray) -> list[tuple[int, ...]]:
     """The classes of each text, from the array of a dataset."""
     if labels.ndim == 1:
         return [(int(j),) for j in labels]
     return [tuple(int(j) for j in np.flatnonzero(row)) for row in labels]
 
 
-def measure_of(metric: str, several: bool) -> Measure:
+def build_metric(metric: str, several: bool) -> Metric:
     """A metric over tuples of class names, as a function of sums over examples."""
     known = {
         "accuracy": metrics.SUBSET_ACCURACY if several else replace(metrics.SUBSET_ACCURACY, name="accuracy"),
@@ -55,14 +55,14 @@ def measure_of(metric: str, several: bool) -> Measure:
     return known[metric]
 
 
-def scores_of(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, float]:
+def compute_scores(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, float]:
     """Every score of some predictions by name.
 
     A label that training never showed has an id of ``log_probs.shape[1]`` or above (see
     :mod:`catena.tasks.classify.gold`) and counts as an error. ``log_loss`` is the mean negative log-likelihood in nats
     of the labels that training showed; it is absent if no text has one.
     """
-    right, guess = right_ids(labels), predicted_ids(log_probs, several)
+    right, guess = gold_ids(labels), predicted_ids(log_probs, several)
     scores = {
         "accuracy": float(metrics.subset_accuracy(right, guess)),
         "macro_f1": float(metrics.multilabel_f1(right, guess, average="macro")),
@@ -79,7 +79,7 @@ def scores_of(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[
     return scores
 
 
-def signatures_of(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, str]:
+def metric_signatures(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, str]:
     """How each score was made."""
     n, k = log_probs.shape
     unseen = labels[:, k:].any() if several else (labels >= k).any()
@@ -96,8 +96,8 @@ def signatures_of(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> d
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Predictions for labelled texts, with the right answers, and what was read and dropped.
+class LabeledPredictions:
+    """Predictions for labeled texts, with the right answers, and what was read and dropped.
 
     ``names`` are those of the ids in ``labels``: the model's classes, then labels that training never showed.
     ``notes`` are lines for the top of a report.
@@ -110,13 +110,13 @@ class Judged:
     notes: tuple[str, ...] = ()
 
 
-def report_lines(judged: Judged, scores: dict[str, float], several: bool) -> list[str]:
+def report_lines(judged: LabeledPredictions, scores: dict[str, float], several: bool) -> list[str]:
     """The scores with their interval, each class, and which classes are taken for which."""
-    right, guess = right_ids(judged.labels), predicted_ids(judged.log_probs, several)
+    right, guess = gold_ids(judged.labels), predicted_ids(judged.log_probs, several)
     n = len(right)
     hits = sum(set(a) == set(b) for a, b in zip(right, guess, strict=True))
     interval = wilson_interval(hits, n)
-    signatures = signatures_of(judged.log_probs, judged.labels, several)
+    signatures = metric_signatures(judged.log_probs, judged.labels, several)
     names = judged.names
     lines = [
         judged.counts,
@@ -144,7 +144,7 @@ def report_lines(judged: Judged, scores: dict[str, float], several: bool) -> lis
 def _mistakes(table: ConfusionTable) -> list[str]:
     """Which classes are taken for which: as a table where it fits on a screen, otherwise the most frequent ones."""
     lines = table.lines()
-    if max(map(len, lines)) <= SCREEN:
+    if max(map(len, lines)) <= _SCREEN:
         return lines
     listed = [f"  {count:>5}  {right} taken for {guess}" for right, guess, count in table.mistakes(10)]
     return ["the most frequent mistakes:", *listed] if listed else ["no mistakes"]

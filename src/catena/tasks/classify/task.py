@@ -11,29 +11,29 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from catena.data.batches import BatchPlan
-from catena.data.settings import BatchSettings
+from catena.data.config import BatchConfig
 from catena.metrics.calibration import fit_temperature
 from catena.randomness import Randomness
-from catena.tasks.classify.batch import TextBatch
-from catena.tasks.classify.dataset import Dataset
+from catena.tasks.classify.batch import ClassifyBatch
+from catena.tasks.classify.config import METRICS, ClassifyConfig
+from catena.tasks.classify.dataset import ClassifyDataset
 from catena.tasks.classify.encoding import EncodedTexts, write_model_files
 from catena.tasks.classify.loss import LOSSES, balanced_weights
-from catena.tasks.classify.model import Classifier, Scores, VectorClassifier, log_probabilities
-from catena.tasks.classify.pretrained import groups_of
-from catena.tasks.classify.scoring import chosen_labels, right_ids, scores_of
-from catena.tasks.classify.settings import METRICS, ClassifyConfig
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.pretrained import free_from_the_top
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.classify.model import Classifier, ClassifierOutput, VectorClassifier, log_probabilities
+from catena.tasks.classify.pretrained import layer_groups
+from catena.tasks.classify.scoring import compute_scores, gold_ids, predicted_labels
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.tasks.pretrained import unfreeze_top_layers
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
-class ClassifyTask(TestedTask):
+class ClassifyTask(NeuralTask):
     """A classifier, its data and its metric."""
 
     def __init__(
         self,
         config: ClassifyConfig,
-        data: Dataset,
+        data: ClassifyDataset,
         model: Classifier,
         device: torch.device,
         randomness: Randomness,
@@ -45,7 +45,7 @@ class ClassifyTask(TestedTask):
         self._class_weights = self._weights_of_classes()
         self._bootstrap = self._bootstrap_counts()
         self._loss = LOSSES[config.loss_kind]
-        self._frozen_at_first = groups_of(model) if config.pretrained else []
+        self._frozen_at_first = layer_groups(model) if config.pretrained else []
 
     @property
     def model(self) -> nn.Module:
@@ -60,29 +60,29 @@ class ClassifyTask(TestedTask):
         return True
 
     def epoch(self, number: int) -> EpochPlan:
-        free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
+        unfreeze_top_layers(self._frozen_at_first, number, self.config.unfreeze)
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.texts.lengths[self.data.train], self.config.batches, generator)
-        return PlannedEpoch(plan, self._batch)
+        return BatchedEpoch(plan, self._batch)
 
-    def _batch(self, rows: np.ndarray) -> TextBatch:
+    def _batch(self, rows: np.ndarray) -> ClassifyBatch:
         return self.data.texts.batch(self.data.train[rows], self._targets, self.device)
 
     # --- the loss -----------------------------------------------------------------------------------------------------
 
-    def loss(self, batch: TextBatch) -> LossOutput:
+    def loss(self, batch: ClassifyBatch) -> BatchLoss:
         settings = self.config.loss
         if settings.adversarial and isinstance(self._model, VectorClassifier):
             total = self._adversarial_loss(self._model, batch)
         else:
             total = self._mean_loss(self._model(batch), batch)
-        return LossOutput(total, batch.size, batch.tokens)
+        return BatchLoss(total, batch.size, batch.tokens)
 
-    def _mean_loss(self, scores: Scores, batch: TextBatch) -> Float[Tensor, ""]:
+    def _mean_loss(self, scores: ClassifierOutput, batch: ClassifyBatch) -> Float[Tensor, ""]:
         """The mean loss of a batch, with the weights of classes and of bootstrap samples and the penalty on units."""
         logits, labels, settings = scores.logits, batch.labels, self.config.loss
         assert labels is not None
-        if self.config.data.several_labels:
+        if self.config.data.multilabel:
             losses = self._loss.several(logits, labels.expand_as(logits))
         else:
             losses = self._loss.single(logits, labels.expand(logits.shape[:-1]), settings.label_smoothing)
@@ -94,18 +94,18 @@ class ClassifyTask(TestedTask):
             losses = losses * self._bootstrap[:, batch.examples]
         return losses.mean(-1).sum()  # members of a bag do not share parameters, so their losses are added
 
-    def _adversarial_loss(self, model: VectorClassifier, batch: TextBatch) -> Float[Tensor, ""]:
+    def _adversarial_loss(self, model: VectorClassifier, batch: ClassifyBatch) -> Float[Tensor, ""]:
         """(1 - α) J(x) + α J(x + ε sign ∇ₓJ): Goodfellow et al. 2015, equation 3 and section 6."""
         settings = self.config.loss
         vectors = model.vectors(batch)
         clean = self._mean_loss(model.score(vectors, batch), batch)
         (gradient,) = torch.autograd.grad(clean, vectors, retain_graph=True)
         disturbed = vectors + settings.adversarial * gradient.sign()
-        share = settings.adversarial_share
+        share = settings.adversarial_weight
         return (1 - share) * clean + share * self._mean_loss(model.score(disturbed, batch), batch)
 
     def _weights_of_classes(self) -> Float[Tensor, "k"] | None:
-        if self.config.loss.class_weights == "none" or self.config.data.several_labels:
+        if self.config.loss.class_weights == "none" or self.config.data.multilabel:
             return None
         counts = np.bincount(self.data.labels[self.data.train], minlength=len(self.data.names))
         return balanced_weights(torch.from_numpy(counts)).to(self.device)
@@ -126,21 +126,21 @@ class ClassifyTask(TestedTask):
     def evaluate(self) -> Evaluation:
         rows = self.data.dev
         logits = self.logits(rows)
-        several = self.config.data.several_labels
+        several = self.config.data.multilabel
         if self.config.evaluation.calibrate and logits.ndim == 2:
             # A buffer, so it is saved with the weights; the loss does not read it, so training is not disturbed.
             self._model.temperature.fill_(_fitted_temperature(logits.double().numpy(), self._targets[rows]))
         log_probs = log_probabilities(logits, several, self._model.temperature.cpu()).double().numpy()
-        scores = scores_of(log_probs, self.data.labels[rows], several)
+        scores = compute_scores(log_probs, self.data.labels[rows], several)
         return Evaluation(scores, self._samples(rows, log_probs, several))
 
     def test_scores(self) -> dict[str, float]:
         if not len(self.data.test):
             return {}
-        several = self.config.data.several_labels
+        several = self.config.data.multilabel
         temperature = self._model.temperature.double().cpu()
         log_probs = log_probabilities(self.logits(self.data.test).double(), several, temperature)
-        return scores_of(log_probs.numpy(), self.data.labels[self.data.test], several)
+        return compute_scores(log_probs.numpy(), self.data.labels[self.data.test], several)
 
     def logits(self, rows: np.ndarray) -> Float[Tensor, "*m n k"]:
         """The scores of some texts, in their order, on the CPU."""
@@ -151,8 +151,8 @@ class ClassifyTask(TestedTask):
         place = {int(row): i for i, row in enumerate(rows)}
         lines = []
         for row, text in self.data.samples:
-            guess = chosen_labels(log_probs[place[row]][None], names, several)[0]
-            right = [all_names[j] for j in right_ids(self.data.labels[row : row + 1])[0]]
+            guess = predicted_labels(log_probs[place[row]][None], names, several)[0]
+            right = [all_names[j] for j in gold_ids(self.data.labels[row : row + 1])[0]]
             mark = "✓" if set(guess) == set(right) else f"✗ (is {', '.join(right) or 'none'})"
             shown = text if len(text) <= 60 else text[:57] + "…"
             lines.append(f"{shown}  →  {', '.join(guess) or 'none'} {mark}")
@@ -163,7 +163,7 @@ class ClassifyTask(TestedTask):
     def save(self, folder: Path) -> None:
         write_model_files(folder, self.config, self.data.names, self.data.encoding)
 
-    def describe_batch(self, batch: TextBatch) -> str:
+    def describe_batch(self, batch: ClassifyBatch) -> str:
         return f"{batch.size} examples, longest {batch.longest} tokens"
 
     def summary(self) -> Sequence[str]:
@@ -174,7 +174,7 @@ def score_all(
     model: Classifier, texts: EncodedTexts, rows: np.ndarray, batch_size: int, device: torch.device
 ) -> Float[Tensor, "*m n k"]:
     """The scores of some encoded texts, in the order of ``rows``; texts of like length are scored together."""
-    plan = BatchPlan.by_length(texts.lengths[rows], BatchSettings(batch_size=batch_size))
+    plan = BatchPlan.by_length(texts.lengths[rows], BatchConfig(batch_size=batch_size))
     found: list[Tensor] = []
     with torch.inference_mode():
         for part in plan:

@@ -9,45 +9,47 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG
 from catena.config import Config
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.randomness import Randomness
-from catena.seq2seq.checklist_settings import ChecklistSettings
+from catena.seq2seq.checklist_config import ChecklistConfig
 from catena.tasks.application import Predictor
-from catena.tasks.compose.dataset import Dataset, prepare
+from catena.tasks.compose.config import ComposeConfig
+from catena.tasks.compose.dataset import ComposeDataset, prepare
 from catena.tasks.compose.encoding import load_encoding
 from catena.tasks.compose.model import build_model
 from catena.tasks.compose.predictor import load_predictor
-from catena.tasks.compose.settings import ComposeConfig
 from catena.tasks.compose.task import ComposeTask
-from catena.tasks.looped import LoopedApplication, same_make
+from catena.tasks.looped import LoopedApplication, check_same_model_kind
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained
 
 
-class ComposeApplication(LoopedApplication[ComposeConfig, Dataset]):
+class ComposeApplication(LoopedApplication[ComposeConfig, ComposeDataset]):
     """p(text | goal, items)."""
 
     settings = ComposeConfig
 
     def prepare(
         self, config: ComposeConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
-    ) -> Dataset:
+    ) -> ComposeDataset:
         if old is None:
             return prepare(config)
-        same_make(old, configs.load(ComposeConfig, old / CONFIG), config)
+        check_same_model_kind(old, configs.load(ComposeConfig, old / CONFIG), config)
         return prepare(config, load_encoding(old, config.data.item_words == "telling"))
 
-    def dropped(self, data: Dataset) -> Tally:
+    def dropped(self, data: ComposeDataset) -> ReadCounter:
         return data.tally
 
-    def task(self, config: ComposeConfig, data: Dataset, device: torch.device, randomness: Randomness) -> ComposeTask:
+    def task(
+        self, config: ComposeConfig, data: ComposeDataset, device: torch.device, randomness: Randomness
+    ) -> ComposeTask:
         randomness.seed_torch("weights")
         model = build_model(config, data.encoding, data.counts)
         return ComposeTask(config, data, model, device, randomness)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
         assert isinstance(config, ComposeConfig)
-        small = ChecklistSettings(d=256, d_embedding=128)
+        small = ChecklistConfig(d=256, d_embedding=128)
         values = {**config.model_dump(exclude={"model", "training"}), "model": small}
         why = "chosen: a checklist model of 256 units, trained until the time is over"
         return ComposeConfig.model_validate(values), [why]

@@ -10,21 +10,21 @@ from pathlib import Path
 import numpy as np
 
 from catena.data.files import shorten
-from catena.data.reading import Tally
-from catena.data.tokenise import Tokeniser, build_tokeniser
+from catena.data.reading import ReadCounter
+from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError
-from catena.randomness import place_of
+from catena.randomness import hash_fraction
+from catena.tasks.compose.config import ComposeConfig
 from catena.tasks.compose.encoding import SPECIALS, ComposeEncoding
-from catena.tasks.compose.naming import Naming, words_of
+from catena.tasks.compose.naming import ItemWordModel, split_words
 from catena.tasks.compose.reading import BETWEEN, Composition, read
-from catena.tasks.compose.settings import ComposeConfig
 
 PARTS = ("train", "dev", "test")
 
 
 @dataclass(eq=False)
-class Dataset:
+class ComposeDataset:
     """Examples to train on, to choose by and to score at the end, and how they become ids.
 
     Args:
@@ -34,7 +34,7 @@ class Dataset:
     encoding: ComposeEncoding
     counts: list[int]
     parts: dict[str, list[Composition]]
-    tally: Tally
+    tally: ReadCounter
     lines: list[str] = field(default_factory=list)
 
     def ids(self, part: str, longest: int | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -47,23 +47,23 @@ class Dataset:
         return sources, [np.array(ids, np.int64) for ids in targets]
 
 
-def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> Dataset:
+def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> ComposeDataset:
     """Read the files, hold out what has no file of its own, and learn names and vocabulary from train.
 
     Args:
         encoding: that of an older model, to go on with.
     """
-    data, tally = config.data, Tally()
+    data, tally = config.data, ReadCounter()
     if not data.train:
         raise DataError("there is nothing to train on: name a file of goals, items and texts")
-    tokeniser = encoding.tokeniser if encoding else build_tokeniser(config.tokenizer)
+    tokenizer = encoding.tokenizer if encoding else build_tokenizer(config.tokenizer)
 
     def usable(example: Composition) -> str | None:
         if not example.text:
             return "without a text"
         if not example.goal and not example.items:
             return "without a goal and items"
-        too_long = data.too_long == "drop" and len(tokeniser.tokens(example.text)) > data.max_length
+        too_long = data.too_long == "drop" and len(tokenizer.tokens(example.text)) > data.max_length
         return f"longer than max_length={data.max_length}" if too_long else None
 
     def kept(paths: Iterable[str], why_not: Callable[[Composition], str | None]) -> list[Composition]:
@@ -85,11 +85,11 @@ def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> D
     counts = tally.counts(used=sum(map(len, parts.values())))
     told = counts.sentence("")
     longer = ", or raise data.max_length (--data.max-length)" if "max_length" in told else ""
-    for name, cure in (("train", longer), ("dev", f", a dev file, or a larger data.dev_share{longer}")):
+    for name, cure in (("train", longer), ("dev", f", a dev file, or a larger data.dev_fraction{longer}")):
         if not parts[name]:
             raise DataError(f"there are no texts in {name}: {told}. Give more of them{cure}")
-    encoding = encoding or _learnt(config, tokeniser, parts["train"])
-    dataset = Dataset(encoding, _counts(encoding, parts["train"]), parts, tally)
+    encoding = encoding or _learned(config, tokenizer, parts["train"])
+    dataset = ComposeDataset(encoding, _counts(encoding, parts["train"]), parts, tally)
     dataset.lines = [counts.sentence(), *(_line(name, parts[name]) for name in PARTS if parts[name])]
     dataset.lines += encoding.vocabulary.notes()
     if _are_unparted(parts["train"]):
@@ -106,28 +106,28 @@ def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> D
 def _held_out(examples: Sequence[Composition], config: ComposeConfig) -> dict[str, list[Composition]]:
     data = config.data
     parts: dict[str, list[Composition]] = {name: [] for name in PARTS}
-    test_end = data.test_share if data.test is None else 0.0
-    dev_end = test_end + (data.dev_share if data.dev is None else 0.0)
+    test_end = data.test_fraction if data.test is None else 0.0
+    dev_end = test_end + (data.dev_fraction if data.dev is None else 0.0)
     for example in examples:
-        at = place_of(example.goal.lower())
+        at = hash_fraction(example.goal.lower())
         parts["test" if at < test_end else "dev" if at < dev_end else "train"].append(example)
     if data.dev is None and not parts["dev"] and len(parts["train"]) > 1:  # few goals: the nearest to dev's share
-        nearest = min(parts["train"], key=lambda example: place_of(example.goal.lower()))
+        nearest = min(parts["train"], key=lambda example: hash_fraction(example.goal.lower()))
         parts["train"].remove(nearest)
         parts["dev"].append(nearest)
     return parts
 
 
-def _learnt(config: ComposeConfig, tokeniser: Tokeniser, train: Sequence[Composition]) -> ComposeEncoding:
+def _learned(config: ComposeConfig, tokenizer: Tokenizer, train: Sequence[Composition]) -> ComposeEncoding:
     """Names and vocabulary, of all that the model is given and of what it writes."""
-    listed = [[words_of(item, tokeniser) for item in example.items] for example in train]
-    texts = [tokeniser.tokens(example.text) for example in train]
-    naming = Naming.learn(zip(listed, texts, strict=True))
+    listed = [[split_words(item, tokenizer) for item in example.items] for example in train]
+    texts = [tokenizer.tokens(example.text) for example in train]
+    naming = ItemWordModel.learn(zip(listed, texts, strict=True))
     telling = config.data.item_words == "telling"
-    words: list[Sequence[str]] = [*texts, *(tokeniser.tokens(example.goal) for example in train)]
+    words: list[Sequence[str]] = [*texts, *(tokenizer.tokens(example.goal) for example in train)]
     words += [naming.names(item) if telling else item for items in listed for item in items]
     vocabulary = Vocabulary.count(words, config.vocabulary, SPECIALS)
-    return ComposeEncoding(tokeniser, vocabulary, naming, telling)
+    return ComposeEncoding(tokenizer, vocabulary, naming, telling)
 
 
 def _counts(encoding: ComposeEncoding, train: Sequence[Composition]) -> list[int]:

@@ -11,17 +11,17 @@ import torch
 
 from catena.data.batches import pad
 from catena.data.vocabulary import UNK
-from catena.decoding.build import prepared, search
-from catena.decoding.hypothesis import Hypothesis
-from catena.decoding.settings import SearchLimits
-from catena.decoding.without import Without
+from catena.search.build import search, wrap_stepper
+from catena.search.config import BaseSearchConfig
+from catena.search.hypothesis import Hypothesis
+from catena.search.without import ForbidIds
 from catena.seq2seq.base import EncoderDecoder
 from catena.seq2seq.checklist import ChecklistModel
-from catena.seq2seq.checklist_settings import ChecklistSettings
+from catena.seq2seq.checklist_config import ChecklistConfig
 from catena.seq2seq.recurrent_build import build_recurrent
+from catena.tasks.compose.config import ComposeConfig
 from catena.tasks.compose.encoding import ComposeEncoding
 from catena.tasks.compose.reading import Composition
-from catena.tasks.compose.settings import ComposeConfig
 
 TOGETHER = 64
 """Texts that are written at once."""
@@ -30,7 +30,7 @@ TOGETHER = 64
 def build_model(config: ComposeConfig, encoding: ComposeEncoding, counts: Sequence[int]) -> EncoderDecoder:
     """The model of a config, with fresh weights."""
     sides = encoding.sides(counts)
-    if isinstance(config.model, ChecklistSettings):
+    if isinstance(config.model, ChecklistConfig):
         return ChecklistModel(config.model, sides, encoding.item, encoding.names())
     return build_recurrent(config.model, sides)
 
@@ -40,25 +40,25 @@ def write(
     model: EncoderDecoder,
     encoding: ComposeEncoding,
     examples: Sequence[Composition],
-    settings: SearchLimits,
+    settings: BaseSearchConfig,
     generator: torch.Generator,
 ) -> list[list[Hypothesis]]:
     """The texts for each example as ids, best first; the unknown word is never written."""
     found: list[list[Hypothesis]] = [[] for _ in examples]
-    for rows in alike([len(encoding.source(example)) for example in examples]):
+    for rows in length_buckets([len(encoding.source(example)) for example in examples]):
         source = encoding.sources([examples[row] for row in rows]).to(model.device)
-        stepper: Any = prepared(settings, Without(model.stepper(source), [UNK]))
+        stepper: Any = wrap_stepper(settings, ForbidIds(model.stepper(source), [UNK]))
         for row, listed in zip(rows, search(settings, stepper, stepper.start(len(rows)), generator), strict=True):
             found[row] = listed
     return found
 
 
 @torch.no_grad()
-def nats(model: EncoderDecoder, encoding: ComposeEncoding, examples: Sequence[Composition]) -> tuple[float, int]:
+def total_nll(model: EncoderDecoder, encoding: ComposeEncoding, examples: Sequence[Composition]) -> tuple[float, int]:
     """-log p of all texts, and of how many tokens, the ends among them."""
     total, tokens = 0.0, 0
     targets = [np.array(encoding.target(example.text), np.int64) for example in examples]
-    for rows in alike([len(ids) for ids in targets]):
+    for rows in length_buckets([len(ids) for ids in targets]):
         source = encoding.sources([examples[row] for row in rows]).to(model.device)
         ids, lengths = (x.to(model.device) for x in pad([targets[row] for row in rows]))
         total -= float(model.token_log_probs(source, ids, lengths).double().sum())
@@ -66,12 +66,12 @@ def nats(model: EncoderDecoder, encoding: ComposeEncoding, examples: Sequence[Co
     return total, tokens
 
 
-def perplexity_of(total: float, tokens: int) -> float:
+def perplexity(total: float, tokens: int) -> float:
     """exp of the mean nats of a token."""
     return math.exp(min(total / tokens, 700.0))
 
 
-def alike(lengths: Sequence[int], most: int = TOGETHER) -> Iterator[list[int]]:
+def length_buckets(lengths: Sequence[int], most: int = TOGETHER) -> Iterator[list[int]]:
     """Rows of like length, so many together."""
     order = sorted(range(len(lengths)), key=lambda row: lengths[row])
     for low in range(0, len(order), most):

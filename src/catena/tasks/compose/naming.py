@@ -1,6 +1,6 @@
 r"""What names an item: which of the words of "2 cups all-purpose flour, sifted" a text mentions it by.
 
-Learnt from examples. A word is telling if texts have it when it is on their agenda, and seldom otherwise:
+Learned from examples. A word is telling if texts have it when it is on their agenda, and seldom otherwise:
 
 .. math::  p(w \in \text{text} \mid w \in \text{agenda}) \ge \tfrac12
            \quad\text{and}\quad \ge 3\, p(w \in \text{text} \mid w \notin \text{agenda})
@@ -17,14 +17,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catena.data.tokenise import Tokeniser
+from catena.data.tokenize import Tokenizer
 from catena.errors import CheckpointError
 
 FILE = "names.json"
 SHARE, LIFT = 0.5, 3.0
 
 
-def folded(word: str) -> str:
+def normalize_word(word: str) -> str:
     """A word in lower case without the ending of an English plural: tomatoes and tomato, berries and berry are one."""
     word = word.lower()
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
@@ -34,24 +34,27 @@ def folded(word: str) -> str:
     return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
 
 
-def words_of(text: str, tokeniser: Tokeniser) -> list[str]:
+def split_words(text: str, tokenizer: Tokenizer) -> list[str]:
     """The words of a text, without numbers and marks."""
-    return [token for token in tokeniser.tokens(text) if any(letter.isalpha() for letter in token)]
+    return [token for token in tokenizer.tokens(text) if any(letter.isalpha() for letter in token)]
 
 
 @dataclass(frozen=True)
-class Naming:
+class ItemWordModel:
     """How likely each folded word of agendas is to be in the text, and whether it is telling."""
 
     shares: dict[str, float]
     telling: frozenset[str]
 
     @classmethod
-    def learn(cls, examples: Iterable[tuple[Sequence[Sequence[str]], Sequence[str]]]) -> Naming:
+    def learn(cls, examples: Iterable[tuple[Sequence[Sequence[str]], Sequence[str]]]) -> ItemWordModel:
         """From the words of the items and of the text of each example."""
         n, on_agenda, in_text, in_both = 0, Counter[str](), Counter[str](), Counter[str]()
         for items, text in examples:
-            agenda, told = {folded(word) for item in items for word in item}, {folded(word) for word in text}
+            agenda, told = (
+                {normalize_word(word) for item in items for word in item},
+                {normalize_word(word) for word in text},
+            )
             n += 1
             on_agenda.update(agenda)
             in_text.update(told)
@@ -66,21 +69,21 @@ class Naming:
 
     def names(self, item: Sequence[str]) -> list[str]:
         """The words that name an item: the telling ones; or else those that were never seen; or else the likeliest."""
-        telling = [word for word in item if folded(word) in self.telling]
+        telling = [word for word in item if normalize_word(word) in self.telling]
         if telling or not item:
             return telling
-        unseen = [word for word in item if folded(word) not in self.shares]
-        return unseen or [max(item, key=lambda word: self.shares[folded(word)])]
+        unseen = [word for word in item if normalize_word(word) not in self.shares]
+        return unseen or [max(item, key=lambda word: self.shares[normalize_word(word)])]
 
     def mentioned(self, items: Sequence[Sequence[str]], text: Sequence[str]) -> list[bool]:
         """Whether a text has a word that names each item."""
-        told = {folded(word) for word in text}
-        return [any(folded(word) in told for word in self.names(item)) for item in items]
+        told = {normalize_word(word) for word in text}
+        return [any(normalize_word(word) in told for word in self.names(item)) for item in items]
 
     def extra(self, items: Sequence[Sequence[str]], text: Sequence[str], goal: Sequence[str] = ()) -> set[str]:
         """The telling words of a text that neither an item nor the goal holds."""
-        given = {folded(word) for item in (*items, goal) for word in item}
-        return {folded(word) for word in text} & self.telling - given
+        given = {normalize_word(word) for item in (*items, goal) for word in item}
+        return {normalize_word(word) for word in text} & self.telling - given
 
     def save(self, folder: Path) -> None:
         about = {
@@ -90,7 +93,7 @@ class Naming:
         (folder / FILE).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> Naming:
+    def load(cls, folder: Path) -> ItemWordModel:
         """Read what :meth:`save` wrote."""
         try:
             about = json.loads((folder / FILE).read_text(encoding="utf-8"))

@@ -14,38 +14,46 @@ import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
-from catena.decoding.settings import SearchLimits
 from catena.errors import DataError
 from catena.metrics.text import width
 from catena.registry import did_you_mean
+from catena.search.config import BaseSearchConfig
 from catena.seq2seq.base import EncoderDecoder
 from catena.seq2seq.checklist import ChecklistModel
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
+from catena.tasks.compose.config import ComposeConfig, ComposeDataConfig
 from catena.tasks.compose.encoding import ComposeEncoding, load_encoding
-from catena.tasks.compose.model import build_model, nats, perplexity_of, write
-from catena.tasks.compose.naming import words_of
+from catena.tasks.compose.model import build_model, perplexity, total_nll, write
+from catena.tasks.compose.naming import split_words
 from catena.tasks.compose.reading import Composition, names_columns, of_line, read
-from catena.tasks.compose.scoring import WRITTEN, measure_of, report_of
-from catena.tasks.compose.settings import ComposeConfig, ComposeData
-from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
-from catena.tasks.written import NOT_KNOWN, score_cell, score_value
+from catena.tasks.compose.scoring import WRITTEN, build_metric, build_report
+from catena.tasks.searching import best_search, drawn_search, truncation_warning, with_max_length
+from catena.tasks.written import NO_SCORE, score_cell, score_value
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 256
-SHADES = " ░▒▓█"
+_SHADES = " ░▒▓█"
 
 
 @dataclass(frozen=True)
-class Composed:
+class CompositionResult:
     """What is written for a goal and its items: the texts, the best first. Prints as the best one."""
 
     texts: tuple[str, ...]
     log_probs: tuple[float, ...]
     mentioned: tuple[tuple[bool, ...], ...]
     """For each text whether it mentions each item."""
-    asking: Asking = BEST
+    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     finished: tuple[bool, ...] = ()
     """For each text whether it came to its end, or was cut at the greatest length."""
 
@@ -56,7 +64,7 @@ class Composed:
 class ComposePredictor(Predictor):
     """A model with its encoding. An item to predict for is a :class:`Composition`, whose text is not read."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "scores", "max_length"})
+    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "scores", "max_length"})
     formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
     reads_columns: ClassVar[tuple[str, ...]] = ("text_column",)
 
@@ -66,7 +74,7 @@ class ComposePredictor(Predictor):
     def find_network(self) -> EncoderDecoder:
         return self.model
 
-    def searching(self, asking: Asking) -> ComposePredictor:
+    def searching(self, asking: PredictOptions) -> ComposePredictor:
         """The same with another search."""
         self.check(asking)
         config = self.config.model_copy(update={"search": self._search(asking)})
@@ -74,7 +82,9 @@ class ComposePredictor(Predictor):
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def predict(self, items: Sequence[Composition], asking: Asking = BEST) -> list[Composed]:
+    def predict(
+        self, items: Sequence[Composition], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> list[CompositionResult]:
         """The best texts for each goal and its items, or texts that are drawn; none where there is neither."""
         self.check(asking)
         generator = torch.Generator().manual_seed(asking.seed)
@@ -87,27 +97,29 @@ class ComposePredictor(Predictor):
             texts = tuple(self.encoding.text(one.ids) for one in listed)
             mentioned = tuple(tuple(self._mentioned(item, text)) for text in texts)
             log_probs, finished = (tuple(getattr(one, name) for one in listed) for name in ("log_prob", "finished"))
-            composed.append(Composed(texts, log_probs, mentioned, asking, finished))
+            composed.append(CompositionResult(texts, log_probs, mentioned, asking, finished))
         return composed
 
-    def _search(self, asking: Asking) -> SearchLimits:
-        search: SearchLimits = self.config.search
+    def _search(self, asking: PredictOptions) -> BaseSearchConfig:
+        search: BaseSearchConfig = self.config.search
         if asking.max_length is not None:
-            search = up_to(search, asking.max_length)
+            search = with_max_length(search, asking.max_length)
         if asking.samples:
             return drawn_search(search, asking.samples)
-        return search if asking.nbest == 1 else best_search(search, asking.nbest)
+        return search if asking.n_best == 1 else best_search(search, asking.n_best)
 
     def _mentioned(self, item: Composition, text: str) -> list[bool]:
-        return self.encoding.naming.mentioned(self.encoding.items(item), words_of(text, self.encoding.tokeniser))
+        return self.encoding.naming.mentioned(self.encoding.items(item), split_words(text, self.encoding.tokenizer))
 
-    def predict_stream(self, items: Iterable[Composition], asking: Asking = BEST) -> Iterator[Composed]:
+    def predict_stream(
+        self, items: Iterable[Composition], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> Iterator[CompositionResult]:
         waiting, done = iter(items), 0
         while block := list(islice(waiting, BLOCK)):
             yield from self.predict(block, asking.after(done))
             done += len(block)
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Composition]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Composition]:
         return read(path, self._data(reading), with_text=False)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Composition]:
@@ -116,36 +128,38 @@ class ComposePredictor(Predictor):
             if number > 1 or not names_columns(line):
                 yield of_line(line, self.config.data, number)
 
-    def _data(self, reading: Reading) -> ComposeData:
+    def _data(self, reading: ReadOptions) -> ComposeDataConfig:
         values = {**self.config.data.model_dump(), "format": reading.format or "auto"}
         for name in ("encoding", "text_column"):
             values[name] = getattr(reading, name) or values[name]
         if values["format"] not in ("auto", "jsonl", "tsv", "csv"):
             raise DataError(f"goals and items are read from jsonl, csv or tsv, not from {values['format']!r}")
-        return ComposeData.model_validate(values)
+        return ComposeDataConfig.model_validate(values)
 
     # --- a whole file -------------------------------------------------------------------------------------------------
 
-    def examples(self, path: Path, reading: Reading = AS_TRAINED) -> list[Composition]:
+    def examples(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> list[Composition]:
         """The examples of a file that have a text."""
         found = [example for example in read(path, self._data(reading)) if example.text]
         if not found:
             raise DataError(f"{path} has no texts to compare with: every line must have a goal, items and a text")
         return found
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         examples = self.examples(path, reading)
-        total, tokens = nats(self.model, self.encoding, examples)
+        total, tokens = total_nll(self.model, self.encoding, examples)
         texts = [str(composed) for composed in self.predict(examples)]
-        return report_of(examples, texts, self.encoding, perplexity_of(total, tokens), tokens)
+        return build_report(examples, texts, self.encoding, perplexity(total, tokens), tokens)
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         metric = metric or WRITTEN[0]
         if metric not in WRITTEN:
             raise DataError(f"two models of texts are not compared by {metric!r}: {did_you_mean(metric, WRITTEN)}")
         examples = self.examples(path, reading)
-        measure = measure_of(metric, self.encoding)
-        return Answers(measure, examples, [str(composed) for composed in self.predict(examples)])
+        measure = build_metric(metric, self.encoding)
+        return PairedPredictions(measure, examples, [str(composed) for composed in self.predict(examples)])
 
     # --- for people ---------------------------------------------------------------------------------------------------
 
@@ -158,9 +172,9 @@ class ComposePredictor(Predictor):
             f"{len(self.encoding.vocabulary):,} words; {len(naming.telling):,} name items, such as {' '.join(likely)}",
         ]
 
-    def write(self, prediction: Composed, item: Composition, format: str) -> str:
+    def write(self, prediction: CompositionResult, item: Composition, format: str) -> str:
         parts = prediction.texts, prediction.log_probs, prediction.mentioned, prediction.finished
-        rows = list(zip(*parts, strict=True)) or [("", NOT_KNOWN, (False,) * len(item.items), True)]
+        rows = list(zip(*parts, strict=True)) or [("", NO_SCORE, (False,) * len(item.items), True)]
         if format == "jsonl":
             listed = [
                 {
@@ -179,10 +193,10 @@ class ComposePredictor(Predictor):
             lines.append("\t".join([score_cell(log_prob), *fields] if prediction.asking.scores else fields))
         return "\n".join(lines)
 
-    def remarks(self, prediction: Composed) -> list[str]:
+    def remarks(self, prediction: CompositionResult) -> list[str]:
         """That texts were cut, and at what length."""
         own = f"search.max_length = {self.config.search.max_length}"
-        words = cut_remark("text", prediction.asking.max_length, own)
+        words = truncation_warning("text", prediction.asking.max_length, own)
         return [words] * sum(not end for end in prediction.finished)
 
     def looked(self, item: Composition) -> tuple[list[str], list[str], np.ndarray]:
@@ -208,20 +222,20 @@ class ComposePredictor(Predictor):
         read = self.encoding.vocabulary.tokens(source.ids[0].tolist())
         return read, words, layers[-1][0].mean(dim=0).T.cpu().numpy()
 
-    def picture(self, item: Composition, asking: Asking = BEST) -> Picture:
+    def picture(self, item: Composition, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """The list over time: items down, the words of the best text across."""
         from catena.draw.heat import draw_heat
 
         rows, words, table = self.looked(item)
         return draw_heat(table, rows, words, numbers=False, row_title="item", column_title="text", title=item.goal)
 
-    def sketch(self, item: Composition, asking: Asking = BEST) -> str:
+    def sketch(self, item: Composition, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The same in shades, a row for each item, under the words."""
         rows, words, table = self.looked(item)
         most = max(map(width, rows))
-        lines = [f"{item.goal}: {self.encoding.tokeniser.join(words[:-1])}"]
+        lines = [f"{item.goal}: {self.encoding.tokenizer.join(words[:-1])}"]
         for name, values in zip(rows, table.tolist(), strict=True):
-            shades = "".join(SHADES[min(int(value * len(SHADES)), len(SHADES) - 1)] for value in values)
+            shades = "".join(_SHADES[min(int(value * len(_SHADES)), len(_SHADES) - 1)] for value in values)
             lines.append(f"{name}{' ' * (most - width(name))} |{shades}|")
         return "\n".join(lines)
 

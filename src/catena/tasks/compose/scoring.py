@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from catena.data.tokenise import Tokeniser
+from catena.data.tokenize import Tokenizer
 from catena.errors import DataError, MissingExtraError
 from catena.metrics.intervals import bootstrap_score_interval
-from catena.metrics.measure import Measure, mean_score, signature
+from catena.metrics.measure import Metric, mean_score, signature
 from catena.metrics.translation import translation_measure
 from catena.registry import did_you_mean
-from catena.tasks.application import Report
+from catena.tasks.application import EvaluationReport
 from catena.tasks.compose.encoding import ComposeEncoding
-from catena.tasks.compose.naming import words_of
+from catena.tasks.compose.naming import split_words
 from catena.tasks.compose.reading import Composition
 
 WRITTEN = ("coverage", "extra", "bleu")
 """The scores of written texts."""
 
 
-def measure_of(name: str, encoding: ComposeEncoding) -> Measure:
+def build_metric(name: str, encoding: ComposeEncoding) -> Metric:
     """A score of written texts against examples.
 
     - ``coverage``: the share of all given items that are mentioned.
@@ -29,12 +29,12 @@ def measure_of(name: str, encoding: ComposeEncoding) -> Measure:
     - ``bleu``: BLEU of sacrebleu, both sides in lower case, as a number from 0 to 100.
     """
     if name == "coverage":
-        return Measure("coverage", _by_example(encoding, _covered), _share)
+        return Metric("coverage", _by_example(encoding, _covered), _share)
     if name == "extra":
-        return Measure("extra", _by_example(encoding, _extra), mean_score)
+        return Metric("extra", _by_example(encoding, _extra), mean_score)
     if name == "bleu":
         bleu = translation_measure("bleu_lowercase")
-        return Measure(bleu.name, lambda right, given: bleu.statistics([r.text for r in right], given), bleu.score)
+        return Metric(bleu.name, lambda right, given: bleu.statistics([r.text for r in right], given), bleu.score)
     raise DataError(f"written texts have no score {name!r}: {did_you_mean(name, WRITTEN)}")
 
 
@@ -42,7 +42,7 @@ def _by_example(
     encoding: ComposeEncoding, count: Callable[[ComposeEncoding, Composition, list[str]], tuple[float, float]]
 ) -> Callable[..., np.ndarray]:
     def statistics(right: Sequence[Composition], given: Sequence[str]) -> np.ndarray:
-        rows = [count(encoding, r, words_of(g, encoding.tokeniser)) for r, g in zip(right, given, strict=True)]
+        rows = [count(encoding, r, split_words(g, encoding.tokenizer)) for r, g in zip(right, given, strict=True)]
         return np.array(rows, np.float64).reshape(len(rows), 2)
 
     return statistics
@@ -59,24 +59,26 @@ def _share(sums: np.ndarray) -> np.ndarray:
 
 
 def _extra(encoding: ComposeEncoding, example: Composition, text: list[str]) -> tuple[float, float]:
-    goal = words_of(example.goal, encoding.tokeniser)
+    goal = split_words(example.goal, encoding.tokenizer)
     return float(len(encoding.naming.extra(encoding.items(example), text, goal))), 1.0
 
 
-def scores_of(examples: Sequence[Composition], texts: Sequence[str], encoding: ComposeEncoding) -> dict[str, float]:
+def compute_scores(
+    examples: Sequence[Composition], texts: Sequence[str], encoding: ComposeEncoding
+) -> dict[str, float]:
     """All scores of texts; BLEU is left out where sacrebleu is not installed."""
     found = {}
     for name in WRITTEN:
         try:
-            found[name] = float(measure_of(name, encoding)(examples, texts))
+            found[name] = float(build_metric(name, encoding)(examples, texts))
         except MissingExtraError:
             continue
     return found
 
 
-def report_of(
+def build_report(
     examples: Sequence[Composition], texts: Sequence[str], encoding: ComposeEncoding, perplexity: float, tokens: int
-) -> Report:
+) -> EvaluationReport:
     """The scores with their intervals, beside those of the texts that people wrote."""
     scores, signed = {"perplexity": perplexity}, {"perplexity": f"perplexity|tokens={tokens}"}
     items = sum(len(example.items) for example in examples)
@@ -85,8 +87,8 @@ def report_of(
         f"perplexity {perplexity:.4f}   {signed['perplexity']}",
     ]
     written = [example.text for example in examples]
-    for name, value in scores_of(examples, texts, encoding).items():
-        measure = measure_of(name, encoding)
+    for name, value in compute_scores(examples, texts, encoding).items():
+        measure = build_metric(name, encoding)
         scores[name], signed[name] = value, signature(measure.name, len(examples))
         between = ""
         if len(examples) > 1:
@@ -96,11 +98,11 @@ def report_of(
         theirs = "" if name == "bleu" else f"; of the given texts {float(measure(examples, written)):.4f}"
         lines.append(f"{name} {value:.4f}{between}{theirs}   {signed[name]}")
     lines.append(
-        f"words in a text: {_mean_length(texts, encoding.tokeniser):.1f}; in a given one "
-        f"{_mean_length(written, encoding.tokeniser):.1f}"
+        f"words in a text: {_mean_length(texts, encoding.tokenizer):.1f}; in a given one "
+        f"{_mean_length(written, encoding.tokenizer):.1f}"
     )
-    return Report(scores, signed, tuple(lines))
+    return EvaluationReport(scores, signed, tuple(lines))
 
 
-def _mean_length(texts: Sequence[str], tokeniser: Tokeniser) -> float:
-    return float(np.mean([len(tokeniser.tokens(text)) for text in texts]))
+def _mean_length(texts: Sequence[str], tokenizer: Tokenizer) -> float:
+    return float(np.mean([len(tokenizer.tokens(text)) for text in texts]))

@@ -15,17 +15,17 @@ from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
 from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder, Source
-from catena.tasks.compose.dataset import Dataset
-from catena.tasks.compose.model import nats, perplexity_of, write
+from catena.tasks.compose.config import METRICS, WHAT_NEXT, ComposeConfig
+from catena.tasks.compose.dataset import ComposeDataset
+from catena.tasks.compose.model import perplexity, total_nll, write
 from catena.tasks.compose.reading import Composition
-from catena.tasks.compose.scoring import scores_of
-from catena.tasks.compose.settings import METRICS, WHAT_NEXT, ComposeConfig
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.compose.scoring import compute_scores
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
 @dataclass(frozen=True)
-class TextBatch:
+class ComposeBatch:
     """Padded sources and targets."""
 
     source: Source
@@ -34,13 +34,18 @@ class TextBatch:
     tokens: int
 
 
-class ComposeTask(TestedTask):
+class ComposeTask(NeuralTask):
     """A model, its data and its metric."""
 
     what_next = WHAT_NEXT
 
     def __init__(
-        self, config: ComposeConfig, data: Dataset, model: EncoderDecoder, device: torch.device, randomness: Randomness
+        self,
+        config: ComposeConfig,
+        data: ComposeDataset,
+        model: EncoderDecoder,
+        device: torch.device,
+        randomness: Randomness,
     ) -> None:
         self.config, self.data, self.device, self.randomness = config, data, device, randomness
         self._model = model.to(device)
@@ -61,35 +66,35 @@ class ComposeTask(TestedTask):
 
     def epoch(self, number: int) -> EpochPlan:
         generator = self.randomness.numpy("batches", number)
-        return PlannedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
+        return BatchedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
 
-    def batch(self, rows: np.ndarray) -> TextBatch:
+    def batch(self, rows: np.ndarray) -> ComposeBatch:
         """Some examples of train as tensors."""
         source, lengths = pad([self._sources[row] for row in rows.tolist()])
         targets, target_lengths = pad([self._targets[row] for row in rows.tolist()])
         there = Source(source, lengths).to(self.device)
         tokens = int(target_lengths.sum())
-        return TextBatch(there, targets.to(self.device), target_lengths.to(self.device), tokens)
+        return ComposeBatch(there, targets.to(self.device), target_lengths.to(self.device), tokens)
 
-    def loss(self, batch: TextBatch) -> LossOutput:
-        return LossOutput(self._model.loss(batch.source, batch.targets, batch.lengths), batch.tokens, batch.tokens)
+    def loss(self, batch: ComposeBatch) -> BatchLoss:
+        return BatchLoss(self._model.loss(batch.source, batch.targets, batch.lengths), batch.tokens, batch.tokens)
 
     def evaluate(self) -> Evaluation:
         dev = self.data.parts["dev"]
-        scores = {"perplexity": perplexity_of(*nats(self._model, self.data.encoding, dev))}
+        scores = {"perplexity": perplexity(*total_nll(self._model, self.data.encoding, dev))}
         some = dev[: self.config.evaluation.texts]
         if not some:
             return Evaluation(scores)
         texts = self.written(some)
         samples = [f"{example.goal}: {text}" for example, text in zip(some, texts, strict=True)]
-        return Evaluation({**scores, **scores_of(some, texts, self.data.encoding)}, samples[:2])
+        return Evaluation({**scores, **compute_scores(some, texts, self.data.encoding)}, samples[:2])
 
     def test_scores(self) -> dict[str, float]:
         test = self.data.parts["test"]
         if not test:
             return {}
-        scores = {"perplexity": perplexity_of(*nats(self._model, self.data.encoding, test))}
-        return {**scores, **scores_of(test, self.written(test), self.data.encoding)}
+        scores = {"perplexity": perplexity(*total_nll(self._model, self.data.encoding, test))}
+        return {**scores, **compute_scores(test, self.written(test), self.data.encoding)}
 
     def written(self, examples: Sequence[Composition]) -> list[str]:
         """The best text for each example."""
@@ -101,7 +106,7 @@ class ComposeTask(TestedTask):
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
         self.data.encoding.save(folder)
 
-    def describe_batch(self, batch: TextBatch) -> str:
+    def describe_batch(self, batch: ComposeBatch) -> str:
         return f"{len(batch.targets)} texts, longest {batch.targets.shape[1]} tokens"
 
     def summary(self) -> Sequence[str]:

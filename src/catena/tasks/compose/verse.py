@@ -1,7 +1,7 @@
 """Verse on a topic: sonnets and other forms, as Hafez writes them (Ghazvininejad et al. 2016).
 
 A topic gives rhyme words through word vectors; a pronouncing dictionary gives stress and rhyme; a form says how many
-lines there are, their metre and which of them rhyme; and a language model fills each line in by a beam search that
+lines there are, their meter and which of them rhyme; and a language model fills each line in by a beam search that
 cannot leave the form. The model is one of words whose texts are lines. It reads the lines before, if it was trained to
 read on.
 """
@@ -17,26 +17,26 @@ import numpy as np
 import torch
 
 from catena.data.vocabulary import UNK
-from catena.decoding.beam import beam
-from catena.decoding.constrained import Constrained
-from catena.decoding.hypothesis import Hypothesis
-from catena.decoding.repeats import NoRepeat, Written
-from catena.decoding.stepper import Stepper
-from catena.decoding.verse import ANY, Line, Verse
-from catena.decoding.without import Without
 from catena.errors import ConfigError, DataError, ImpossibleError
 from catena.registry import did_you_mean
+from catena.search.beam_search import beam
+from catena.search.constrained import Constrained
+from catena.search.hypothesis import Hypothesis
+from catena.search.repeats import NgramHistory, NoRepeatNgram
+from catena.search.stepper import Stepper
+from catena.search.verse import ANY, Line, Verse
+from catena.search.without import ForbidIds
 from catena.tasks.compose.prosody import Dictionary
 from catena.tasks.lm.predictor import LmPredictor
 from catena.tasks.lm.verse import PART
-from catena.vectors.table import Vectors
+from catena.vectors.table import WordVectors
 
-IAMBS = "0101010101"
+_IAMBS = "0101010101"
 
 
 def _iambic(rhymes: str, together: int = 4) -> str:
     """Lines of iambic pentameter; a blank line after so many."""
-    lines = [IAMBS + letter for letter in rhymes]
+    lines = [_IAMBS + letter for letter in rhymes]
     return "//".join("/".join(lines[low : low + together]) for low in range(0, len(lines), together))
 
 
@@ -48,14 +48,14 @@ FORMS = {
 }
 """Names for common forms, all in iambic pentameter: 0 is a weak syllable, 1 a strong one."""
 
-Rhyme = tuple[str, ...]
+_Rhyme = tuple[str, ...]
 """The sounds that a rhyme has in common."""
 
-COMMON = 50
+_COMMON = 50
 """So many of the most frequent words, at most a tenth of all, may stand in a poem more than once."""
-SPARE = 2
+_SPARE = 2
 """So many more words of a rhyme than lines need are left for the model to choose from."""
-CHOICE = 3
+_CHOICE = 3
 """Rhymes are drawn from so many times as many as a form needs, the nearest to the topic."""
 
 
@@ -86,7 +86,7 @@ def _shown(line: str, mark: str) -> str:
     return " ".join(words)[:1].upper() + " ".join(words)[1:] + mark
 
 
-def form_of(written: str) -> list[list[Line]]:
+def parse_form(written: str) -> list[list[Line]]:
     """The lines of each stanza of a form: a name, or signs, a letter where a line rhymes, / and // between lines and
     stanzas."""
     form = FORMS.get(written, written)
@@ -105,7 +105,7 @@ def form_of(written: str) -> list[list[Line]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Begun:
+class PartialPoem:
     """A poem on its way: the state of the model at the beginning of a line, what is written, and the rare words of
     it."""
 
@@ -114,7 +114,7 @@ class Begun:
     used: frozenset[int] = frozenset()
 
 
-class Poet:
+class PoemGenerator:
     """A language model that writes verse.
 
     Args:
@@ -129,35 +129,35 @@ class Poet:
         self,
         model: LmPredictor,
         dictionary: Dictionary,
-        vectors: Vectors | None = None,
+        vectors: WordVectors | None = None,
         width: int = 40,
         no_repeat: int = 2,
     ) -> None:
         self.model, self.dictionary, self.vectors = model, dictionary, vectors
         self.width, self.no_repeat = width, no_repeat
         encoding = model.encoding
-        if encoding.unit != "line" or encoding.tokeniser.settings.kind not in ("words", "whitespace"):
+        if encoding.unit != "line" or encoding.tokenizer.settings.kind not in ("words", "whitespace"):
             raise ConfigError(
                 f"verse is written by a language model of words whose texts are lines, and this one is of "
-                f"{encoding.tokeniser.settings.kind} with data.unit = {encoding.unit!r}: train one with --tokenizer "
+                f"{encoding.tokenizer.settings.kind} with data.unit = {encoding.unit!r}: train one with --tokenizer "
                 f"words"
             )
         names, first = encoding.vocabulary.symbols, len(encoding.vocabulary.specials)
-        self._metres = {
-            id: dictionary.metres(names[id])
+        self._meters = {
+            id: dictionary.meters(names[id])
             for id in range(first, len(names))
             if _is_word(names[id]) and names[id] in dictionary
         }
-        if not self._metres:
+        if not self._meters:
             raise DataError("the dictionary has none of the words that the model knows: give one of its language")
-        order = sorted(self._metres, key=lambda id: -encoding.vocabulary.counts[id])
-        self._common = frozenset(order[: min(COMMON, len(order) // 10)])
+        order = sorted(self._meters, key=lambda id: -encoding.vocabulary.counts[id])
+        self._common = frozenset(order[: min(_COMMON, len(order) // 10)])
 
     @cached_property
     def _ids(self) -> dict[str, list[int]]:
         """The ids of each word in lower case."""
         names, found = self.model.encoding.vocabulary.symbols, dict[str, list[int]]()
-        for id in self._metres:
+        for id in self._meters:
             found.setdefault(names[id].lower(), []).append(id)
         return found
 
@@ -186,13 +186,13 @@ class Poet:
         """Words for each letter of a form, of a rhyme of its own, the nearest to the topic first."""
         letters: dict[str, list[str]] = {}
         for line in (line for stanza in stanzas for line in stanza if line.rhyme):
-            letters.setdefault(line.rhyme, []).append(line.metre)
+            letters.setdefault(line.rhyme, []).append(line.meter)
         free, chosen = self._classes(self.nearness(topic)), dict[str, list[str]]()
         rng = np.random.default_rng(seed)
-        for letter, metres in sorted(letters.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-            n, usable = len(metres), dict[Rhyme, list[tuple[str, float]]]()
+        for letter, meters in sorted(letters.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+            n, usable = len(meters), dict[_Rhyme, list[tuple[str, float]]]()
             for rhyme, words in free.items():
-                fitting = [pair for pair in words if all(self._ends(pair[0], metre) for metre in set(metres))]
+                fitting = [pair for pair in words if all(self._ends(pair[0], meter) for meter in set(meters))]
                 if len(fitting) >= n:
                     usable[rhyme] = fitting
             if not usable:
@@ -200,22 +200,22 @@ class Poet:
                     f"no rhyme is left that has {n} words for the lines {letter!r}: take a model or vectors with more "
                     f"words, or a form with fewer rhymes"
                 )
-            rhyme = _drawn(usable, n, CHOICE * len(letters), rng)
+            rhyme = _drawn(usable, n, _CHOICE * len(letters), rng)
             del free[rhyme]
-            chosen[letter] = [word for word, _ in usable[rhyme][: n + SPARE]]
+            chosen[letter] = [word for word, _ in usable[rhyme][: n + _SPARE]]
         return chosen
 
-    def _ends(self, word: str, metre: str) -> bool:
+    def _ends(self, word: str, meter: str) -> bool:
         """Whether a word may end a line."""
         return any(
-            len(signs) <= len(metre)
-            and all(a == b or ANY in (a, b) for a, b in zip(reversed(signs), reversed(metre), strict=False))
-            for signs in self.dictionary.metres(word)
+            len(signs) <= len(meter)
+            and all(a == b or ANY in (a, b) for a, b in zip(reversed(signs), reversed(meter), strict=False))
+            for signs in self.dictionary.meters(word)
         )
 
-    def _classes(self, nearness: Mapping[str, float]) -> dict[Rhyme, list[tuple[str, float]]]:
+    def _classes(self, nearness: Mapping[str, float]) -> dict[_Rhyme, list[tuple[str, float]]]:
         """Words by rhyme, the nearest first; of words that sound alike, the nearest alone."""
-        found: dict[Rhyme, list[tuple[str, float]]] = {}
+        found: dict[_Rhyme, list[tuple[str, float]]] = {}
         sounds: set[tuple[str, ...]] = set()
         for word, near in sorted(nearness.items(), key=lambda pair: (-pair[1], pair[0])):
             rhyme = self.dictionary.rhyme(word)
@@ -229,9 +229,9 @@ class Poet:
 
     def write(self, form: str = "sonnet", topic: str | None = None, seed: int = 0) -> Poem:
         """A poem: its rhymes are drawn by the seed, its lines are the best that a beam finds."""
-        stanzas = form_of(form)
+        stanzas = parse_form(form)
         left = self.rhymes(stanzas, topic, seed)
-        begun, lines = Begun(self.model.stepper.start(1)), list[Hypothesis]()
+        begun, lines = PartialPoem(self.model.stepper.start(1)), list[Hypothesis]()
         for line in (line for stanza in stanzas for line in stanza):
             ends = [id for word in left.get(line.rhyme, ()) for id in self._ids[word]]
             best = self._line(line, begun, ends)
@@ -239,7 +239,7 @@ class Poet:
             if line.rhyme:
                 left[line.rhyme].remove(self._words(best)[-1].lower())
             begun = self._after(begun, best)
-        texts = iter(self.model.encoding.tokeniser.join(self._words(line)) for line in lines)
+        texts = iter(self.model.encoding.tokenizer.join(self._words(line)) for line in lines)
         letters = tuple(line.rhyme for stanza in stanzas for line in stanza)
         written = tuple(tuple(next(texts) for _ in stanza) for stanza in stanzas)
         return Poem(written, topic, letters, sum(line.log_prob for line in lines))
@@ -247,38 +247,38 @@ class Poet:
     def _words(self, line: Hypothesis) -> list[str]:
         return self.model.encoding.vocabulary.tokens(line.ids)
 
-    def _line(self, line: Line, begun: Begun, ends: Sequence[int]) -> Hypothesis:
+    def _line(self, line: Line, begun: PartialPoem, ends: Sequence[int]) -> Hypothesis:
         """The best line that goes on with a poem, and repeats as little of it as can be."""
         for repeat, used in ((self.no_repeat, begun.used), (self.no_repeat, frozenset()), (0, frozenset())):
             found = self._found(line, begun, ends, used, repeat)
             if found is not None:
                 return found
         raise ImpossibleError(
-            f"no words of the model fill a line of the metre {line.metre}"
+            f"no words of the model fill a line of the meter {line.meter}"
             + (f" that ends in one of {', '.join(self.model.encoding.vocabulary.tokens(ends))}" if ends else "")
         )
 
     @torch.no_grad()
     def _found(
-        self, line: Line, begun: Begun, ends: Sequence[int], used: frozenset[int], repeat: int
+        self, line: Line, begun: PartialPoem, ends: Sequence[int], used: frozenset[int], repeat: int
     ) -> Hypothesis | None:
-        metres = {id: signs for id, signs in self._metres.items() if id not in used}
-        metres |= {id: self._metres[id] for id in ends}
-        stepper: Stepper[Any] = Without(self.model.stepper, [UNK])
+        meters = {id: signs for id, signs in self._meters.items() if id not in used}
+        meters |= {id: self._meters[id] for id in ends}
+        stepper: Stepper[Any] = ForbidIds(self.model.stepper, [UNK])
         state = begun.state
         if repeat:
-            stepper = NoRepeat(stepper, repeat)
-            state = Written(state, torch.tensor([begun.ids], dtype=torch.int64, device=self.model.device))
+            stepper = NoRepeatNgram(stepper, repeat)
+            state = NgramHistory(state, torch.tensor([begun.ids], dtype=torch.int64, device=self.model.device))
         try:
-            verse = Verse([line], metres, stepper.v, dict.fromkeys(ends, line.rhyme) if line.rhyme else {})
-            constrained = Constrained(stepper, verse, len(line.metre) + 1)
+            verse = Verse([line], meters, stepper.v, dict.fromkeys(ends, line.rhyme) if line.rhyme else {})
+            constrained = Constrained(stepper, verse, len(line.meter) + 1)
         except ImpossibleError:
             return None
-        found = beam(constrained, constrained.after(state, 1), self.width, len(line.metre) + 1)[0]
+        found = beam(constrained, constrained.after(state, 1), self.width, len(line.meter) + 1)[0]
         return found[0] if found and found[0].finished else None
 
     @torch.no_grad()
-    def _after(self, begun: Begun, line: Hypothesis) -> Begun:
+    def _after(self, begun: PartialPoem, line: Hypothesis) -> PartialPoem:
         """What the next line goes on from. A model that was trained on lines by themselves begins anew."""
         stepper, end = self.model.stepper, self.model.encoding.end
         state = stepper.start(1)
@@ -286,11 +286,11 @@ class Poet:
             ids = torch.tensor([[*line.ids, end]], device=self.model.device)
             state = stepper.extend(begun.state, ids, torch.tensor([ids.shape[1]], device=self.model.device))
         rare = {id for word in self._words(line) for id in self._ids[word.lower()]} - self._common
-        return Begun(state, (*begun.ids, *line.ids, end), begun.used | rare)
+        return PartialPoem(state, (*begun.ids, *line.ids, end), begun.used | rare)
 
     @cached_property
     def _reads_on(self) -> bool:
-        """Whether the model has learnt what comes after a line's end."""
+        """Whether the model has learned what comes after a line's end."""
         return self.model.config.is_neural and self.model.config.order != "sentences"
 
 
@@ -299,7 +299,9 @@ def _is_word(symbol: str) -> bool:
     return symbol.replace("-", "").isalpha() and (len(symbol) > 1 or symbol.lower() in ("a", "i", "o"))
 
 
-def _drawn(usable: Mapping[Rhyme, Sequence[tuple[str, float]]], n: int, choice: int, rng: np.random.Generator) -> Rhyme:
+def _drawn(
+    usable: Mapping[_Rhyme, Sequence[tuple[str, float]]], n: int, choice: int, rng: np.random.Generator
+) -> _Rhyme:
     """One of the rhymes whose ``n`` nearest words are nearest in the mean; nearer ones are likelier."""
     near = {rhyme: float(np.mean([score for _, score in words[:n]])) for rhyme, words in usable.items()}
     best = sorted(near, key=lambda rhyme: (-near[rhyme], rhyme))[:choice]

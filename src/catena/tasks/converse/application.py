@@ -13,36 +13,36 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
 from catena.config import Config, to_toml
-from catena.data.reading import Tally
-from catena.data.tokenise import load_tokeniser
+from catena.data.reading import ReadCounter
+from catena.data.tokenize import load_tokenizer
 from catena.embeddings.table import build_embedding
 from catena.errors import ConfigError
 from catena.randomness import Randomness
+from catena.retrieval.config import BM25Config, DualEncoderConfig, TfidfConfig
 from catena.retrieval.dual import DualEncoder
 from catena.retrieval.mixing import fit_weights
-from catena.retrieval.settings import Bm25Settings, DualSettings, TfidfSettings
 from catena.retrieval.terms import learn_terms, load_terms
-from catena.tasks.application import NO_LIMITS, Predictor, Trained
-from catena.tasks.converse.dataset import Dataset, prepare
+from catena.tasks.application import NO_LIMITS, Predictor, TrainResult
+from catena.tasks.converse.config import FITTED, WHAT_NEXT, WRITES, ConverseConfig, RankerMixtureConfig
+from catena.tasks.converse.dataset import ConverseDataset, prepare
 from catena.tasks.converse.dual_task import DualTask
 from catena.tasks.converse.encoding import (
-    TOKENISER,
+    TOKENIZER,
     TURN,
     DualEncoding,
-    learn_tokeniser,
+    distinct_texts,
+    inverse_document_frequency,
+    learn_tokenizer,
     learn_vocabulary,
     load_dual_encoding,
-    rarity_of,
-    texts_of,
     word_vectors,
 )
-from catena.tasks.converse.index import INDEX, build_index, load_index, load_texts, responses_for
+from catena.tasks.converse.index import INDEX, build_index, collect_responses, load_index, load_texts
 from catena.tasks.converse.predictor import ConversePredictor, RetrievalPredictor
-from catena.tasks.converse.questions import questions_of, scores_of
-from catena.tasks.converse.rankers import DualRanker, MixedRanker, Ranker, Searcher, TermRanker, compared
-from catena.tasks.converse.settings import FITTED, WHAT_NEXT, WRITES, ConverseConfig, MixtureSettings
-from catena.tasks.fitted import Fitted, Fitting
-from catena.tasks.looped import LoopedApplication, TestedTask, same_make
+from catena.tasks.converse.questions import build_ranking_examples, compute_scores
+from catena.tasks.converse.rankers import DualRanker, MixedRanker, Ranker, RetrievalRanker, TermRanker, comparison_text
+from catena.tasks.fitted import FitReporter, FitResult
+from catena.tasks.looped import LoopedApplication, NeuralTask, check_same_model_kind
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained
 from catena.training.report import Reporter
@@ -51,26 +51,28 @@ from catena.training.run import RunFolder
 PARTS, ABOUT = "parts", "about.json"
 
 
-class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
+class ConverseApplication(LoopedApplication[ConverseConfig, ConverseDataset]):
     """Responses that are found or written."""
 
     settings = ConverseConfig
 
     def prepare(
         self, config: ConverseConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
-    ) -> Dataset:
+    ) -> ConverseDataset:
         if old is not None:
-            same_make(old, configs.load(ConverseConfig, old / CONFIG), config)
+            check_same_model_kind(old, configs.load(ConverseConfig, old / CONFIG), config)
         data = prepare(config)
         data.old = old
         return data
 
-    def dropped(self, data: Dataset) -> Tally:
+    def dropped(self, data: ConverseDataset) -> ReadCounter:
         return data.tally
 
-    def task(self, config: ConverseConfig, data: Dataset, device: torch.device, randomness: Randomness) -> TestedTask:
+    def task(
+        self, config: ConverseConfig, data: ConverseDataset, device: torch.device, randomness: Randomness
+    ) -> NeuralTask:
         randomness.seed_torch("weights")
-        if isinstance(config.model, DualSettings):
+        if isinstance(config.model, DualEncoderConfig):
             return new_dual(config, data, device, randomness)
         from catena.tasks.converse.generative import new_generative
 
@@ -80,13 +82,13 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
         return config.model.kind in FITTED
 
     def fit(
-        self, config: ConverseConfig, data: Dataset, run: RunFolder, randomness: Randomness, reporter: Reporter
-    ) -> Trained:
-        fitting = Fitting(run, reporter, data.lines)
+        self, config: ConverseConfig, data: ConverseDataset, run: RunFolder, randomness: Randomness, reporter: Reporter
+    ) -> TrainResult:
+        fitting = FitReporter(run, reporter, data.lines)
         dev = _questions(config, data, "dev")
-        ranker: Searcher
+        ranker: RetrievalRanker
         folders: list[Path] = []
-        if isinstance(config.model, MixtureSettings):
+        if isinstance(config.model, RankerMixtureConfig):
             folders = [open_checkpoint(Path(one)).folder for one in config.model.runs]
             ranker = self._mixed(config.model, folders, dev, fitting)
             config = config.model_copy(
@@ -95,9 +97,9 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
         else:
             ranker = _terms(config, data)
         test = _questions(config, data, "test")
-        scores = scores_of(dev, ranker.standings(dev), config.evaluation)
-        on_test = scores_of(test, ranker.standings(test), config.evaluation) if test else {}
-        index = build_index(config, ranker, *responses_for(config, data))
+        scores = compute_scores(dev, ranker.standings(dev), config.evaluation)
+        on_test = compute_scores(test, ranker.standings(test), config.evaluation) if test else {}
+        index = build_index(config, ranker, *collect_responses(config, data))
 
         def save(folder: Path) -> None:
             (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
@@ -106,11 +108,13 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
             for i, part in enumerate(folders):
                 shutil.copytree(part, folder / PARTS / str(i))
 
-        return fitting.keep(Fitted(scores, config.evaluation.ranking[0], save, len(data.taught), on_test), WHAT_NEXT)
+        return fitting.keep(FitResult(scores, config.evaluation.ranking[0], save, len(data.taught), on_test), WHAT_NEXT)
 
-    def _mixed(self, settings: MixtureSettings, folders: list[Path], dev: list, fitting: Fitting) -> MixedRanker:
+    def _mixed(
+        self, settings: RankerMixtureConfig, folders: list[Path], dev: list, fitting: FitReporter
+    ) -> MixedRanker:
         rankers = [_ranker_of(folder) for folder in folders]
-        if not any(isinstance(ranker, Searcher) for ranker in rankers):
+        if not any(isinstance(ranker, RetrievalRanker) for ranker in rankers):
             raise ConfigError(
                 f"model.runs = {list(settings.runs)} all write their responses, and a mixture chooses: name a "
                 f"run of kind dual, tfidf or bm25 among them"
@@ -134,16 +138,16 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
         start_from: Path | None = None,
         overwrite: bool = False,
         command: Sequence[str] = (),
-    ) -> Trained:
+    ) -> TrainResult:
         trained = super().train(config, folder, reporter, start_from=start_from, overwrite=overwrite, command=command)
         if not trained.interrupted:
             keep_index(trained.folder)
         return trained
 
     def filled_keys(self, config: ConverseConfig) -> Sequence[str]:
-        return ("model.weights",) if isinstance(config.model, MixtureSettings) else ()
+        return ("model.weights",) if isinstance(config.model, RankerMixtureConfig) else ()
 
-    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
         trained = super().resume(folder, reporter, limits)
         if not trained.interrupted:
             keep_index(trained.folder)
@@ -151,7 +155,7 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
         assert isinstance(config, ConverseConfig)
-        values = {**config.model_dump(exclude={"model", "training"}), "model": Bm25Settings(against="both")}
+        values = {**config.model_dump(exclude={"model", "training"}), "model": BM25Config(against="both")}
         return ConverseConfig.model_validate(values), ["chosen: BM25, which needs seconds whatever the time given"]
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
@@ -161,45 +165,49 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
 # --- making models ----------------------------------------------------------------------------------------------------
 
 
-def new_dual(config: ConverseConfig, data: Dataset, device: torch.device, randomness: Randomness) -> DualTask:
+def new_dual(config: ConverseConfig, data: ConverseDataset, device: torch.device, randomness: Randomness) -> DualTask:
     """A dual encoder with fresh weights, its words those of train and of a file of vectors, or of an old model."""
     settings = config.model
-    assert isinstance(settings, DualSettings)
+    assert isinstance(settings, DualEncoderConfig)
     if data.old is not None:
         encoding = load_dual_encoding(data.old, config.data.max_length)
     else:
-        tokeniser = learn_tokeniser(config, data)
-        vocabulary = learn_vocabulary(config, tokeniser, texts_of(data.train), (TURN,), settings.embedding.vectors)
-        encoding = DualEncoding(tokeniser, vocabulary, config.data.max_length)
+        tokenizer = learn_tokenizer(config, data)
+        vocabulary = learn_vocabulary(
+            config, tokenizer, distinct_texts(data.train), (TURN,), settings.embedding.vectors
+        )
+        encoding = DualEncoding(tokenizer, vocabulary, config.data.max_length)
         data.lines += vocabulary.notes()
     symbols = encoding.vocabulary.symbols
     matrix, known = word_vectors(settings.embedding, encoding.vocabulary, read=True)
     if known is not None:
         data.lines.append(f"{settings.embedding.vectors}: vectors for {int(known.sum()):,} of {len(symbols):,} words")
     embedding = build_embedding(settings.embedding, len(symbols), matrix=matrix, known=known)
-    rarity = rarity_of(encoding.vocabulary, encoding.tokeniser, texts_of(data.train))
+    rarity = inverse_document_frequency(encoding.vocabulary, encoding.tokenizer, distinct_texts(data.train))
     model = DualEncoder(settings, embedding, torch.from_numpy(rarity))
     return DualTask(config, data, encoding, model, device, randomness)
 
 
-def _terms(config: ConverseConfig, data: Dataset) -> TermRanker:
+def _terms(config: ConverseConfig, data: ConverseDataset) -> TermRanker:
     """The weights of words, from what the index compares with: responses, or contexts too."""
     settings = config.model
-    assert isinstance(settings, TfidfSettings | Bm25Settings)
-    tokeniser = learn_tokeniser(config, data)
+    assert isinstance(settings, TfidfConfig | BM25Config)
+    tokenizer = learn_tokenizer(config, data)
     texts = data.responses()
-    if isinstance(settings, TfidfSettings):
+    if isinstance(settings, TfidfConfig):
         texts = [*texts, *(" ".join(exchange.context) for exchange in data.train)]
     elif settings.against != "response":
-        texts = [compared(settings.against, *pair) for pair in zip(*responses_for(config, data), strict=True)]
-    matcher = learn_terms(settings, (tokeniser.tokens(text) for text in texts))
-    return TermRanker(tokeniser, matcher, settings)
+        texts = [
+            comparison_text(settings.against, *pair) for pair in zip(*collect_responses(config, data), strict=True)
+        ]
+    matcher = learn_terms(settings, (tokenizer.tokens(text) for text in texts))
+    return TermRanker(tokenizer, matcher, settings)
 
 
-def _questions(config: ConverseConfig, data: Dataset, name: str) -> list:
+def _questions(config: ConverseConfig, data: ConverseDataset, name: str) -> list:
     part = data.dev if name == "dev" else data.test
     format = data.formats.get(name, data.formats["train"])
-    return questions_of(part, config.evaluation, format, data.responses()) if part else []
+    return build_ranking_examples(part, config.evaluation, format, data.responses()) if part else []
 
 
 # --- keeping and loading ----------------------------------------------------------------------------------------------
@@ -209,10 +217,10 @@ def keep_index(run: Path) -> None:
     """Beside the checkpoints of a dual encoder, keep the index that its best one searches."""
     checkpoint = open_checkpoint(run)
     config = configs.load(ConverseConfig, checkpoint.folder / CONFIG)
-    if not isinstance(config.model, DualSettings):
+    if not isinstance(config.model, DualEncoderConfig):
         return
     ranker = _ranker_of(checkpoint.folder)
-    assert isinstance(ranker, Searcher)
+    assert isinstance(ranker, RetrievalRanker)
     texts, contexts = load_texts(checkpoint.folder / INDEX)
     index = build_index(config, ranker, list(texts), list(contexts))
     shutil.rmtree(run / INDEX, ignore_errors=True)
@@ -230,8 +238,8 @@ def load_predictor(folder: Path, device: torch.device) -> ConversePredictor:
 
         return load_generative(config, checkpoint, device)
     ranker = _ranker_of(checkpoint.folder, device)
-    assert isinstance(ranker, Searcher)
-    if not isinstance(config.model, DualSettings):
+    assert isinstance(ranker, RetrievalRanker)
+    if not isinstance(config.model, DualEncoderConfig):
         return RetrievalPredictor(config, ranker, load_index(ranker, checkpoint.folder / INDEX))
     kept = checkpoint.folder.parent.parent / INDEX
     if _belongs(kept, checkpoint):
@@ -253,12 +261,12 @@ def _ranker_of(folder: Path, device: torch.device | None = None) -> Ranker:
     device = device or torch.device("cpu")
     config = configs.load(ConverseConfig, folder / CONFIG)
     settings = config.model
-    if isinstance(settings, TfidfSettings | Bm25Settings):
-        return TermRanker(load_tokeniser(folder / TOKENISER), load_terms(settings, folder), settings)
-    if isinstance(settings, MixtureSettings):
+    if isinstance(settings, TfidfConfig | BM25Config):
+        return TermRanker(load_tokenizer(folder / TOKENIZER), load_terms(settings, folder), settings)
+    if isinstance(settings, RankerMixtureConfig):
         parts = [_ranker_of(folder / PARTS / str(i), device) for i in range(len(settings.runs))]
         return MixedRanker(parts, settings.weights)
-    if isinstance(settings, DualSettings):
+    if isinstance(settings, DualEncoderConfig):
         encoding = load_dual_encoding(folder, config.data.max_length)
         n = len(encoding.vocabulary)
         matrix, known = word_vectors(settings.embedding, encoding.vocabulary, read=False)

@@ -8,22 +8,22 @@ from pathlib import Path
 from catena.data.dialogue import Exchange
 from catena.data.readers.names import PairColumns
 from catena.data.readers.paired import FOUND
-from catena.data.reading import Tally
-from catena.decoding.settings import SearchLimits
+from catena.data.reading import ReadCounter
 from catena.errors import DataError
 from catena.randomness import Randomness
-from catena.retrieval.settings import Bm25Settings
+from catena.retrieval.config import BM25Config
 from catena.retrieval.terms import learn_terms
-from catena.tasks.application import Asking
-from catena.tasks.converse.dataset import Dataset, exchanges
-from catena.tasks.converse.encoding import learn_tokeniser
+from catena.search.config import BaseSearchConfig
+from catena.tasks.application import PredictOptions
+from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig
+from catena.tasks.converse.dataset import ConverseDataset, exchanges
+from catena.tasks.converse.encoding import learn_tokenizer
 from catena.tasks.converse.generative import WritingPredictor
-from catena.tasks.converse.index import Found, build_index, responses_for
-from catena.tasks.converse.predictor import ASKED, ConversePredictor, RetrievalPredictor
+from catena.tasks.converse.index import RetrievedResponse, build_index, collect_responses
+from catena.tasks.converse.predictor import USER_INPUT_LOCATION, ConversePredictor, RetrievalPredictor
 from catena.tasks.converse.rankers import TermRanker
-from catena.tasks.converse.settings import ConverseConfig, ConverseData
 
-COMMANDS = {
+_COMMANDS = {
     "/quit": "end the conversation",
     "/undo": "take back what you said last, and the answer to it",
     "/clear": "forget all that was said",
@@ -32,7 +32,7 @@ COMMANDS = {
     "/help": "show these commands",
 }
 NOTHING = "(I have nothing to say to that)"
-NOTHING_SAID = "(nothing was said yet)"
+_NOTHING_SAID = "(nothing was said yet)"
 
 
 class Chat:
@@ -44,7 +44,7 @@ class Chat:
         seed: of what is drawn.
     """
 
-    def __init__(self, model: ConversePredictor, search: SearchLimits | None = None, seed: int = 0) -> None:
+    def __init__(self, model: ConversePredictor, search: BaseSearchConfig | None = None, seed: int = 0) -> None:
         self.model, self.search, self.seed = model, search, seed
         self.turns: list[str] = []
         self.own: list[bool] = []
@@ -64,7 +64,7 @@ class Chat:
         self._add(found[0].text, own=True)
         return found[0].text
 
-    def answers(self, n: int) -> list[Found]:
+    def answers(self, n: int) -> list[RetrievedResponse]:
         """The best answers to what was said last, without those that say nothing and those that were given before."""
         turns, own = list(self.turns), list(self.own)
         while own and own[-1]:  # the model's own answer is what is asked for again
@@ -73,7 +73,7 @@ class Chat:
         if not turns:
             return []
         w = self.model.config.data.window
-        context = Exchange(tuple(turns[-w:]), (), ASKED, tuple(own[-w:]))
+        context = Exchange(tuple(turns[-w:]), (), USER_INPUT_LOCATION, tuple(own[-w:]))
         if isinstance(self.model, WritingPredictor):
             search = self.search or self.model.config.evaluation.search
             generator = Randomness(self.seed).torch("chat", len(turns))
@@ -82,7 +82,7 @@ class Chat:
         if not self.model.ranker.knows(context):
             return []
         said = {turn for turn, mine in zip(turns, own, strict=True) if mine}
-        found = self.model.reply([context], Asking(nbest=n + len(said)))[0]
+        found = self.model.reply([context], PredictOptions(n_best=n + len(said)))[0]
         if isinstance(self.model.ranker, TermRanker):
             found = tuple(one for one in found if one.score > 0)  # the others share no word
         return [one for one in found if one.text not in said][:n]
@@ -99,10 +99,10 @@ class Chat:
             "/clear": self._clear,
             "/best": self._best,
             "/seed": self._seed,
-            "/help": lambda _: "\n".join(f"{name}  {words}" for name, words in COMMANDS.items()),
+            "/help": lambda _: "\n".join(f"{name}  {words}" for name, words in _COMMANDS.items()),
         }
         if name not in commands:
-            return f"(there is no command {name}: {', '.join(COMMANDS)})"
+            return f"(there is no command {name}: {', '.join(_COMMANDS)})"
         return commands[name](rest.strip())
 
     def _quit(self, rest: str) -> None:
@@ -110,7 +110,7 @@ class Chat:
 
     def _undo(self, rest: str) -> str:
         if not self.turns:
-            return NOTHING_SAID
+            return _NOTHING_SAID
         if self.own[-1]:
             self.turns.pop()
             self.own.pop()
@@ -129,7 +129,7 @@ class Chat:
 
     def _best(self, rest: str) -> str:
         if not self.turns:
-            return NOTHING_SAID
+            return _NOTHING_SAID
         if rest and not (rest.isdecimal() and int(rest) > 0):
             return "(how many is a whole number above 0: /best 5)"
         n = int(rest or 5)
@@ -139,17 +139,17 @@ class Chat:
 def model_of_file(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> RetrievalPredictor:
     """A model of a file of conversations, made at once: BM25 against contexts and their responses, whose columns are
     found unless they are named."""
-    settings = Bm25Settings(against="both")
+    settings = BM25Config(against="both")
     named = {"context_column": columns.source, "response_column": columns.target}
-    asked = ConverseData(train=(str(path),), encoding=encoding, window=1).model_copy(update=named)
+    asked = ConverseDataConfig(train=(str(path),), encoding=encoding, window=1).model_copy(update=named)
     config = ConverseConfig(model=settings, data=asked)
-    tally = Tally()
+    tally = ReadCounter()
     train = [exchange for exchange in exchanges(path, config.data, tally) if exchange.responses]
     if not train:
         raise DataError(f"{path} has no context with a response: there is nothing to answer with")
-    data = Dataset(train, [], [], train, tally, {})
-    texts, contexts = responses_for(config, data)
-    tokeniser = learn_tokeniser(config, data)
-    documents = (tokeniser.tokens(f"{context} {text}") for text, context in zip(texts, contexts, strict=True))
-    ranker = TermRanker(tokeniser, learn_terms(settings, documents), settings)
+    data = ConverseDataset(train, [], [], train, tally, {})
+    texts, contexts = collect_responses(config, data)
+    tokenizer = learn_tokenizer(config, data)
+    documents = (tokenizer.tokens(f"{context} {text}") for text, context in zip(texts, contexts, strict=True))
+    ranker = TermRanker(tokenizer, learn_terms(settings, documents), settings)
     return RetrievalPredictor(config, ranker, build_index(config, ranker, texts, contexts))

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from catena.data.dialogue import Exchange, inner_exchanges
-from catena.data.readers.dialogue import READERS, read, recognise
-from catena.data.reading import Tally
+from catena.data.readers.dialogue import READERS, read, recognize
+from catena.data.reading import ReadCounter
 from catena.errors import DataError, FormatError
-from catena.randomness import place_of
+from catena.randomness import hash_fraction
 from catena.registry import did_you_mean
-from catena.tasks.converse.settings import ConverseConfig, ConverseData
+from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig
 
 
 @dataclass(eq=False)
-class Dataset:
+class ConverseDataset:
     """Exchanges to train on, to choose by and to score at the end; ``taught`` are those of train with what the settings
     add to them."""
 
@@ -24,7 +24,7 @@ class Dataset:
     dev: list[Exchange]
     test: list[Exchange]
     taught: list[Exchange]
-    tally: Tally
+    tally: ReadCounter
     formats: dict[str, str]
     lines: list[str] = field(default_factory=list)
     old: Path | None = None
@@ -35,19 +35,19 @@ class Dataset:
         return list(dict.fromkeys(text for exchange in self.train for text in exchange.responses))
 
 
-def format_of(path: Path, data: ConverseData) -> tuple[str, str]:
-    """The format of a file of conversations, as it is named or recognised, and why."""
+def dialogue_format(path: Path, data: ConverseDataConfig) -> tuple[str, str]:
+    """The format of a file of conversations, as it is named or recognized, and why."""
     if data.format == "auto":
-        return recognise(path, data.encoding, data.columns)
+        return recognize(path, data.encoding, data.columns)
     if data.format not in READERS:
         raise FormatError(f"data.format = {data.format!r} has no conversations: {did_you_mean(data.format, READERS)}")
     return data.format, "it was asked for"
 
 
-def exchanges(path: Path, data: ConverseData, tally: Tally) -> list[Exchange]:
+def exchanges(path: Path, data: ConverseDataConfig, tally: ReadCounter) -> list[Exchange]:
     """The exchanges of a file that can be used, cut to the window; what cannot is counted as dropped."""
     found = []
-    for exchange in read(path, format_of(path, data)[0], data.encoding, data.columns):
+    for exchange in read(path, dialogue_format(path, data)[0], data.encoding, data.columns):
         tally.saw()
         context = tuple(turn for turn in exchange.context if turn.strip())
         own = tuple(own for turn, own in zip(exchange.context, exchange.own, strict=True) if turn.strip())
@@ -64,18 +64,18 @@ def exchanges(path: Path, data: ConverseData, tally: Tally) -> list[Exchange]:
     return found
 
 
-def prepare(config: ConverseConfig) -> Dataset:
+def prepare(config: ConverseConfig) -> ConverseDataset:
     """Read the files, and hold out what has no file of its own."""
-    data, tally = config.data, Tally()
+    data, tally = config.data, ReadCounter()
     if not data.train:
         raise DataError("there is nothing to train on: name a file of conversations")
-    formats = {name: format_of(path, data) for name, path in data.files().items()}
+    formats = {name: dialogue_format(path, data) for name, path in data.files().items()}
     lines = [f"{name}: {Path(path).name} is read as {formats[name][0]}: {formats[name][1]}"
              for name, path in data.files().items()]  # fmt: skip
     train = [exchange for path in data.train for exchange in exchanges(Path(path), data, tally)]
     held: list[Exchange] = []
     if data.dev is None:
-        train, held = hold_out(train, data)
+        train, held = split_dialogues(train, data)
     dev = held if data.dev is None else exchanges(Path(data.dev), data, tally)
     test = exchanges(Path(data.test), data, tally) if data.test is not None else []
     counts = tally.counts(len(train) + len(dev) + len(test))
@@ -86,24 +86,24 @@ def prepare(config: ConverseConfig) -> Dataset:
     if data.inner_turns:
         taught += [inner for exchange in train for inner in inner_exchanges(exchange)]
     lines.append(counts.sentence())
-    lines += [line_of(name, part) for name, part in (("train", train), ("dev", dev), ("test", test)) if part]
+    lines += [summary_line(name, part) for name, part in (("train", train), ("dev", dev), ("test", test)) if part]
     if data.inner_turns:
         lines.append(f"the turns of contexts add {len(taught) - len(train):,} pairs to train")
     names = {name: format for name, (format, _) in formats.items()}
-    return Dataset(train, dev, test, taught, tally, names, lines)
+    return ConverseDataset(train, dev, test, taught, tally, names, lines)
 
 
-def hold_out(found: Sequence[Exchange], data: ConverseData) -> tuple[list[Exchange], list[Exchange]]:
+def split_dialogues(found: Sequence[Exchange], data: ConverseDataConfig) -> tuple[list[Exchange], list[Exchange]]:
     """Train and dev: by a hash of the first turn, or the last contexts. At least one on each side, if there are two."""
     if len(found) < 2:
         if not found:
             raise DataError("there is nothing said in answer to anything: give two turns or more of each dialogue")
         raise DataError("1 exchange cannot be split into train and dev: give a dev file with --dev")
     if data.split == "end":
-        n = min(max(1, round(len(found) * data.dev_share)), len(found) - 1)
+        n = min(max(1, round(len(found) * data.dev_fraction)), len(found) - 1)
         return list(found[:-n]), list(found[-n:])
-    places = [place_of(exchange.context[0]) for exchange in found]
-    limit = max(data.dev_share, min(places))
+    places = [hash_fraction(exchange.context[0]) for exchange in found]
+    limit = max(data.dev_fraction, min(places))
     train = [exchange for exchange, place in zip(found, places, strict=True) if place > limit]
     dev = [exchange for exchange, place in zip(found, places, strict=True) if place <= limit]
     if not train:
@@ -114,7 +114,7 @@ def hold_out(found: Sequence[Exchange], data: ConverseData) -> tuple[list[Exchan
     return train, dev
 
 
-def line_of(name: str, part: Sequence[Exchange]) -> str:
+def summary_line(name: str, part: Sequence[Exchange]) -> str:
     """A line about a part of the data, for the report."""
     good, bad = (sum(map(len, side)) for side in zip(*((e.responses, e.wrong) for e in part), strict=True))
     turns = sum(len(exchange.context) for exchange in part) / len(part)
@@ -122,6 +122,6 @@ def line_of(name: str, part: Sequence[Exchange]) -> str:
     return f"{name}: {len(part):,} contexts of {turns:.1f} turns, {good:,} responses{wrong}"
 
 
-def pairs_of(part: Sequence[Exchange]) -> Iterator[tuple[Exchange, str]]:
+def context_response_pairs(part: Sequence[Exchange]) -> Iterator[tuple[Exchange, str]]:
     """Every context with each of its right responses."""
     return ((exchange, response) for exchange in part for response in exchange.responses)

@@ -16,16 +16,16 @@ from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
 from catena.data.dialogue import Exchange
 from catena.randomness import Randomness
+from catena.retrieval.config import DualEncoderConfig
 from catena.retrieval.dual import DualEncoder, binary_loss, softmax_loss
-from catena.retrieval.settings import DualSettings
-from catena.tasks.converse.dataset import Dataset
+from catena.tasks.converse.config import WHAT_NEXT, ConverseConfig
+from catena.tasks.converse.dataset import ConverseDataset
 from catena.tasks.converse.encoding import DualEncoding
-from catena.tasks.converse.index import CONTEXTS, INDEX, RESPONSES, responses_for
-from catena.tasks.converse.questions import Groups, questions_of, scores_of
+from catena.tasks.converse.index import CONTEXTS, INDEX, RESPONSES, collect_responses
+from catena.tasks.converse.questions import Groups, build_ranking_examples, compute_scores
 from catena.tasks.converse.rankers import DualRanker
-from catena.tasks.converse.settings import WHAT_NEXT, ConverseConfig
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Pair:
     right: bool = True
 
 
-class DualTask(TestedTask):
+class DualTask(NeuralTask):
     """A dual encoder, its data and its metric."""
 
     what_next = WHAT_NEXT
@@ -60,13 +60,13 @@ class DualTask(TestedTask):
     def __init__(
         self,
         config: ConverseConfig,
-        data: Dataset,
+        data: ConverseDataset,
         encoding: DualEncoding,
         model: DualEncoder,
         device: torch.device,
         randomness: Randomness,
     ) -> None:
-        assert isinstance(config.model, DualSettings)
+        assert isinstance(config.model, DualEncoderConfig)
         self.config, self.data, self.device, self.randomness = config, data, device, randomness
         self.settings, self.encoding = config.model, encoding
         self._model = model.to(device)
@@ -76,7 +76,7 @@ class DualTask(TestedTask):
         self._right = [[self._number(text) for text in exchange.responses] for exchange in data.taught]
         self._wrong = [[self._number(text) for text in (*e.wrong, *e.hard)] for e in data.taught]
         self._ids = [encoding.response(text) for text in self._texts]
-        self._labelled = self.settings.loss == "binary" and any(e.wrong for e in data.train)
+        self._labeled = self.settings.loss == "binary" and any(e.wrong for e in data.train)
         self._dev, self._test = self._questions("dev", data.dev), self._questions("test", data.test)
 
     def _number(self, text: str) -> int:
@@ -84,7 +84,7 @@ class DualTask(TestedTask):
 
     def _questions(self, name: str, part: Sequence[Exchange]) -> Groups:
         format = self.data.formats.get(name, self.data.formats["train"])
-        return questions_of(part, self.config.evaluation, format, self.data.responses()) if part else []
+        return build_ranking_examples(part, self.config.evaluation, format, self.data.responses()) if part else []
 
     @property
     def model(self) -> nn.Module:
@@ -110,14 +110,14 @@ class DualTask(TestedTask):
         def batch(rows: np.ndarray) -> DualBatch:
             return self.batch([pairs[int(row)] for row in rows], [int(drawn[row]) for row in rows])
 
-        return PlannedEpoch(plan, batch)
+        return BatchedEpoch(plan, batch)
 
     def pairs(self, generator: np.random.Generator) -> list[Pair]:
         """The pairs of an epoch: the right ones, and for the binary loss wrong ones, given or drawn."""
         right = [Pair(i, j) for i, own in enumerate(self._right) for j in own]
         if self.settings.loss == "softmax":
             return right
-        if self._labelled:
+        if self._labeled:
             return right + [Pair(i, j, False) for i, own in enumerate(self._wrong) for j in own]
         wrong = []
         for pair in right:
@@ -143,7 +143,7 @@ class DualTask(TestedTask):
         tensors = [x.to(self.device) for x in (contexts, sizes, responses, lengths)]
         return DualBatch(tensors[0], tensors[1], tensors[2], tensors[3], allowed, labels)
 
-    def loss(self, batch: DualBatch) -> LossOutput:
+    def loss(self, batch: DualBatch) -> BatchLoss:
         queries = self._model.queries(batch.contexts, batch.context_lengths)
         keys = self._model.keys(batch.responses, batch.response_lengths)
         if batch.allowed is not None:
@@ -151,7 +151,7 @@ class DualTask(TestedTask):
         else:
             assert batch.labels is not None
             total = binary_loss((queries * keys).sum(-1), batch.labels)
-        return LossOutput(total, len(queries), batch.contexts.numel() + batch.responses.numel())
+        return BatchLoss(total, len(queries), batch.contexts.numel() + batch.responses.numel())
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class DualTask(TestedTask):
         return self._scores(self._test) if self._test else {}
 
     def _scores(self, groups: Groups) -> dict[str, float]:
-        return scores_of(groups, self.ranker.standings(groups), self.config.evaluation)
+        return compute_scores(groups, self.ranker.standings(groups), self.config.evaluation)
 
     def _samples(self) -> list[str]:
         shown = [group[0] for group in self._dev[:3]]
@@ -179,7 +179,7 @@ class DualTask(TestedTask):
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
         self.encoding.save(folder)
         (folder / INDEX).mkdir()
-        for name, lines in zip((RESPONSES, CONTEXTS), responses_for(self.config, self.data), strict=True):
+        for name, lines in zip((RESPONSES, CONTEXTS), collect_responses(self.config, self.data), strict=True):
             (folder / INDEX / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
     def describe_batch(self, batch: DualBatch) -> str:

@@ -15,53 +15,64 @@ from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.data.dialogue import Exchange
 from catena.data.vocabulary import PAD
-from catena.decoding.settings import GreedySettings, RankingSettings, SampleSettings, SearchLimits
 from catena.errors import DataError
 from catena.lm.neural_build import build_neural
 from catena.metrics.measure import signature
 from catena.randomness import Randomness
+from catena.search.config import BaseSearchConfig, GreedyConfig, RankingConfig, SampleConfig
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.sides import Sides
-from catena.tasks.application import AS_TRAINED, BEST, Asking, Reading, Report
-from catena.tasks.converse.dataset import Dataset
-from catena.tasks.converse.encoding import learn_tokeniser, learn_vocabulary, texts_of, word_vectors
-from catena.tasks.converse.index import Found
-from catena.tasks.converse.picture import looks_of
-from catena.tasks.converse.predictor import ConversePredictor, Reply
-from catena.tasks.converse.questions import questions_of, scores_of
-from catena.tasks.converse.scribe import NGRAMS, Scribe
-from catena.tasks.converse.settings import (
+from catena.seq2seq.sides import VocabularyInfo
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PredictOptions,
+    ReadOptions,
+)
+from catena.tasks.converse.config import (
     WHAT_NEXT,
     WRITING,
     ConverseConfig,
-    GenerativeSettings,
-    Seq2seqSettings,
+    GenerativeConfig,
+    Seq2SeqResponseConfig,
 )
+from catena.tasks.converse.dataset import ConverseDataset
+from catena.tasks.converse.encoding import distinct_texts, learn_tokenizer, learn_vocabulary, word_vectors
+from catena.tasks.converse.index import RetrievedResponse
+from catena.tasks.converse.picture import response_attention
+from catena.tasks.converse.predictor import ConversePredictor, Reply
+from catena.tasks.converse.questions import build_ranking_examples, compute_scores
+from catena.tasks.converse.response_generator import NGRAMS, ResponseGenerator
 from catena.tasks.converse.writing import (
     MARKS,
-    Author,
-    DialogueAuthor,
-    Seq2seqAuthor,
+    DialogueLM,
+    ResponseModel,
+    Seq2SeqResponseModel,
     WritingBatch,
     WritingEncoding,
     load_writing_encoding,
 )
-from catena.tasks.looks import Looks, draw, sketch
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.looks import AttentionMaps, draw, sketch
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.tasks.searching import best_search, drawn_search, truncation_warning, with_max_length
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 
-class WritingTask(TestedTask):
+class WritingTask(NeuralTask):
     """An author, its data and its metric."""
 
     what_next = WHAT_NEXT
 
     def __init__(
-        self, config: ConverseConfig, data: Dataset, scribe: Scribe, device: torch.device, randomness: Randomness
+        self,
+        config: ConverseConfig,
+        data: ConverseDataset,
+        scribe: ResponseGenerator,
+        device: torch.device,
+        randomness: Randomness,
     ) -> None:
         self.config, self.data, self.scribe, self.device, self.randomness = config, data, scribe, device, randomness
         encoding = scribe.encoding
@@ -74,7 +85,7 @@ class WritingTask(TestedTask):
         self._lengths = np.array([len(c) + len(r) for c, r in self._pairs])
         more = data.responses()
         format = data.formats.get("test", data.formats["train"])
-        self._test = questions_of(data.test, config.evaluation, format, more) if data.test else []
+        self._test = build_ranking_examples(data.test, config.evaluation, format, more) if data.test else []
 
     @property
     def model(self) -> nn.Module:
@@ -90,16 +101,16 @@ class WritingTask(TestedTask):
 
     def epoch(self, number: int) -> EpochPlan:
         generator = self.randomness.numpy("batches", number)
-        return PlannedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
+        return BatchedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
 
     def batch(self, rows: np.ndarray) -> WritingBatch:
         """Some pairs of train as tensors."""
         pairs = [self._pairs[int(row)] for row in rows]
         return WritingBatch.of([c for c, _ in pairs], [r for _, r in pairs], self.device)
 
-    def loss(self, batch: WritingBatch) -> LossOutput:
+    def loss(self, batch: WritingBatch) -> BatchLoss:
         total, n = self.scribe.author.loss(batch)
-        return LossOutput(total, n, n)
+        return BatchLoss(total, n, n)
 
     def evaluate(self) -> Evaluation:
         scores, _ = self.scribe.perplexities(self.data.dev)
@@ -113,7 +124,7 @@ class WritingTask(TestedTask):
         scores, _ = self.scribe.perplexities(self.data.test)
         shown = self.data.test[: self.config.evaluation.written]
         scores |= self.scribe.diversity(shown, self.config.evaluation.search)
-        return scores | scores_of(self._test, self.scribe.standings(self._test), self.config.evaluation)
+        return scores | compute_scores(self._test, self.scribe.standings(self._test), self.config.evaluation)
 
     def _samples(self) -> list[str]:
         shown = self.data.dev[:3]
@@ -134,19 +145,21 @@ class WritingTask(TestedTask):
 # --- making and loading -----------------------------------------------------------------------------------------------
 
 
-def new_generative(config: ConverseConfig, data: Dataset, device: torch.device, randomness: Randomness) -> WritingTask:
+def new_generative(
+    config: ConverseConfig, data: ConverseDataset, device: torch.device, randomness: Randomness
+) -> WritingTask:
     """An author with fresh weights, and n-grams of the turns of train."""
     from catena.lm.ngram.model import NgramModel
 
     settings = config.model
-    assert isinstance(settings, GenerativeSettings | Seq2seqSettings)
-    texts = texts_of(data.train)
+    assert isinstance(settings, GenerativeConfig | Seq2SeqResponseConfig)
+    texts = distinct_texts(data.train)
     if data.old is not None:
         encoding = load_writing_encoding(data.old, config.data.max_length)
     else:
-        tokeniser = learn_tokeniser(config, data)
-        vocabulary = learn_vocabulary(config, tokeniser, texts, MARKS, None)
-        encoding = WritingEncoding(tokeniser, vocabulary, config.data.max_length)
+        tokenizer = learn_tokenizer(config, data)
+        vocabulary = learn_vocabulary(config, tokenizer, texts, MARKS, None)
+        encoding = WritingEncoding(tokenizer, vocabulary, config.data.max_length)
     sentences = [encoding.response(text)[:-1].tolist() for text in texts]
     ngram = NgramModel.train_ids(sentences, encoding.vocabulary, settings.ngram_order)
     counts = np.bincount(np.concatenate([encoding.response(text) for text in texts]), minlength=ngram.v)
@@ -154,22 +167,26 @@ def new_generative(config: ConverseConfig, data: Dataset, device: torch.device, 
     author.network.to(device)
     data.lines.append(f"{len(encoding.vocabulary):,} symbols; n-grams of {len(texts):,} turns for comparison")
     data.lines += encoding.vocabulary.notes()
-    return WritingTask(config, data, Scribe(author, encoding, ngram, device, _at_once(config)), device, randomness)
+    return WritingTask(
+        config, data, ResponseGenerator(author, encoding, ngram, device, _at_once(config)), device, randomness
+    )
 
 
-def build_author(config: ConverseConfig, encoding: WritingEncoding, counts: Sequence[int], fresh: bool) -> Author:
+def build_author(
+    config: ConverseConfig, encoding: WritingEncoding, counts: Sequence[int], fresh: bool
+) -> ResponseModel:
     """The author of a config, with weights drawn from torch's generator; a ``fresh`` one starts from the file of word
     vectors that the config names, if it does."""
     settings, vocabulary = config.model, encoding.vocabulary
-    if isinstance(settings, GenerativeSettings):
+    if isinstance(settings, GenerativeConfig):
         matrix, known = word_vectors(settings.network.embedding, vocabulary, fresh)
         vectors = None if matrix is None or known is None else (matrix, known)
         network = build_neural(settings.network, vocabulary, counts, begin=MARKS[0], vectors=vectors)
-        return DialogueAuthor(network, (encoding.me, encoding.you), settings.learn == "dialogue")
-    assert isinstance(settings, Seq2seqSettings)
+        return DialogueLM(network, (encoding.me, encoding.you), settings.learn == "dialogue")
+    assert isinstance(settings, Seq2SeqResponseConfig)
     never = (PAD, encoding.begin, encoding.me, encoding.you)
-    sides = Sides(len(vocabulary), list(counts), encoding.begin, encoding.end, never, shared=True)
-    return Seq2seqAuthor(build_encoder_decoder(settings.network, sides))
+    sides = VocabularyInfo(len(vocabulary), list(counts), encoding.begin, encoding.end, never, shared=True)
+    return Seq2SeqResponseModel(build_encoder_decoder(settings.network, sides))
 
 
 def _at_once(config: ConverseConfig) -> int:
@@ -185,13 +202,13 @@ def load_generative(config: ConverseConfig, checkpoint: Checkpoint, device: torc
     checkpoint.load_into(author.network)
     author.network.to(device).eval()
     ngram = NgramModel.load(checkpoint.folder / NGRAMS)
-    return WritingPredictor(config, Scribe(author, encoding, ngram, device, _at_once(config)))
+    return WritingPredictor(config, ResponseGenerator(author, encoding, ngram, device, _at_once(config)))
 
 
 class WritingPredictor(ConversePredictor):
     """A model that writes responses."""
 
-    def __init__(self, config: ConverseConfig, scribe: Scribe) -> None:
+    def __init__(self, config: ConverseConfig, scribe: ResponseGenerator) -> None:
         self.config, self.ranker, self.scribe = config, scribe, scribe
 
     @property
@@ -207,41 +224,41 @@ class WritingPredictor(ConversePredictor):
         "within",
     }
 
-    def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
+    def reply(self, contexts: Sequence[Exchange], asking: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
         generator = Randomness(asking.seed).torch("reply")
-        return self.written(contexts, self._search(asking), generator, asking.nbest)
+        return self.written(contexts, self._search(asking), generator, asking.n_best)
 
-    def searching(self, asking: Asking) -> WritingPredictor:
+    def searching(self, asking: PredictOptions) -> WritingPredictor:
         """The same with another search."""
         self.check(asking)
         evaluation = self.config.evaluation.model_copy(update={"search": self._search(asking)})
         return WritingPredictor(self.config.model_copy(update={"evaluation": evaluation}), self.scribe)
 
-    def _search(self, asking: Asking) -> SearchLimits:
+    def _search(self, asking: PredictOptions) -> BaseSearchConfig:
         """The config's search with what is asked for put over it."""
-        search: SearchLimits = self.config.evaluation.search
+        search: BaseSearchConfig = self.config.evaluation.search
         if asking.beam_size is not None:
-            search = best_search(search, asking.nbest, asking.beam_size)
-        return search if asking.max_length is None else up_to(search, asking.max_length)
+            search = best_search(search, asking.n_best, asking.beam_size)
+        return search if asking.max_length is None else with_max_length(search, asking.max_length)
 
     def remarks(self, prediction: Reply) -> list[str]:
         """That responses were cut, and at what length."""
         own = f"evaluation.search.max_length = {self.config.evaluation.search.max_length}"
-        words = cut_remark("response", prediction.asking.max_length, own)
+        words = truncation_warning("response", prediction.asking.max_length, own)
         cut = sum(found.finished is False for found in prediction.responses)
         return [*super().remarks(prediction), *[words] * cut]
 
     def written(
-        self, contexts: Sequence[Exchange], settings: SearchLimits, generator: torch.Generator, n: int = 1
-    ) -> list[tuple[Found, ...]]:
+        self, contexts: Sequence[Exchange], settings: BaseSearchConfig, generator: torch.Generator, n: int = 1
+    ) -> list[tuple[RetrievedResponse, ...]]:
         """``n`` responses to each context by a search: those that came to their end, as the search ranks them, drawn
         ones the likeliest first, then those that were cut."""
         found = self.scribe.write(contexts, _for_so_many(settings, n), generator) if contexts else []
-        if isinstance(settings, RankingSettings):
+        if isinstance(settings, RankingConfig):
             return [tuple(row[:n]) for row in found]
         return [tuple(sorted(row, key=lambda one: (not one.finished, -one.score))[:n]) for row in found]
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         ranked = super().evaluate(path, reading)
         groups, _ = self.questions(path, reading)
         part = [group[0].exchange for group in groups]
@@ -252,12 +269,12 @@ class WritingPredictor(ConversePredictor):
         signed = {name: signature(name, tokens, kind) for name in scores}
         signed |= {name: signature(name, len(shown)) for name in scores if name.startswith("distinct")}
         lines = [f"{name} {value:.4f}   {signed[name]}" for name, value in scores.items()]
-        return Report({**scores, **ranked.scores}, {**signed, **ranked.signatures}, (*ranked.lines, *lines))
+        return EvaluationReport({**scores, **ranked.scores}, {**signed, **ranked.signatures}, (*ranked.lines, *lines))
 
-    def looks(self, item: Any, asking: Asking = BEST) -> Looks:
+    def looks(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> AttentionMaps:
         """Where the model looks when it responds to a context, by layer and head."""
         author = self.scribe.author
-        if not isinstance(author, Seq2seqAuthor):
+        if not isinstance(author, Seq2SeqResponseModel):
             raise DataError(
                 f"a model of kind {self.config.model.kind!r} reads its context as a beginning, and there is no "
                 "alignment to draw: models of kind 'seq2seq' have one"
@@ -266,17 +283,17 @@ class WritingPredictor(ConversePredictor):
         found = self.reply([exchange], asking)[0] if exchange.context else ()
         if not found:
             raise DataError(f"nothing is written to {item!r}, so there is nothing to draw")
-        looks = looks_of(author, self.scribe.encoding, exchange, found[0].text, asking.within)
+        looks = response_attention(author, self.scribe.encoding, exchange, found[0].text, asking.within)
         if not looks.layers:
             where = "to its context" if asking.within is None else f"within its {asking.within}"
             raise DataError(f"this network of kind {self.config.model.network.kind!r} has no attention {where}")  # type: ignore[union-attr]
         return looks
 
-    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """A heat map: where the model looks in the context (columns) when it writes each token (rows)."""
         return draw(self.looks(item, asking), asking)
 
-    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The same for a terminal."""
         return sketch(self.looks(item, asking), asking)
 
@@ -289,10 +306,10 @@ class WritingPredictor(ConversePredictor):
         ]
 
 
-def _for_so_many(settings: SearchLimits, n: int) -> SearchLimits:
+def _for_so_many(settings: BaseSearchConfig, n: int) -> BaseSearchConfig:
     """A search that finds ``n`` texts."""
-    if isinstance(settings, SampleSettings):
+    if isinstance(settings, SampleConfig):
         return drawn_search(settings, max(n, settings.n))
-    if isinstance(settings, RankingSettings) or (isinstance(settings, GreedySettings) and n > 1):
+    if isinstance(settings, RankingConfig) or (isinstance(settings, GreedyConfig) and n > 1):
         return best_search(settings, n)
     return settings

@@ -13,15 +13,15 @@ from catena.errors import CheckpointError, DataError
 from catena.randomness import Randomness
 from catena.retrieval.cluster import k_means, medoids
 from catena.retrieval.index import IndexPart, MixedPart, search
-from catena.tasks.converse.dataset import Dataset
-from catena.tasks.converse.rankers import DualRanker, Searcher
-from catena.tasks.converse.settings import ConverseConfig
+from catena.tasks.converse.config import ConverseConfig
+from catena.tasks.converse.dataset import ConverseDataset
+from catena.tasks.converse.rankers import DualRanker, RetrievalRanker
 
 INDEX, RESPONSES, CONTEXTS = "index", "responses.txt", "contexts.txt"
 
 
 @dataclass(frozen=True)
-class Found:
+class RetrievedResponse:
     """A response and its score; of one that was written, whether it came to its end, or was cut."""
 
     text: str
@@ -40,13 +40,13 @@ class ResponseIndex:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def best(self, ranker: Searcher, contexts: Sequence[Exchange], k: int) -> list[list[Found]]:
+    def best(self, ranker: RetrievalRanker, contexts: Sequence[Exchange], k: int) -> list[list[RetrievedResponse]]:
         """The best responses to each context."""
         if not contexts:
             return []
         scores, places = search(self.part, ranker.queries(contexts), len(contexts), k)
         return [
-            [Found(self.texts[int(place)], float(score)) for score, place in zip(own, at, strict=True)]
+            [RetrievedResponse(self.texts[int(place)], float(score)) for score, place in zip(own, at, strict=True)]
             for own, at in zip(scores, places, strict=True)
         ]
 
@@ -63,7 +63,7 @@ class ResponseIndex:
             part.save(folder / str(i))
 
 
-def responses_for(config: ConverseConfig, data: Dataset) -> tuple[list[str], list[str]]:
+def collect_responses(config: ConverseConfig, data: ConverseDataset) -> tuple[list[str], list[str]]:
     """The responses of an index, each once, and the contexts that each was given to, joined: those of train, or of the
     file that the config names, whose contexts are not known."""
     if config.index.file is not None:
@@ -79,21 +79,23 @@ def responses_for(config: ConverseConfig, data: Dataset) -> tuple[list[str], lis
     return list(said), [" ".join(contexts) for contexts in said.values()]
 
 
-def build_index(config: ConverseConfig, ranker: Searcher, texts: list[str], contexts: list[str]) -> ResponseIndex:
+def build_index(
+    config: ConverseConfig, ranker: RetrievalRanker, texts: list[str], contexts: list[str]
+) -> ResponseIndex:
     """An index of responses; of few of them that stand for all, if the config says so."""
     part = ranker.part(texts, contexts)
     k = config.index.clusters
     if k is not None and k < len(texts):
         assert isinstance(ranker, DualRanker)
         vectors = ranker.keys(texts)
-        centres, nearest = k_means(vectors, k, Randomness(config.seed).numpy("clusters"))
-        kept = sorted(medoids(vectors, centres, nearest))
+        centers, nearest = k_means(vectors, k, Randomness(config.seed).numpy("clusters"))
+        kept = sorted(medoids(vectors, centers, nearest))
         texts, contexts = [texts[i] for i in kept], [contexts[i] for i in kept]
         part = ranker.part(texts, contexts)
     return ResponseIndex(texts, contexts, part)
 
 
-def load_index(ranker: Searcher, folder: Path) -> ResponseIndex:
+def load_index(ranker: RetrievalRanker, folder: Path) -> ResponseIndex:
     """Read an index; its texts and its part stay in their files."""
     return ResponseIndex(*load_texts(folder), ranker.load_part(folder))
 

@@ -10,35 +10,37 @@ from torch import Tensor
 
 from catena.data.dialogue import Exchange
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
-from catena.tasks.converse.writing import Context, Seq2seqAuthor, WritingBatch, WritingEncoding
-from catena.tasks.looks import Looks
+from catena.tasks.converse.writing import EncodedContext, Seq2SeqResponseModel, WritingBatch, WritingEncoding
+from catena.tasks.looks import AttentionMaps
 
 
 @torch.no_grad()
-def looks_of(
-    author: Seq2seqAuthor, encoding: WritingEncoding, exchange: Exchange, response: str, within: str | None
-) -> Looks:
+def response_attention(
+    author: Seq2SeqResponseModel, encoding: WritingEncoding, exchange: Exchange, response: str, within: str | None
+) -> AttentionMaps:
     """The weights with which a response looks at its context; or those within the context or the response."""
     context = encoding.context(exchange)
     ids = encoding.response(response, context.new if author.copies else ())
     batch = WritingBatch.of([context], [ids], author.network.device)
     source = author.source(batch)
     read = tuple(_read(encoding, context))
-    written = (*map(encoding.tokeniser.shown, encoding.tokeniser.tokens(response)[: len(ids) - 1]), END_SYMBOL)
+    written = (*map(encoding.tokenizer.shown, encoding.tokenizer.tokens(response)[: len(ids) - 1]), END_SYMBOL)
     if within == "source":
-        return Looks(_plain(author.network.source_attention(source)), read, read, "read", "and looked at")
+        return AttentionMaps(_plain(author.network.source_attention(source)), read, read, "read", "and looked at")
     if within == "target":
         layers = author.network.target_attention(source, batch.responses, batch.response_lengths)
-        return Looks(_plain(layers), written, (BEGIN_SYMBOL, *written[:-1]), "written", "after")
-    return Looks(_plain(author.network.attention(source, batch.responses, batch.response_lengths)), written, read)
+        return AttentionMaps(_plain(layers), written, (BEGIN_SYMBOL, *written[:-1]), "written", "after")
+    return AttentionMaps(
+        _plain(author.network.attention(source, batch.responses, batch.response_lengths)), written, read
+    )
 
 
-def _read(encoding: WritingEncoding, context: Context) -> list[str]:
+def _read(encoding: WritingEncoding, context: EncodedContext) -> list[str]:
     """The tokens of a context for people, the marks of who speaks among them."""
     size = len(encoding.vocabulary)
     ids = context.copies.tolist()
     names = [context.new[id - size] if id >= size else encoding.vocabulary.tokens([id])[0] for id in ids]
-    return [encoding.tokeniser.shown(name) for name in names]
+    return [encoding.tokenizer.shown(name) for name in names]
 
 
 def _plain(layers: Sequence[Tensor]) -> tuple[np.ndarray, ...]:

@@ -13,29 +13,37 @@ from typing import Any, ClassVar
 from torch import nn
 
 from catena.data.dialogue import Exchange
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.data.files import open_text
-from catena.data.readers.dialogue import read, turns_of
+from catena.data.readers.dialogue import read, split_turns
 from catena.data.readers.names import CONTEXT_COLUMNS
-from catena.data.readers.paired import has_columns, kind_of
+from catena.data.readers.paired import has_columns, pair_layout
 from catena.data.readers.sample import Sample
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.errors import DataError, FormatError
-from catena.metrics.ranking import Standing
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.converse.dataset import exchanges, format_of
-from catena.tasks.converse.index import Found, ResponseIndex
-from catena.tasks.converse.questions import Groups, measure_of, questions_of, report_of
-from catena.tasks.converse.rankers import Ranker, Searcher
-from catena.tasks.converse.settings import ConverseConfig, ConverseData
-from catena.tasks.written import NOT_KNOWN, guess_remark, score_cell, score_value
+from catena.metrics.ranking import RankCounts
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
+from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig
+from catena.tasks.converse.dataset import dialogue_format, exchanges
+from catena.tasks.converse.index import ResponseIndex, RetrievedResponse
+from catena.tasks.converse.questions import Groups, build_metric, build_ranking_examples, build_report
+from catena.tasks.converse.rankers import Ranker, RetrievalRanker
+from catena.tasks.written import NO_SCORE, score_cell, score_value, unknown_input_warning
 
 BLOCK = 256
-ASKED = Place("asked", 1)
-GUESSED = guess_remark("context", "word")
-BLANK = Found("", NOT_KNOWN)
+USER_INPUT_LOCATION = SourceLocation("asked", 1)
+GUESSED = unknown_input_warning("context", "word")
+_BLANK = RetrievedResponse("", NO_SCORE)
 """What is written where nothing was said."""
-STRUCTURED = ("labelled", "distractors", "responses", "turns")
+_STRUCTURED = ("labeled", "distractors", "responses", "turns")
 """Formats whose lines are no contexts as they stand; of the others each line is one, so that answers match lines."""
 
 
@@ -47,8 +55,8 @@ class Reply:
         known: whether the model knows any word of the context; if not, the responses are a guess.
     """
 
-    responses: tuple[Found, ...]
-    asking: Asking = BEST
+    responses: tuple[RetrievedResponse, ...]
+    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     known: bool = True
 
     def __str__(self) -> str:
@@ -60,15 +68,15 @@ class ConversePredictor(Predictor):
     as one text with ``__eot__`` between them, or an :class:`Exchange`."""
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores"})
+    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores"})
     config: ConverseConfig
     ranker: Ranker
 
     @abstractmethod
-    def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
+    def reply(self, contexts: Sequence[Exchange], asking: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
         """The responses to contexts that have at least one turn."""
 
-    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Reply]:
+    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Reply]:
         self.check(asking)
         if isinstance(items, str):
             raise DataError(
@@ -84,17 +92,17 @@ class ConversePredictor(Predictor):
         if isinstance(item, Exchange):
             turns, own = item.context, item.own
         else:
-            turns, own = turns_of(item) if isinstance(item, str) else tuple(item), ()
+            turns, own = split_turns(item) if isinstance(item, str) else tuple(item), ()
         w = self.config.data.window
-        return Exchange(turns[-w:], (), ASKED, own[-w:])
+        return Exchange(turns[-w:], (), USER_INPUT_LOCATION, own[-w:])
 
-    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[Reply]:
+    def predict_stream(self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Reply]:
         waiting, done = iter(items), 0
         while block := list(islice(waiting, BLOCK)):
             yield from self.predict(block, asking.after(done))
             done += len(block)
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
         """The contexts of a file of conversations whose format is named or plain to see, or every line of another."""
         data = self._data(path, reading)
         if _structured(path, data) if reading.format is None else reading.format != "text":
@@ -103,8 +111,8 @@ class ConversePredictor(Predictor):
         with open_text(path, reading.encoding or self.config.data.encoding) as lines:
             yield from self.items_of_lines(line for _, line in lines)
 
-    def _read(self, path: Path, data: ConverseData) -> Iterator[Exchange]:
-        return read(path, format_of(path, data)[0], data.encoding, data.columns)
+    def _read(self, path: Path, data: ConverseDataConfig) -> Iterator[Exchange]:
+        return read(path, dialogue_format(path, data)[0], data.encoding, data.columns)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
         """Each line is a context; of a line with a tab, what stands before it. A first line that names the columns is
@@ -114,39 +122,41 @@ class ConversePredictor(Predictor):
             if number or not (tab and context.strip().lower() in CONTEXT_COLUMNS):
                 yield context
 
-    def _data(self, path: Path, reading: Reading) -> ConverseData:
+    def _data(self, path: Path, reading: ReadOptions) -> ConverseDataConfig:
         """How a file is read; the columns of the training files need not be there."""
         named: dict[str, Any] = {"format": reading.format or "auto"}
         named["encoding"] = reading.encoding or self.config.data.encoding
         columns = self.config.data.columns
-        kind = kind_of(path, named["encoding"], columns) if columns.named and path.is_file() else "lines"
+        kind = pair_layout(path, named["encoding"], columns) if columns.named and path.is_file() else "lines"
         if kind == "lines" or not has_columns(path, kind, columns, named["encoding"]):
             named |= {"context_column": None, "response_column": None}
         return self.config.data.model_copy(update=named)
 
     # --- on a file of conversations -----------------------------------------------------------------------------------
 
-    def questions(self, path: Path, reading: Reading = AS_TRAINED) -> tuple[Groups, str]:
+    def questions(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> tuple[Groups, str]:
         """The questions of a file, and its format."""
-        data, tally = self._data(path, reading), Tally()
-        format = format_of(path, data)[0]
+        data, tally = self._data(path, reading), ReadCounter()
+        format = dialogue_format(path, data)[0]
         part = [exchange for exchange in exchanges(path, data, tally) if exchange.responses]
         if not part:
             raise DataError(f"{path} has no context with a right response to score: {tally.counts(0).sentence('')}")
-        return questions_of(part, self.config.evaluation, format), format
+        return build_ranking_examples(part, self.config.evaluation, format), format
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         groups, format = self.questions(path, reading)
-        return report_of(groups, self.ranker.standings(groups), self.config.evaluation, format)
+        return build_report(groups, self.ranker.standings(groups), self.config.evaluation, format)
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
-        measure = measure_of(metric or self.config.evaluation.ranking[0], self.config.evaluation)
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
+        measure = build_metric(metric or self.config.evaluation.ranking[0], self.config.evaluation)
         groups, _ = self.questions(path, reading)
         right = [[(q.exchange.context, q.candidates) for q in group] for group in groups]
-        given: list[list[Standing]] = self.ranker.standings(groups)
+        given: list[list[RankCounts]] = self.ranker.standings(groups)
         asked = self.config.evaluation
         by = {f"evaluation.{name}": getattr(asked, name) for name in ("candidates", "distractors", "seed")}
-        return Answers(measure, right, given, {**by, "data.window": self.config.data.window})
+        return PairedPredictions(measure, right, given, {**by, "data.window": self.config.data.window})
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -157,38 +167,38 @@ class ConversePredictor(Predictor):
     def write(self, prediction: Reply, item: Any, format: str) -> str:
         context = " __eot__ ".join(item.context) if isinstance(item, Exchange) else " ".join(str(item).split())
         if format == "jsonl":
-            listed = [_row(found) for found in prediction.responses or (BLANK,)]
-            row = {"context": list(turns_of(context)), "known": prediction.known, "responses": listed}
+            listed = [_row(found) for found in prediction.responses or (_BLANK,)]
+            row = {"context": list(split_turns(context)), "known": prediction.known, "responses": listed}
             return json.dumps(row, ensure_ascii=False)
         if format == "text":
             return "\n".join(found.text for found in prediction.responses)
         lines = []
-        for found in prediction.responses or (BLANK,):
+        for found in prediction.responses or (_BLANK,):
             fields = [context, found.text, *([score_cell(found.score)] if prediction.asking.scores else [])]
             lines.append("\t".join(fields))
         return "\n".join(lines)
 
 
-def _row(found: Found) -> dict[str, Any]:
+def _row(found: RetrievedResponse) -> dict[str, Any]:
     ended = {} if found.finished is None else {"finished": found.finished}
     return {"text": found.text, "score": score_value(found.score), **ended}
 
 
-def _structured(path: Path, data: ConverseData) -> bool:
+def _structured(path: Path, data: ConverseDataConfig) -> bool:
     """Whether a file is plainly one of conversations, rather than a context a line."""
     try:
-        format = format_of(path, data)[0]
+        format = dialogue_format(path, data)[0]
     except FormatError:  # blank lines alone, or any text that is no conversation: its lines are contexts
         if Sample(path).is_named(".csv"):
             raise
         return False
-    return format in STRUCTURED or (format == "pairs" and kind_of(path, data.encoding, data.columns) != "lines")
+    return format in _STRUCTURED or (format == "pairs" and pair_layout(path, data.encoding, data.columns) != "lines")
 
 
 class RetrievalPredictor(ConversePredictor):
     """A ranker with its index of responses."""
 
-    def __init__(self, config: ConverseConfig, ranker: Searcher, index: ResponseIndex) -> None:
+    def __init__(self, config: ConverseConfig, ranker: RetrievalRanker, index: ResponseIndex) -> None:
         self.config, self.ranker, self.index = config, ranker, index
         self.searcher = ranker
 
@@ -196,8 +206,8 @@ class RetrievalPredictor(ConversePredictor):
         """That of the ranker. The vectors of the index stay those that it made before."""
         return self.ranker.find_network()
 
-    def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
-        return [tuple(found) for found in self.index.best(self.searcher, contexts, asking.nbest)]
+    def reply(self, contexts: Sequence[Exchange], asking: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
+        return [tuple(found) for found in self.index.best(self.searcher, contexts, asking.n_best)]
 
     def describe(self, top: int) -> list[str]:
         lines = [

@@ -15,20 +15,20 @@ import torch
 from torch import nn
 
 from catena.data.batches import BatchPlan, pad
+from catena.data.config import BatchConfig
 from catena.data.dialogue import Exchange
-from catena.data.settings import BatchSettings
-from catena.data.tokenise import Tokeniser
+from catena.data.tokenize import Tokenizer
 from catena.data.vocabulary import UNK
-from catena.metrics.ranking import Standing, standing
+from catena.metrics.ranking import RankCounts, standing
+from catena.retrieval.config import TermConfig
 from catena.retrieval.dual import DualEncoder
 from catena.retrieval.index import IndexPart, MixedPart, TermPart, VectorPart
-from catena.retrieval.settings import TermSettings
 from catena.retrieval.terms import TermMatcher, product
-from catena.tasks.converse.encoding import TOKENISER, DualEncoding
-from catena.tasks.converse.questions import Groups, Question
+from catena.tasks.converse.encoding import TOKENIZER, DualEncoding
+from catena.tasks.converse.questions import Groups, RankingExample
 
 
-def words_of(tokens: Sequence[str]) -> Sequence[str]:
+def content_words(tokens: Sequence[str]) -> Sequence[str]:
     """Those tokens that say something: words and numbers, or all where there is none, as in a line of smiles."""
     return [token for token in tokens if any(map(str.isalnum, token))] or tokens
 
@@ -37,7 +37,7 @@ class Ranker(ABC):
     """Says how well responses fit contexts."""
 
     @abstractmethod
-    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
+    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
         """The score of each candidate of each question."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Ranker(ABC):
     def save(self, folder: Path) -> None:
         """Write all but the weights of networks into a checkpoint folder."""
 
-    def standings(self, groups: Groups) -> list[list[Standing]]:
+    def standings(self, groups: Groups) -> list[list[RankCounts]]:
         """Where the right candidates stand."""
         found = iter(self.scores([question for group in groups for question in group]))
         return [[standing(next(found)) for _ in group] for group in groups]
@@ -58,7 +58,7 @@ class Ranker(ABC):
         return None
 
 
-class Searcher(Ranker):
+class RetrievalRanker(Ranker):
     """A ranker that can be asked for the best of many responses."""
 
     @abstractmethod
@@ -74,32 +74,32 @@ class Searcher(Ranker):
         """Contexts as the index takes them."""
 
 
-def compared(against: str, response: str, context: str) -> str:
+def comparison_text(against: str, response: str, context: str) -> str:
     """What a new context is compared with: a response, what it was said after, or both."""
     return {"response": response, "context": context, "both": f"{context} {response}"}[against]
 
 
-class TermRanker(Searcher):
+class TermRanker(RetrievalRanker):
     """A ranker by shared words."""
 
-    def __init__(self, tokeniser: Tokeniser, matcher: TermMatcher, settings: TermSettings) -> None:
-        self.tokeniser, self.matcher, self.settings = tokeniser, matcher, settings
+    def __init__(self, tokenizer: Tokenizer, matcher: TermMatcher, settings: TermConfig) -> None:
+        self.tokenizer, self.matcher, self.settings = tokenizer, matcher, settings
 
-    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
+    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
         known: dict[str, dict[str, float]] = {}
         found = []
         for question in questions:
             query = self.matcher.query(self._tokens(question.exchange))
             for text in question.candidates:
                 if text not in known:
-                    known[text] = self.matcher.document(self.tokeniser.tokens(text))
+                    known[text] = self.matcher.document(self.tokenizer.tokens(text))
             found.append(np.array([product(query, known[text]) for text in question.candidates]))
         return found
 
     def part(self, responses: Sequence[str], contexts: Sequence[str]) -> TermPart:
         against = self.settings.against
-        texts = (compared(against, *pair) for pair in zip(responses, contexts, strict=True))
-        return TermPart.of([self.matcher.document(self.tokeniser.tokens(text)) for text in texts])
+        texts = (comparison_text(against, *pair) for pair in zip(responses, contexts, strict=True))
+        return TermPart.of([self.matcher.document(self.tokenizer.tokens(text)) for text in texts])
 
     def load_part(self, folder: Path) -> TermPart:
         return TermPart.load(folder)
@@ -108,17 +108,17 @@ class TermRanker(Searcher):
         return [self.matcher.query(self._tokens(exchange)) for exchange in contexts]
 
     def knows(self, exchange: Exchange) -> bool:
-        return any(token in self.matcher.frequency for token in words_of(self._tokens(exchange)))
+        return any(token in self.matcher.frequency for token in content_words(self._tokens(exchange)))
 
     def _tokens(self, exchange: Exchange) -> list[str]:
-        return [token for turn in exchange.context for token in self.tokeniser.tokens(turn)]
+        return [token for turn in exchange.context for token in self.tokenizer.tokens(turn)]
 
     def save(self, folder: Path) -> None:
-        self.tokeniser.save(folder / TOKENISER)
+        self.tokenizer.save(folder / TOKENIZER)
         self.matcher.save(folder)
 
 
-class DualRanker(Searcher):
+class DualRanker(RetrievalRanker):
     """A ranker by a dual encoder."""
 
     def __init__(self, encoding: DualEncoding, model: DualEncoder, device: torch.device, at_once: int = 256) -> None:
@@ -127,7 +127,7 @@ class DualRanker(Searcher):
     def find_network(self) -> DualEncoder:
         return self.model
 
-    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
+    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
         contexts = list({id(question.exchange): question.exchange for question in questions}.values())
         rows = {id(exchange): i for i, exchange in enumerate(contexts)}
         texts = list(dict.fromkeys(text for question in questions for text in question.candidates))
@@ -149,8 +149,8 @@ class DualRanker(Searcher):
         return self._vectors([self.encoding.context(exchange) for exchange in contexts], self.model.queries)
 
     def knows(self, exchange: Exchange) -> bool:
-        tokens = [token for turn in exchange.context for token in self.encoding.tokeniser.tokens(turn)]
-        return any(id != UNK for id in self.encoding.vocabulary.ids(words_of(tokens)))
+        tokens = [token for turn in exchange.context for token in self.encoding.tokenizer.tokens(turn)]
+        return any(id != UNK for id in self.encoding.vocabulary.ids(content_words(tokens)))
 
     def keys(self, responses: Sequence[str]) -> np.ndarray:
         """The vectors of responses."""
@@ -162,7 +162,7 @@ class DualRanker(Searcher):
         training = self.model.training
         self.model.eval()
         lengths = np.array([len(ids) for ids in texts], np.int64)
-        for rows in BatchPlan.by_length(lengths, BatchSettings(batch_size=self.at_once)):
+        for rows in BatchPlan.by_length(lengths, BatchConfig(batch_size=self.at_once)):
             ids, sizes = pad([texts[int(row)] for row in rows])
             found[rows] = encode(ids.to(self.device), sizes.to(self.device)).float().cpu().numpy()
         self.model.train(training)
@@ -172,7 +172,7 @@ class DualRanker(Searcher):
         self.encoding.save(folder)
 
 
-class MixedRanker(Searcher):
+class MixedRanker(RetrievalRanker):
     """Several rankers, their scores weighed and added."""
 
     def __init__(self, rankers: Sequence[Ranker], weights: Sequence[float]) -> None:
@@ -181,20 +181,20 @@ class MixedRanker(Searcher):
     def find_network(self) -> nn.Module | None:
         return next((found for ranker in self.rankers if (found := ranker.find_network()) is not None), None)
 
-    def each(self, questions: Sequence[Question]) -> list[np.ndarray]:
+    def each(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
         """The scores of each ranker: a row for each candidate, a column for each ranker."""
         columns = [ranker.scores(questions) for ranker in self.rankers]
         return [np.stack(scores, axis=1) for scores in zip(*columns, strict=True)]
 
-    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
+    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
         return [scores @ np.array(self.weights) for scores in self.each(questions)]
 
     def knows(self, exchange: Exchange) -> bool:
         return any(ranker.knows(exchange) for ranker in self.rankers)
 
-    def searchers(self) -> list[tuple[Searcher, float]]:
+    def searchers(self) -> list[tuple[RetrievalRanker, float]]:
         """The rankers that have an index, with their weights."""
-        return [(r, w) for r, w in zip(self.rankers, self.weights, strict=True) if isinstance(r, Searcher)]
+        return [(r, w) for r, w in zip(self.rankers, self.weights, strict=True) if isinstance(r, RetrievalRanker)]
 
     def part(self, responses: Sequence[str], contexts: Sequence[str]) -> MixedPart:
         pairs = self.searchers()

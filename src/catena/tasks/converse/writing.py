@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 from catena.data.batches import pad
 from catena.data.dialogue import Exchange
-from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary
-from catena.decoding.stepper import Stepper
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, SPECIALS
 from catena.lm.neural import NeuralLanguageModel
+from catena.search.stepper import Stepper
 from catena.seq2seq.base import EncoderDecoder, Source
-from catena.tasks.converse.encoding import TOKENISER, VOCABULARY
+from catena.tasks.converse.encoding import TOKENIZER, VOCABULARY
 
 ME, YOU = "<me>", "<you>"
 MARKS = (*SPECIALS, ME, YOU)
@@ -33,7 +33,7 @@ MARKS = (*SPECIALS, ME, YOU)
 
 
 @dataclass(frozen=True, eq=False)
-class Context:
+class EncodedContext:
     """A context as ids.
 
     Args:
@@ -52,17 +52,17 @@ class Context:
 class WritingEncoding:
     """Contexts and responses as ids; of a context the last ``max_length``, of a response the first."""
 
-    def __init__(self, tokeniser: Tokeniser, vocabulary: Vocabulary, max_length: int) -> None:
-        self.tokeniser, self.vocabulary, self.max_length = tokeniser, vocabulary, max_length
+    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, max_length: int) -> None:
+        self.tokenizer, self.vocabulary, self.max_length = tokenizer, vocabulary, max_length
         self.begin, self.end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
         self.me, self.you = vocabulary.special(ME), vocabulary.special(YOU)
 
-    def context(self, exchange: Exchange) -> Context:
+    def context(self, exchange: Exchange) -> EncodedContext:
         """The turns, and the mark of who is to respond."""
         ids: list[int] = []
         words: list[str] = []
         for turn, own in zip(exchange.context, exchange.own, strict=True):
-            tokens = self.tokeniser.tokens(turn)
+            tokens = self.tokenizer.tokens(turn)
             ids += [self.me if own else self.you, *self.vocabulary.ids(tokens), self.end]
             words += ["", *tokens, ""]
         ids, words = [*ids[-self.max_length :], self.me], [*words[-self.max_length :], ""]
@@ -71,12 +71,12 @@ class WritingEncoding:
         copies = [
             size + new.setdefault(word, len(new)) if id == UNK else id for id, word in zip(ids, words, strict=True)
         ]
-        return Context(np.array(ids, np.int64), np.array(copies, np.int64), tuple(new))
+        return EncodedContext(np.array(ids, np.int64), np.array(copies, np.int64), tuple(new))
 
     def response(self, text: str, new: Sequence[str] = ()) -> np.ndarray:
         """A turn, and its end; the words of ``new`` have ids from the size of the vocabulary on."""
         places = {word: len(self.vocabulary) + i for i, word in enumerate(new)}
-        tokens = self.tokeniser.tokens(text)[: self.max_length]
+        tokens = self.tokenizer.tokens(text)[: self.max_length]
         ids = [places.get(token, id) if id == UNK else id
                for token, id in zip(tokens, self.vocabulary.ids(tokens), strict=True)]  # fmt: skip
         return np.array([*ids, self.end], np.int64)
@@ -84,16 +84,16 @@ class WritingEncoding:
     def text(self, ids: Sequence[int], new: Sequence[str] = ()) -> str:
         """The text of ids."""
         size = len(self.vocabulary)
-        return self.tokeniser.join([new[id - size] if id >= size else self.vocabulary.tokens([id])[0] for id in ids])
+        return self.tokenizer.join([new[id - size] if id >= size else self.vocabulary.tokens([id])[0] for id in ids])
 
     def save(self, folder: Path) -> None:
-        self.tokeniser.save(folder / TOKENISER)
+        self.tokenizer.save(folder / TOKENIZER)
         self.vocabulary.save(folder / VOCABULARY)
 
 
 def load_writing_encoding(folder: Path, max_length: int) -> WritingEncoding:
     """Read what :meth:`WritingEncoding.save` wrote."""
-    return WritingEncoding(load_tokeniser(folder / TOKENISER), Vocabulary.load(folder / VOCABULARY), max_length)
+    return WritingEncoding(load_tokenizer(folder / TOKENIZER), Vocabulary.load(folder / VOCABULARY), max_length)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,9 @@ class WritingBatch:
     n_new: int
 
     @classmethod
-    def of(cls, contexts: Sequence[Context], responses: Sequence[np.ndarray], device: torch.device) -> WritingBatch:
+    def of(
+        cls, contexts: Sequence[EncodedContext], responses: Sequence[np.ndarray], device: torch.device
+    ) -> WritingBatch:
         sides = [[context.ids for context in contexts], responses]
         tensors = [x.to(device) for side in sides for x in pad(side, PAD)]
         copies = pad([context.copies for context in contexts], PAD)[0].to(device)
@@ -117,12 +119,12 @@ class WritingBatch:
         return cls(tensors[0], tensors[1], tensors[2], tensors[3], sum(map(len, responses)), copies, n_new)
 
     @classmethod
-    def asked(cls, contexts: Sequence[Context], device: torch.device) -> WritingBatch:
+    def asked(cls, contexts: Sequence[EncodedContext], device: torch.device) -> WritingBatch:
         """Contexts alone."""
         return cls.of(contexts, [np.zeros(0, np.int64)] * len(contexts), device)
 
 
-class Author(ABC):
+class ResponseModel(ABC):
     """p(response | context), of either make."""
 
     network: nn.Module
@@ -142,7 +144,7 @@ class Author(ABC):
         """A stepper and its state after the contexts of a batch: what it writes next are responses."""
 
 
-class DialogueAuthor(Author):
+class DialogueLM(ResponseModel):
     """A language model over dialogues.
 
     Args:
@@ -189,7 +191,7 @@ class DialogueAuthor(Author):
         return torch.cat((whole.new_full((len(whole), 1), self.network.begin), whole[:, :-1]), dim=1)
 
 
-class Seq2seqAuthor(Author):
+class Seq2SeqResponseModel(ResponseModel):
     """An encoder-decoder from context to response."""
 
     def __init__(self, network: EncoderDecoder) -> None:

@@ -1,4 +1,4 @@
-"""Word vectors as a task: run folders, checkpoints, reports. What is learnt and how is in :mod:`catena.vectors`."""
+"""Word vectors as a task: run folders, checkpoints, reports. What is learned and how is in :mod:`catena.vectors`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
 from catena.config import Config, to_toml
 from catena.data.texts import read_texts
-from catena.data.tokenise import build_tokeniser
+from catena.data.tokenize import build_tokenizer
 from catena.errors import CheckpointError, ConfigError, DataError
-from catena.tasks.application import NO_LIMITS, Application, Predictor, Trained
-from catena.tasks.embed.settings import EmbedConfig
+from catena.tasks.application import NO_LIMITS, Application, Predictor, TrainResult
+from catena.tasks.embed.config import EmbedConfig
 from catena.tasks.resuming import check_config
 from catena.training.interrupt import Interruption
-from catena.training.report import Evaluated, Outcome, Progress, Reporter, Started
+from catena.training.report import EvaluationDone, Progress, Reporter, RunResult, RunStarted
 from catena.training.run import RunFolder, create_run, open_run
-from catena.vectors.corpus import Corpus, corpus_of_files
-from catena.vectors.learning import Loss
-from catena.vectors.model import VectorModel, new_model
-from catena.vectors.table import OWN, Vectors
+from catena.vectors.corpus import VectorCorpus, corpus_of_files
+from catena.vectors.learning import VectorLoss
+from catena.vectors.model import VectorNetwork, new_model
+from catena.vectors.table import OWN, WordVectors
 from catena.vectors.train import Position, Status, Trainer, infer_documents, no_documents
-from catena.vectors.words import Words
+from catena.vectors.words import WordIndex
 
-METRIC = "epoch_loss"
+_METRIC = "epoch_loss"
 
 
 class EmbedApplication(Application):
@@ -45,7 +45,7 @@ class EmbedApplication(Application):
         start_from: Path | None = None,
         overwrite: bool = False,
         command: Sequence[str] = (),
-    ) -> Trained:
+    ) -> TrainResult:
         assert isinstance(config, EmbedConfig)
         old = load_model(start_from) if start_from else None
         corpus = _corpus(config, old.words if old else None)
@@ -58,7 +58,7 @@ class EmbedApplication(Application):
     def fit_to_time(self, config: Config) -> NoReturn:
         raise ConfigError("--time is not known for word vectors: set --epochs")
 
-    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
         if limits:
             raise CheckpointError(
                 f"{' and '.join(limits)} must be left out for word vectors, whose learning rate falls over a fixed "
@@ -71,8 +71,8 @@ class EmbedApplication(Application):
         if last is None:
             raise CheckpointError(f"the run {folder} has no checkpoint yet: start it anew with --overwrite")
         check_config(config, folder, last)
-        run.cut_metrics(files.step_of(last.folder))
-        model = VectorModel.of_tensors(config, last.weights())
+        run.cut_metrics(files.parse_step(last.folder))
+        model = VectorNetwork.of_tensors(config, last.weights())
         words = config.words.model_copy(update={"max_size": len(model.words)})  # those of the model, and no others
         n_older = last.state().get("older_words", len(model.words))  # the first runs did not keep it
         older = model.words.take(np.arange(n_older)) if n_older else None
@@ -81,21 +81,21 @@ class EmbedApplication(Application):
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         raise DataError(
-            f"{folder} holds word vectors, which predict nothing: ask them by 'catena embed neighbours', 'analogy' or "
+            f"{folder} holds word vectors, which predict nothing: ask them by 'catena embed neighbors', 'analogy' or "
             f"'evaluate', or in Python by Vectors.load({str(folder)!r})"
         )
 
 
-def load_model(path: Path) -> VectorModel:
-    """The model of a run or a checkpoint, to be learnt on or to infer documents with."""
+def load_model(path: Path) -> VectorNetwork:
+    """The model of a run or a checkpoint, to be learned on or to infer documents with."""
     checkpoint = open_checkpoint(path)
     config = configs.load(EmbedConfig, checkpoint.folder / CONFIG)
-    return VectorModel.of_tensors(config, checkpoint.weights())
+    return VectorNetwork.of_tensors(config, checkpoint.weights())
 
 
-def documents(path: Path, text: Path | None = None, epochs: int = 20, seed: int = 0) -> Vectors:
+def documents(path: Path, text: Path | None = None, epochs: int = 20, seed: int = 0) -> WordVectors:
     """The vectors of lines, named by their numbers from 1 on: of the text that a run was trained on, or of another,
-    whose vectors are learnt with all else kept as it is.
+    whose vectors are learned with all else kept as it is.
 
     Args:
         path: a run of paragraph vectors, or a checkpoint of it.
@@ -112,18 +112,18 @@ def documents(path: Path, text: Path | None = None, epochs: int = 20, seed: int 
         config = model.settings
         assert isinstance(config, EmbedConfig)
         texts = list(read_texts(text, config.data.format, config.data.text_column, config.data.encoding))
-        tokeniser = build_tokeniser(config.tokens, texts)
-        rows = infer_documents(model, (tokeniser.tokens(line) for line in texts), epochs, seed)
+        tokenizer = build_tokenizer(config.tokens, texts)
+        rows = infer_documents(model, (tokenizer.tokens(line) for line in texts), epochs, seed)
         if not len(rows):
             raise DataError(f"{text} holds no lines: there is no document to make a vector of")
-    return Vectors.of([str(i + 1) for i in range(len(rows))], rows)
+    return WordVectors.of([str(i + 1) for i in range(len(rows))], rows)
 
 
 def _files(config: EmbedConfig) -> dict[str, Path]:
     return {f"train{i}": Path(path) for i, path in enumerate(config.data.train)}
 
 
-def _corpus(config: EmbedConfig, known: Words | None) -> Corpus:
+def _corpus(config: EmbedConfig, known: WordIndex | None) -> VectorCorpus:
     return corpus_of_files(
         config.data.train,
         config.words,
@@ -138,7 +138,7 @@ def _corpus(config: EmbedConfig, known: Words | None) -> Corpus:
 
 def _position(checkpoint: Checkpoint) -> Position:
     held = checkpoint.state()["position"]
-    return Position(held["epoch"], held["block"], Loss(**held["loss"]), tuple(held["epochs"]))
+    return Position(held["epoch"], held["block"], VectorLoss(**held["loss"]), tuple(held["epochs"]))
 
 
 class _Run:
@@ -156,7 +156,7 @@ class _Run:
         position = self.trainer.position
         return position.epoch * self.trainer.n_blocks + position.block
 
-    def go(self) -> Trained:
+    def go(self) -> TrainResult:
         """Train to the end, or until it is interrupted; either way there is a checkpoint."""
         self.reporter.started(self._started())
         if self.step == 0:
@@ -170,13 +170,13 @@ class _Run:
                     break
         self._save()
         losses = self.trainer.position.epochs
-        scores = {METRIC: losses[-1]} if losses else {}
+        scores = {_METRIC: losses[-1]} if losses else {}
         if not interrupted:
-            Vectors.of_model(self.trainer.model).save(self.run.path / OWN)
+            WordVectors.of_model(self.trainer.model).save(self.run.path / OWN)
         self.reporter.finished(self._outcome(interrupted, scores))
         if not interrupted:
-            self.reporter.note(f"next: catena embed neighbours WORD --vectors {self.run.path}")
-        return Trained(self.run.path, METRIC, scores, interrupted=interrupted)
+            self.reporter.note(f"next: catena embed neighbors WORD --vectors {self.run.path}")
+        return TrainResult(self.run.path, _METRIC, scores, interrupted=interrupted)
 
     def _tell(self, status: Status) -> None:
         elapsed = time.monotonic() - self.began
@@ -188,7 +188,7 @@ class _Run:
         progress = Progress(self.step, self.steps, epoch, loss, status.rate, speed, left)
         self.reporter.progress(progress)
         if status.end_of_epoch:
-            self.reporter.evaluated(Evaluated(progress, {METRIC: loss}, METRIC, False, ()))
+            self.reporter.evaluated(EvaluationDone(progress, {_METRIC: loss}, _METRIC, False, ()))
             self.run.append_metrics({"step": self.step, "epoch": epoch, "loss": loss, "words_per_second": speed})
             self._save()
         elif time.monotonic() - self.saved_at > self.config.training.save_every:
@@ -202,7 +202,7 @@ class _Run:
         self.run.prune({self.step})
         self.saved_at = time.monotonic()
 
-    def _started(self) -> Started:
+    def _started(self) -> RunStarted:
         model, corpus = self.trainer.model, self.trainer.corpus
         size = model.inputs.shape[0] * model.d + model.outputs.shape[0] * model.d + len(model.bias)
         share = corpus.size / max(1, corpus.read)
@@ -212,14 +212,14 @@ class _Run:
             *corpus.notes,
             f"threads: {self.trainer.threads}" + (" (the same bits each time)" if self.trainer.threads == 1 else ""),
         )
-        return Started("cpu", size, size, summary, self.steps, self.step, self.run.path)
+        return RunStarted("cpu", size, size, summary, self.steps, self.step, self.run.path)
 
-    def _outcome(self, interrupted: bool, scores: dict[str, float]) -> Outcome:
-        return Outcome(
+    def _outcome(self, interrupted: bool, scores: dict[str, float]) -> RunResult:
+        return RunResult(
             reason="interrupted" if interrupted else "max_epochs",
             steps=self.step,
             seconds=time.monotonic() - self.began,
-            metric=METRIC,
+            metric=_METRIC,
             best_step=None,
             scores=scores,
             best=None,

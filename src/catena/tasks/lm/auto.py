@@ -6,28 +6,28 @@ from pathlib import Path
 from typing import Any
 
 from catena.config import parse
-from catena.data.settings import CharacterTokens
-from catena.lm.neural_settings import LstmModel
+from catena.data.config import CharacterTokenizerConfig
+from catena.lm.neural_config import LSTMLMConfig
 from catena.tasks.classify.auto import EFFICIENCY, products_per_second
+from catena.tasks.lm.config import LmConfig, NgramConfig
 from catena.tasks.lm.dataset import read_lines
-from catena.tasks.lm.settings import LmConfig, NgramSettings
 from catena.tasks.machine import choose_device, set_threads
-from catena.training.settings import seconds_of
+from catena.training.config import parse_duration
 
-EPOCHS = 6
+_EPOCHS = 6
 """Passes over the text that must fit into the time."""
 FEW = 20_000
 """Below so many tokens an n-gram model foretells text better than a network, and is there at once."""
-SIZES = (650, 400, 256, 128)
+_SIZES = (650, 400, 256, 128)
 """Units of two layers of LSTM, the largest first."""
-WORDS = 20_000
+_WORDS = 20_000
 """Words of a vocabulary, where it is not known before the text is read."""
 
 
 def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
     """The config with a model that fits, and what was chosen, in words."""
     set_threads(config.machine.threads)
-    seconds = seconds_of(config.training.max_time or "5m")
+    seconds = parse_duration(config.training.max_time or "5m")
     lines = words = characters = 0
     for path in config.data.train:
         for line in read_lines(Path(path), config.data):
@@ -36,11 +36,11 @@ def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
     small = config.tokenizer.kind in ("characters", "bytes")
     why = ""
     if words <= lines and config.tokenizer == LmConfig().tokenizer:
-        values["tokenizer"] = CharacterTokens().model_dump()
+        values["tokenizer"] = CharacterTokenizerConfig().model_dump()
         small, why = True, "characters, for each line is one word; "
     tokens = lines + (characters if small else words)
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
-    model, kind = choose(tokens, 300 if small else WORDS, seconds, speed, masked=config.objective.kind == "masked")
+    model, kind = choose(tokens, 300 if small else _WORDS, seconds, speed, masked=config.objective.kind == "masked")
     # What was not chosen is left unsaid, so that the objective may imply it.
     sizes = {part: {"d": getattr(model, part).d} for part in ("encoder", "embedding") if hasattr(model, part)}
     values["model"] = {"kind": model.kind, **sizes}
@@ -50,16 +50,16 @@ def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
 
 def choose(
     tokens: int, words: int, seconds: float, speed: float, masked: bool = False
-) -> tuple[LstmModel | NgramSettings, str]:
+) -> tuple[LSTMLMConfig | NgramConfig, str]:
     """A model for so much text and time on a machine that does so many products a second; one that is asked for masked
     words is a network, however little there is of both."""
     if tokens < FEW and not masked:
-        return NgramSettings(), f"an n-gram model, which is the better choice below {FEW:,} tokens"
-    for d in SIZES:
+        return NgramConfig(), f"an n-gram model, which is the better choice below {FEW:,} tokens"
+    for d in _SIZES:
         cost = 3 * tokens * (16 * d * d + words * d) / speed
-        if EPOCHS * cost <= seconds or (masked and d == SIZES[-1]):
-            encoder = LstmModel().encoder.model_copy(update={"d": d})
-            embedding = LstmModel().embedding.model_copy(update={"d": d})
+        if _EPOCHS * cost <= seconds or (masked and d == _SIZES[-1]):
+            encoder = LSTMLMConfig().encoder.model_copy(update={"d": d})
+            embedding = LSTMLMConfig().embedding.model_copy(update={"d": d})
             words_chosen = f"an LSTM with two layers of {d} units, about {cost:.0f} s for a pass"
-            return LstmModel(encoder=encoder, embedding=embedding), words_chosen
-    return NgramSettings(), "an n-gram model, for even a small network needs more time"
+            return LSTMLMConfig(encoder=encoder, embedding=embedding), words_chosen
+    return NgramConfig(), "an n-gram model, for even a small network needs more time"

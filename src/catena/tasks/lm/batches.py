@@ -14,10 +14,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from catena.data.batches import BatchPlan, pad
+from catena.data.config import BatchConfig
 from catena.data.corpus import Corpus
-from catena.data.settings import BatchSettings
 from catena.data.vocabulary import PAD
-from catena.tasks.lm.settings import LmBatches
+from catena.tasks.lm.config import LmBatchConfig
 from catena.training.task import EpochPlan
 
 
@@ -54,7 +54,7 @@ class ContiguousEpoch(EpochPlan):
     on the first, so that row ``i`` of a batch goes on in row ``i`` of the next. Up to ``batch_size - 1`` tokens at the
     end are left out."""
 
-    def __init__(self, stream: Int[Tensor, " n"], settings: LmBatches, generator: np.random.Generator) -> None:
+    def __init__(self, stream: Int[Tensor, " n"], settings: LmBatchConfig, generator: np.random.Generator) -> None:
         n = len(stream) - 1
         rows = min(settings.batch_size, n)
         width = n // rows
@@ -70,7 +70,7 @@ class ContiguousEpoch(EpochPlan):
         return LmBatch.of(self.ids[:, low:high].long(), self.targets[:, low:high].long(), first=i == 0)
 
 
-def _cuts(width: int, settings: LmBatches, generator: np.random.Generator) -> list[int]:
+def _cuts(width: int, settings: LmBatchConfig, generator: np.random.Generator) -> list[int]:
     """Where steps begin. With ``vary`` their lengths are normal around ``length``, one in twenty around half of it
     (Merity et al. 2018, section 4.1)."""
     if not settings.vary:
@@ -87,7 +87,7 @@ class WindowEpoch(EpochPlan):
     """Windows of ``length`` tokens that together cover the text once, from another beginning in each epoch, in random
     order."""
 
-    def __init__(self, stream: Int[Tensor, " n"], settings: LmBatches, generator: np.random.Generator) -> None:
+    def __init__(self, stream: Int[Tensor, " n"], settings: LmBatchConfig, generator: np.random.Generator) -> None:
         n = len(stream) - 1
         self.stream, self.length = stream, min(settings.length, n)
         begin = int(generator.integers(0, max(1, min(self.length, n - self.length + 1))))
@@ -114,13 +114,13 @@ class SentenceEpoch(EpochPlan):
         corpus: Corpus,
         rows: np.ndarray,
         begin: int,
-        settings: LmBatches,
+        settings: LmBatchConfig,
         device: torch.device,
         generator: np.random.Generator,
         longest: int | None = None,
     ) -> None:
         self.corpus, self.rows, self.begin, self.device, self.longest = corpus, rows, begin, device, longest
-        how = BatchSettings(batch_size=settings.batch_size, bucket=settings.bucket)
+        how = BatchConfig(batch_size=settings.batch_size, bucket=settings.bucket)
         self.plan = BatchPlan.shuffled(corpus.lengths[rows], how, generator)
 
     def __len__(self) -> int:

@@ -10,16 +10,16 @@ import torch
 
 from catena.data.files import open_text
 from catena.data.vocabulary import UNK
-from catena.decoding.channel import EditChannel
-from catena.decoding.correct import correct
-from catena.decoding.mcmc import Schedule
 from catena.errors import FormatError
 from catena.randomness import Randomness
+from catena.search.channel import EditChannel
+from catena.search.correct import correct
+from catena.search.mcmc import AnnealingSchedule
 from catena.tasks.lm.predictor import LmPredictor
 
 
 @dataclass(frozen=True)
-class Rates:
+class EditRates:
     """How probable each error is at a symbol, and how much of a substitution stays among the symbol's confusions."""
 
     insert: float = 0.001
@@ -30,7 +30,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Corrected:
+class CorrectionResult:
     """A text, what was probably meant, and how sure that is.
 
     Args:
@@ -61,16 +61,16 @@ class Corrector:
     def __init__(
         self,
         model: LmPredictor,
-        rates: Rates | None = None,
+        rates: EditRates | None = None,
         confusions: Mapping[str, Sequence[str]] | None = None,
         *,
-        schedule: Schedule | None = None,
+        schedule: AnnealingSchedule | None = None,
         sharpness: float = 1.0,
         seed: int = 0,
     ) -> None:
-        rates = rates or Rates()
+        rates = rates or EditRates()
         self.model, self.sharpness, self.randomness = model, sharpness, Randomness(seed)
-        self.schedule = schedule or Schedule(steps=1000, burn_in=500, thin=2, chains=8)
+        self.schedule = schedule or AnnealingSchedule(steps=1000, burn_in=500, thin=2, chains=8)
         vocabulary = model.encoding.vocabulary
         symbols = range(len(vocabulary.specials), len(vocabulary))
         known = {
@@ -82,21 +82,21 @@ class Corrector:
             symbols, len(vocabulary), rates.insert, rates.delete, rates.substitute, rates.transpose, known, rates.near
         )
 
-    def correct(self, text: str, number: int = 0) -> Corrected:
+    def correct(self, text: str, number: int = 0) -> CorrectionResult:
         """Correct one text; ``number`` tells texts apart that are corrected with the same seed."""
         encoding = self.model.encoding
         ids = encoding.ids(text)
         if UNK in ids:
-            unknown = sorted({t for t, id in zip(encoding.tokeniser.tokens(text), ids, strict=True) if id == UNK})
-            return Corrected(text, text, 0.0, (), 0.0, 0.0, tuple(unknown))
+            unknown = sorted({t for t, id in zip(encoding.tokenizer.tokens(text), ids, strict=True) if id == UNK})
+            return CorrectionResult(text, text, 0.0, (), 0.0, 0.0, tuple(unknown))
         if not ids:
-            return Corrected(text, text, 1.0, (), 0.0, 0.0)
+            return CorrectionResult(text, text, 1.0, (), 0.0, 0.0)
         generator = self.randomness.numpy("correct", number)
         with torch.no_grad():
             found = correct(self.model.stepper, self.channel, ids, self.schedule, generator, self.sharpness)
         others = tuple((encoding.text(other), share) for other, share in list(found.alternatives().items())[1:6])
         samples = found.samples
-        return Corrected(
+        return CorrectionResult(
             text, encoding.text(found.ids), found.probability, others, samples.accepted["all"], samples.effective
         )
 

@@ -1,4 +1,4 @@
-"""From files to ids: read lines, tokenise once, hold out, choose the vocabulary, encode.
+"""From files to ids: read lines, tokenize once, hold out, choose the vocabulary, encode.
 
 What is kept of a text is its ids in one flat array (on disk when there are many), where each line ends, and how many
 characters and bytes it had, so that scores by character and by byte are of the text as it was written.
@@ -14,22 +14,22 @@ from pathlib import Path
 
 import numpy as np
 
+from catena.data.config import VocabularyConfig
 from catena.data.corpus import IN_MEMORY, Corpus, CorpusBuilder
-from catena.data.settings import VocabularySettings
 from catena.data.texts import read_texts
-from catena.data.tokenise import Tokeniser, build_tokeniser
+from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.data.vocabulary import UNK, UNK_SYMBOL, Vocabulary
 from catena.errors import DataError
 from catena.lm.base import END_SYMBOL
 from catena.randomness import Randomness
-from catena.tasks.lm.encoding import LmEncoding, line_tokens, specials_of
-from catena.tasks.lm.settings import LmConfig, LmData
+from catena.tasks.lm.config import LmConfig, LmDataConfig
+from catena.tasks.lm.encoding import LmEncoding, line_tokens, special_tokens
 
 """Formats that auto finds by the ending of the name; all else is plain text, which any line may look like."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TextPart:
     """Some lines of a text as ids.
 
     Args:
@@ -64,13 +64,13 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class LmDataset:
     """Everything that training needs. ``counts`` has the frequency of each id in train, ends included."""
 
     encoding: LmEncoding
-    train: Part
-    dev: Part
-    test: Part | None
+    train: TextPart
+    dev: TextPart
+    test: TextPart | None
     counts: list[int]
     lines: list[str] = field(default_factory=list)
 
@@ -78,7 +78,7 @@ class Dataset:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_lines(path: Path, data: LmData) -> Iterator[str]:
+def read_lines(path: Path, data: LmDataConfig) -> Iterator[str]:
     """The texts of a file: its lines, or what a column of it holds."""
     lines = read_texts(path, data.format, data.text_column, data.encoding)
     return lines if data.blank_lines == "keep" else (line for line in lines if line.strip())
@@ -87,15 +87,15 @@ def read_lines(path: Path, data: LmData) -> Iterator[str]:
 class _Gatherer:
     """Lines as provisional numbers, with their sizes."""
 
-    def __init__(self, tokeniser: Tokeniser, unit: str) -> None:
-        self.tokeniser, self.unit = tokeniser, unit
+    def __init__(self, tokenizer: Tokenizer, unit: str) -> None:
+        self.tokenizer, self.unit = tokenizer, unit
         self.builder = CorpusBuilder()
         self.characters, self.bytes = array.array("q"), array.array("q")
         self.ends: list[int] = []
 
     def add_file(self, lines: Iterable[str]) -> None:
         for line in lines:
-            self.builder.add(line_tokens(self.tokeniser, line, self.unit))
+            self.builder.add(line_tokens(self.tokenizer, line, self.unit))
             self.characters.append(len(line) + 1)
             self.bytes.append(len(line.encode("utf-8", "surrogatepass")) + 1)
         self.ends.append(len(self.characters))
@@ -109,7 +109,7 @@ class _Gathered:
     bytes: np.ndarray
     file_ends: np.ndarray
 
-    def part(self, lines: np.ndarray, encoding: LmEncoding, unit: str) -> Part:
+    def part(self, lines: np.ndarray, encoding: LmEncoding, unit: str) -> TextPart:
         """Some of the lines, with ends put in, in the ids of an encoding."""
         mapping = np.array(encoding.vocabulary.ids(self.names), np.int32)
         other = np.array([name != UNK_SYMBOL for name in self.names], bool)
@@ -124,7 +124,7 @@ class _Gathered:
             flat[offsets[i] : offsets[i] + len(ids)] = ids
             outside += int(((ids == UNK) & other[numbers]).sum())
         flat[offsets[1:][ended] - 1] = encoding.end
-        return Part(Corpus(flat, offsets), int(self.characters[lines].sum()), int(self.bytes[lines].sum()), outside)
+        return TextPart(Corpus(flat, offsets), int(self.characters[lines].sum()), int(self.bytes[lines].sum()), outside)
 
 
 def _room(n: int) -> np.ndarray:
@@ -134,9 +134,9 @@ def _room(n: int) -> np.ndarray:
     return np.memmap(tempfile.TemporaryFile(prefix="catena-ids-"), np.int32, "w+", shape=(n,))
 
 
-def gather(paths: Iterable[Path], data: LmData, tokeniser: Tokeniser) -> _Gathered:
-    """Read and tokenise files."""
-    gatherer = _Gatherer(tokeniser, data.unit)
+def gather(paths: Iterable[Path], data: LmDataConfig, tokenizer: Tokenizer) -> _Gathered:
+    """Read and tokenize files."""
+    gatherer = _Gatherer(tokenizer, data.unit)
     for path in paths:
         gatherer.add_file(read_lines(path, data))
     return _Gathered(
@@ -148,9 +148,9 @@ def gather(paths: Iterable[Path], data: LmData, tokeniser: Tokeniser) -> _Gather
     )
 
 
-def encode_lines(lines: Iterable[str], encoding: LmEncoding) -> Part:
+def encode_lines(lines: Iterable[str], encoding: LmEncoding) -> TextPart:
     """Lines from anywhere, as one file would hold them."""
-    gatherer = _Gatherer(encoding.tokeniser, encoding.unit)
+    gatherer = _Gatherer(encoding.tokenizer, encoding.unit)
     gatherer.add_file(lines)
     found = _Gathered(
         gatherer.builder.finish(),
@@ -165,21 +165,21 @@ def encode_lines(lines: Iterable[str], encoding: LmEncoding) -> Part:
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
-def prepare(config: LmConfig, randomness: Randomness, encoding: LmEncoding | None = None) -> Dataset:
+def prepare(config: LmConfig, randomness: Randomness, encoding: LmEncoding | None = None) -> LmDataset:
     """Read everything a config names. ``encoding`` is that of a trained model, when training goes on from it."""
     data = config.data
     if not data.train:
         raise DataError("there is nothing to train on: name a text file, as in 'catena train lm FILE'")
     paths = [Path(path) for path in data.train]
-    tokeniser = encoding.tokeniser if encoding else _learn_tokeniser(config, paths)
-    found = gather(paths, data, tokeniser)
+    tokenizer = encoding.tokenizer if encoding else _learn_tokenizer(config, paths)
+    found = gather(paths, data, tokenizer)
     rows = split(found.characters, data, randomness)
     if encoding is None:
-        encoding = LmEncoding(tokeniser, _learn_vocabulary(config, tokeniser, found, rows["train"]), data.unit)
+        encoding = LmEncoding(tokenizer, _learn_vocabulary(config, tokenizer, found, rows["train"]), data.unit)
     parts = {name: found.part(lines, encoding, data.unit) for name, lines in rows.items()}
     for name, path in (("dev", data.dev), ("test", data.test)):
         if path is not None:
-            other = gather([Path(path)], data, tokeniser)
+            other = gather([Path(path)], data, tokenizer)
             parts[name] = other.part(np.arange(len(other.corpus)), encoding, data.unit)
     for name, part in parts.items():
         if part.tokens == 0 and name != "test":
@@ -187,10 +187,10 @@ def prepare(config: LmConfig, randomness: Randomness, encoding: LmEncoding | Non
     counts = np.bincount(parts["train"].flat, minlength=len(encoding.vocabulary)).tolist()
     test = parts.get("test")
     test = test if test is not None and test.tokens else None
-    return Dataset(encoding, parts["train"], parts["dev"], test, counts, describe(parts, encoding))
+    return LmDataset(encoding, parts["train"], parts["dev"], test, counts, describe(parts, encoding))
 
 
-def split(sizes: np.ndarray, data: LmData, randomness: Randomness) -> dict[str, np.ndarray]:
+def split(sizes: np.ndarray, data: LmDataConfig, randomness: Randomness) -> dict[str, np.ndarray]:
     """Which lines are for training, for dev and for test: dev stands before test, both at the end, or are drawn.
 
     ``sizes`` are the characters of the lines, by which shares are counted, to the nearest whole line.
@@ -198,11 +198,11 @@ def split(sizes: np.ndarray, data: LmData, randomness: Randomness) -> dict[str, 
     n = len(sizes)
     order = np.arange(n) if data.split == "end" else randomness.numpy("split").permutation(n)
     reached = np.cumsum(sizes[order])
-    test_share = data.test_share if data.test is None else 0.0
-    dev_share = data.dev_share if data.dev is None else 0.0
-    first_test = _nearest(reached, 1 - test_share)
-    first_dev = _nearest(reached, 1 - test_share - dev_share)
-    if dev_share and first_dev == first_test:
+    test_fraction = data.test_fraction if data.test is None else 0.0
+    dev_fraction = data.dev_fraction if data.dev is None else 0.0
+    first_test = _nearest(reached, 1 - test_fraction)
+    first_dev = _nearest(reached, 1 - test_fraction - dev_fraction)
+    if dev_fraction and first_dev == first_test:
         first_dev -= 1
     if first_dev < 1:
         if n == 0:
@@ -212,9 +212,9 @@ def split(sizes: np.ndarray, data: LmData, randomness: Randomness) -> dict[str, 
             f"a text of {lines} cannot be split into train, dev and test: give a dev file with --dev, or more text"
         )
     rows = {"train": np.sort(order[:first_dev])}
-    if dev_share:
+    if dev_fraction:
         rows["dev"] = np.sort(order[first_dev:first_test])
-    if test_share:
+    if test_fraction:
         rows["test"] = np.sort(order[first_test:])
     return rows
 
@@ -229,21 +229,21 @@ def _nearest(reached: np.ndarray, share: float) -> int:
     return i if wanted - before < reached[i] - wanted else i + 1
 
 
-def _learn_tokeniser(config: LmConfig, paths: Iterable[Path]) -> Tokeniser:
+def _learn_tokenizer(config: LmConfig, paths: Iterable[Path]) -> Tokenizer:
     if config.tokenizer.kind not in ("bpe", "unigram"):
-        return build_tokeniser(config.tokenizer)
+        return build_tokenizer(config.tokenizer)
     end = "\n" if config.data.unit == "file" else ""
-    return build_tokeniser(config.tokenizer, (line + end for path in paths for line in read_lines(path, config.data)))
+    return build_tokenizer(config.tokenizer, (line + end for path in paths for line in read_lines(path, config.data)))
 
 
-def _learn_vocabulary(config: LmConfig, tokeniser: Tokeniser, found: _Gathered, lines: np.ndarray) -> Vocabulary:
+def _learn_vocabulary(config: LmConfig, tokenizer: Tokenizer, found: _Gathered, lines: np.ndarray) -> Vocabulary:
     numbers = found.corpus.counts(lines, len(found.names))
     counted = {name: int(n) for name, n in zip(found.names, numbers, strict=True) if n}
-    limits = VocabularySettings() if tokeniser.symbols else config.vocabulary
-    return Vocabulary.from_counts(counted, limits, specials=specials_of(config), symbols=tokeniser.symbols)
+    limits = VocabularyConfig() if tokenizer.symbols else config.vocabulary
+    return Vocabulary.from_counts(counted, limits, specials=special_tokens(config), symbols=tokenizer.symbols)
 
 
-def describe(parts: Mapping[str, Part], encoding: LmEncoding) -> list[str]:
+def describe(parts: Mapping[str, TextPart], encoding: LmEncoding) -> list[str]:
     """Lines about the data for the start of the report."""
     lines = [f"vocabulary: {len(encoding.vocabulary):,} symbols, {END_SYMBOL} and other specials among them"]
     lines += encoding.vocabulary.notes()

@@ -12,7 +12,7 @@ from torch import Tensor
 from catena.errors import CatenaError, DataError
 from catena.lm.neural import NeuralLanguageModel
 from catena.randomness import Randomness
-from catena.tasks.application import AS_TRAINED, Reading
+from catena.tasks.application import DEFAULT_READ_OPTIONS, ReadOptions
 from catena.tasks.lm.batches import as_stream
 from catena.tasks.lm.predictor import LmPredictor
 from catena.training.diagnose.curvature import Curvature, measure_curvature
@@ -40,7 +40,7 @@ def diagnose(
     sequences: int = 16,
     iterations: int = 20,
     seed: int = 0,
-    reading: Reading = AS_TRAINED,
+    reading: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> Diagnosis:
     """Measure gradients and curvature on pieces of a file that the seed chooses.
 

@@ -6,19 +6,17 @@ from pathlib import Path
 
 import torch
 
-from catena.data.settings import VocabularySettings, WhitespaceTokens
-from catena.data.tokenise import build_tokeniser
+from catena.data.config import VocabularyConfig, WhitespaceTokenizerConfig
+from catena.data.tokenize import build_tokenizer
 from catena.lm.ngram.model import NgramModel
+from catena.tasks.lm.config import LmConfig, NgramConfig
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.predictor import LmPredictor
-from catena.tasks.lm.settings import LmConfig, NgramSettings
 
 
 def open_file(path: Path) -> LmPredictor:
     """The model of an ARPA file, or of a file that ``NgramModel.save`` wrote. Its tokens stand between blanks."""
-    model, tokens = NgramModel.load(path), WhitespaceTokens(lowercase=False)
-    config = LmConfig(
-        tokenizer=tokens, vocabulary=VocabularySettings(min_count=1), model=NgramSettings(order=model.order)
-    )
-    encoding = LmEncoding(build_tokeniser(tokens), model.vocabulary, config.data.unit)
+    model, tokens = NgramModel.load(path), WhitespaceTokenizerConfig(lowercase=False)
+    config = LmConfig(tokenizer=tokens, vocabulary=VocabularyConfig(min_count=1), model=NgramConfig(order=model.order))
+    encoding = LmEncoding(build_tokenizer(tokens), model.vocabulary, config.data.unit)
     return LmPredictor(config, encoding, model, torch.device("cpu"))

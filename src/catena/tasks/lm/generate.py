@@ -1,4 +1,4 @@
-"""Write text with a language model: go on with prompts by any search, under wishes that every text fulfils."""
+"""Write text with a language model: go on with prompts by any search, under wishes that every text fulfills."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 import torch
 
 from catena.data.vocabulary import UNK
-from catena.decoding.acceptor import Acceptor, All
-from catena.decoding.build import prepared, search, stream
-from catena.decoding.combine import shallow_fusion
-from catena.decoding.constrained import Constrained
-from catena.decoding.cost import KEEPING, Cost, cost_of
-from catena.decoding.hypothesis import Hypothesis
-from catena.decoding.machine import MachineAcceptor
-from catena.decoding.phrases import with_phrase, without_phrases
-from catena.decoding.pieces import PieceAcceptor
-from catena.decoding.sample import sample
-from catena.decoding.settings import SearchLimits
-from catena.decoding.stepper import Stepper
-from catena.decoding.without import Without
 from catena.errors import ConfigError, DataError
+from catena.search.acceptor import Acceptor, Intersection
+from catena.search.automaton_acceptor import AutomatonAcceptor
+from catena.search.build import search, stream, wrap_stepper
+from catena.search.combine import shallow_fusion
+from catena.search.config import BaseSearchConfig
+from catena.search.constrained import Constrained
+from catena.search.cost import KEEPING, ConstraintCost, estimate_cost
+from catena.search.hypothesis import Hypothesis
+from catena.search.phrases import with_phrase, without_phrases
+from catena.search.pieces import PieceAcceptor
+from catena.search.sampling import sample
+from catena.search.stepper import Stepper
+from catena.search.without import ForbidIds
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.predictor import LmPredictor
-from catena.tasks.lm.verse import Form, verse_of
-from catena.tasks.spelling import acceptors_of
+from catena.tasks.lm.verse import VerseForm, verse_acceptor
+from catena.tasks.spelling import build_phrase_acceptors
 
 
 @dataclass(frozen=True)
-class Wishes:
+class TextConstraints:
     """What every text that is written must be like, without its prompt.
 
     Args:
@@ -43,14 +43,14 @@ class Wishes:
     words: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     pattern: str | None = None
-    form: Form | None = None
+    form: VerseForm | None = None
 
     def __bool__(self) -> bool:
         return bool(self.words or self.without or self.pattern is not None or self.form is not None)
 
 
 @dataclass(frozen=True)
-class Written:
+class Continuation:
     """A text that goes on from a prompt: ``prompt + text`` is the whole."""
 
     prompt: str
@@ -60,14 +60,14 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Fused:
+class FusionModel:
     """Another model that has a say in what is written: its log-probabilities count ``weight`` times."""
 
     model: LmPredictor
     weight: float
 
 
-class Writer:
+class TextGenerator:
     """A language model that writes, by one search.
 
     Args:
@@ -79,9 +79,9 @@ class Writer:
     def __init__(
         self,
         model: LmPredictor,
-        settings: SearchLimits,
-        wishes: Wishes | None = None,
-        fused: Fused | None = None,
+        settings: BaseSearchConfig,
+        wishes: TextConstraints | None = None,
+        fused: FusionModel | None = None,
         *,
         unknown: bool = False,
     ) -> None:
@@ -90,10 +90,10 @@ class Writer:
         if fused is not None:
             _check_same_vocabulary(model, fused.model)
             stepper = shallow_fusion(stepper, fused.model.stepper, fused.weight)
-        self._reader = prepared(settings, Without(stepper, [] if unknown else [UNK]))
-        self._acceptor = acceptor_of(wishes, model.encoding) if wishes else None
+        self._reader = wrap_stepper(settings, ForbidIds(stepper, [] if unknown else [UNK]))
+        self._acceptor = build_acceptor(wishes, model.encoding) if wishes else None
 
-    def write(self, prompts: Sequence[str], generator: torch.Generator) -> list[list[Written]]:
+    def write(self, prompts: Sequence[str], generator: torch.Generator) -> list[list[Continuation]]:
         """The texts for each prompt, best first, or in the order they were drawn."""
         if not prompts:
             return []
@@ -101,11 +101,11 @@ class Writer:
         found = search(self.settings, stepper, state, generator)
         return [[self._written(prompt, one) for one in row] for prompt, row in zip(prompts, found, strict=True)]
 
-    def cost(self, prompts: Sequence[str], n: int, generator: torch.Generator) -> Cost:
+    def cost(self, prompts: Sequence[str], n: int, generator: torch.Generator) -> ConstraintCost:
         """What the wishes cost, from ``n`` texts for each prompt, drawn freely but for the wishes."""
         stepper, state = self._begun(prompts)
         drawn = sample(stepper, state, generator, self.settings.max_length, KEEPING, n=n)
-        return cost_of([one for row in drawn for one in row])
+        return estimate_cost([one for row in drawn for one in row])
 
     def stream(self, prompt: str, generator: torch.Generator) -> Iterator[str]:
         """The text for one prompt, piece by piece as it is chosen."""
@@ -121,9 +121,9 @@ class Writer:
                 yield text[len(shown) :]
                 shown = text
 
-    def _written(self, prompt: str, one: Hypothesis) -> Written:
+    def _written(self, prompt: str, one: Hypothesis) -> Continuation:
         tokens = tuple(self.model.encoding.vocabulary.tokens(one.ids))
-        return Written(prompt, self._continuation(prompt, one.ids), tokens, one)
+        return Continuation(prompt, self._continuation(prompt, one.ids), tokens, one)
 
     def _continuation(self, prompt: str, ids: Sequence[int]) -> str:
         """What ids add to a prompt, with the blank that stands before a word."""
@@ -149,42 +149,42 @@ class Writer:
         return constrained, constrained.after(state, len(listed))
 
 
-def acceptor_of(wishes: Wishes, encoding: LmEncoding) -> Acceptor:
-    """The set of sequences that fulfil the wishes."""
+def build_acceptor(wishes: TextConstraints, encoding: LmEncoding) -> Acceptor:
+    """The set of sequences that fulfill the wishes."""
     _check_together(wishes)
-    cut_in_words = encoding.tokeniser.settings.kind in ("words", "whitespace")
+    cut_in_words = encoding.tokenizer.settings.kind in ("words", "whitespace")
     parts = _phrases_of_words(wishes, encoding) if cut_in_words else _phrases_of_pieces(wishes, encoding)
     if wishes.pattern is not None:
         from catena.structure.automaton.regex import from_regex  # seconds to import, and seldom wanted
 
-        first, later = pieces(encoding)
+        first, later = token_strings(encoding)
         alphabet = sorted(set().union(*first, *later))
         parts.append(PieceAcceptor(from_regex(wishes.pattern, alphabet), later, first))
     if wishes.form is not None:
-        parts.append(verse_of(wishes.form, encoding))
-    return parts[0] if len(parts) == 1 else All(parts)
+        parts.append(verse_acceptor(wishes.form, encoding))
+    return parts[0] if len(parts) == 1 else Intersection(parts)
 
 
-def _phrases_of_words(wishes: Wishes, encoding: LmEncoding) -> list[Acceptor]:
+def _phrases_of_words(wishes: TextConstraints, encoding: LmEncoding) -> list[Acceptor]:
     v = len(encoding.vocabulary)
     parts: list[Acceptor] = []
     if wishes.words:
-        wanted = [MachineAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in wishes.words]
-        parts.append(All(wanted, in_turn=True))
+        wanted = [AutomatonAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in wishes.words]
+        parts.append(Intersection(wanted, in_turn=True))
     if wishes.without:
         unwanted = [_phrase(text, encoding) for text in wishes.without]
-        parts.append(MachineAcceptor(without_phrases(unwanted, v), v))
+        parts.append(AutomatonAcceptor(without_phrases(unwanted, v), v))
     return parts
 
 
-def _phrases_of_pieces(wishes: Wishes, encoding: LmEncoding) -> list[Acceptor]:
+def _phrases_of_pieces(wishes: TextConstraints, encoding: LmEncoding) -> list[Acceptor]:
     """Pieces are read by their characters: a phrase is made of whole words, however it is cut."""
-    if not all(encoding.tokeniser.tokens(text) for text in (*wishes.words, *wishes.without)):
+    if not all(encoding.tokenizer.tokens(text) for text in (*wishes.words, *wishes.without)):
         raise DataError("a phrase must be of known words, and '' is empty")
-    return acceptors_of(wishes.words, wishes.without, "", encoding.tokeniser, encoding.vocabulary)
+    return build_phrase_acceptors(wishes.words, wishes.without, "", encoding.tokenizer, encoding.vocabulary)
 
 
-def _check_together(wishes: Wishes) -> None:
+def _check_together(wishes: TextConstraints) -> None:
     """Refuse what must not be written within what must: nothing could be written."""
     for bad in wishes.without:
         for good in wishes.words:
@@ -194,14 +194,14 @@ def _check_together(wishes: Wishes) -> None:
                 )
 
 
-def pieces(encoding: LmEncoding) -> tuple[list[str], list[str]]:
+def token_strings(encoding: LmEncoding) -> tuple[list[str], list[str]]:
     """What each id adds to a text, where it is the first and where others stand before it.
 
     Specials add nothing, nor do parts of characters: they are never written where a pattern is asked for.
     """
-    vocabulary, join = encoding.vocabulary, encoding.tokeniser.join
+    vocabulary, join = encoding.vocabulary, encoding.tokenizer.join
     names = vocabulary.symbols
-    if encoding.tokeniser.settings.kind == "bytes":
+    if encoding.tokenizer.settings.kind == "bytes":
         raise ConfigError("a pattern is made of characters, and this model writes bytes: train one on characters")
     ordinary = range(len(vocabulary.specials), len(vocabulary))
     filler = names[max(ordinary, key=lambda id: (names[id].isalnum(), vocabulary.counts[id]))] if ordinary else ""
@@ -221,7 +221,7 @@ def _readable(piece: str) -> str:
 def _phrase(text: str, encoding: LmEncoding) -> list[int]:
     ids = encoding.ids(text)
     if not ids or UNK in ids:
-        unknown = [token for token, id in zip(encoding.tokeniser.tokens(text), ids, strict=True) if id == UNK]
+        unknown = [token for token, id in zip(encoding.tokenizer.tokens(text), ids, strict=True) if id == UNK]
         raise DataError(
             f"a phrase must be of known words, and {text!r} "
             + (f"has {', '.join(map(repr, unknown))}, which the model does not know" if unknown else "is empty")

@@ -15,25 +15,25 @@ from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.config import to_toml
 from catena.errors import ConfigError
-from catena.lm.base import LanguageModel
+from catena.lm.base import AutoregressiveLM
 from catena.lm.mixture import CacheModel, LinearMixture, fit_weights
-from catena.tasks.application import Trained
-from catena.tasks.fitted import Fitted, Fitting
-from catena.tasks.lm.dataset import Dataset
+from catena.tasks.application import TrainResult
+from catena.tasks.fitted import FitReporter, FitResult
+from catena.tasks.lm.config import METRICS, WHAT_NEXT, LmConfig, LmMixtureConfig
+from catena.tasks.lm.dataset import LmDataset
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
 from catena.tasks.lm.ngram import CPU
-from catena.tasks.lm.predictor import LmPredictor, predictor_of
+from catena.tasks.lm.predictor import LmPredictor, build_predictor
 from catena.tasks.lm.scoring import judge
-from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, MixtureSettings
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
 PARTS = "parts"
 
 
-def encoding_of(config: LmConfig) -> LmEncoding:
+def common_encoding(config: LmConfig) -> LmEncoding:
     """The encoding that all models of a mixture share."""
-    assert isinstance(config.model, MixtureSettings)
+    assert isinstance(config.model, LmMixtureConfig)
     folders = [open_checkpoint(Path(run)).folder for run in config.model.runs]
     first = configs.load(LmConfig, folders[0] / CONFIG)
     if first.data.unit != config.data.unit:
@@ -45,7 +45,7 @@ def encoding_of(config: LmConfig) -> LmEncoding:
     for run, encoding in zip(config.model.runs, encodings, strict=True):
         if (
             encoding.vocabulary.symbols != encodings[0].vocabulary.symbols
-            or encoding.tokeniser.settings != encodings[0].tokeniser.settings
+            or encoding.tokenizer.settings != encodings[0].tokenizer.settings
         ):
             raise ConfigError(
                 f"the models of a mixture need the same tokens and vocabulary, and {run} has "
@@ -55,10 +55,10 @@ def encoding_of(config: LmConfig) -> LmEncoding:
     return encodings[0]
 
 
-def train_mixture(config: LmConfig, data: Dataset, run: RunFolder, reporter: Reporter) -> Trained:
+def train_mixture(config: LmConfig, data: LmDataset, run: RunFolder, reporter: Reporter) -> TrainResult:
     """Weigh the models on train, score the mixture on dev and test, and keep all of it."""
-    assert isinstance(config.model, MixtureSettings)
-    settings, fitting = config.model, Fitting(run, reporter, data.lines)
+    assert isinstance(config.model, LmMixtureConfig)
+    settings, fitting = config.model, FitReporter(run, reporter, data.lines)
     folders = [open_checkpoint(Path(one)).folder for one in settings.runs]
     models = _models(folders, data.encoding, settings)
     config = _spelled_out(config, folders[0])
@@ -79,23 +79,23 @@ def train_mixture(config: LmConfig, data: Dataset, run: RunFolder, reporter: Rep
         for i, part in enumerate(folders):
             shutil.copytree(part, folder / PARTS / str(i))
 
-    return fitting.keep(Fitted(scores, METRICS[0], save, data.train.tokens, test), WHAT_NEXT)
+    return fitting.keep(FitResult(scores, METRICS[0], save, data.train.tokens, test), WHAT_NEXT)
 
 
 def load_predictor(folder: Path, device: torch.device) -> LmPredictor:
     """Read a trained language model, a mixture or another, from a run folder or a checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(LmConfig, checkpoint.folder / CONFIG)
-    if not isinstance(config.model, MixtureSettings):
-        return predictor_of(checkpoint, config, device)
+    if not isinstance(config.model, LmMixtureConfig):
+        return build_predictor(checkpoint, config, device)
     encoding = load_encoding(checkpoint.folder, config.data.unit)
     parts = [checkpoint.folder / PARTS / str(i) for i in range(len(config.model.runs))]
     models = _models(parts, encoding, config.model)
     return LmPredictor(config, encoding, LinearMixture(models, config.model.weights), CPU)
 
 
-def _models(folders: list[Path], encoding: LmEncoding, settings: MixtureSettings) -> list[LanguageModel[Any]]:
-    models: list[LanguageModel[Any]] = [load_predictor(folder, CPU).stepper for folder in folders]
+def _models(folders: list[Path], encoding: LmEncoding, settings: LmMixtureConfig) -> list[AutoregressiveLM[Any]]:
+    models: list[AutoregressiveLM[Any]] = [load_predictor(folder, CPU).stepper for folder in folders]
     if settings.cache:
         models.append(CacheModel(encoding.vocabulary, settings.cache, settings.cache_decay))
     return models

@@ -7,28 +7,28 @@ from pathlib import Path
 
 import torch
 
-from catena.data.readers.vectors import vectors_for
+from catena.data.readers.vectors import read_vectors_of
 from catena.data.vocabulary import Vocabulary
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
 from catena.lm.neural import NeuralLanguageModel
-from catena.lm.neural_build import Vectors, build_masked, build_neural
+from catena.lm.neural_build import EmbeddingRows, build_masked, build_neural
 from catena.lm.neural_masked import MaskedLanguageModel
 from catena.randomness import Randomness
-from catena.tasks.lm.settings import LmConfig, MixtureSettings, NgramSettings
+from catena.tasks.lm.config import LmConfig, LmMixtureConfig, NgramConfig
 
-Network = NeuralLanguageModel | MaskedLanguageModel
+_Network = NeuralLanguageModel | MaskedLanguageModel
 
 
 def build_network(
-    config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int] | None = None, vectors: Vectors | None = None
-) -> Network:
+    config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int] | None = None, vectors: EmbeddingRows | None = None
+) -> _Network:
     """The network of a config; its weights are drawn, or read afterwards.
 
     ``counts`` are frequencies by id. Those of the vocabulary, which knows all but the ends, rebuild a saved model:
     what its output layer made of the true ones is among its weights.
     """
     settings = config.model
-    assert not isinstance(settings, NgramSettings | MixtureSettings)
+    assert not isinstance(settings, NgramConfig | LmMixtureConfig)
     counts = vocabulary.counts if counts is None else counts
     if vectors is None and settings.embedding.mode != "random":
         n = len(vocabulary)
@@ -39,13 +39,13 @@ def build_network(
     return build_neural(settings, vocabulary, counts, begin=begin, vectors=vectors)
 
 
-def new_network(config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int], randomness: Randomness) -> Network:
+def new_network(config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int], randomness: Randomness) -> _Network:
     """A network with fresh weights, drawn by the seed, and word vectors where the config names a file of them."""
     randomness.seed_torch("weights")
     settings = config.model
-    assert not isinstance(settings, NgramSettings | MixtureSettings)
-    vectors: Vectors | None = None
+    assert not isinstance(settings, NgramConfig | LmMixtureConfig)
+    vectors: EmbeddingRows | None = None
     if settings.embedding.vectors is not None:
-        rows, found = vectors_for(Path(settings.embedding.vectors), vocabulary.symbols, settings.embedding.d)
+        rows, found = read_vectors_of(Path(settings.embedding.vectors), vocabulary.symbols, settings.embedding.d)
         vectors = torch.from_numpy(rows), torch.from_numpy(found)
     return build_network(config, vocabulary, counts, vectors)

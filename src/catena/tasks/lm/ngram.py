@@ -13,37 +13,37 @@ import torch
 from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.errors import ConfigError, DataError
-from catena.lm.base import LanguageModel
-from catena.tasks.application import Trained
-from catena.tasks.fitted import Fitted, Fitting
-from catena.tasks.lm.dataset import Dataset, Part
+from catena.lm.base import AutoregressiveLM
+from catena.tasks.application import TrainResult
+from catena.tasks.fitted import FitReporter, FitResult
+from catena.tasks.lm.config import METRICS, WHAT_NEXT, LmConfig, NgramConfig
+from catena.tasks.lm.dataset import LmDataset, TextPart
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.scoring import judge
-from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, NgramSettings
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
-MODEL = "ngrams.bin"
+_MODEL = "ngrams.bin"
 CPU = torch.device("cpu")
-MIB = 2**20
-SENTENCES = 1000
+_MIB = 2**20
+_SENTENCES = 1000
 """Sentences after which it is told how far the reading is."""
 
 
-def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Reporter) -> Trained:
+def train_ngram(config: LmConfig, data: LmDataset, run: RunFolder, reporter: Reporter) -> TrainResult:
     """Count and estimate a model, score it on dev and test, and write it as the only checkpoint of a run."""
     from catena.lm.ngram.model import NgramModel  # brings compiled kernels, which networks do without
 
-    assert isinstance(config.model, NgramSettings)
-    fitting = Fitting(run, reporter, data.lines)
+    assert isinstance(config.model, NgramConfig)
+    fitting = FitReporter(run, reporter, data.lines)
     settings, encoding = config.model, data.encoding
     model = NgramModel.train_ids(
-        _told_of(sentences_of(data.train, encoding), data.train.tokens, fitting),
+        _told_of(count_sequences(data.train, encoding), data.train.tokens, fitting),
         encoding.vocabulary,
         settings.order,
-        estimator_of(settings),
+        build_estimator(settings),
         settings.prune,
-        None if settings.memory is None else settings.memory * MIB,
+        None if settings.memory is None else settings.memory * _MIB,
         fitting.working,
     )
     if settings.prune_entropy:
@@ -58,12 +58,12 @@ def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Repor
     def save(folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
         encoding.save(folder)
-        model.save(folder / MODEL)
+        model.save(folder / _MODEL)
 
-    return fitting.keep(Fitted(scores, METRICS[0], save, data.train.tokens, test), WHAT_NEXT)
+    return fitting.keep(FitResult(scores, METRICS[0], save, data.train.tokens, test), WHAT_NEXT)
 
 
-def estimator_of(settings: NgramSettings) -> Any:
+def build_estimator(settings: NgramConfig) -> Any:
     """The estimator of the settings, with its options bound."""
     from catena.lm.ngram.estimators import ESTIMATORS
 
@@ -73,17 +73,17 @@ def estimator_of(settings: NgramSettings) -> Any:
     return partial(ESTIMATORS[settings.estimator], **options) if options else settings.estimator
 
 
-def _told_of(sentences: Iterator[np.ndarray], tokens: int, fitting: Fitting) -> Iterator[np.ndarray]:
+def _told_of(sentences: Iterator[np.ndarray], tokens: int, fitting: FitReporter) -> Iterator[np.ndarray]:
     """The same sentences, while it is told how many of their tokens were read."""
     read = 0
     for n, ids in enumerate(sentences):
-        if n % SENTENCES == 0:
+        if n % _SENTENCES == 0:
             fitting.working("reading", min(1.0, read / max(tokens, 1)))
         read += len(ids) + 1
         yield ids
 
 
-def sentences_of(part: Part, encoding: LmEncoding) -> Iterator[np.ndarray]:
+def count_sequences(part: TextPart, encoding: LmEncoding) -> Iterator[np.ndarray]:
     """The ids that an n-gram model counts, without their ends: lines, or all the text in one."""
     corpus = part.corpus
     whole = [part.flat] if encoding.unit == "file" else (corpus[i] for i in range(len(corpus)))
@@ -91,14 +91,14 @@ def sentences_of(part: Part, encoding: LmEncoding) -> Iterator[np.ndarray]:
         yield ids[:-1] if len(ids) and ids[-1] == encoding.end else ids
 
 
-def load_ngram(folder: Path) -> LanguageModel[Any]:
+def load_ngram(folder: Path) -> AutoregressiveLM[Any]:
     """Read the model of a checkpoint."""
     from catena.lm.ngram.model import NgramModel
 
-    return NgramModel.load(folder / MODEL)
+    return NgramModel.load(folder / _MODEL)
 
 
-def export_to(to: str, model: LanguageModel[Any], path: Path, quantization: str | None) -> None:
+def export_ngram(to: str, model: AutoregressiveLM[Any], path: Path, quantization: str | None) -> None:
     """Write a model into a file of another program, which must not be there."""
     from catena.lm.ngram.model import NgramModel
 

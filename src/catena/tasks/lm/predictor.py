@@ -16,17 +16,26 @@ from catena.checkpoint import Checkpoint
 from catena.data.corpus import Corpus
 from catena.data.vocabulary import UNK
 from catena.errors import CatenaError, DataError
-from catena.lm.base import LanguageModel
+from catena.lm.base import AutoregressiveLM
 from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_masked import MaskedLanguageModel
-from catena.metrics.measure import LOG_PROB_TOLERANCE, Measure
+from catena.metrics.measure import LOG_PROB_TOLERANCE, Metric
 from catena.registry import did_you_mean
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
 from catena.tasks.lm.batches import as_stream
-from catena.tasks.lm.dataset import Part, encode_lines, read_lines
+from catena.tasks.lm.config import METRICS, LmConfig
+from catena.tasks.lm.dataset import TextPart, encode_lines, read_lines
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
 from catena.tasks.lm.model import build_network
-from catena.tasks.lm.ngram import export_to, load_ngram
+from catena.tasks.lm.ngram import export_ngram, load_ngram
 from catena.tasks.lm.scoring import (
     carried_log_probs,
     judge,
@@ -35,12 +44,11 @@ from catena.tasks.lm.scoring import (
     unknown_warning,
     window_log_probs,
 )
-from catena.tasks.lm.settings import METRICS, LmConfig
 from catena.tasks.written import valid_json
 
 BLOCK = 1024
 """Texts that are read and scored together in a stream of them."""
-LONG = 2048
+_LONG = 2048
 """Tokens above which a text is read in pieces."""
 
 
@@ -79,15 +87,15 @@ class ScoredText:
 
 
 @dataclass(frozen=True)
-class Continued:
+class PrefixState:
     """A model that has read prompts: ``stepper`` and the ``state`` to search from, one row for each prompt."""
 
-    stepper: LanguageModel[Any]
+    stepper: AutoregressiveLM[Any]
     state: Any
 
 
 class LmPredictor(Predictor):
-    """A language model with its tokeniser and vocabulary."""
+    """A language model with its tokenizer and vocabulary."""
 
     def __init__(self, config: LmConfig, encoding: LmEncoding, model: Any, device: torch.device) -> None:
         self.config, self.encoding = config, encoding
@@ -100,7 +108,7 @@ class LmPredictor(Predictor):
         return [self.model] if isinstance(self.model, torch.nn.Module) else []
 
     @property
-    def stepper(self) -> LanguageModel[Any]:
+    def stepper(self) -> AutoregressiveLM[Any]:
         """The model as a stepper, for searches; a masked model is none."""
         if isinstance(self.model, MaskedLanguageModel):
             raise CatenaError(
@@ -111,7 +119,7 @@ class LmPredictor(Predictor):
 
     # --- going on with a prompt ---------------------------------------------------------------------------------------
 
-    def continue_(self, prompts: Sequence[str]) -> Continued:
+    def continue_(self, prompts: Sequence[str]) -> PrefixState:
         """Read prompts, from which a search may go on; an empty prompt is the beginning of a text."""
         listed = [self.encoding.ids(prompt) for prompt in prompts]
         lengths = torch.tensor([len(ids) for ids in listed], dtype=torch.long, device=self.device)
@@ -120,7 +128,7 @@ class LmPredictor(Predictor):
         for row, own in zip(ids, listed, strict=True):
             row[: len(own)] = torch.tensor(own, dtype=torch.long)
         stepper = self.stepper
-        return Continued(stepper, stepper.extend(stepper.start(len(listed)), ids, lengths))
+        return PrefixState(stepper, stepper.extend(stepper.start(len(listed)), ids, lengths))
 
     def text(self, ids: Iterable[int]) -> str:
         """The text of ids that a search has found; an end becomes a line end."""
@@ -128,7 +136,7 @@ class LmPredictor(Predictor):
 
     # --- scoring texts ------------------------------------------------------------------------------------------------
 
-    def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[ScoredText]:
+    def predict(self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[ScoredText]:
         """The log-probabilities of texts, each by itself, with its end."""
         self.check(asking)
         if isinstance(items, str):
@@ -143,7 +151,7 @@ class LmPredictor(Predictor):
         return [
             ScoredText(
                 text,
-                (*self.encoding.tokeniser.tokens(text), names.tokens([self.encoding.end])[0]),
+                (*self.encoding.tokenizer.tokens(text), names.tokens([self.encoding.end])[0]),
                 tuple(found[low:high].tolist()),
                 int((flat[low:high] == UNK).sum()),
             )
@@ -153,8 +161,8 @@ class LmPredictor(Predictor):
     @torch.no_grad()
     def _log_probs(self, flat: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         longest = int((offsets[1:] - offsets[:-1]).max(initial=0))
-        if not isinstance(self.stepper, NeuralLanguageModel) or longest <= (self._longest() or LONG):
-            return line_log_probs(self.stepper, Part(Corpus(flat, offsets), 0, 0, 0), self.device)
+        if not isinstance(self.stepper, NeuralLanguageModel) or longest <= (self._longest() or _LONG):
+            return line_log_probs(self.stepper, TextPart(Corpus(flat, offsets), 0, 0, 0), self.device)
         return np.concatenate([self._long(flat[low:high]) for low, high in pairwise(offsets.tolist())])
 
     def _longest(self) -> int | None:
@@ -169,15 +177,17 @@ class LmPredictor(Predictor):
             return carried_log_probs(self.model, stream, 1, 0).cpu().numpy()
         return window_log_probs(self.model, stream, longest, max(1, longest // 2)).cpu().numpy()
 
-    def predict_stream(self, items: Iterable[str], asking: Asking = BEST) -> Iterator[ScoredText]:
+    def predict_stream(
+        self, items: Iterable[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> Iterator[ScoredText]:
         waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
             yield from self.predict(block, asking)
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[str]:
         return read_lines(path, self._data(reading))
 
-    def _data(self, reading: Reading) -> Any:
+    def _data(self, reading: ReadOptions) -> Any:
         given = {key: value for key, value in vars(reading).items() if value is not None}
         if "format" not in given:
             given["format"] = "auto"
@@ -185,14 +195,14 @@ class LmPredictor(Predictor):
 
     # --- a whole file -------------------------------------------------------------------------------------------------
 
-    def part(self, path: Path, reading: Reading = AS_TRAINED) -> Part:
+    def part(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> TextPart:
         """A file as ids."""
         part = encode_lines(read_lines(path, self._data(reading)), self.encoding)
         if not part.tokens:
             raise DataError(f"{path} has no text to score")
         return part
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         part = self.part(path, reading)
         scores = judge(self.stepper, part, self.config, self.device).scores()
         named = signatures(self.config, part)
@@ -202,9 +212,11 @@ class LmPredictor(Predictor):
             *(f"{name} {value:.4f}   {named[name]}" for name, value in scores.items()),
             *unknown_warning(part),
         ]
-        return Report(scores, named, tuple(lines))
+        return EvaluationReport(scores, named, tuple(lines))
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         metric = metric or METRICS[0]
         if metric not in METRICS:
             raise DataError(f"a language model has no {metric!r}: {did_you_mean(metric, METRICS)}")
@@ -223,10 +235,10 @@ class LmPredictor(Predictor):
         right = list(zip(texts, sizes, strict=True))
         asked_by = {"tokenizer.kind": self.config.tokenizer.kind}
         unknown = part.unknown / part.tokens
-        return Answers(measure_of(metric), right, judged.by_line().tolist(), asked_by, unknown)
+        return PairedPredictions(build_metric(metric), right, judged.by_line().tolist(), asked_by, unknown)
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
-        export_to(to, self.stepper, folder, quantization)
+        export_ngram(to, self.stepper, folder, quantization)
 
     # --- for people ---------------------------------------------------------------------------------------------------
 
@@ -259,7 +271,7 @@ class LmPredictor(Predictor):
         return str(prediction)
 
 
-def measure_of(metric: str) -> Measure:
+def build_metric(metric: str) -> Metric:
     """A score as a function of sums: lines add their nats, and their tokens, characters or bytes."""
 
     def statistics(right: Sequence[tuple[str, int]], given: Sequence[float]) -> np.ndarray:
@@ -271,10 +283,10 @@ def measure_of(metric: str) -> Measure:
             return np.asarray(np.exp(mean))
         return mean if metric == "nats_per_token" else np.asarray(mean / math.log(2))
 
-    return Measure(metric, statistics, score, tolerance=LOG_PROB_TOLERANCE)
+    return Metric(metric, statistics, score, tolerance=LOG_PROB_TOLERANCE)
 
 
-def predictor_of(checkpoint: Checkpoint, config: LmConfig, device: torch.device) -> LmPredictor:
+def build_predictor(checkpoint: Checkpoint, config: LmConfig, device: torch.device) -> LmPredictor:
     """The counted model or the network of a checkpoint."""
     encoding = load_encoding(checkpoint.folder, config.data.unit)
     if not config.is_neural:

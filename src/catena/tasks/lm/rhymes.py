@@ -1,4 +1,4 @@
-r"""Rhymes: which symbols sound alike at the end of a line, read from a file or learnt from verse.
+r"""Rhymes: which symbols sound alike at the end of a line, read from a file or learned from verse.
 
 Words that end lines which rhyme occur together, so the ends of verse are a graph, and its groups are the rhymes: no
 dictionary is asked, and sounds of another century are found as they were. A partition c of the symbols has the
@@ -6,7 +6,7 @@ modularity
 
 .. math::  Q(c) = \sum_{ij} \left( w_{ij} - \gamma \frac{k_i k_j}{\sum k} \right) [c_i = c_j]
 
-where :math:`w_{ij}` counts how often i and j end neighbouring lines in rhyme and :math:`k_i = \sum_j w_{ij}`; it is
+where :math:`w_{ij}` counts how often i and j end neighboring lines in rhyme and :math:`k_i = \sum_j w_{ij}`; it is
 raised by moving symbols, and then whole groups, as long as that helps (Blondel et al. 2008). A larger :math:`\gamma`
 makes more and smaller groups. Networks of rhymes: List et al. 2017.
 """
@@ -23,13 +23,13 @@ from pathlib import Path
 from catena.data.files import open_text
 from catena.errors import DataError, FormatError
 
-Graph = Mapping[int, Mapping[int, float]]
+_Graph = Mapping[int, Mapping[int, float]]
 """``graph[i][j]`` is the weight between i and j, on both sides; ``graph[i][i]`` counts twice what is within i."""
 
-RESOLUTIONS = (1.0, 1.5, 2.0, 3.0, 4.0)
-HELD = 10
-STRAY = 0.1
-"""The share of neighbouring lines that do not rhyme, about."""
+_RESOLUTIONS = (1.0, 1.5, 2.0, 3.0, 4.0)
+_HELD = 10
+_STRAY = 0.1
+"""The share of neighboring lines that do not rhyme, about."""
 
 
 def rhyming_ends(poem: str, every: int = 2) -> list[str]:
@@ -42,13 +42,13 @@ def learn_rhymes(poems: Iterable[str], min_count: int = 2, resolution: float | N
 
     Args:
         min_count: how often a symbol must end a line in rhyme, together with another.
-        resolution: the gamma of the modularity; if omitted, the one of :data:`RESOLUTIONS` that foretells best which
-            ends stand together in every tenth poem, when the others are learnt from.
+        resolution: the gamma of the modularity; if omitted, the one of :data:`_RESOLUTIONS` that foretells best which
+            ends stand together in every tenth poem, when the others are learned from.
     """
     ends = [rhyming_ends(poem) for poem in poems]
     if resolution is None:
-        held, rest = ends[::HELD], [each for i, each in enumerate(ends) if i % HELD]
-        resolution = max(RESOLUTIONS, key=lambda gamma: _foretold(_grouped(rest, min_count, gamma), rest, held))
+        held, rest = ends[::_HELD], [each for i, each in enumerate(ends) if i % _HELD]
+        resolution = max(_RESOLUTIONS, key=lambda gamma: _foretold(_grouped(rest, min_count, gamma), rest, held))
     found = _grouped(ends, min_count, resolution)
     if not found:
         raise DataError(
@@ -83,11 +83,11 @@ def _foretold(rhymes: Mapping[str, int], seen: Sequence[Sequence[str]], held: Se
         for a, b in pairwise(each):
             if a in rhymes and b in rhymes:
                 within = frequency[b] / mass[rhymes[a]] if rhymes[a] == rhymes[b] else 0.0
-                sum_of_logs += math.log((1 - STRAY) * within + STRAY * frequency[b] / total)
+                sum_of_logs += math.log((1 - _STRAY) * within + _STRAY * frequency[b] / total)
     return sum_of_logs
 
 
-def groups(graph: Graph, resolution: float = 1.0) -> list[int]:
+def groups(graph: _Graph, resolution: float = 1.0) -> list[int]:
     """The group of each node, numbered in the order of their first nodes."""
     group = _moved(graph, resolution)
     while True:
@@ -98,7 +98,7 @@ def groups(graph: Graph, resolution: float = 1.0) -> list[int]:
         group = _numbered([upper[g] for g in group])
 
 
-def _moved(graph: Graph, resolution: float) -> list[int]:
+def _moved(graph: _Graph, resolution: float) -> list[int]:
     """Every node by itself at first; then each goes where modularity gains most, until none moves."""
     degree = {i: sum(near.values()) for i, near in graph.items()}
     total = sum(degree.values()) or 1.0
@@ -120,7 +120,7 @@ def _moved(graph: Graph, resolution: float) -> list[int]:
     return _numbered([group[i] for i in sorted(graph)])
 
 
-def _joined(graph: Graph, group: Sequence[int]) -> dict[int, dict[int, float]]:
+def _joined(graph: _Graph, group: Sequence[int]) -> dict[int, dict[int, float]]:
     """The graph whose nodes are groups."""
     joined: dict[int, dict[int, float]] = {g: {} for g in sorted(set(group))}
     for i, near in graph.items():

@@ -17,24 +17,24 @@ import torch
 from torch import Tensor
 
 from catena.data.batches import BatchPlan
+from catena.data.config import BatchConfig
 from catena.data.corpus import Corpus
-from catena.data.settings import BatchSettings
-from catena.lm.base import LanguageModel
+from catena.lm.base import AutoregressiveLM
 from catena.lm.neural import NeuralLanguageModel
 from catena.metrics.measure import signature
 from catena.tasks.lm.batches import as_stream, sentences
-from catena.tasks.lm.dataset import Part
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.config import LmConfig
+from catena.tasks.lm.dataset import TextPart
 
-CHUNK = 512
+_CHUNK = 512
 """Positions that are read together where a state is carried, in all streams."""
 
 
 @dataclass(frozen=True)
-class Judged:
+class TextLogProbs:
     """The log-probability of every token of a part, in order, in nats."""
 
-    part: Part
+    part: TextPart
     log_probs: np.ndarray
 
     def scores(self) -> dict[str, float]:
@@ -45,7 +45,7 @@ class Judged:
             "nats_per_token": mean,
             "bits_per_character": total / math.log(2) / max(part.characters, 1),
             "bits_per_byte": total / math.log(2) / max(part.bytes, 1),
-            "unknown_share": part.unknown / max(part.tokens, 1),
+            "unknown_fraction": part.unknown / max(part.tokens, 1),
         }
 
     def by_line(self) -> np.ndarray:
@@ -55,7 +55,7 @@ class Judged:
         return sums[starts[1:]] - sums[starts[:-1]]
 
 
-def protocol(config: LmConfig, part: Part) -> dict[str, object]:
+def protocol(config: LmConfig, part: TextPart) -> dict[str, object]:
     """What a score of a part depends on beside the model, for its signature."""
     return {
         "unit": config.data.unit,
@@ -68,15 +68,15 @@ def protocol(config: LmConfig, part: Part) -> dict[str, object]:
     }
 
 
-def signatures(config: LmConfig, part: Part) -> dict[str, str]:
+def signatures(config: LmConfig, part: TextPart) -> dict[str, str]:
     """The signature of each score."""
     how = protocol(config, part)
     sizes = {"bits_per_character": part.characters, "bits_per_byte": part.bytes}
-    names = ("perplexity", "nats_per_token", "bits_per_character", "bits_per_byte", "unknown_share")
+    names = ("perplexity", "nats_per_token", "bits_per_character", "bits_per_byte", "unknown_fraction")
     return {name: signature(name, sizes.get(name, part.tokens), how) for name in names}
 
 
-def unknown_warning(part: Part) -> list[str]:
+def unknown_warning(part: TextPart) -> list[str]:
     """A line about unknown tokens, which make every score of likelihood look better; empty if there are none."""
     if not part.unknown:
         return []
@@ -93,7 +93,7 @@ def reads_streams(config: LmConfig) -> bool:
 
 
 @torch.no_grad()
-def judge(model: LanguageModel, part: Part, config: LmConfig, device: torch.device) -> Judged:
+def judge(model: AutoregressiveLM, part: TextPart, config: LmConfig, device: torch.device) -> TextLogProbs:
     """Score every token of a part in the way the model reads text."""
     if isinstance(model, NeuralLanguageModel) and reads_streams(config):
         stream = as_stream(part.flat, model.begin, device)
@@ -102,14 +102,14 @@ def judge(model: LanguageModel, part: Part, config: LmConfig, device: torch.devi
             found = window_log_probs(model, stream, width, config.evaluation.stride or max(1, width // 2))
         else:
             found = carried_log_probs(model, stream, config.evaluation.streams, config.evaluation.context)
-        return Judged(part, found.cpu().numpy())
-    return Judged(part, line_log_probs(model, part if config.data.unit == "line" else _as_one(part), device))
+        return TextLogProbs(part, found.cpu().numpy())
+    return TextLogProbs(part, line_log_probs(model, part if config.data.unit == "line" else _as_one(part), device))
 
 
-def _as_one(part: Part) -> Part:
+def _as_one(part: TextPart) -> TextPart:
     """All lines as one."""
     ends = np.array([0, part.tokens], np.int64)
-    return Part(Corpus(part.flat, ends), part.characters, part.bytes, part.outside)
+    return TextPart(Corpus(part.flat, ends), part.characters, part.bytes, part.outside)
 
 
 def carried_log_probs(model: NeuralLanguageModel, stream: Tensor, streams: int, context: int) -> Tensor:
@@ -128,7 +128,7 @@ def carried_log_probs(model: NeuralLanguageModel, stream: Tensor, streams: int, 
             places = (starts[1:, None] - warm) + torch.arange(warm, device=stream.device)
             others = model.read(stream[places].long(), state=others).state
         state = model.encoder.join([state, others])
-    step = max(1, CHUNK * 16 // len(starts))
+    step = max(1, _CHUNK * 16 // len(starts))
     for low in range(0, width, step):
         places = starts[:, None] + torch.arange(low, min(low + step, width), device=stream.device)
         real = places < n
@@ -151,7 +151,7 @@ def window_log_probs(model: NeuralLanguageModel, stream: Tensor, width: int, str
         starts = torch.cat((starts, starts.new_tensor([n - width])))
     # Later windows are written last, but each scores only what no earlier one has: the first scores all it reads.
     scored_from = torch.cat((starts.new_zeros(1), starts[:-1] + width))
-    at_once = max(1, CHUNK * 16 // width)
+    at_once = max(1, _CHUNK * 16 // width)
     for i in range(0, len(starts), at_once):
         places = starts[i : i + at_once, None] + torch.arange(width, device=stream.device)
         hidden = model.read(stream[places].long()).hidden
@@ -160,7 +160,7 @@ def window_log_probs(model: NeuralLanguageModel, stream: Tensor, width: int, str
     return found
 
 
-def line_log_probs(model: LanguageModel, part: Part, device: torch.device) -> np.ndarray:
+def line_log_probs(model: AutoregressiveLM, part: TextPart, device: torch.device) -> np.ndarray:
     """log p of every token, each line after the mark of the beginning alone."""
     corpus = part.corpus
     base = int(corpus.offsets[0])
@@ -176,4 +176,4 @@ def line_log_probs(model: LanguageModel, part: Part, device: torch.device) -> np
 
 
 def _batches(lengths: np.ndarray) -> Iterator[np.ndarray]:
-    return iter(BatchPlan.by_length(lengths, BatchSettings(batch_size=CHUNK * 16, batch_by="tokens")))
+    return iter(BatchPlan.by_length(lengths, BatchConfig(batch_size=_CHUNK * 16, batch_by="tokens")))

@@ -15,25 +15,25 @@ from torch import Tensor, nn
 
 from catena.checkpoint import CONFIG
 from catena.config import to_toml
-from catena.lm.neural import NeuralLanguageModel, Read
+from catena.lm.neural import EncodedPrefix, NeuralLanguageModel
 from catena.lm.neural_masked import MaskedLanguageModel
 from catena.randomness import Randomness
 from catena.shapes import mask_from_lengths
 from catena.tasks.lm.batches import ContiguousEpoch, LmBatch, SentenceEpoch, WindowEpoch, as_stream
-from catena.tasks.lm.dataset import Dataset, Part
-from catena.tasks.lm.scoring import Judged, judge
-from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, ObjectiveSettings
-from catena.tasks.looped import TestedTask
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.lm.config import METRICS, WHAT_NEXT, LmConfig, ObjectiveConfig
+from catena.tasks.lm.dataset import LmDataset, TextPart
+from catena.tasks.lm.scoring import TextLogProbs, judge
+from catena.tasks.looped import NeuralTask
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
-class LmTask(TestedTask):
+class LmTask(NeuralTask):
     """What masked and next-token models share: the data and its order."""
 
     def __init__(
         self,
         config: LmConfig,
-        data: Dataset,
+        data: LmDataset,
         model: nn.Module,
         device: torch.device,
         randomness: Randomness,
@@ -69,7 +69,7 @@ class LmTask(TestedTask):
         return ContiguousEpoch(self._stream, settings, generator)
 
     @abstractmethod
-    def scores(self, part: Part) -> dict[str, float]:
+    def scores(self, part: TextPart) -> dict[str, float]:
         """The scores on a part of the data."""
 
     def test_scores(self) -> dict[str, float]:
@@ -94,7 +94,7 @@ class NextTokenTask(LmTask):
     def __init__(
         self,
         config: LmConfig,
-        data: Dataset,
+        data: LmDataset,
         model: NeuralLanguageModel,
         device: torch.device,
         randomness: Randomness,
@@ -103,7 +103,7 @@ class NextTokenTask(LmTask):
         self.lm = model
         self._carried: Any = None
 
-    def loss(self, batch: LmBatch) -> LossOutput:
+    def loss(self, batch: LmBatch) -> BatchLoss:
         model = self.lm
         state = None
         if self.config.carries:
@@ -118,7 +118,7 @@ class NextTokenTask(LmTask):
             real = mask_from_lengths(batch.lengths, batch.ids.shape[1])
             hidden, targets = read.hidden[real], batch.targets[real]
         total = model.output.loss(hidden, targets) + penalty(read, self.config.objective, real)
-        return LossOutput(total, batch.tokens, batch.tokens)
+        return BatchLoss(total, batch.tokens, batch.tokens)
 
     # --- the carried state in checkpoints -----------------------------------------------------------------------------
 
@@ -137,10 +137,10 @@ class NextTokenTask(LmTask):
         judged = self.judge(self.data.dev)
         return Evaluation(judged.scores(), self._sample())
 
-    def scores(self, part: Part) -> dict[str, float]:
+    def scores(self, part: TextPart) -> dict[str, float]:
         return self.judge(part).scores()
 
-    def judge(self, part: Part) -> Judged:
+    def judge(self, part: TextPart) -> TextLogProbs:
         """Score a part."""
         return judge(self.lm, part, self.config, self.device)
 
@@ -165,7 +165,7 @@ class MaskedTask(LmTask):
     def __init__(
         self,
         config: LmConfig,
-        data: Dataset,
+        data: LmDataset,
         model: MaskedLanguageModel,
         device: torch.device,
         randomness: Randomness,
@@ -173,15 +173,15 @@ class MaskedTask(LmTask):
         super().__init__(config, data, model, device, randomness, data.encoding.end)
         self.masked = model
 
-    def loss(self, batch: LmBatch) -> LossOutput:
+    def loss(self, batch: LmBatch) -> BatchLoss:
         hidden, targets = self._guessed(batch)
-        return LossOutput(self.masked.output.loss(hidden, targets), len(targets), batch.tokens)
+        return BatchLoss(self.masked.output.loss(hidden, targets), len(targets), batch.tokens)
 
     def _guessed(self, batch: LmBatch) -> tuple[Float[Tensor, "n d"], Tensor]:
         ids, lengths = batch.targets, batch.lengths
         if lengths is None:
             lengths = torch.full((len(ids),), ids.shape[1], device=ids.device)
-        shown, chosen = self.masked.hide(ids, lengths, self.config.objective.masked_share)
+        shown, chosen = self.masked.hide(ids, lengths, self.config.objective.mask_prob)
         return self.masked.hidden(shown, lengths)[chosen], ids[chosen]
 
     def evaluate(self) -> Evaluation:
@@ -189,7 +189,7 @@ class MaskedTask(LmTask):
         return Evaluation(self.scores(self.data.dev))
 
     @torch.no_grad()
-    def scores(self, part: Part) -> dict[str, float]:
+    def scores(self, part: TextPart) -> dict[str, float]:
         """How well hidden tokens of a part are guessed."""
         torch.manual_seed(self.randomness.number("hidden"))  # the loop gives the generators back afterwards
         generator = self.randomness.numpy("hidden")
@@ -209,7 +209,7 @@ class MaskedTask(LmTask):
         return {"perplexity": math.exp(min(mean, 700.0)), "nats_per_token": mean}
 
 
-def penalty(read: Read, settings: ObjectiveSettings, real: Bool[Tensor, "b t"] | None) -> Tensor | float:
+def penalty(read: EncodedPrefix, settings: ObjectiveConfig, real: Bool[Tensor, "b t"] | None) -> Tensor | float:
     """What keeps activations small and slow (Merity et al. 2017, equations 1 and 2), a mean over ``real`` positions."""
     total: Tensor | float = 0.0
     if settings.activation:
@@ -222,7 +222,7 @@ def penalty(read: Read, settings: ObjectiveSettings, real: Bool[Tensor, "b t"] |
     return total
 
 
-def trainable_lines(part: Part, config: LmConfig) -> np.ndarray:
+def trainable_lines(part: TextPart, config: LmConfig) -> np.ndarray:
     """The lines of a part that are trained on by themselves: none that is longer than allowed."""
     lengths = part.corpus.lengths
     if config.data.too_long == "cut":

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from catena.data.files import open_text
 from catena.data.vocabulary import UNK
-from catena.decoding.verse import ANY, Line, Verse
 from catena.errors import ConfigError, DataError, FormatError
 from catena.registry import did_you_mean
+from catena.search.verse import ANY, Line, Verse
 from catena.tasks.lm.encoding import LmEncoding
 
 FORMS = {
@@ -26,14 +26,14 @@ PART = re.compile(r"([?0-9]+)([a-z]?)([^?0-9a-z]*)")
 
 
 @dataclass(frozen=True)
-class Form:
+class VerseForm:
     """A form of verse over symbols.
 
     Args:
         written: one of :data:`FORMS`, or a form of one's own: a sign for each syllable (``?`` for any, digits as the
             lexicon has them), a small letter where a line rhymes, and the marks after it, ``/`` for a line end.
         rhymes: the rhyme of each symbol that has one.
-        lexicon: the metres of each symbol; where it is None, every letter by itself is a syllable of any kind, as
+        lexicon: the meters of each symbol; where it is None, every letter by itself is a syllable of any kind, as
             Chinese characters are.
     """
 
@@ -42,20 +42,20 @@ class Form:
     lexicon: Mapping[str, tuple[str, ...]] | None = None
 
 
-def verse_of(form: Form, encoding: LmEncoding) -> Verse:
+def verse_acceptor(form: VerseForm, encoding: LmEncoding) -> Verse:
     """The set of sequences that fill a form."""
-    lines = parsed(form.written, encoding)
+    lines = parse_lines(form.written, encoding)
     vocabulary = encoding.vocabulary
     ordinary = range(len(vocabulary.specials), len(vocabulary))
     names = vocabulary.symbols
     if form.lexicon is None:
-        metres: dict[int, tuple[str, ...]] = {
+        meters: dict[int, tuple[str, ...]] = {
             id: (ANY,) for id in ordinary if len(names[id]) == 1 and names[id].isalpha()
         }
     else:
-        metres = {id: form.lexicon[names[id]] for id in ordinary if names[id] in form.lexicon}
-    rhymes = {id: form.rhymes[names[id]] for id in metres if names[id] in form.rhymes}
-    if not metres:
+        meters = {id: form.lexicon[names[id]] for id in ordinary if names[id] in form.lexicon}
+    rhymes = {id: form.rhymes[names[id]] for id in meters if names[id] in form.rhymes}
+    if not meters:
         raise DataError(
             "no symbol of the model fills a form: "
             + (
@@ -69,10 +69,10 @@ def verse_of(form: Form, encoding: LmEncoding) -> Verse:
             f"the form {form.written!r} has rhymes, and no symbol of the model has one: give --rhymes FILE or "
             f"--rhymes-from FILE"
         )
-    return Verse(lines, metres, len(vocabulary), rhymes)
+    return Verse(lines, meters, len(vocabulary), rhymes)
 
 
-def parsed(written: str, encoding: LmEncoding) -> list[Line]:
+def parse_lines(written: str, encoding: LmEncoding) -> list[Line]:
     """The lines of a form."""
     form = FORMS.get(written, written)
     parts = PART.findall(form)
@@ -91,9 +91,9 @@ def parsed(written: str, encoding: LmEncoding) -> list[Line]:
 
 
 def read_lexicon(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """Read metres and rhymes: lines of a symbol, a tab, its metres with spaces between, and a tab and its rhyme, if it
+    """Read meters and rhymes: lines of a symbol, a tab, its meters with spaces between, and a tab and its rhyme, if it
     has one."""
-    metres: dict[str, tuple[str, ...]] = {}
+    meters: dict[str, tuple[str, ...]] = {}
     rhymes: dict[str, str] = {}
     with open_text(path) as lines:
         for number, line in lines:
@@ -102,10 +102,10 @@ def read_lexicon(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]
                 continue
             if not 1 <= len(rest) <= 2 or not symbol or not re.fullmatch(r"[?0-9 ]+", rest[0]) or not rest[0].strip():
                 raise FormatError(
-                    f"{path}:{number} must be a symbol, a tab, its metres (signs such as 01, with spaces between) and "
+                    f"{path}:{number} must be a symbol, a tab, its meters (signs such as 01, with spaces between) and "
                     f"perhaps a tab and its rhyme, and is {line[:60]!r}"
                 )
-            metres[symbol] = (*metres.get(symbol, ()), *rest[0].split())
+            meters[symbol] = (*meters.get(symbol, ()), *rest[0].split())
             if rest[1:] and rest[1].strip():
                 rhymes[symbol] = rest[1].strip()
-    return metres, rhymes
+    return meters, rhymes

@@ -1,9 +1,9 @@
 """Parsing as a whole: the kind of the model decides which half of it does the work.
 
 **How a half plugs in.** Each is an :class:`~catena.tasks.application.Application` of its own whose config is
-:class:`~catena.tasks.parse.settings.ParseConfig`: mostly a :class:`~catena.tasks.looped.LoopedApplication` with
+:class:`~catena.tasks.parse.config.ParseConfig`: mostly a :class:`~catena.tasks.looped.LoopedApplication` with
 ``prepare``, ``task``, ``dropped``, ``load`` and, for models that are counted, ``fits`` and ``fit``. Its predictor is a
-:class:`~catena.tasks.parse.predictor.ParsePredictor`. ``HALVES`` names it for each of its kinds; nothing here needs to
+:class:`~catena.tasks.parse.predictor.ParsePredictor`. ``_HALVES`` names it for each of its kinds; nothing here needs to
 know more.
 """
 
@@ -16,20 +16,20 @@ from pathlib import Path
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.config import Config
-from catena.tasks.application import NO_LIMITS, Application, Predictor, Trained
-from catena.tasks.parse.settings import ParseConfig
+from catena.tasks.application import NO_LIMITS, Application, Predictor, TrainResult
+from catena.tasks.parse.config import ParseConfig
 from catena.training.report import Reporter
 
 _DEPENDENCY = "catena.tasks.parse.dependency.application:DependencyApplication"
 _CONSTITUENCY = "catena.tasks.parse.constituency.application:ConstituencyApplication"
 
-HALVES = {"biaffine": _DEPENDENCY, **dict.fromkeys(("pcfg", "grammar", "span", "seq2seq"), _CONSTITUENCY)}
+_HALVES = {"biaffine": _DEPENDENCY, **dict.fromkeys(("pcfg", "grammar", "span", "seq2seq"), _CONSTITUENCY)}
 """``module:Class`` of the application for each kind of model."""
 
 
-def half_of(config: ParseConfig) -> Application:
+def parser_family(config: ParseConfig) -> Application:
     """The application that the model of a config belongs to."""
-    module, _, name = HALVES[config.model.kind].partition(":")
+    module, _, name = _HALVES[config.model.kind].partition(":")
     half: Application = getattr(importlib.import_module(module), name)()
     return half
 
@@ -46,18 +46,18 @@ class ParseApplication(Application):
         start_from: Path | None = None,
         overwrite: bool = False,
         command: Sequence[str] = (),
-    ) -> Trained:
+    ) -> TrainResult:
         assert isinstance(config, ParseConfig)
-        half = half_of(config)
+        half = parser_family(config)
         return half.train(config, folder, reporter, start_from=start_from, overwrite=overwrite, command=command)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
         assert isinstance(config, ParseConfig)
-        return half_of(config).fit_to_time(config)
+        return parser_family(config).fit_to_time(config)
 
-    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
-        return half_of(configs.load(ParseConfig, folder / CONFIG)).resume(folder, reporter, limits)
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
+        return parser_family(configs.load(ParseConfig, folder / CONFIG)).resume(folder, reporter, limits)
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         checkpoint = open_checkpoint(folder)
-        return half_of(configs.load(ParseConfig, checkpoint.folder / CONFIG)).load(checkpoint.folder, device)
+        return parser_family(configs.load(ParseConfig, checkpoint.folder / CONFIG)).load(checkpoint.folder, device)

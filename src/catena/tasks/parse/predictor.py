@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from catena.errors import DataError
-from catena.tasks.application import BEST, Asking, Predictor
+from catena.tasks.application import DEFAULT_PREDICT_OPTIONS, PredictOptions, Predictor
 
 BLOCK = 1024
 """Sentences that are read and parsed together in a stream."""
@@ -22,24 +22,24 @@ BLOCK = 1024
 class ParsePredictor(Predictor):
     """A trained parser. An item is a raw text, or a sentence in the words of its file."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "confidence", "scores", "constraint"})
+    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "constraint"})
 
     @abstractmethod
-    def parse(self, items: Sequence[Any], asking: Asking, constraints: Sequence[Any] | None) -> list[Any]:
+    def parse(self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None) -> list[Any]:
         """A prediction for each item; ``constraints``, one for each, are None where the asking names no file."""
 
     @abstractmethod
     def read_constraints(self, path: Path) -> Iterator[Any]:
         """The constraints of a file, one for each item that is parsed."""
 
-    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Any]:
+    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Any]:
         if isinstance(items, str):
             raise DataError(
                 "predict takes a list of sentences, and one text was given: put it in a list, as in predict([text])"
             )
         return list(self.predict_stream(items, asking))
 
-    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[Any]:
+    def predict_stream(self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Any]:
         self.check(asking)
         waiting = iter(items)
         rules = None if asking.constraint is None else self.read_constraints(Path(asking.constraint))

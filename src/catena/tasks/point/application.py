@@ -10,41 +10,41 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG
 from catena.config import Config
-from catena.data.reading import Tally
-from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.data.reading import ReadCounter
+from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.randomness import Randomness
 from catena.seq2seq.pointer import PointReader, build_pointer
-from catena.seq2seq.pointer_settings import PointerSettings
+from catena.seq2seq.pointer_config import PointerNetworkConfig
 from catena.tasks.application import Predictor
-from catena.tasks.looped import LoopedApplication, TestedTask, same_make
+from catena.tasks.looped import LoopedApplication, NeuralTask, check_same_model_kind
 from catena.tasks.machine import choose_device
-from catena.tasks.point.dataset import FIRST_TOKEN, Dataset, prepare
+from catena.tasks.point.config import PointConfig
+from catena.tasks.point.dataset import FIRST_TOKEN, PointDataset, prepare
 from catena.tasks.point.predictor import load_predictor
-from catena.tasks.point.settings import PointConfig
 from catena.tasks.point.task import PointTask, load_encoding
 from catena.tasks.pretrained import Pretrained
-from catena.training.settings import seconds_of
+from catena.training.config import parse_duration
 
-SHORT = 600.0
+_SHORT = 600.0
 """Seconds below which a smaller network learns more."""
 
 
-class PointApplication(LoopedApplication[PointConfig, Dataset]):
+class PointApplication(LoopedApplication[PointConfig, PointDataset]):
     """Positions of the input."""
 
     settings = PointConfig
 
     def prepare(
         self, config: PointConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
-    ) -> Dataset:
+    ) -> PointDataset:
         if old is not None:
-            same_make(old, configs.load(PointConfig, old / CONFIG), config)
+            check_same_model_kind(old, configs.load(PointConfig, old / CONFIG), config)
         return prepare(config, randomness, load_encoding(old) if old is not None else None)
 
-    def dropped(self, data: Dataset) -> Tally:
+    def dropped(self, data: PointDataset) -> ReadCounter:
         return data.tally
 
-    def task(self, config: PointConfig, data: Dataset, device: torch.device, randomness: Randomness) -> TestedTask:
+    def task(self, config: PointConfig, data: PointDataset, device: torch.device, randomness: Randomness) -> NeuralTask:
         randomness.seed_torch("weights")
         encoding = data.encoding
         n_tokens = 0 if encoding.tokens is None else len(encoding.tokens) + FIRST_TOKEN
@@ -57,12 +57,12 @@ class PointApplication(LoopedApplication[PointConfig, Dataset]):
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
         assert isinstance(config, PointConfig)
-        model, why = PointerSettings(), "a pointer network with a Transformer of 3 layers of 128 units"
-        if seconds_of(config.training.max_time or "5m") < SHORT:
-            model = PointerSettings(
+        model, why = PointerNetworkConfig(), "a pointer network with a Transformer of 3 layers of 128 units"
+        if parse_duration(config.training.max_time or "5m") < _SHORT:
+            model = PointerNetworkConfig(
                 d=64,
-                encoder=TransformerSettings(d=64, n_heads=4, n_layers=2, d_feed=256, positions="none", dropout=0.0),
-                decoder=RecurrentSettings(d=64, bidirectional=False),
+                encoder=TransformerConfig(d=64, n_heads=4, n_layers=2, d_ff=256, positions="none", dropout=0.0),
+                decoder=RecurrentConfig(d=64, bidirectional=False),
             )
             why = "a pointer network with a Transformer of 2 layers of 64 units"
         return config.model_copy(update={"model": model}), [f"chosen: {why}"]

@@ -10,21 +10,21 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.errors import DataError, FormatError
-from catena.metrics.points import Pointed
+from catena.metrics.points import PointingResult
 from catena.randomness import Randomness
-from catena.seq2seq.pointing import END, allowed
-from catena.tasks.point.items import Item, Kind, read_items
+from catena.seq2seq.pointing import END, allowed_ids
+from catena.tasks.point.config import PointConfig, PointDataConfig
+from catena.tasks.point.items import PointItem, PointKind, read_items
 from catena.tasks.point.problems import PROBLEMS, draw
-from catena.tasks.point.settings import PointConfig, PointData
 
 UNKNOWN, FIRST_TOKEN = 1, 2
 """Ids of tokens: 0 is padding."""
 
 
 @dataclass(frozen=True, eq=False)
-class Sets:
+class PointSetBatch:
     """Padded sets and what to point at. Ids of targets are those of the network, the end among them."""
 
     values: Float[np.ndarray, "n s f"] | Int[np.ndarray, "n s"]
@@ -40,13 +40,13 @@ class Sets:
         real = self.values[row, : self.sizes[row]]
         return [tuple(point) for point in real.tolist()] if real.ndim == 2 else real.tolist()
 
-    def pointed(self, row: int) -> Pointed:
+    def pointed(self, row: int) -> PointingResult:
         """A set with its target."""
-        return Pointed(self.things(row), tuple((self.targets[row, : self.lengths[row] - 1] - 1).tolist()))
+        return PointingResult(self.things(row), tuple((self.targets[row, : self.lengths[row] - 1] - 1).tolist()))
 
 
 @dataclass(frozen=True)
-class Encoding:
+class PointEncoding:
     """How things become numbers, as it is kept with a model.
 
     Args:
@@ -63,10 +63,10 @@ class Encoding:
     longest: int
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> PointKind:
         return "points" if self.tokens is None else "tokens"
 
-    def encode(self, items: Sequence[Item], solve: bool = True) -> Sets:
+    def encode(self, items: Sequence[PointItem], solve: bool = True) -> PointSetBatch:
         """Items as arrays; with ``solve``, those without a target get the exact one where the problem has it. The
         others have the end alone."""
         sizes = np.array([len(item.things) for item in items], np.int64)
@@ -83,9 +83,9 @@ class Encoding:
             for row, item in zip(values, items, strict=True):
                 row[: len(item.things)] = item.things
             values = values if self.problem == "own" else to_unit(values, sizes)
-        return Sets(values, sizes, *self._targets(items, values, sizes, solve))
+        return PointSetBatch(values, sizes, *self._targets(items, values, sizes, solve))
 
-    def _check(self, item: Item) -> None:
+    def _check(self, item: PointItem) -> None:
         if item.kind != self.kind and item.things:
             raise FormatError(f"{item.place} has {item.kind}, and the model was made for {self.kind}")
         if self.tokens is None and item.things and len(item.things[0]) != self.n_features:
@@ -95,7 +95,7 @@ class Encoding:
             )
 
     def _targets(
-        self, items: Sequence[Item], values: np.ndarray, sizes: np.ndarray, solve: bool
+        self, items: Sequence[PointItem], values: np.ndarray, sizes: np.ndarray, solve: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         wanted: list[Sequence[int]] = [item.target or () for item in items]
         missing = [i for i, item in enumerate(items) if item.target is None]
@@ -105,8 +105,8 @@ class Encoding:
             for i, row, length in zip(missing, found.tolist(), lengths.tolist(), strict=True):
                 wanted[i] = row[:length]
         if PROBLEMS[self.problem].rule == "ring":
-            wanted = [closed(target) for target in wanted]
-        return ended(wanted)
+            wanted = [close_ring(target) for target in wanted]
+        return append_end(wanted)
 
 
 def to_unit(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n s f"]:
@@ -119,13 +119,13 @@ def to_unit(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) ->
     return np.where(inside, (points - low) / np.where(span > 0, span, 1.0), 0.0)
 
 
-def closed(target: Sequence[int]) -> Sequence[int]:
+def close_ring(target: Sequence[int]) -> Sequence[int]:
     """A ring with the return to its first position."""
     whole = len(target) > 1 and target[0] == target[-1]
     return target if whole or not target else [*target, target[0]]
 
 
-def ended(wanted: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+def append_end(wanted: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Positions as ids, each target with its end."""
     lengths = np.array([len(target) + 1 for target in wanted], np.int64)
     targets = np.full((len(wanted), int(lengths.max(initial=1))), END, np.int64)
@@ -134,7 +134,7 @@ def ended(wanted: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     return targets, lengths
 
 
-def made(data: PointData, n: int, generator: np.random.Generator) -> Sets:
+def generate_problems(data: PointDataConfig, n: int, generator: np.random.Generator) -> PointSetBatch:
     """``n`` sets of a problem with their answers."""
     low = data.size if data.least is None else data.least
     points, sizes = draw(data.problem, n, (low, data.size), data.values, generator)
@@ -143,30 +143,30 @@ def made(data: PointData, n: int, generator: np.random.Generator) -> Sets:
     assert solve is not None
     found, lengths = solve(values, sizes)
     targets = np.where(np.arange(found.shape[1] + 1) < lengths[:, None], np.pad(found, ((0, 0), (0, 1))) + 1, END)
-    return Sets(values, sizes, targets[:, : int(lengths.max(initial=0)) + 1], lengths + 1)
+    return PointSetBatch(values, sizes, targets[:, : int(lengths.max(initial=0)) + 1], lengths + 1)
 
 
 @dataclass(eq=False)
-class Dataset:
+class PointDataset:
     """What is trained on (None where it is made batch by batch), what chooses, and what is scored at the end."""
 
-    encoding: Encoding
+    encoding: PointEncoding
     rule: str
-    train: Sets | None
-    dev: Sets
-    test: Sets | None
-    tally: Tally
+    train: PointSetBatch | None
+    dev: PointSetBatch
+    test: PointSetBatch | None
+    tally: ReadCounter
     lines: list[str] = field(default_factory=list)
 
 
-def rule_of(data: PointData) -> str:
+def pointing_rule(data: PointDataConfig) -> str:
     """What may be pointed at."""
     return PROBLEMS[data.problem].rule if data.rule == "auto" else data.rule
 
 
-def prepare(config: PointConfig, randomness: Randomness, old: Encoding | None = None) -> Dataset:
+def prepare(config: PointConfig, randomness: Randomness, old: PointEncoding | None = None) -> PointDataset:
     """Read the files, or make the sets that choose and score."""
-    data, tally = config.data, Tally()
+    data, tally = config.data, ReadCounter()
     if not data.train:
         return _made_dataset(data, randomness)
     items = [item for path in data.train for item in _usable(Path(path), data, tally)]
@@ -178,23 +178,23 @@ def prepare(config: PointConfig, randomness: Randomness, old: Encoding | None = 
         if len(items) < 2:
             raise DataError("there is one set alone, and one must be held out to choose by: give more, or a dev file")
         order = randomness.numpy("split").permutation(len(items))
-        n_dev = min(len(items) - 1, max(1, round(len(items) * data.dev_share)))
+        n_dev = min(len(items) - 1, max(1, round(len(items) * data.dev_fraction)))
         held[0] = [items[i] for i in sorted(order[:n_dev].tolist())]
         items = [items[i] for i in sorted(order[n_dev:].tolist())]
         if old is None and encoding.tokens is not None:
             encoding = replace(encoding, tokens=_tokens_of(items))
-    rule, parts = rule_of(data), {"train": items, "dev": held[0], "test": held[1]}
-    sets = {name: checked(encoding.encode(part), part, rule) for name, part in parts.items() if part}
+    rule, parts = pointing_rule(data), {"train": items, "dev": held[0], "test": held[1]}
+    sets = {name: check_targets(encoding.encode(part), part, rule) for name, part in parts.items() if part}
     if "dev" not in sets:
         raise DataError(f"there are no sets in dev: {data.dev} has none that can be used")
     lines = [tally.counts(sum(map(len, parts.values()))).sentence()]
     lines += [
         f"{name}: {len(part):,} sets of up to {part.values.shape[1]} {encoding.kind}" for name, part in sets.items()
     ]
-    return Dataset(encoding, rule, sets["train"], sets["dev"], sets.get("test"), tally, lines)
+    return PointDataset(encoding, rule, sets["train"], sets["dev"], sets.get("test"), tally, lines)
 
 
-def _made_dataset(data: PointData, randomness: Randomness) -> Dataset:
+def _made_dataset(data: PointDataConfig, randomness: Randomness) -> PointDataset:
     if data.problem == "own":
         raise DataError(
             "there is nothing to train on: name a file of points and targets, or a problem that data is made for, such "
@@ -203,20 +203,20 @@ def _made_dataset(data: PointData, randomness: Randomness) -> Dataset:
     if data.dev is not None or data.test is not None:
         raise DataError("data.dev and data.test go with files to train on: leave them out, or name such files")
     problem = PROBLEMS[data.problem]
-    dev = made(data, data.n_dev, randomness.numpy("dev"))
-    test = made(data, data.n_test, randomness.numpy("test")) if data.n_test else None
-    fixed = None if data.fresh else made(data, data.n_train, randomness.numpy("problems-1"))
-    encoding = Encoding(data.problem, None, problem.n_features, dev.targets.shape[1] - 1)
+    dev = generate_problems(data, data.n_dev, randomness.numpy("dev"))
+    test = generate_problems(data, data.n_test, randomness.numpy("test")) if data.n_test else None
+    fixed = None if data.fresh else generate_problems(data, data.n_train, randomness.numpy("problems-1"))
+    encoding = PointEncoding(data.problem, None, problem.n_features, dev.targets.shape[1] - 1)
     size = f"{data.size}" if data.least is None else f"{data.least} to {data.size}"
     what = "new ones in each epoch" if data.fresh else "the same in each epoch"
     lines = [f"made: {data.n_train:,} sets of {size} points, {what}; dev {data.n_dev:,}, test {data.n_test:,}"]
-    return Dataset(encoding, rule_of(data), fixed, dev, test, Tally(), lines)
+    return PointDataset(encoding, pointing_rule(data), fixed, dev, test, ReadCounter(), lines)
 
 
-def _usable(path: Path, data: PointData, tally: Tally) -> Iterable[Item]:
+def _usable(path: Path, data: PointDataConfig, tally: ReadCounter) -> Iterable[PointItem]:
     """The items of a file that can be trained on."""
     solvable = PROBLEMS[data.problem].solve is not None
-    kind: Kind | None = None
+    kind: PointKind | None = None
     for item in read_items(path, data.encoding):
         tally.saw()
         if not item.things:
@@ -233,26 +233,26 @@ def _usable(path: Path, data: PointData, tally: Tally) -> Iterable[Item]:
             yield item
 
 
-def _encoding_of(problem: str, items: Sequence[Item]) -> Encoding:
+def _encoding_of(problem: str, items: Sequence[PointItem]) -> PointEncoding:
     longest = max(len(item.target or item.things) for item in items)
     if items[0].kind == "tokens":
         if PROBLEMS[problem].n_features:
             raise DataError(f"data.problem = {problem!r} is of points, and {items[0].place} has tokens: leave it out")
-        return Encoding(problem, _tokens_of(items), 0, longest)
+        return PointEncoding(problem, _tokens_of(items), 0, longest)
     n, wanted = len(items[0].things[0]), PROBLEMS[problem].n_features
     if wanted and n != wanted:
         raise DataError(
             f"data.problem = {problem!r} is of points with {wanted} number{'s' if wanted > 1 else ''}, and "
             f"{items[0].place} has {n}"
         )
-    return Encoding(problem, None, n, longest)
+    return PointEncoding(problem, None, n, longest)
 
 
-def _tokens_of(items: Sequence[Item]) -> tuple[str, ...]:
+def _tokens_of(items: Sequence[PointItem]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(token for item in items for token in item.things))
 
 
-def checked(sets: Sets, items: Sequence[Item], rule: str) -> Sets:
+def check_targets(sets: PointSetBatch, items: Sequence[PointItem], rule: str) -> PointSetBatch:
     """The sets, if every target is one that the rule allows."""
     beyond = sets.targets.max(axis=1, initial=0) > sets.sizes
     for i in np.flatnonzero(beyond)[:1].tolist():
@@ -264,7 +264,7 @@ def checked(sets: Sets, items: Sequence[Item], rule: str) -> Sets:
         part = slice(low, low + 512)
         targets = torch.from_numpy(sets.targets[part])
         real = torch.arange(sets.values.shape[1]) < torch.from_numpy(sets.sizes[part])[:, None]
-        may = allowed(rule, targets[:, :-1], real).gather(2, targets[..., None])[..., 0]
+        may = allowed_ids(rule, targets[:, :-1], real).gather(2, targets[..., None])[..., 0]
         may |= torch.arange(targets.shape[1]) >= torch.from_numpy(sets.lengths[part])[:, None]
         for i, step in (~may).nonzero()[:1].tolist():
             target = (sets.targets[low + i, : sets.lengths[low + i] - 1] - 1).tolist()

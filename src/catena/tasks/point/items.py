@@ -9,31 +9,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text
 from catena.errors import DataError
 
-Kind = Literal["points", "tokens"]
-CURE = (
+PointKind = Literal["points", "tokens"]
+_CURE = (
     'A line is an object such as {"points": [[0.5, 0.25], [0.1, 0.9]], "target": [1, 0]}, with "tokens" in place of '
     '"points" for words, or points, a tab and positions, such as 0.5,0.25 0.1,0.9<TAB>1 0. Positions count from 0.'
 )
 
 
-GIVEN = Place("given", 1)
+_GIVEN = SourceLocation("given", 1)
 """The place of what comes from no file."""
 
 
 @dataclass(frozen=True)
-class Item:
+class PointItem:
     """Points, each a tuple of numbers, or tokens; and the positions to point at, None where they are not given."""
 
     things: tuple[Any, ...]
     target: tuple[int, ...] | None = None
-    place: Place = GIVEN
+    place: SourceLocation = _GIVEN
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> PointKind:
         return "tokens" if any(isinstance(thing, str) for thing in self.things) else "points"
 
     def text(self) -> str:
@@ -43,22 +43,22 @@ class Item:
         return " ".join(",".join(f"{x:.10g}" for x in point) for point in self.things)
 
 
-def read_items(path: Path, encoding: str | None = None, kind: Kind | None = None) -> Iterator[Item]:
+def read_items(path: Path, encoding: str | None = None, kind: PointKind | None = None) -> Iterator[PointItem]:
     """The items of a file; blank lines are items without points."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
-            yield parse(line, Place(str(path), number), kind)
+            yield parse(line, SourceLocation(str(path), number), kind)
 
 
-def parse(line: str, place: Place, kind: Kind | None = None) -> Item:
+def parse(line: str, place: SourceLocation, kind: PointKind | None = None) -> PointItem:
     """One line. Fields of numbers alone are points unless ``kind`` says that they are tokens."""
     try:
         return _object(line, place) if line.lstrip().startswith("{") else _fields(line, place, kind)
     except ValueError as error:
-        raise bad_line(place.file, place.line, line, str(error), CURE) from None
+        raise bad_line(place.file, place.line, line, str(error), _CURE) from None
 
 
-def _object(line: str, place: Place) -> Item:
+def _object(line: str, place: SourceLocation) -> PointItem:
     try:
         thing = json.loads(line)
     except ValueError as error:
@@ -66,11 +66,11 @@ def _object(line: str, place: Place) -> Item:
     if "tokens" in thing:
         things: tuple[Any, ...] = tuple(map(str, _list(thing["tokens"], "tokens")))
     elif "points" in thing:
-        things = points_of(_list(thing["points"], "points"))
+        things = parse_points(_list(thing["points"], "points"))
     else:
         raise ValueError('has neither "points" nor "tokens"')
     target = thing.get("target")
-    return Item(things, None if target is None else _positions(_list(target, "target")), place)
+    return PointItem(things, None if target is None else _positions(_list(target, "target")), place)
 
 
 def _list(value: Any, key: str) -> list[Any]:
@@ -79,15 +79,15 @@ def _list(value: Any, key: str) -> list[Any]:
     return value
 
 
-def _fields(line: str, place: Place, kind: Kind | None) -> Item:
+def _fields(line: str, place: SourceLocation, kind: PointKind | None) -> PointItem:
     things, tab, target = line.partition("\t")
     if "\t" in target:
         raise ValueError("has more than one tab")
     pieces = things.split()
     positions = _positions(target.split()) if tab else None
     if kind == "tokens" or (kind is None and not all(map(_is_point, pieces))):
-        return Item(tuple(pieces), positions, place)
-    return Item(points_of([piece.split(",") for piece in pieces]), positions, place)
+        return PointItem(tuple(pieces), positions, place)
+    return PointItem(parse_points([piece.split(",") for piece in pieces]), positions, place)
 
 
 def _is_point(piece: str) -> bool:
@@ -97,7 +97,7 @@ def _is_point(piece: str) -> bool:
         return False
 
 
-def points_of(values: Sequence[Any]) -> tuple[tuple[float, ...], ...]:
+def parse_points(values: Sequence[Any]) -> tuple[tuple[float, ...], ...]:
     """Points as tuples of numbers, all of one size; a number by itself is a point of one."""
     found: list[tuple[float, ...]] = []
     for value in values:
@@ -126,15 +126,15 @@ def _positions(values: Sequence[Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def as_item(given: Any, kind: Kind) -> Item:
+def as_item(given: Any, kind: PointKind) -> PointItem:
     """What a person gives to ``predict``: an item, a line, or a list of points or tokens."""
-    if isinstance(given, Item):
+    if isinstance(given, PointItem):
         return given
     if isinstance(given, str):
-        return parse(given, GIVEN, kind)
+        return parse(given, _GIVEN, kind)
     if kind == "tokens":
-        return Item(tuple(map(str, given)))
+        return PointItem(tuple(map(str, given)))
     try:
-        return Item(points_of([tuple(point) if hasattr(point, "__iter__") else point for point in given]))
+        return PointItem(parse_points([tuple(point) if hasattr(point, "__iter__") else point for point in given]))
     except ValueError as error:
-        raise DataError(f"what was given {error}. {CURE}") from None
+        raise DataError(f"what was given {error}. {_CURE}") from None

@@ -13,36 +13,44 @@ import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.errors import DataError, FormatError
 from catena.registry import did_you_mean
 from catena.seq2seq.pointer import PointerNetwork, build_pointer
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.point.dataset import FIRST_TOKEN, Encoding, Sets, checked, rule_of
-from catena.tasks.point.items import Item, as_item, parse, read_items
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
+from catena.tasks.point.config import PointConfig
+from catena.tasks.point.dataset import FIRST_TOKEN, PointEncoding, PointSetBatch, check_targets, pointing_rule
+from catena.tasks.point.items import PointItem, as_item, parse, read_items
 from catena.tasks.point.problems import PROBLEMS
-from catena.tasks.point.scoring import pointed, positions_of, report_of, search
-from catena.tasks.point.settings import PointConfig
+from catena.tasks.point.scoring import build_report, hypothesis_positions, predict_positions, search
 from catena.tasks.point.task import load_encoding
-from catena.tasks.written import NOT_KNOWN, score_cell, score_value
+from catena.tasks.written import NO_SCORE, score_cell, score_value
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 1024
-CUT = "{n} answer{s} had no end within as many steps as the longest answer of training takes, and {was} cut"
+_CUT = "{n} answer{s} had no end within as many steps as the longest answer of training takes, and {was} cut"
 
 
 @dataclass(frozen=True)
 class PointAnswer:
     """What is pointed at, the best answer first. Prints as the best one."""
 
-    item: Item
+    item: PointItem
     positions: tuple[tuple[int, ...], ...]
     log_probs: tuple[float, ...]
     finished: tuple[bool, ...] = ()
     """Of each answer whether it came to its end, or was cut off at the most steps that are allowed."""
-    asking: Asking = BEST
+    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
 
     def __str__(self) -> str:
         return " ".join(map(str, self.positions[0])) if self.positions else ""
@@ -52,16 +60,17 @@ class PointPredictor(Predictor):
     """A network and how its sets are read."""
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores"})
+    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores"})
 
-    def __init__(self, config: PointConfig, encoding: Encoding, model: PointerNetwork) -> None:
+    def __init__(self, config: PointConfig, encoding: PointEncoding, model: PointerNetwork) -> None:
         self.config, self.encoding, self.model = config, encoding, model
 
     def find_network(self) -> PointerNetwork:
         return self.model
 
-    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[PointAnswer]:
-        """The best answers for each set: a line, a list of points or tokens, or an :class:`Item`. A set without points
+    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[PointAnswer]:
+        """The best answers for each set: a line, a list of points or tokens, or an :class:`PointItem`. A set without
+        points
         has none."""
         self.check(asking)
         if isinstance(items, str):
@@ -69,30 +78,35 @@ class PointPredictor(Predictor):
         read = [as_item(item, self.encoding.kind) for item in items]
         full = [item for item in read if item.things]
         sets = self.encoding.encode(full, solve=False)
-        found = iter(search(self.model, self.encoding, sets, self.config.search.width, asking.nbest))
+        found = iter(search(self.model, self.encoding, sets, self.config.search.width, asking.n_best))
         answers = []
         for item in read:
             listed = next(found) if item.things else []
-            positions = tuple(positions_of(hypothesis) for hypothesis in listed)
+            positions = tuple(hypothesis_positions(hypothesis) for hypothesis in listed)
             scores, ended = tuple(h.log_prob for h in listed), tuple(h.finished for h in listed)
             answers.append(PointAnswer(item, positions, scores, ended, asking))
         return answers
 
-    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[PointAnswer]:
+    def predict_stream(
+        self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> Iterator[PointAnswer]:
         waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
             yield from self.predict(block, asking)
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Item]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[PointItem]:
         """The sets of a file, with targets or without."""
         if reading.format is not None:
             raise FormatError(f"--input-format is {reading.format!r}, and sets have a form of their own: leave it out")
         return read_items(path, reading.encoding or self.config.data.encoding, self.encoding.kind)
 
-    def items_of_lines(self, lines: Iterator[str]) -> Iterator[Item]:
-        return (parse(line, Place("standard input", i), self.encoding.kind) for i, line in enumerate(lines, start=1))
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[PointItem]:
+        return (
+            parse(line, SourceLocation("standard input", i), self.encoding.kind)
+            for i, line in enumerate(lines, start=1)
+        )
 
-    def sets(self, path: Path, reading: Reading = AS_TRAINED) -> Sets:
+    def sets(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> PointSetBatch:
         """The sets of a file with their targets."""
         items = [item for item in self.read_inputs(path, reading) if item.things]
         if not items:
@@ -101,22 +115,24 @@ class PointPredictor(Predictor):
             for item in items:
                 if item.target is None:
                     raise FormatError(f"{item.place} has no target to compare with: add one")
-        return checked(self.encoding.encode(items), items, self.model.rule)
+        return check_targets(self.encoding.encode(items), items, self.model.rule)
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         right, given = self._compared(self.sets(path, reading))
-        return report_of(self.encoding.problem, right, given)
+        return build_report(self.encoding.problem, right, given)
 
-    def _compared(self, sets: Sets) -> tuple[list[Any], list[Any]]:
+    def _compared(self, sets: PointSetBatch) -> tuple[list[Any], list[Any]]:
         found = search(self.model, self.encoding, sets, self.config.search.width)
-        return [sets.pointed(i) for i in range(len(sets))], list(pointed(sets, found))
+        return [sets.pointed(i) for i in range(len(sets))], list(predict_positions(sets, found))
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         measures = PROBLEMS[self.encoding.problem].measures
         metric = metric or next(iter(measures))
         if metric not in measures:
             raise DataError(f"this model has no {metric!r}: {did_you_mean(metric, measures)}")
-        return Answers(measures[metric], *self._compared(self.sets(path, reading)))
+        return PairedPredictions(measures[metric], *self._compared(self.sets(path, reading)))
 
     def describe(self, top: int) -> list[str]:
         parameters = sum(p.numel() for p in self.model.parameters())
@@ -128,11 +144,11 @@ class PointPredictor(Predictor):
             f"problem {encoding.problem}, rule {self.model.rule}, beam of {self.config.search.width}",
         ]
 
-    def write(self, prediction: PointAnswer, item: Item, format: str) -> str:
+    def write(self, prediction: PointAnswer, item: PointItem, format: str) -> str:
         if format == "text":
             return str(prediction)
         rows = list(zip(prediction.positions, prediction.log_probs, prediction.finished, strict=True))
-        rows = rows or [((), NOT_KNOWN, True)]
+        rows = rows or [((), NO_SCORE, True)]
         if format == "jsonl":
             listed = [{"positions": list(p), "log_prob": score_value(s), "finished": end} for p, s, end in rows]
             return json.dumps({item.kind: item.things, "answers": listed}, ensure_ascii=False)
@@ -144,23 +160,23 @@ class PointPredictor(Predictor):
 
     def remarks(self, prediction: PointAnswer) -> list[str]:
         """That answers were cut."""
-        return [CUT] * sum(not end for end in prediction.finished)
+        return [_CUT] * sum(not end for end in prediction.finished)
 
-    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """Points in the plane with the way or the triangles; other things with their order below them."""
         from catena.draw.alignment import draw_links
-        from catena.draw.points import draw_way
+        from catena.draw.points import draw_path
 
         answer = self.predict([item])[0]
         things, positions = answer.item.things, answer.positions[0] if answer.positions else ()
         if not things:
             raise DataError("a set without points cannot be drawn")
         if answer.item.kind == "points" and len(things[0]) == 2:
-            return draw_way(things, ways_of(positions, self.encoding.problem))
+            return draw_path(things, drawing_lines(positions, self.encoding.problem))
         words = [",".join(f"{x:.4g}" for x in t) if answer.item.kind == "points" else t for t in things]
         return draw_links(words, [words[j] for j in positions], [(j, i) for i, j in enumerate(positions)])
 
-    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The same for a terminal: things by the order in which they are pointed at."""
         from catena.draw.terminal.points import sketch_points
 
@@ -174,7 +190,7 @@ class PointPredictor(Predictor):
         return "  ".join(words) + "\n" + "  ".join(words[j] for j in positions)
 
 
-def ways_of(positions: tuple[int, ...], problem: str) -> list[tuple[int, ...]]:
+def drawing_lines(positions: tuple[int, ...], problem: str) -> list[tuple[int, ...]]:
     """The lines to draw for an answer: triangles, a round trip, or one way."""
     if problem == "delaunay":
         return [(*positions[i : i + 3], positions[i]) for i in range(0, len(positions) - 2, 3)]
@@ -187,6 +203,6 @@ def load_predictor(folder: Path, device: torch.device) -> PointPredictor:
     config = configs.load(PointConfig, checkpoint.folder / CONFIG)
     encoding = load_encoding(checkpoint.folder)
     n_tokens = 0 if encoding.tokens is None else len(encoding.tokens) + FIRST_TOKEN
-    model = build_pointer(config.model, rule_of(config.data), n_features=encoding.n_features, n_tokens=n_tokens)
+    model = build_pointer(config.model, pointing_rule(config.data), n_features=encoding.n_features, n_tokens=n_tokens)
     checkpoint.load_into(model)
     return PointPredictor(config, encoding, model.to(device).eval())

@@ -1,7 +1,8 @@
 """The problems that data can be made for without end: drawn by a seed, answered exactly.
 
-Each is a :class:`Problem`: how its points are drawn, what is right, what may be pointed at, and how answers are scored.
-Answers are written in one form that does not depend on the order of the points (:mod:`catena.kernels.planar`).
+Each is a :class:`PointProblem`: how its points are drawn, what is right, what may be pointed at, and how answers are
+scored.
+Answers are written in one form that does not depend on the order of the points (:mod:`catena.kernels.geometry`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from catena.errors import DataError
-from catena.kernels.planar import MOST_FOR_TOURS, hulls, tours, triangulations
-from catena.metrics.measure import Measure
+from catena.kernels.geometry import MOST_FOR_TOURS, hulls, tours, triangulations
+from catena.metrics.measure import Metric
 from catena.metrics.points import (
     AREA,
     LENGTH_RATIO,
@@ -27,12 +28,12 @@ from catena.metrics.points import (
     same_values,
 )
 
-Answers = tuple[Int[np.ndarray, "n t"], Int[np.ndarray, " n"]]
+_Answers = tuple[Int[np.ndarray, "n t"], Int[np.ndarray, " n"]]
 """Positions, filled up with 0, and how many of them are real."""
 
 
 @dataclass(frozen=True)
-class Problem:
+class PointProblem:
     """What is asked of a set of points.
 
     Args:
@@ -45,19 +46,19 @@ class Problem:
     """
 
     rule: str
-    measures: dict[str, Measure]
+    measures: dict[str, Metric]
     lower: bool = False
     n_features: int = 0
-    solve: Callable[[Float[np.ndarray, "n s f"], Int[np.ndarray, " n"]], Answers] | None = None
+    solve: Callable[[Float[np.ndarray, "n s f"], Int[np.ndarray, " n"]], _Answers] | None = None
 
 
-def _sorted(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> Answers:
+def _sorted(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> _Answers:
     beyond = np.arange(points.shape[1]) >= sizes[:, None]
     return np.argsort(np.where(beyond, np.inf, points[..., 0]), axis=1, kind="stable"), sizes.copy()
 
 
-def _by(loop: Callable[..., None], room: Callable[[int], int]) -> Callable[..., Answers]:
-    def solve(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> Answers:
+def _by(loop: Callable[..., None], room: Callable[[int], int]) -> Callable[..., _Answers]:
+    def solve(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> _Answers:
         n, s, _ = points.shape
         found, lengths = np.zeros((n, room(s)), np.int64), np.zeros(n, np.int64)
         loop(np.ascontiguousarray(points), np.ascontiguousarray(sizes, np.int64), found, lengths)
@@ -66,7 +67,7 @@ def _by(loop: Callable[..., None], room: Callable[[int], int]) -> Callable[..., 
     return solve
 
 
-def _toured(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> Answers:
+def _toured(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> _Answers:
     if points.shape[1] > MOST_FOR_TOURS:
         raise DataError(
             f"the shortest round trip is found for up to {MOST_FOR_TOURS} points, and here are {points.shape[1]}: "
@@ -75,21 +76,21 @@ def _toured(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) ->
     return _by(tours, lambda s: s)(points, sizes)
 
 
-PROBLEMS: dict[str, Problem] = {
-    "own": Problem("any", {"exact": exact("sequence", same_sequence), "position_error": POSITION_ERROR}),
-    "sort": Problem(
+PROBLEMS: dict[str, PointProblem] = {
+    "own": PointProblem("any", {"exact": exact("sequence", same_sequence), "position_error": POSITION_ERROR}),
+    "sort": PointProblem(
         "order", {"exact": exact("values", same_values), "position_error": POSITION_ERROR}, n_features=1, solve=_sorted
     ),
-    "hull": Problem(
+    "hull": PointProblem(
         "ring", {"exact": exact("ring", same_ring), "area": AREA}, n_features=2, solve=_by(hulls, lambda s: s + 2)
     ),
-    "delaunay": Problem(
+    "delaunay": PointProblem(
         "triples",
         {"triangles": TRIANGLES, "exact": exact("triangles", same_triangles)},
         n_features=2,
         solve=_by(triangulations, lambda s: 3 * max(2 * s - 5, 1)),
     ),
-    "tsp": Problem(
+    "tsp": PointProblem(
         "order", {"length_ratio": LENGTH_RATIO, "exact": exact("ring", same_ring)}, True, n_features=2, solve=_toured
     ),
 }

@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.seq2seq.pointer import PointerNetwork, Things
+from catena.seq2seq.pointer import PointerInputs, PointerNetwork
 from catena.seq2seq.scheduled import draw
 
 
-def rolled_out(
-    network: PointerNetwork, things: Things, choose: Callable[[Float[Tensor, "b v"]], Int[Tensor, " b"]]
+def rollout(
+    network: PointerNetwork, things: PointerInputs, choose: Callable[[Float[Tensor, "b v"]], Int[Tensor, " b"]]
 ) -> Int[Tensor, "b t"]:
     """An order of each set, its end last, by a choice at every step."""
     stepper, ids = network.stepper(things), []
@@ -39,15 +39,15 @@ def tour_lengths(points: Float[Tensor, "b s f"], ids: Int[Tensor, "b t"]) -> Flo
 
 
 def surrogate(
-    network: PointerNetwork, things: Things, ids: Int[Tensor, "b t"], baseline: Float[Tensor, " b"]
+    network: PointerNetwork, things: PointerInputs, ids: Int[Tensor, "b t"], baseline: Float[Tensor, " b"]
 ) -> Float[Tensor, " b"]:
     """What has the gradient of the expected length, where ``ids`` were drawn from the network."""
     found = network.token_log_probs(things, ids, things.lengths + 1).sum(dim=1)
     return (tour_lengths(things.values, ids) - baseline) * found
 
 
-def reinforced_loss(network: PointerNetwork, things: Things) -> Float[Tensor, ""]:
+def reinforced_loss(network: PointerNetwork, things: PointerInputs) -> Float[Tensor, ""]:
     """The mean over sets, with one sample of each."""
-    greedy = rolled_out(network, things, lambda log_probs: log_probs.argmax(dim=1))
-    sampled = rolled_out(network, things, draw)
+    greedy = rollout(network, things, lambda log_probs: log_probs.argmax(dim=1))
+    sampled = rollout(network, things, draw)
     return surrogate(network, things, sampled, tour_lengths(things.values, greedy)).mean()

@@ -8,40 +8,42 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from catena.decoding.beam import beam
-from catena.decoding.greedy import greedy
-from catena.decoding.hypothesis import Hypothesis
 from catena.metrics.intervals import bootstrap_score_interval
 from catena.metrics.measure import signature
-from catena.metrics.points import Pointed
-from catena.seq2seq.pointer import PointerNetwork, Things
+from catena.metrics.points import PointingResult
+from catena.search.beam_search import beam
+from catena.search.greedy_search import greedy
+from catena.search.hypothesis import Hypothesis
+from catena.seq2seq.pointer import PointerInputs, PointerNetwork
 from catena.seq2seq.pointing import most_steps
-from catena.tasks.application import Report
-from catena.tasks.point.dataset import Encoding, Sets
+from catena.tasks.application import EvaluationReport
+from catena.tasks.point.dataset import PointEncoding, PointSetBatch
 from catena.tasks.point.problems import PROBLEMS
 
 BLOCK = 4096
 
 
-def things_of(sets: Sets, rows: np.ndarray, device: torch.device) -> Things:
+def point_tensors(sets: PointSetBatch, rows: np.ndarray, device: torch.device) -> PointerInputs:
     """Some sets as tensors, no wider than they must be."""
     sizes = sets.sizes[rows]
     values = torch.from_numpy(sets.values[rows, : max(1, int(sizes.max(initial=1)))])
     values = values.float() if values.is_floating_point() else values
-    return Things(values.to(device), torch.from_numpy(sizes).to(device))
+    return PointerInputs(values.to(device), torch.from_numpy(sizes).to(device))
 
 
 @torch.no_grad()
-def search(model: PointerNetwork, encoding: Encoding, sets: Sets, width: int, nbest: int = 1) -> list[list[Hypothesis]]:
+def search(
+    model: PointerNetwork, encoding: PointEncoding, sets: PointSetBatch, width: int, n_best: int = 1
+) -> list[list[Hypothesis]]:
     """The best answers for each set; ids are those of the network."""
     device = next(model.parameters()).device
     found: list[list[Hypothesis]] = [[] for _ in range(len(sets))]
-    width = max(width, nbest)
+    width = max(width, n_best)
     for rows in _together(model.rule, sets.sizes, encoding.longest, max(1, BLOCK // width)):
-        stepper = model.stepper(things_of(sets, rows, device))
+        stepper = model.stepper(point_tensors(sets, rows, device))
         steps = most_steps(model.rule, stepper.v - 1, encoding.longest)
         state = stepper.start(len(rows))
-        some = greedy(stepper, state, steps) if width == 1 else beam(stepper, state, width, steps, n_best=nbest)
+        some = greedy(stepper, state, steps) if width == 1 else beam(stepper, state, width, steps, n_best=n_best)
         for row, listed in zip(rows.tolist(), some, strict=True):
             found[row] = listed
     return found
@@ -56,25 +58,25 @@ def _together(rule: str, sizes: Int[np.ndarray, " n"], longest: int, block: int)
         yield from (rows[low : low + block] for low in range(0, len(rows), block))
 
 
-def positions_of(hypothesis: Hypothesis) -> tuple[int, ...]:
+def hypothesis_positions(hypothesis: Hypothesis) -> tuple[int, ...]:
     """The positions that were pointed at."""
     return tuple(id - 1 for id in hypothesis.ids)
 
 
-def pointed(sets: Sets, found: Sequence[Sequence[Hypothesis]]) -> list[Pointed]:
+def predict_positions(sets: PointSetBatch, found: Sequence[Sequence[Hypothesis]]) -> list[PointingResult]:
     """The best answer for each set, with its things."""
-    return [Pointed(sets.things(i), positions_of(listed[0])) for i, listed in enumerate(found)]
+    return [PointingResult(sets.things(i), hypothesis_positions(listed[0])) for i, listed in enumerate(found)]
 
 
-def scores_of(problem: str, right: Sequence[Pointed], given: Sequence[Pointed]) -> dict[str, float]:
+def compute_scores(problem: str, right: Sequence[PointingResult], given: Sequence[PointingResult]) -> dict[str, float]:
     """Everything that a problem is scored by."""
     return {name: float(measure(right, given)) for name, measure in PROBLEMS[problem].measures.items()}
 
 
-def report_of(problem: str, right: Sequence[Pointed], given: Sequence[Pointed]) -> Report:
+def build_report(problem: str, right: Sequence[PointingResult], given: Sequence[PointingResult]) -> EvaluationReport:
     """The scores with their intervals, in lines for a person."""
     measures = PROBLEMS[problem].measures
-    scores = scores_of(problem, right, given)
+    scores = compute_scores(problem, right, given)
     signed = {name: signature(measure.name, len(right)) for name, measure in measures.items()}
     lines = [f"{len(right):,} sets of {min(len(x.things) for x in right)} to {max(len(x.things) for x in right)}"]
     for name, measure in measures.items():
@@ -84,4 +86,4 @@ def report_of(problem: str, right: Sequence[Pointed], given: Sequence[Pointed]) 
             interval = bootstrap_score_interval(rows, measure.score, np.random.default_rng(0))
             between = f" ({interval.low:.4f} to {interval.high:.4f})"
         lines.append(f"{name} {scores[name]:.4f}{between}   {signed[name]}")
-    return Report(scores, signed, tuple(lines))
+    return EvaluationReport(scores, signed, tuple(lines))

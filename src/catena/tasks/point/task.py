@@ -18,23 +18,23 @@ from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.errors import CheckpointError
 from catena.randomness import Randomness
-from catena.seq2seq.pointer import PointerNetwork, Things
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.point.dataset import Dataset, Encoding, Sets, made
+from catena.seq2seq.pointer import PointerInputs, PointerNetwork
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.tasks.point.config import WHAT_NEXT, PointConfig
+from catena.tasks.point.dataset import PointDataset, PointEncoding, PointSetBatch, generate_problems
 from catena.tasks.point.problems import PROBLEMS
 from catena.tasks.point.reinforce import reinforced_loss
-from catena.tasks.point.scoring import pointed, scores_of, search, things_of
-from catena.tasks.point.settings import WHAT_NEXT, PointConfig
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.point.scoring import compute_scores, point_tensors, predict_positions, search
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
-ENCODING = "encoding.json"
+_ENCODING = "encoding.json"
 
 
 @dataclass(frozen=True)
 class PointBatch:
     """Padded sets and targets. ``tokens`` counts the steps, so that no device is asked."""
 
-    things: Things
+    things: PointerInputs
     targets: Tensor
     lengths: Tensor
     tokens: int
@@ -46,11 +46,13 @@ class MadeEpoch(EpochPlan):
     Batch ``i`` depends on the seed, the epoch and ``i`` alone.
     """
 
-    def __init__(self, n: int, make: Callable[[int], Sets], ready: Callable[[Sets], PointBatch]) -> None:
+    def __init__(
+        self, n: int, make: Callable[[int], PointSetBatch], ready: Callable[[PointSetBatch], PointBatch]
+    ) -> None:
         self.n, self.make, self.ready = n, make, ready
         self.threads = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.pool = ThreadPoolExecutor(self.threads)
-        self.ahead: dict[int, Future[Sets]] = {}
+        self.ahead: dict[int, Future[PointSetBatch]] = {}
 
     def __len__(self) -> int:
         return self.n
@@ -63,13 +65,18 @@ class MadeEpoch(EpochPlan):
         return self.ready(self.ahead.pop(i).result())
 
 
-class PointTask(TestedTask):
+class PointTask(NeuralTask):
     """A pointer network, its data and its metric."""
 
     what_next = WHAT_NEXT
 
     def __init__(
-        self, config: PointConfig, data: Dataset, model: PointerNetwork, device: torch.device, randomness: Randomness
+        self,
+        config: PointConfig,
+        data: PointDataset,
+        model: PointerNetwork,
+        device: torch.device,
+        randomness: Randomness,
     ) -> None:
         self.config, self.data, self.device, self.randomness = config, data, device, randomness
         self.network = model.to(device)
@@ -94,37 +101,37 @@ class PointTask(TestedTask):
         batches, train = self.config.batches, self.data.train
         if train is not None:
             plan = BatchPlan.shuffled(train.sizes, batches, self.randomness.numpy("batches", number))
-            return PlannedEpoch(plan, lambda rows: self.batch(train, rows))
+            return BatchedEpoch(plan, lambda rows: self.batch(train, rows))
         n, size = self.config.data.n_train, batches.batch_size
 
-        def make(i: int) -> Sets:
+        def make(i: int) -> PointSetBatch:
             generator = self.randomness.numpy(f"problems-{number}", i)
-            return made(self.config.data, min(size, n - i * size), generator)
+            return generate_problems(self.config.data, min(size, n - i * size), generator)
 
         return MadeEpoch(-(-n // size), make, lambda sets: self.batch(sets, np.arange(len(sets))))
 
-    def batch(self, sets: Sets, rows: np.ndarray) -> PointBatch:
+    def batch(self, sets: PointSetBatch, rows: np.ndarray) -> PointBatch:
         """Some sets as tensors."""
         lengths = sets.lengths[rows]
         targets = torch.from_numpy(sets.targets[rows, : int(lengths.max())]).to(self.device)
         counts = torch.from_numpy(lengths).to(self.device)
-        return PointBatch(things_of(sets, rows, self.device), targets, counts, int(lengths.sum()))
+        return PointBatch(point_tensors(sets, rows, self.device), targets, counts, int(lengths.sum()))
 
-    def loss(self, batch: PointBatch) -> LossOutput:
+    def loss(self, batch: PointBatch) -> BatchLoss:
         if self.config.learning.objective == "reinforce":
-            return LossOutput(reinforced_loss(self.network, batch.things), len(batch.lengths), batch.tokens)
+            return BatchLoss(reinforced_loss(self.network, batch.things), len(batch.lengths), batch.tokens)
         total = -self.network.token_log_probs(batch.things, batch.targets, batch.lengths).sum() / batch.tokens
-        return LossOutput(total, batch.tokens, batch.tokens)
+        return BatchLoss(total, batch.tokens, batch.tokens)
 
     def evaluate(self) -> Evaluation:
         dev = self.data.dev
         right = [dev.pointed(i) for i in range(len(dev))]
-        given = pointed(dev, search(self.network, self.data.encoding, dev, self.config.search.width))
+        given = predict_positions(dev, search(self.network, self.data.encoding, dev, self.config.search.width))
         shown = [
             f"{' '.join(map(str, b.positions))}  (right: {' '.join(map(str, a.positions))})"
             for a, b in zip(right[:3], given[:3], strict=True)
         ]
-        return Evaluation(scores_of(self.problem, right, given), shown)
+        return Evaluation(compute_scores(self.problem, right, given), shown)
 
     def test_scores(self) -> dict[str, float]:
         test = self.data.test
@@ -133,12 +140,12 @@ class PointTask(TestedTask):
         right = [test.pointed(i) for i in range(len(test))]
         with torch.no_grad():
             found = search(self.network, self.data.encoding, test, self.config.search.width)
-        return scores_of(self.problem, right, pointed(test, found))
+        return compute_scores(self.problem, right, predict_positions(test, found))
 
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
         about = json.dumps(asdict(self.data.encoding), ensure_ascii=False)
-        (folder / ENCODING).write_text(about + "\n", encoding="utf-8")
+        (folder / _ENCODING).write_text(about + "\n", encoding="utf-8")
 
     def describe_batch(self, batch: PointBatch) -> str:
         return (
@@ -150,13 +157,13 @@ class PointTask(TestedTask):
         return self.data.lines
 
 
-def load_encoding(folder: Path) -> Encoding:
+def load_encoding(folder: Path) -> PointEncoding:
     """What :meth:`PointTask.save` wrote."""
     try:
-        about = json.loads((folder / ENCODING).read_text(encoding="utf-8"))
+        about = json.loads((folder / _ENCODING).read_text(encoding="utf-8"))
         tokens = about["tokens"]
-        return Encoding(
+        return PointEncoding(
             about["problem"], None if tokens is None else tuple(tokens), about["n_features"], about["longest"]
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / ENCODING} does not say how points are read: {error}") from error
+        raise CheckpointError(f"{folder / _ENCODING} does not say how points are read: {error}") from error

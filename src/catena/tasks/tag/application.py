@@ -9,25 +9,25 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.config import Config
-from catena.data.reading import Tally
-from catena.data.tokenise import build_tokeniser
+from catena.data.reading import ReadCounter
+from catena.data.tokenize import build_tokenizer
 from catena.errors import ConfigError
 from catena.randomness import Randomness
-from catena.tasks.application import Predictor, Trained
-from catena.tasks.looped import LoopedApplication, TestedTask, same_make
+from catena.tasks.application import Predictor, TrainResult
+from catena.tasks.looped import LoopedApplication, NeuralTask, check_same_model_kind
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained
 from catena.tasks.tag.auto import fit_to_time
+from catena.tasks.tag.config import NeuralTaggerConfig, TagConfig
 from catena.tasks.tag.dataset import TagDataset, prepare
+from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.features.fit import fit_features, load_features
-from catena.tasks.tag.features.settings import FeatureTagger
+from catena.tasks.tag.hmm.config import HmmTaggerConfig
 from catena.tasks.tag.hmm.fit import fit_hmm, load_hmm
-from catena.tasks.tag.hmm.settings import HmmTagger
 from catena.tasks.tag.model import TagModel, build_model
 from catena.tasks.tag.predictor import TagPredictor
 from catena.tasks.tag.scorer import NeuralScorer
-from catena.tasks.tag.settings import NeuralTagger, TagConfig
-from catena.tasks.tag.tagging import Tagging
+from catena.tasks.tag.tagging import TagSet
 from catena.tasks.tag.task import TagTask
 from catena.tasks.words.encoding import WordEncoding
 from catena.tasks.words.model import word_vectors
@@ -47,18 +47,18 @@ class TagApplication(LoopedApplication[TagConfig, TagDataset]):
         if old is None:
             return prepare(config, randomness, words=start.encoding.vocabulary if start else None)
         theirs = configs.load(TagConfig, old / CONFIG)
-        same_make(old, theirs, config)
-        encoding = WordEncoding.load(theirs.model.words, old) if isinstance(theirs.model, NeuralTagger) else None
-        return prepare(config, randomness, tagging=Tagging.load(old), encoding=encoding)
+        check_same_model_kind(old, theirs, config)
+        encoding = WordEncoding.load(theirs.model.words, old) if isinstance(theirs.model, NeuralTaggerConfig) else None
+        return prepare(config, randomness, tagging=TagSet.load(old), encoding=encoding)
 
-    def task(self, config: TagConfig, data: TagDataset, device: torch.device, randomness: Randomness) -> TestedTask:
+    def task(self, config: TagConfig, data: TagDataset, device: torch.device, randomness: Randomness) -> NeuralTask:
         return TagTask(config, data, new_model(config, data, randomness), device, randomness)
 
-    def dropped(self, data: TagDataset) -> Tally:
+    def dropped(self, data: TagDataset) -> ReadCounter:
         return data.tally
 
     def adopted(self, config: TagConfig, start: Pretrained) -> TagConfig:
-        if not isinstance(config.model, NeuralTagger):
+        if not isinstance(config.model, NeuralTaggerConfig):
             raise ConfigError(
                 f"pretrained = {str(start.folder)!r} starts a network, and model.kind is {config.model.kind!r}: leave "
                 f"one of them out"
@@ -66,20 +66,20 @@ class TagApplication(LoopedApplication[TagConfig, TagDataset]):
         model = config.model.model_copy(update={"words": adopt_words(config.model.words, start)})
         return config.model_copy(update={"model": model, "pretrained": str(start.folder)})
 
-    def start(self, task: TestedTask, start: Pretrained) -> None:
+    def start(self, task: NeuralTask, start: Pretrained) -> None:
         assert isinstance(task.model, TagModel)
         start_reader(task.model.encoder.reader, start)
 
     def fits(self, config: TagConfig) -> bool:
-        return not isinstance(config.model, NeuralTagger)
+        return not isinstance(config.model, NeuralTaggerConfig)
 
     def is_counted(self, config: TagConfig) -> bool:
         return False  # features and EM are fitted step by step
 
     def fit(
         self, config: TagConfig, data: TagDataset, run: RunFolder, randomness: Randomness, reporter: Reporter
-    ) -> Trained:
-        how = fit_hmm if isinstance(config.model, HmmTagger) else fit_features
+    ) -> TrainResult:
+        how = fit_hmm if isinstance(config.model, HmmTaggerConfig) else fit_features
         return how(config, data, run, randomness, reporter)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
@@ -89,22 +89,22 @@ class TagApplication(LoopedApplication[TagConfig, TagDataset]):
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         checkpoint = open_checkpoint(folder)
         config = configs.load(TagConfig, checkpoint.folder / CONFIG)
-        tokeniser = build_tokeniser(config.tokenizer)
-        settings, tagging = config.model, Tagging.load(checkpoint.folder)
-        if isinstance(settings, FeatureTagger):
-            return TagPredictor(config, load_features(config, checkpoint, tagging), tokeniser)
-        if isinstance(settings, HmmTagger):
-            return TagPredictor(config, load_hmm(checkpoint, tagging), tokeniser)
+        tokenizer = build_tokenizer(config.tokenizer)
+        settings, tagging = config.model, TagSet.load(checkpoint.folder)
+        if isinstance(settings, FeatureTaggerConfig):
+            return TagPredictor(config, load_features(config, checkpoint, tagging), tokenizer)
+        if isinstance(settings, HmmTaggerConfig):
+            return TagPredictor(config, load_hmm(checkpoint, tagging), tokenizer)
         encoding = WordEncoding.load(settings.words, checkpoint.folder)
         model = build_model(settings, encoding, tagging)
         checkpoint.load_into(model)
         chosen = choose_device(device)
-        return TagPredictor(config, NeuralScorer(model.to(chosen).eval(), encoding, tagging, chosen), tokeniser)
+        return TagPredictor(config, NeuralScorer(model.to(chosen).eval(), encoding, tagging, chosen), tokenizer)
 
 
 def new_model(config: TagConfig, data: TagDataset, randomness: Randomness) -> TagModel:
     """A model with fresh weights, drawn by the seed, and word vectors where the config names a file of them."""
-    assert isinstance(config.model, NeuralTagger)
+    assert isinstance(config.model, NeuralTaggerConfig)
     assert data.encoding is not None
     randomness.seed_torch("weights")
     vectors = word_vectors(config.model.words, data.encoding)

@@ -6,14 +6,14 @@ from typing import Any
 
 from catena.tasks.classify.auto import EFFICIENCY, products_per_second
 from catena.tasks.machine import choose_device, set_threads
-from catena.tasks.tag.dataset import read_tagged
-from catena.tasks.tag.features.settings import FeatureTagger
-from catena.tasks.tag.settings import NeuralTagger, TagConfig
-from catena.training.settings import seconds_of
+from catena.tasks.tag.config import NeuralTaggerConfig, TagConfig
+from catena.tasks.tag.dataset import read_tagged_sentences
+from catena.tasks.tag.features.config import FeatureTaggerConfig
+from catena.training.config import parse_duration
 
-EPOCHS = 12
+_EPOCHS = 12
 """Passes over the data that must fit into the time."""
-FEW = 1000
+_FEW = 1000
 """Below so many sentences a model on features does as well as a network, and is there sooner."""
 SIZES = (256, 128, 64)
 """Units of a BiLSTM in each direction, the largest first."""
@@ -22,8 +22,8 @@ SIZES = (256, 128, 64)
 def fit_to_time(config: TagConfig) -> tuple[TagConfig, list[str]]:
     """The config with a model that fits, and what was chosen, in words."""
     set_threads(config.machine.threads)
-    seconds = seconds_of(config.training.max_time or "5m")
-    lengths = [len(one.sentence) for path in config.data.train for one in read_tagged(config.data, (), path)]
+    seconds = parse_duration(config.training.max_time or "5m")
+    lengths = [len(one.sentence) for path in config.data.train for one in read_tagged_sentences(config.data, (), path)]
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
     model, why = choose(len(lengths), sum(lengths), seconds, speed)
     values: dict[str, Any] = {**config.model_dump(exclude={"model", "training"}), "model": model}
@@ -32,16 +32,21 @@ def fit_to_time(config: TagConfig) -> tuple[TagConfig, list[str]]:
     return TagConfig.model_validate(values), [f"chosen for {plan}: {why}"]
 
 
-def choose(sentences: int, words: int, seconds: float, speed: float) -> tuple[NeuralTagger | FeatureTagger, str]:
+def choose(
+    sentences: int, words: int, seconds: float, speed: float
+) -> tuple[NeuralTaggerConfig | FeatureTaggerConfig, str]:
     """A model for so much data and time on a machine that does so many products a second."""
-    if sentences < FEW:
-        return FeatureTagger(), f"a conditional random field on features, the better choice below {FEW:,} sentences"
+    if sentences < _FEW:
+        return (
+            FeatureTaggerConfig(),
+            f"a conditional random field on features, the better choice below {_FEW:,} sentences",
+        )
     for d in SIZES:
         cost = 3 * words * 8 * d * (150 + d) / speed  # forward and twice as much backward, four gates, two directions
-        if EPOCHS * cost <= seconds:
-            encoder = NeuralTagger().encoder.model_copy(update={"d": d})
+        if _EPOCHS * cost <= seconds:
+            encoder = NeuralTaggerConfig().encoder.model_copy(update={"d": d})
             chosen = (
                 f"a BiLSTM of {d} units in each direction and a conditional random field, about {cost:.0f} s a pass"
             )
-            return NeuralTagger(encoder=encoder), chosen
-    return FeatureTagger(), "a conditional random field on features, for even a small network needs more time"
+            return NeuralTaggerConfig(encoder=encoder), chosen
+    return FeatureTaggerConfig(), "a conditional random field on features, for even a small network needs more time"

@@ -1,4 +1,4 @@
-"""Taggers that are chains by themselves, without a network: asked for tags, and scored while they are learnt."""
+"""Taggers that are chains by themselves, without a network: asked for tags, and scored while they are learned."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from jaxtyping import Int32
 
 from catena.structure.chain import LinearChain
 from catena.structure.constraints import ChainConstraint
-from catena.tasks.tag.dataset import TagDataset, Tagged
+from catena.tasks.tag.config import TagConfig
+from catena.tasks.tag.dataset import TagDataset, TaggedSentence
 from catena.tasks.tag.distribution import ChainDistribution
 from catena.tasks.tag.features.fitting import Candidate
 from catena.tasks.tag.scorer import Scorer, best_tags
-from catena.tasks.tag.scoring import metric_of, scores_of
-from catena.tasks.tag.settings import TagConfig
-from catena.tasks.tag.tagging import Tagging
+from catena.tasks.tag.scoring import compute_scores, default_metric
+from catena.tasks.tag.tagging import TagSet
 from catena.tasks.words.sentences import Sentence
 
 
 class ChainModel(ABC):
-    """What gives the scores of the tags of sentences, and can tell what it has learnt."""
+    """What gives the scores of the tags of sentences, and can tell what it has learned."""
 
     @abstractmethod
     def chain(self, sentences: Sequence[Sentence]) -> LinearChain:
@@ -36,14 +36,14 @@ class ChainModel(ABC):
 class ChainScorer(Scorer):
     """Such a model, asked for those sequences of tags alone that their scheme allows."""
 
-    def __init__(self, model: ChainModel, tagging: Tagging) -> None:
+    def __init__(self, model: ChainModel, tagging: TagSet) -> None:
         self.model, self.tagging = model, tagging
 
     def distribution(self, sentences: Sequence[Sentence]) -> ChainDistribution:
         chain, rules = self.model.chain(sentences), self.tagging.rules()
         if rules is not None:
             after, begin, end = (torch.from_numpy(mask) for mask in rules)
-            chain = chain.given(ChainConstraint(transitions=after, start=begin, end=end), impossible="-inf")
+            chain = chain.given(ChainConstraint(transitions=after, start=begin, end=end), on_infeasible="-inf")
         return ChainDistribution(chain, self.tagging, [len(sentence) for sentence in sentences])
 
     def describe(self, top: int) -> list[str]:
@@ -51,7 +51,7 @@ class ChainScorer(Scorer):
 
 
 class ChainCandidate(Candidate):
-    """Such a model while it is learnt. Who learns one keeps what :meth:`take` was given in ``taken``."""
+    """Such a model while it is learned. Who learns one keeps what :meth:`take` was given in ``taken``."""
 
     config: TagConfig
     data: TagDataset
@@ -63,7 +63,7 @@ class ChainCandidate(Candidate):
 
     @property
     def metric(self) -> str:
-        return metric_of(self.data.tagging)
+        return default_metric(self.data.tagging)
 
     def dev_scores(self) -> dict[str, float]:
         return self._judged(self.model(), self.data.dev)
@@ -72,14 +72,14 @@ class ChainCandidate(Candidate):
         assert self.taken is not None
         return self._judged(self.taken, self.data.test)
 
-    def _judged(self, model: ChainModel, sentences: Sequence[Tagged]) -> dict[str, float]:
+    def _judged(self, model: ChainModel, sentences: Sequence[TaggedSentence]) -> dict[str, float]:
         if not sentences:
             return {}
         scorer, at_once = ChainScorer(model, self.data.tagging), self.config.evaluation.tokens_at_once
         found = best_tags(scorer, [one.sentence for one in sentences], at_once)
-        return scores_of(self.data.tagging, [one.tags for one in sentences], found)
+        return compute_scores(self.data.tagging, [one.tags for one in sentences], found)
 
 
 def flat_tags(data: TagDataset) -> Int32[np.ndarray, " n"]:
     """The model's tags of all training words, one after another; -1 where one is not known."""
-    return np.concatenate(data.learnt_ids(data.train)).astype(np.int32)
+    return np.concatenate(data.learned_ids(data.train)).astype(np.int32)

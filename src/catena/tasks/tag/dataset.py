@@ -10,33 +10,33 @@ from pathlib import Path
 
 import numpy as np
 
-from catena.data.examples import Columns, ConlluRow, ConlluSentence, Place, Text
+from catena.data.detect import UNKNOWN, DetectedFormat, detect_format
+from catena.data.examples import Columns, ConlluRow, ConlluSentence, SourceLocation, Text
 from catena.data.readers.table import FORMATS
-from catena.data.reading import Tally
-from catena.data.recognise import UNKNOWN, Recognised, recognise
-from catena.data.schemes import BMES, Span, tags_of
+from catena.data.reading import ReadCounter
+from catena.data.schemes import BMES, Span, spans_to_tags
 from catena.data.vocabulary import Labels, Vocabulary
 from catena.errors import DataError, FormatError
 from catena.randomness import Randomness
-from catena.tasks.tag.settings import NeuralTagger, TagConfig, TagData
-from catena.tasks.tag.tagging import Tagging, find_tagging
+from catena.tasks.tag.config import NeuralTaggerConfig, TagConfig, TagDataConfig
+from catena.tasks.tag.tagging import TagSet, find_tagging
 from catena.tasks.unseen import unseen_line
 from catena.tasks.words.encoding import EncodedSentences, WordEncoding
-from catena.tasks.words.sentences import Sentence, field_of, sentence_of
+from catena.tasks.words.sentences import Sentence, column_values, to_sentence
 
 SENTENCES = ("columns", "conllu")
 """Formats with a word in each line."""
-NAMED = (".conll", ".iob", ".bio", ".iob2")
+_NAMED = (".conll", ".iob", ".bio", ".iob2")
 """Names of files with a word in each line, where a few lines show no sign of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class TaggedSentence:
     """A sentence and its tags as they stand in a file; ``example`` is what was read, for writing it again."""
 
     sentence: Sentence
     tags: tuple[str, ...]
-    place: Place
+    place: SourceLocation
     example: Columns | ConlluSentence | Text
 
 
@@ -45,42 +45,44 @@ class TagDataset:
     """Everything that training needs. ``encoding`` and ``encoded`` (train, dev and test in a row) are there for
     neural models alone."""
 
-    tagging: Tagging
-    train: list[Tagged]
-    dev: list[Tagged]
-    test: list[Tagged]
+    tagging: TagSet
+    train: list[TaggedSentence]
+    dev: list[TaggedSentence]
+    test: list[TaggedSentence]
     lines: list[str] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: ReadCounter = field(default_factory=ReadCounter)
     encoding: WordEncoding | None = None
     encoded: EncodedSentences | None = None
 
-    def learnt_ids(self, sentences: Sequence[Tagged]) -> list[np.ndarray]:
+    def learned_ids(self, sentences: Sequence[TaggedSentence]) -> list[np.ndarray]:
         """The model's tags of training sentences as ids; -1 where one is not known."""
         tagging = self.tagging
-        return [tagging.ids(tagging.learnt(s.sentence.words, s.tags, s.place)) for s in sentences]
+        return [tagging.ids(tagging.learned(s.sentence.words, s.tags, s.place)) for s in sentences]
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def seen_format(path: str | Path, encoding: str | None) -> Recognised:
+def seen_format(path: str | Path, encoding: str | None) -> DetectedFormat:
     """The format that a file shows, by its name where a few lines show no sign of it."""
-    found = recognise(path, encoding)
-    if found.format not in SENTENCES and Path(path).name.removesuffix(".gz").endswith(NAMED):
-        return Recognised("columns", "its name says so")
+    found = detect_format(path, encoding)
+    if found.format not in SENTENCES and Path(path).name.removesuffix(".gz").endswith(_NAMED):
+        return DetectedFormat("columns", "its name says so")
     return found
 
 
-def recognised(data: TagData, path: str | Path) -> Recognised:
+def tagging_format(data: TagDataConfig, path: str | Path) -> DetectedFormat:
     """The format that the config names or the file shows; one that holds no tagged sentences is refused."""
-    found = seen_format(path, data.encoding) if data.format == "auto" else Recognised(data.format, "it was asked for")
+    found = (
+        seen_format(path, data.encoding) if data.format == "auto" else DetectedFormat(data.format, "it was asked for")
+    )
     if data.segment and data.format == "auto":
         if found.format in SENTENCES:
             raise FormatError(
                 f"{path} has a word in each line ({found.why}), and --segment is for text with blanks between words, a "
                 f"sentence in each line: leave --segment out, or say --format text if it is such text"
             )
-        return Recognised("text", "text with blanks between its words")
+        return DetectedFormat("text", "text with blanks between its words")
     if found.format in SENTENCES or (found.format == "text" and data.segment):
         return found
     if found.format == "text":
@@ -96,18 +98,23 @@ def recognised(data: TagData, path: str | Path) -> Recognised:
     )
 
 
-def read_examples(data: TagData, path: str | Path) -> Iterator[Columns | ConlluSentence | Text]:
+def read_examples(data: TagDataConfig, path: str | Path) -> Iterator[Columns | ConlluSentence | Text]:
     """The sentences of a file as they stand there."""
-    found = recognised(data, path)
+    found = tagging_format(data, path)
     options = dict(found.options)
     if data.encoding is not None:
         options["encoding"] = data.encoding
     yield from FORMATS[found.format].read(Path(path), **options)
 
 
-def read_tagged(
-    data: TagData, columns: Sequence[str], path: str | Path, tally: Tally | None = None, *, tagged: bool = True
-) -> Iterator[Tagged]:
+def read_tagged_sentences(
+    data: TagDataConfig,
+    columns: Sequence[str],
+    path: str | Path,
+    tally: ReadCounter | None = None,
+    *,
+    tagged: bool = True,
+) -> Iterator[TaggedSentence]:
     """The sentences of a file with their tags; without ``tagged`` the tags may be missing, and are not read."""
     for example in read_examples(data, path):
         if tally is not None:
@@ -125,23 +132,25 @@ def read_tagged(
             yield one
 
 
-WORD_HEADS = frozenset(("word", "words", "token", "tokens", "form"))
-TAG_HEADS = frozenset(("tag", "tags", "label", "labels", "pos", "ner"))
+_WORD_HEADS = frozenset(("word", "words", "token", "tokens", "form"))
+_TAG_HEADS = frozenset(("tag", "tags", "label", "labels", "pos", "ner"))
 """What the first and the last column are called in a line that names them."""
 
 
 def _refuse_header(example: Columns) -> None:
-    """A line of names would be learnt as a word and its tag."""
+    """A line of names would be learned as a word and its tag."""
     first, last = example.rows[0][0].lower(), example.rows[0][-1].lower()
-    if example.place.line == 1 and first in WORD_HEADS and last in TAG_HEADS:
+    if example.place.line == 1 and first in _WORD_HEADS and last in _TAG_HEADS:
         raise DataError(f"{example.place} names the columns, and would be read as a word: delete that line")
 
 
-def from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluSentence, tagged: bool) -> Tagged:
+def from_rows(
+    data: TagDataConfig, columns: Sequence[str], example: Columns | ConlluSentence, tagged: bool
+) -> TaggedSentence:
     """A sentence whose words stand in rows, with its tags if they are to be read."""
-    sentence = sentence_of(example, columns, None if isinstance(example, ConlluSentence) else data.text_column)
+    sentence = to_sentence(example, columns, None if isinstance(example, ConlluSentence) else data.text_column)
     if not tagged:
-        return Tagged(sentence, (), example.place, example)
+        return TaggedSentence(sentence, (), example.place, example)
     if isinstance(example, Columns) and len(example.rows[0]) < 2 and data.label_column is None:
         raise DataError(
             f"{example.place}: the file has one column, and a tagger learns from words with their tags: add a column"
@@ -149,9 +158,9 @@ def from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluSe
     if isinstance(example, Columns):
         _refuse_header(example)
     name = data.label_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
-    tags = field_of(example, name)
+    tags = column_values(example, name)
     _refuse_answers(example, name, columns)
-    return Tagged(sentence, tags, example.place, example)
+    return TaggedSentence(sentence, tags, example.place, example)
 
 
 def _refuse_answers(example: Columns | ConlluSentence, name: str, columns: Sequence[str]) -> None:
@@ -180,7 +189,7 @@ def blocks_of_lines(lines: Iterable[str]) -> Iterator[Columns | ConlluSentence]:
                     f"line {number} of standard input has {len(rows[-1])} fields, where the sentence has {len(rows[0])}"
                 )
         elif rows:
-            place = Place("standard input", number - len(rows))
+            place = SourceLocation("standard input", number - len(rows))
             if len(rows[0]) == len(ConlluRow._fields):
                 yield ConlluSentence(tuple(ConlluRow(*row) for row in rows), tuple(comments), place)
             else:
@@ -188,8 +197,8 @@ def blocks_of_lines(lines: Iterable[str]) -> Iterator[Columns | ConlluSentence]:
             rows, comments = [], []
 
 
-def _from_text(data: TagData, example: Text, tagged: bool) -> Tagged:
-    """The characters of a line of words; its blanks are what is learnt, and in prediction they are left out."""
+def _from_text(data: TagDataConfig, example: Text, tagged: bool) -> TaggedSentence:
+    """The characters of a line of words; its blanks are what is learned, and in prediction they are left out."""
     words = example.text.split()
     kinds = [""] * len(words)
     if data.tag_separator is not None and tagged:
@@ -205,7 +214,9 @@ def _from_text(data: TagData, example: Text, tagged: bool) -> Tagged:
     for word, kind in zip(words, kinds, strict=True):
         spans.append(Span(at, at + len(word), kind))
         at += len(word)
-    return Tagged(Sentence(tuple("".join(words))), tuple(tags_of(spans, at, BMES)), example.place, example)
+    return TaggedSentence(
+        Sentence(tuple("".join(words))), tuple(spans_to_tags(spans, at, BMES)), example.place, example
+    )
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
@@ -215,8 +226,8 @@ def prepare(
     config: TagConfig,
     randomness: Randomness,
     *,
-    sources: Mapping[str, Iterable[Tagged]] | None = None,
-    tagging: Tagging | None = None,
+    sources: Mapping[str, Iterable[TaggedSentence]] | None = None,
+    tagging: TagSet | None = None,
     encoding: WordEncoding | None = None,
     words: Vocabulary | None = None,
 ) -> TagDataset:
@@ -225,7 +236,7 @@ def prepare(
     ``tagging`` and ``encoding`` are those of a trained model, when training goes on from it; ``words`` are those of a
     language model that the tagger starts from.
     """
-    tally = Tally()
+    tally = ReadCounter()
     lines = [] if sources is not None else _describe_files(config.data)
     parts = _gathered(config, tally, sources)
     train, dev, test = _split(config, parts, randomness)
@@ -235,7 +246,7 @@ def prepare(
     used = len(train) + len(dev) + len(test)
     lines.append(tally.counts(used).sentence())
     data = TagDataset(tagging, train, dev, test, lines, tally)
-    if isinstance(config.model, NeuralTagger):
+    if isinstance(config.model, NeuralTaggerConfig):
         if encoding is None:
             encoding = WordEncoding.count(config.model.words, (one.sentence for one in train), words)
         encoded = encoding.encode(one.sentence for one in (*train, *dev, *test))
@@ -244,23 +255,23 @@ def prepare(
     return data
 
 
-def lemmas_of(config: TagConfig) -> bool:
+def has_lemmas(config: TagConfig) -> bool:
     """Whether the tags of files are lemmas."""
     named = config.data.label_column == "lemma" and not config.data.segment
     return config.tags.lemmas or named
 
 
-def _describe_files(data: TagData) -> list[str]:
+def _describe_files(data: TagDataConfig) -> list[str]:
     lines = []
     for part, path in data.files().items():
-        found = recognised(data, path)
+        found = tagging_format(data, path)
         lines.append(f"{part}: {path.name} is {found.format}: {found.why}")
     return lines
 
 
 def _gathered(
-    config: TagConfig, tally: Tally, sources: Mapping[str, Iterable[Tagged]] | None
-) -> dict[str, list[Tagged]]:
+    config: TagConfig, tally: ReadCounter, sources: Mapping[str, Iterable[TaggedSentence]] | None
+) -> dict[str, list[TaggedSentence]]:
     if sources is not None:
         parts = {}
         for part, examples in sources.items():
@@ -272,13 +283,13 @@ def _gathered(
     parts = {"train": []}
     for part, path in config.data.files().items():
         name = "train" if part.startswith("train") else part
-        parts.setdefault(name, []).extend(read_tagged(config.data, config.model.columns, path, tally))
+        parts.setdefault(name, []).extend(read_tagged_sentences(config.data, config.model.columns, path, tally))
     return parts
 
 
 def _split(
-    config: TagConfig, parts: Mapping[str, list[Tagged]], randomness: Randomness
-) -> tuple[list[Tagged], list[Tagged], list[Tagged]]:
+    config: TagConfig, parts: Mapping[str, list[TaggedSentence]], randomness: Randomness
+) -> tuple[list[TaggedSentence], list[TaggedSentence], list[TaggedSentence]]:
     """Sentences for training, for dev and for test; what is not given is drawn from train by the seed."""
     data, train = config.data, parts["train"]
     test = parts.get("test", [])
@@ -299,29 +310,29 @@ def _split(
         )
         mark = "each sentence has a line of its own" if data.segment else "a blank line follows each sentence"
         raise DataError(f"{one} cannot be split into train and dev: see that {mark}, or give a dev file with --dev")
-    count = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
+    count = min(max(1, round(data.dev_fraction * len(train))), len(train) - 1)
     held = set(randomness.numpy("dev", data.fold or 0).permutation(len(train))[:count].tolist())
     dev = [one for i, one in enumerate(train) if i in held]
     return [one for i, one in enumerate(train) if i not in held], dev, test
 
 
-def _not_empty(sentences: list[Tagged], part: str) -> list[Tagged]:
+def _not_empty(sentences: list[TaggedSentence], part: str) -> list[TaggedSentence]:
     if not sentences:
         raise DataError(f"no sentence of {part} is left: see what was dropped, and why, in dropped.tsv")
     return sentences
 
 
-def _tagging(config: TagConfig, train: Sequence[Tagged]) -> Tagging:
+def _tagging(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
     """What the tags mean, with the model's tags counted in train."""
     placed = [(one.tags, one.place) for one in train]
-    found = find_tagging(config.tags, placed, lemmas=lemmas_of(config), segment=config.data.segment)
-    if found.own is None and isinstance(config.model, NeuralTagger) and config.model.structure == "semimarkov":
+    found = find_tagging(config.tags, placed, lemmas=has_lemmas(config), segment=config.data.segment)
+    if found.own is None and isinstance(config.model, NeuralTaggerConfig) and config.model.structure == "semimarkov":
         raise DataError(
             "model.structure = 'semimarkov' finds spans, and the tags of the training data mark none: choose crf"
         )
     counts: Counter[str] = Counter()
     for one in train:
-        counts.update(found.learnt(one.sentence.words, one.tags, one.place))
+        counts.update(found.learned(one.sentence.words, one.tags, one.place))
     counts.pop(found.unknown or "", None)
     if len(counts) < 2:
         only = f"only the tag {next(iter(counts))!r}" if counts else "no tag that is known"
@@ -330,11 +341,13 @@ def _tagging(config: TagConfig, train: Sequence[Tagged]) -> Tagging:
     return replace(found, names=Labels(names, [counts[name] for name in names]))
 
 
-def _usable(config: TagConfig, tagging: Tagging, train: list[Tagged], tally: Tally) -> list[Tagged]:
+def _usable(
+    config: TagConfig, tagging: TagSet, train: list[TaggedSentence], tally: ReadCounter
+) -> list[TaggedSentence]:
     """The training sentences, without those that the model cannot learn from, which are counted as dropped."""
     limit, kept = config.data.max_length, []
     longest = None
-    if isinstance(config.model, NeuralTagger) and config.model.structure == "semimarkov":
+    if isinstance(config.model, NeuralTaggerConfig) and config.model.structure == "semimarkov":
         longest = config.model.max_segment
     for one in train:
         if len(one.sentence) > limit:
@@ -350,7 +363,7 @@ def _usable(config: TagConfig, tagging: Tagging, train: list[Tagged], tally: Tal
     return _not_empty(kept, "train")
 
 
-def _cut(one: Tagged, limit: int) -> Tagged:
+def _cut(one: TaggedSentence, limit: int) -> TaggedSentence:
     sentence = one.sentence
     shorter = Sentence(sentence.words[:limit], tuple(values[:limit] for values in sentence.columns))
     return replace(one, sentence=shorter, tags=one.tags[:limit])
@@ -364,7 +377,7 @@ def _describe(data: TagDataset) -> list[str]:
             unit = "characters" if isinstance(sentences[0].example, Text) else "words"
             words = f"{part}: {len(sentences):,} sentences, {sum(lengths):,} {unit}, {max(lengths):,} at most"
             if data.encoding is not None and data.encoded is not None and part != "train":
-                share = data.encoding.unknown_share(data.encoded, range(at, at + len(sentences)))
+                share = data.encoding.unknown_fraction(data.encoded, range(at, at + len(sentences)))
                 words += f", {100 * share:.1f} % unknown"
             lines.append(words)
         at += len(sentences)
@@ -373,7 +386,7 @@ def _describe(data: TagDataset) -> list[str]:
     shown = ", ".join(f"{name} {count:,}" for count, name in most[:8]) + (", …" if len(most) > 8 else "")
     how: str = "plain" if tagging.files is None or tagging.own is None else tagging.files.scheme
     if tagging.files is not None and tagging.own is not None and tagging.own.scheme != tagging.files.scheme:
-        how += f", learnt as {tagging.own.scheme}"
+        how += f", learned as {tagging.own.scheme}"
     lines.append(f"{len(names)} tags ({'edits of lemmas' if tagging.lemmas else how}): {shown}")
     new = unseen(data)
     return [*lines, new] if new else lines

@@ -1,7 +1,7 @@
 """A distribution over the tags of some sentences, asked in tags and spans: best, n best, samples, probabilities.
 
 All of it is exact. A chain is Markov, so the probability of a span is that of its first tag, times that of each next
-tag given the one before, times that of not going on; these follow from the marginals of tags and of neighbours.
+tag given the one before, times that of not going on; these follow from the marginals of tags and of neighbors.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from catena.data.schemes import OUTSIDE, Span, spans_of, tags_of
+from catena.data.schemes import OUTSIDE, Span, spans_to_tags, tags_to_spans
 from catena.errors import DataError, ImpossibleError
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.chain import LinearChain
 from catena.structure.semimarkov import SemiMarkov
-from catena.tasks.tag.segments import SegmentKinds, restricted
-from catena.tasks.tag.tagging import Tagging
+from catena.tasks.tag.segments import SegmentKinds, restrict_tags
+from catena.tasks.tag.tagging import TagSet
 
-Answer = tuple[list[str], float]
+TagStructureValue = tuple[list[str], float]
 """Tags of the model and their log-probability in nats."""
 
 
 class TagDistribution(ABC):
     """The tags of each sentence of a batch. Tags and spans are the model's own."""
 
-    tagging: Tagging
+    tagging: TagSet
     lengths: list[int]
 
     @abstractmethod
@@ -38,11 +38,11 @@ class TagDistribution(ABC):
         """The most probable tags of each sentence."""
 
     @abstractmethod
-    def nbest(self, n: int) -> list[list[Answer]]:
+    def n_best(self, n: int) -> list[list[TagStructureValue]]:
         """The ``n`` most probable tag sequences of each sentence, best first; fewer where there are no more."""
 
     @abstractmethod
-    def samples(self, n: int, generator: torch.Generator) -> list[list[Answer]]:
+    def samples(self, n: int, generator: torch.Generator) -> list[list[TagStructureValue]]:
         """``n`` tag sequences of each sentence, drawn from the distribution."""
 
     @abstractmethod
@@ -68,18 +68,18 @@ class TagDistribution(ABC):
 class ChainDistribution(TagDistribution):
     """Tags in a chain."""
 
-    def __init__(self, chain: LinearChain, tagging: Tagging, lengths: Sequence[int]) -> None:
+    def __init__(self, chain: LinearChain, tagging: TagSet, lengths: Sequence[int]) -> None:
         self.chain, self.tagging, self.lengths = chain, tagging, list(lengths)
 
     def best(self) -> list[list[str]]:
         return [self._names(row, n) for row, n in zip(self.chain.argmax().tolist(), self.lengths, strict=True)]
 
-    def nbest(self, n: int) -> list[list[Answer]]:
+    def n_best(self, n: int) -> list[list[TagStructureValue]]:
         scores, members = self.chain.topk(n)
         log_probs = scores - self.chain.log_partition()
         return self._answers(members, log_probs)
 
-    def samples(self, n: int, generator: torch.Generator) -> list[list[Answer]]:
+    def samples(self, n: int, generator: torch.Generator) -> list[list[TagStructureValue]]:
         members = self.chain.sample(n, generator)
         return self._answers(members, self.chain.log_prob(members))
 
@@ -98,7 +98,7 @@ class ChainDistribution(TagDistribution):
         own, names = self.tagging.own, self.tagging.names
         assert own is not None
         size = span.end - span.begin
-        own_tags = tags_of([Span(0, size, span.kind)], size, own)
+        own_tags = spans_to_tags([Span(0, size, span.kind)], size, own)
         if any(tag not in names for tag in own_tags):
             return 0.0
         tags = names.ids(own_tags)
@@ -113,7 +113,7 @@ class ChainDistribution(TagDistribution):
         return min(max(probability, 0.0), 1.0)
 
     def given(self, allowed: Sequence[np.ndarray]) -> ChainDistribution:
-        emissions = torch.where(self.padded(allowed), self.chain.emissions, NEVER)
+        emissions = torch.where(self.padded(allowed), self.chain.emissions, NEG_INF)
         chain = self.chain.with_score_tensors((emissions, *self.chain.score_tensors()[1:]))
         _check_possible(chain.log_partition())
         return ChainDistribution(chain, self.tagging, self.lengths)
@@ -126,10 +126,10 @@ class ChainDistribution(TagDistribution):
             )
         return [self.tagging.names.names[i] for i in ids[:n]]
 
-    def _answers(self, members: Tensor, log_probs: Tensor) -> list[list[Answer]]:
+    def _answers(self, members: Tensor, log_probs: Tensor) -> list[list[TagStructureValue]]:
         ids, numbers = members.transpose(0, 1).tolist(), log_probs.transpose(0, 1).tolist()
         return [
-            [(self._names(row, n), p) for row, p in zip(some, chances, strict=True) if p != NEVER]
+            [(self._names(row, n), p) for row, p in zip(some, chances, strict=True) if p != NEG_INF]
             for some, chances, n in zip(ids, numbers, self.lengths, strict=True)
         ]
 
@@ -137,17 +137,17 @@ class ChainDistribution(TagDistribution):
 class SegmentDistribution(TagDistribution):
     """Tags that follow from segments."""
 
-    def __init__(self, segments: SemiMarkov, kinds: SegmentKinds, tagging: Tagging, lengths: Sequence[int]) -> None:
+    def __init__(self, segments: SemiMarkov, kinds: SegmentKinds, tagging: TagSet, lengths: Sequence[int]) -> None:
         self.segments, self.kinds, self.tagging, self.lengths = segments, kinds, tagging, list(lengths)
 
     def best(self) -> list[list[str]]:
         return [self._tags(row, n) for row, n in zip(self.segments.argmax().tolist(), self.lengths, strict=True)]
 
-    def nbest(self, n: int) -> list[list[Answer]]:
+    def n_best(self, n: int) -> list[list[TagStructureValue]]:
         scores, members = self.segments.topk(n)
         return self._answers(members, scores - self.segments.log_partition())
 
-    def samples(self, n: int, generator: torch.Generator) -> list[list[Answer]]:
+    def samples(self, n: int, generator: torch.Generator) -> list[list[TagStructureValue]]:
         members = self.segments.sample(n, generator)
         return self._answers(members, self.segments.log_prob(members))
 
@@ -181,13 +181,13 @@ class SegmentDistribution(TagDistribution):
         ]
 
     def given(self, allowed: Sequence[np.ndarray]) -> SegmentDistribution:
-        segments = restricted(self.segments, self.kinds, self.padded(allowed))
+        segments = restrict_tags(self.segments, self.kinds, self.padded(allowed))
         _check_possible(segments.log_partition())
         return SegmentDistribution(segments, self.kinds, self.tagging, self.lengths)
 
     def _segment_tags(self, size: int, kind: str | None) -> list[str]:
         assert self.tagging.own is not None
-        return [OUTSIDE] * size if kind is None else tags_of([Span(0, size, kind)], size, self.tagging.own)
+        return [OUTSIDE] * size if kind is None else spans_to_tags([Span(0, size, kind)], size, self.tagging.own)
 
     def _tags(self, triples: Sequence[Sequence[int]], n: int) -> list[str]:
         tags: list[str] = []
@@ -196,20 +196,20 @@ class SegmentDistribution(TagDistribution):
                 tags += self._segment_tags(end - begin, self.kinds.labels[y])
         return tags
 
-    def _answers(self, members: Tensor, log_probs: Tensor) -> list[list[Answer]]:
+    def _answers(self, members: Tensor, log_probs: Tensor) -> list[list[TagStructureValue]]:
         rows, numbers = members.transpose(0, 1).tolist(), log_probs.transpose(0, 1).tolist()
         return [
-            [(self._tags(triples, n), p) for triples, p in zip(some, chances, strict=True) if p != NEVER]
+            [(self._tags(triples, n), p) for triples, p in zip(some, chances, strict=True) if p != NEG_INF]
             for some, chances, n in zip(rows, numbers, self.lengths, strict=True)
         ]
 
 
-def own_spans(tagging: Tagging, tags: Sequence[str]) -> list[Span]:
+def own_spans(tagging: TagSet, tags: Sequence[str]) -> list[Span]:
     """The spans that tags of the model mark; none where they break their scheme or mark none."""
     if tagging.own is None:
         return []
     try:
-        return spans_of(tags, tagging.own.scheme)
+        return tags_to_spans(tags, tagging.own.scheme)
     except DataError:
         return sorted(Span(*span) for span in tagging.spans(tags))
 
@@ -219,6 +219,6 @@ def _share(part: float, whole: float) -> float:
 
 
 def _check_possible(log_z: Tensor) -> None:
-    rows = (log_z == NEVER).nonzero()[:, 0].tolist()
+    rows = (log_z == NEG_INF).nonzero()[:, 0].tolist()
     if rows:
         raise ImpossibleError(f"the given tags leave no sequence of tags for sentence {rows[0] + 1}: loosen them")

@@ -18,28 +18,28 @@ import numpy as np
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.errors import CatenaError, ConfigError, DataError
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 from catena.tasks.estimators import (
+    BaseTaskEstimator,
     Classes,
-    Estimator,
     Targets,
     is_missing,
-    nested,
+    nest_keys,
     other_settings,
     read_estimator,
     write_estimator,
 )
 from catena.tasks.tag.application import TagApplication
+from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.predictor import TagPredictor
-from catena.tasks.tag.scoring import measure_of, metric_of
-from catena.tasks.tag.settings import TagConfig
+from catena.tasks.tag.scoring import build_metric, default_metric
 from catena.training.report import SilentReporter
 
-Sentences = Iterable[Iterable[str]]
+_Sentences = Iterable[Iterable[str]]
 Tags = Iterable[Iterable[Any]]
 
 
-class Tagger(Estimator):
+class Tagger(BaseTaskEstimator):
     """A tag for each word.
 
     Args:
@@ -47,7 +47,7 @@ class Tagger(Estimator):
         structure: how tags are tied together: crf, softmax, memm, perceptron, margin or semimarkov; the model's own
             choice if None.
         max_epochs: passes over the sentences, at most; the config's default if None.
-        dev_share: share of the sentences that is held out to decide when to stop.
+        dev_fraction: share of the sentences that is held out to decide when to stop.
         seed: of everything that is drawn at random.
         device: auto, cpu, cuda, mps.
         settings: any other keys of the config, by their dotted names: ``{"model.encoder.d": 50}``.
@@ -64,17 +64,17 @@ class Tagger(Estimator):
         structure: str | None = None,
         *,
         max_epochs: int | None = None,
-        dev_share: float = 0.1,
+        dev_fraction: float = 0.1,
         seed: int = 0,
         device: str = "auto",
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.structure, self.max_epochs = model, structure, max_epochs
-        self.dev_share, self.seed, self.device, self.settings = dev_share, seed, device, settings
+        self.dev_fraction, self.seed, self.device, self.settings = dev_fraction, seed, device, settings
         self.model_: TagPredictor | None = None
         self.scores_: dict[str, float] = {}
 
-    def fit(self, X: Sentences, y: Tags) -> Tagger:
+    def fit(self, X: _Sentences, y: Tags) -> Tagger:
         """Train on sentences, each a list of words, and the tags of their words."""
         words, targets = _paired(X, y)
         classes = Classes.of(targets)
@@ -85,23 +85,23 @@ class Tagger(Estimator):
         self.scores_ = trained.scores
         return self._with(run, classes)
 
-    def predict(self, X: Sentences) -> list[list[Any]]:
+    def predict(self, X: _Sentences) -> list[list[Any]]:
         """The tags of each sentence."""
         return [self._values_of(found.tags) for found in self._fitted().predict([list(words) for words in X])]
 
-    def predict_marginals(self, X: Sentences) -> list[list[float]]:
+    def predict_marginals(self, X: _Sentences) -> list[list[float]]:
         """The probability of each tag that :meth:`predict` gives."""
-        asking = Asking(confidence=True)
+        asking = PredictOptions(confidence=True)
         return [list(found.probabilities or ()) for found in self._fitted().predict([list(w) for w in X], asking)]
 
-    def score(self, X: Sentences, y: Tags) -> float:
+    def score(self, X: _Sentences, y: Tags) -> float:
         """F1 of spans where tags mark spans, otherwise the share of right words."""
         words, targets = _paired(X, y)
         tagging = self._fitted().tagging
         found = [list(one.tags) for one in self._fitted().predict(words)]
         names = dict(zip(self._classes.values, self._classes.names, strict=True))
         right = [[names.get(tag, str(tag)) for tag in row] for row in targets.rows]
-        return float(measure_of(metric_of(tagging), tagging)(right, found))
+        return float(build_metric(default_metric(tagging), tagging)(right, found))
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the trained model into a new folder, which ``catena predict`` and ``catena.load`` take."""
@@ -145,7 +145,7 @@ class Tagger(Estimator):
         named = {
             "data.train": [str(file)],
             "data.format": "columns",
-            "data.dev_share": self.dev_share,
+            "data.dev_fraction": self.dev_fraction,
             "model.kind": self.model,
             "model.structure": self.structure,
             "training.max_epochs": self.max_epochs,
@@ -153,7 +153,7 @@ class Tagger(Estimator):
             "seed": self.seed,
         }
         given = {dotted: value for dotted, value in named.items() if value is not None}
-        return configs.parse(TagConfig, nested({**given, **(self.settings or {})}), source="Tagger")
+        return configs.parse(TagConfig, nest_keys({**given, **(self.settings or {})}), source="Tagger")
 
 
 def _params_of(config: TagConfig) -> dict[str, Any]:
@@ -162,14 +162,14 @@ def _params_of(config: TagConfig) -> dict[str, Any]:
         "model": config.model.kind,
         "structure": getattr(config.model, "structure", None),
         "max_epochs": config.training.max_epochs,
-        "dev_share": config.data.dev_share,
+        "dev_fraction": config.data.dev_fraction,
         "seed": config.seed,
     }
     usual = Tagger(**named)._config(Path("train.conll"))
     return {**named, "settings": other_settings(config, usual)}
 
 
-def _paired(X: Sentences, y: Tags) -> tuple[list[list[str]], Targets]:
+def _paired(X: _Sentences, y: Tags) -> tuple[list[list[str]], Targets]:
     """Sentences and the tags of their words, which must be as many."""
     sentences, rows = [list(words) for words in X], [list(tags) for tags in y]
     if len(sentences) != len(rows):

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.structure.base import Structured
+from catena.structure.base import StructuredDistribution
+from catena.tasks.tag.config import NeuralTaggerConfig
 from catena.tasks.tag.segments import SegmentKinds, SemiMarkovStructure
-from catena.tasks.tag.settings import NeuralTagger
-from catena.tasks.tag.structures import Crf, Margin, Memm, Perceptron, Softmax, TagStructure
-from catena.tasks.tag.tagging import Tagging
+from catena.tasks.tag.structures import (
+    CrfTagStructure,
+    MarginTagStructure,
+    MemmTagStructure,
+    PerceptronTagStructure,
+    SoftmaxTagStructure,
+    TagStructure,
+)
+from catena.tasks.tag.tagging import TagSet
 from catena.tasks.words.encoding import WordBatch, WordEncoding
-from catena.tasks.words.model import SentenceEncoder, Vectors, build_sentence_encoder
+from catena.tasks.words.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
 
 
 @dataclass(frozen=True)
@@ -36,13 +43,13 @@ class TagModel(nn.Module):
         """The loss of each sentence."""
         return self.structure.losses(self.encoder(batch.words), batch.tags, batch.lengths)
 
-    def distribution(self, words: WordBatch, lengths: Int[Tensor, "b"]) -> Structured:
+    def distribution(self, words: WordBatch, lengths: Int[Tensor, "b"]) -> StructuredDistribution:
         """The distribution over tags, on the CPU."""
         return self.structure.distribution(self.encoder(words), lengths)
 
 
 def build_model(
-    settings: NeuralTagger, encoding: WordEncoding, tagging: Tagging, vectors: Vectors | None = None
+    settings: NeuralTaggerConfig, encoding: WordEncoding, tagging: TagSet, vectors: WordVectorRows | None = None
 ) -> TagModel:
     """The model that a config describes, with fresh weights."""
     encoder = build_sentence_encoder(
@@ -56,20 +63,20 @@ def build_model(
     return TagModel(encoder, build_structure(settings, encoder.d_out, tagging))
 
 
-def build_structure(settings: NeuralTagger, d_in: int, tagging: Tagging) -> TagStructure:
+def build_structure(settings: NeuralTaggerConfig, d_in: int, tagging: TagSet) -> TagStructure:
     """The structure of a config over the tags of a tagging."""
     sizes = d_in, len(tagging.names), tagging.rules()
     match settings.structure:
         case "crf":
-            return Crf(*sizes)
+            return CrfTagStructure(*sizes)
         case "softmax":
-            return Softmax(*sizes)
+            return SoftmaxTagStructure(*sizes)
         case "memm":
-            return Memm(*sizes)
+            return MemmTagStructure(*sizes)
         case "perceptron":
-            return Perceptron(*sizes)
+            return PerceptronTagStructure(*sizes)
         case "margin":
-            return Margin(*sizes, settings.cost)
+            return MarginTagStructure(*sizes, settings.cost)
         case "semimarkov":
             assert tagging.own is not None
             return SemiMarkovStructure(d_in, SegmentKinds(tagging.names.names, tagging.own), settings.max_segment)

@@ -11,12 +11,12 @@ from typing import Any
 from catena.data.examples import Columns, ConlluRow, ConlluSentence
 from catena.data.readers.conllu import to_text
 from catena.data.schemes import OUTSIDE
-from catena.tasks.application import BEST, Asking
-from catena.tasks.tag.dataset import Tagged
+from catena.tasks.application import DEFAULT_PREDICT_OPTIONS, PredictOptions
+from catena.tasks.tag.dataset import TaggedSentence
 from catena.tasks.written import score_value
 
-COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
-"""Codes of a terminal's colours; each kind of span or tag has one."""
+_COLORS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
+"""Codes of a terminal's colors; each kind of span or tag has one."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class TagPrediction:
     log_prob: float | None = None
     probabilities: tuple[float, ...] | None = None
     answers: tuple[TagAnswer, ...] = ()
-    asking: Asking = BEST
+    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
 
     def __str__(self) -> str:
-        return marked(self.words, self.tags, self.spans)
+        return to_marked_text(self.words, self.tags, self.spans)
 
 
-def marked(words: Sequence[str], tags: Sequence[str], spans: Sequence[FoundSpan], between: str = " ") -> str:
+def to_marked_text(words: Sequence[str], tags: Sequence[str], spans: Sequence[FoundSpan], between: str = " ") -> str:
     """Text with its spans in brackets, or with the tag behind each word where tags mark no spans."""
     if not spans and any(tag != OUTSIDE for tag in tags):
         return between.join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
@@ -74,17 +74,17 @@ def marked(words: Sequence[str], tags: Sequence[str], spans: Sequence[FoundSpan]
     return between.join([*parts, *words[at:]])
 
 
-def scored(text: str, answer: TagAnswer) -> str:
+def append_log_prob(text: str, answer: TagAnswer) -> str:
     """Text with the log-probability behind it, where that was asked for."""
     return text if answer.log_prob is None else f"{text}\t{_number(answer.log_prob)}"
 
 
-def coloured(prediction: TagPrediction, kinds: Sequence[str], between: str = " ") -> str:
-    """The text on a terminal: each kind of span, or each tag, in a colour of its own."""
-    colour = {kind: COLOURS[i % len(COLOURS)] for i, kind in enumerate(kinds)}
+def to_color_text(prediction: TagPrediction, kinds: Sequence[str], between: str = " ") -> str:
+    """The text on a terminal: each kind of span, or each tag, in a color of its own."""
+    color = {kind: _COLORS[i % len(_COLORS)] for i, kind in enumerate(kinds)}
 
     def painted(text: str, kind: str) -> str:
-        return f"\x1b[{colour.get(kind, 37)}m{text}\x1b[2m/{kind}\x1b[0m" if kind else f"\x1b[4m{text}\x1b[0m"
+        return f"\x1b[{color.get(kind, 37)}m{text}\x1b[2m/{kind}\x1b[0m" if kind else f"\x1b[4m{text}\x1b[0m"
 
     if not prediction.spans and any(tag != OUTSIDE for tag in prediction.tags):
         pairs = zip(prediction.words, prediction.tags, strict=True)
@@ -106,7 +106,7 @@ def as_columns(prediction: TagPrediction, item: Any, column: str) -> str:
 
     CoNLL-U stays CoNLL-U, with the tags in their ``column``.
     """
-    example = item.example if isinstance(item, Tagged) else None
+    example = item.example if isinstance(item, TaggedSentence) else None
     if not prediction.answers or not prediction.words:
         asked = prediction.asking.scores and prediction.words
         comments = (f"# log_prob = {_number(prediction.log_prob)}",) if asked else ()

@@ -13,51 +13,73 @@ from torch import nn
 
 from catena.data.readers.brackets import read as read_brackets
 from catena.data.readers.brackets import spoken
-from catena.data.reading import Tally
-from catena.data.schemes import OUTSIDE, Span, parted
-from catena.data.tokenise import Tokeniser
+from catena.data.reading import ReadCounter
+from catena.data.schemes import OUTSIDE, Span, split_tag
+from catena.data.tokenize import Tokenizer
 from catena.draw.picture import Picture
 from catena.draw.trellis import draw_trellis
 from catena.errors import DataError, FormatError, ImpossibleError
 from catena.metrics.text import table_lines
 from catena.randomness import Randomness
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.tag.dataset import SENTENCES, Tagged, blocks_of_lines, from_rows, read_tagged, seen_format
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
+from catena.tasks.tag.config import TagConfig, TagDataConfig
+from catena.tasks.tag.dataset import (
+    SENTENCES,
+    TaggedSentence,
+    blocks_of_lines,
+    from_rows,
+    read_tagged_sentences,
+    seen_format,
+)
 from catena.tasks.tag.distribution import TagDistribution, own_spans
 from catena.tasks.tag.prediction import (
     FoundSpan,
     TagAnswer,
     TagPrediction,
+    append_log_prob,
     as_columns,
     as_json,
     as_line,
-    coloured,
-    marked,
-    scored,
+    to_color_text,
+    to_marked_text,
 )
-from catena.tasks.tag.scorer import NeuralScorer, Scorer, best_tags, plan_of
-from catena.tasks.tag.scoring import Judged, measure_of, metric_of, report_lines, scores_of, signatures_of
-from catena.tasks.tag.settings import TagConfig, TagData
+from catena.tasks.tag.scorer import NeuralScorer, Scorer, best_tags, plan_batches
+from catena.tasks.tag.scoring import (
+    TaggedPredictions,
+    build_metric,
+    compute_scores,
+    default_metric,
+    metric_signatures,
+    report_lines,
+)
 from catena.tasks.words.sentences import Sentence
 
 BLOCK_SENTENCES, BLOCK_WORDS = 1024, 65_536
 """Sentences and words that are read and tagged together in a stream."""
-OPEN = ("_", "?")
+_UNSPECIFIED_TAGS = ("_", "?")
 """What stands in a file of given tags where none is given."""
-HEAD = 20
+_HEAD = 20
 """Lines of standard input that are looked at to tell words in lines from texts."""
-DRAWN = 40
+_DRAWN = 40
 """Words of a sentence that a picture shows at most."""
 
 
 class TagPredictor(Predictor):
-    """A tagger with its tokeniser and the meaning of its tags."""
+    """A tagger with its tokenizer and the meaning of its tags."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "confidence", "scores", "constraint"})
-    formats: ClassVar[tuple[str, ...]] = ("conll", "text", "colour", "tsv", "jsonl")
+    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "constraint"})
+    formats: ClassVar[tuple[str, ...]] = ("conll", "text", "color", "tsv", "jsonl")
 
-    def __init__(self, config: TagConfig, scorer: Scorer, tokeniser: Tokeniser) -> None:
-        self.config, self.scorer, self.tokeniser = config, scorer, tokeniser
+    def __init__(self, config: TagConfig, scorer: Scorer, tokenizer: Tokenizer) -> None:
+        self.config, self.scorer, self.tokenizer = config, scorer, tokenizer
         self.tagging = scorer.tagging
 
     def find_network(self) -> nn.Module | None:
@@ -74,13 +96,15 @@ class TagPredictor(Predictor):
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
-    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[TagPrediction]:
+    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[TagPrediction]:
         """Tags for sentences, each of them a text, a list of words, or a sentence with its columns."""
         if isinstance(items, str):
             raise DataError("predict takes a list of sentences, and one text was given: put it in a list")
         return list(self.predict_stream(items, asking))
 
-    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[TagPrediction]:
+    def predict_stream(
+        self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> Iterator[TagPrediction]:
         self.check(asking)
         given = None if asking.constraint is None else self._given_tags(Path(asking.constraint))
         draws = Randomness(asking.seed)
@@ -92,12 +116,12 @@ class TagPredictor(Predictor):
 
     def sentence(self, item: Any) -> Sentence:
         """The words of an item; a text is cut into words, or into characters where the model cuts it into words."""
-        if isinstance(item, Tagged):
+        if isinstance(item, TaggedSentence):
             return item.sentence
         if isinstance(item, Sentence):
             return item
         if isinstance(item, str):
-            words = "".join(item.split()) if self.config.data.segment else self.tokeniser.tokens(item)
+            words = "".join(item.split()) if self.config.data.segment else self.tokenizer.tokens(item)
             return Sentence(tuple(words))
         if isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
             return Sentence(tuple(item))
@@ -107,13 +131,13 @@ class TagPredictor(Predictor):
         self,
         block: Sequence[Sentence],
         known: Sequence[np.ndarray] | None,
-        asking: Asking,
+        asking: PredictOptions,
         draws: Randomness,
         number: int,
     ) -> list[TagPrediction]:
         found = [_nothing(asking) for _ in block]
         filled = [i for i, sentence in enumerate(block) if len(sentence)]
-        for part in plan_of([len(block[i]) for i in filled], self.config.evaluation.tokens_at_once):
+        for part in plan_batches([len(block[i]) for i in filled], self.config.evaluation.tokens_at_once):
             rows = [filled[i] for i in part]
             sentences = [block[i] for i in rows]
             distribution = self.scorer.distribution(sentences)
@@ -125,7 +149,7 @@ class TagPredictor(Predictor):
         return found
 
     def _answers(
-        self, distribution: TagDistribution, sentences: Sequence[Sentence], asking: Asking, seed: int
+        self, distribution: TagDistribution, sentences: Sequence[Sentence], asking: PredictOptions, seed: int
     ) -> list[TagPrediction]:
         """The predictions of some sentences, with all that is asked for."""
         import torch
@@ -134,11 +158,11 @@ class TagPredictor(Predictor):
         if asking.samples:
             drawn = distribution.samples(asking.samples, torch.Generator().manual_seed(seed))
             answers = [list(some) for some in drawn]
-        elif asking.nbest > 1 or asking.scores:
-            answers = [list(some) for some in distribution.nbest(asking.nbest)]
+        elif asking.n_best > 1 or asking.scores:
+            answers = [list(some) for some in distribution.n_best(asking.n_best)]
         else:
             answers = [[(tags, None)] for tags in distribution.best()]
-        several = asking.nbest > 1 or asking.samples > 0
+        several = asking.n_best > 1 or asking.samples > 0
         ranked = self._ranked(distribution, sentences, answers, asking.confidence)
         made = []
         for sentence, some in zip(sentences, ranked, strict=True):
@@ -197,12 +221,12 @@ class TagPredictor(Predictor):
 
     # --- given tags ---------------------------------------------------------------------------------------------------
 
-    def _given_tags(self, path: Path) -> Iterator[Tagged]:
+    def _given_tags(self, path: Path) -> Iterator[TaggedSentence]:
         format = "text" if self.config.data.segment else seen_format(path, self.config.data.encoding).format
         data = self.config.data.model_copy(update={"format": format if format in ("conllu", "text") else "columns"})
-        return read_tagged(data, (), path)
+        return read_tagged_sentences(data, (), path)
 
-    def _next_given(self, given: Iterator[Tagged], sentence: Sentence) -> np.ndarray:
+    def _next_given(self, given: Iterator[TaggedSentence], sentence: Sentence) -> np.ndarray:
         """The tags that the words of a sentence may have, by the next sentence of the file."""
         if not len(sentence):
             return np.ones((0, len(self.tagging.names)), bool)
@@ -215,7 +239,7 @@ class TagPredictor(Predictor):
                 f"sentence has {' '.join(sentence.words[:6])!r}: both must have the same words"
             )
         try:
-            return self.tagging.allowed(sentence.words, [None if tag in OPEN else tag for tag in one.tags])
+            return self.tagging.allowed(sentence.words, [None if tag in _UNSPECIFIED_TAGS else tag for tag in one.tags])
         except DataError as error:
             raise DataError(f"{one.place}: {error}") from None
 
@@ -232,12 +256,12 @@ class TagPredictor(Predictor):
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
         """The sentences of a file: lines of a text, to be cut into words, words in lines of their own, or of trees."""
         format = reading.format or seen_format(path, reading.encoding).format
         if format in SENTENCES:
-            data = read_as(self.config.data, reading, format)
-            yield from read_tagged(data, self.config.model.columns, path, tagged=False)
+            data = apply_read_options(self.config.data, reading, format)
+            yield from read_tagged_sentences(data, self.config.model.columns, path, tagged=False)
         elif format == "brackets":
             yield from (spoken(tree) for tree in read_brackets(path, encoding=reading.encoding))
         elif format == "text" or reading.format is None:
@@ -248,7 +272,7 @@ class TagPredictor(Predictor):
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
         """Each line is a text, unless the first ones have tabs: then words stand in lines of their own."""
         first = list(islice(lines, 1))
-        while first and (not first[-1].strip() or first[-1].startswith("#")) and len(first) < HEAD:
+        while first and (not first[-1].strip() or first[-1].startswith("#")) and len(first) < _HEAD:
             found = list(islice(lines, 1))
             if not found:
                 break
@@ -260,11 +284,11 @@ class TagPredictor(Predictor):
         for example in blocks_of_lines(chain(first, lines)):
             yield from_rows(data, columns, example, tagged=False)
 
-    def judge(self, path: Path, reading: Reading = AS_TRAINED) -> Judged:
+    def judge(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> TaggedPredictions:
         """Tag a file that has the right tags."""
-        tally = Tally()
-        data = read_as(self.config.data, reading, reading.format)
-        examples = read_tagged(data, self.config.model.columns, path, tally)
+        tally = ReadCounter()
+        data = apply_read_options(self.config.data, reading, reading.format)
+        examples = read_tagged_sentences(data, self.config.model.columns, path, tally)
         right: list[tuple[str, ...]] = []
         found: list[list[str]] = []
         while block := list(islice(examples, BLOCK_SENTENCES)):
@@ -273,18 +297,20 @@ class TagPredictor(Predictor):
             right += [tuple(self.tagging.mended(one.tags)) for one in block]
         if not right:
             raise DataError(f"{path} has no sentence to score: {tally.counts(0).sentence('')}")
-        return Judged(right, found, tally.counts(len(right)).sentence(""))
+        return TaggedPredictions(right, found, tally.counts(len(right)).sentence(""))
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         judged = self.judge(path, reading)
-        scores = scores_of(self.tagging, judged.right, judged.found)
+        scores = compute_scores(self.tagging, judged.right, judged.found)
         lines = report_lines(judged, scores, self.tagging)
-        return Report(scores, signatures_of(self.tagging, judged), tuple(lines))
+        return EvaluationReport(scores, metric_signatures(self.tagging, judged), tuple(lines))
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         judged = self.judge(path, reading)
-        measure = measure_of(metric or metric_of(self.tagging), self.tagging)
-        return Answers(measure, list(judged.right), [tuple(tags) for tags in judged.found])
+        measure = build_metric(metric or default_metric(self.tagging), self.tagging)
+        return PairedPredictions(measure, list(judged.right), [tuple(tags) for tags in judged.found])
 
     # --- for people ---------------------------------------------------------------------------------------------------
 
@@ -306,22 +332,22 @@ class TagPredictor(Predictor):
             return as_json(prediction, self.tagging.own is not None)
         if format == "tsv":
             return as_line(prediction)
-        if format == "colour":
-            kinds = {parted(name)[1] for name in self.tags} if self.tagging.own else set(self.tags)
-            return coloured(prediction, sorted(kinds - {""}), between)
+        if format == "color":
+            kinds = {split_tag(name)[1] for name in self.tags} if self.tagging.own else set(self.tags)
+            return to_color_text(prediction, sorted(kinds - {""}), between)
         answers = prediction.answers or (TagAnswer(prediction.tags, prediction.spans, prediction.log_prob),)
         if self.config.data.segment:
-            return "\n".join(scored(_cut_text(prediction.words, answer), answer) for answer in answers)
-        return "\n".join(scored(marked(prediction.words, one.tags, one.spans), one) for one in answers)
+            return "\n".join(append_log_prob(_cut_text(prediction.words, answer), answer) for answer in answers)
+        return "\n".join(append_log_prob(to_marked_text(prediction.words, one.tags, one.spans), one) for one in answers)
 
-    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """A trellis: for each word the tags that it may have, as large as they are probable, and the best path."""
         words, tags, chances = self._trellis(item)
         shown = [i for i in range(len(self.tags)) if chances[:, i].max() >= 0.01 or self.tags[i] in tags]
         names = [self.tags[i] for i in shown]
         return draw_trellis(words, names, chances[:, shown].clip(0, 1), path=tags)
 
-    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         words, tags, chances = self._trellis(item)
         rows = [["word", "tag", "probability", "next"]]
         for i, word in enumerate(words):
@@ -336,18 +362,18 @@ class TagPredictor(Predictor):
         if not len(sentence):
             raise DataError("a sentence without a word has no tags to draw")
         distribution = self.scorer.distribution([sentence])
-        n = min(len(sentence), DRAWN)
+        n = min(len(sentence), _DRAWN)
         return list(sentence.words[:n]), distribution.best()[0][:n], distribution.tag_probabilities()[0][:n]
 
 
-def _nothing(asking: Asking) -> TagPrediction:
+def _nothing(asking: PredictOptions) -> TagPrediction:
     """The prediction for a sentence without a word."""
     empty = TagAnswer((), probabilities=() if asking.confidence else None)
-    several = asking.nbest > 1 or asking.samples > 0
+    several = asking.n_best > 1 or asking.samples > 0
     return TagPrediction((), (), probabilities=empty.probabilities, answers=(empty,) * several, asking=asking)
 
 
-def read_as(data: TagData, reading: Reading, format: str | None) -> TagData:
+def apply_read_options(data: TagDataConfig, reading: ReadOptions, format: str | None) -> TagDataConfig:
     """The data settings of training with what is to be read otherwise."""
     changes = {key: value for key, value in vars(reading).items() if value is not None}
     return data.model_copy(update={**changes, "format": format or data.format})

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from catena.data.batches import BatchPlan
-from catena.data.settings import BatchSettings
+from catena.data.config import BatchConfig
 from catena.structure.chain import LinearChain
 from catena.structure.semimarkov import SemiMarkov
 from catena.tasks.tag.distribution import ChainDistribution, SegmentDistribution, TagDistribution
 from catena.tasks.tag.model import TagModel
 from catena.tasks.tag.segments import SemiMarkovStructure
-from catena.tasks.tag.tagging import Tagging
+from catena.tasks.tag.tagging import TagSet
 from catena.tasks.words.encoding import EncodedSentences, WordEncoding
 from catena.tasks.words.sentences import Sentence
 
@@ -23,7 +23,7 @@ from catena.tasks.words.sentences import Sentence
 class Scorer(ABC):
     """A trained tagger of any kind."""
 
-    tagging: Tagging
+    tagging: TagSet
 
     @abstractmethod
     def distribution(self, sentences: Sequence[Sentence]) -> TagDistribution:
@@ -37,7 +37,7 @@ class Scorer(ABC):
 class NeuralScorer(Scorer):
     """A network and its encoding."""
 
-    def __init__(self, model: TagModel, encoding: WordEncoding, tagging: Tagging, device: torch.device) -> None:
+    def __init__(self, model: TagModel, encoding: WordEncoding, tagging: TagSet, device: torch.device) -> None:
         self.model, self.encoding, self.tagging, self.device = model, encoding, tagging, device
 
     def distribution(self, sentences: Sequence[Sentence]) -> TagDistribution:
@@ -59,9 +59,9 @@ class NeuralScorer(Scorer):
         return [f"{len(self.encoding.words):,} words, {n:,} parameters, {type(self.model.structure).__name__.lower()}"]
 
 
-def plan_of(lengths: Sequence[int] | np.ndarray, tokens_at_once: int) -> Iterator[list[int]]:
+def plan_batches(lengths: Sequence[int] | np.ndarray, tokens_at_once: int) -> Iterator[list[int]]:
     """Sentences of like length together, the longest first, at most so many words with padding."""
-    settings = BatchSettings(batch_size=tokens_at_once, batch_by="tokens")
+    settings = BatchConfig(batch_size=tokens_at_once, batch_by="tokens")
     for part in BatchPlan.by_length(np.asarray(lengths, np.int64), settings):
         yield [int(i) for i in part]
 
@@ -70,7 +70,7 @@ def best_tags(scorer: Scorer, sentences: Sequence[Sentence], tokens_at_once: int
     """The best tags of any number of sentences, as the files write them."""
     found: list[list[str]] = [[] for _ in sentences]
     filled = [i for i, sentence in enumerate(sentences) if len(sentence)]
-    for part in plan_of([len(sentences[i]) for i in filled], tokens_at_once):
+    for part in plan_batches([len(sentences[i]) for i in filled], tokens_at_once):
         rows = [filled[i] for i in part]
         for i, tags in zip(rows, scorer.distribution([sentences[i] for i in rows]).best(), strict=True):
             found[i] = scorer.tagging.shown(sentences[i].words, tags)

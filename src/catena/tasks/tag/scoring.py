@@ -13,62 +13,64 @@ from catena.metrics import spans as span_metrics
 from catena.metrics.classification import label_report
 from catena.metrics.confusion import confusion_table
 from catena.metrics.intervals import bootstrap_score_interval, wilson_interval
-from catena.metrics.measure import Measure, mean_score
-from catena.tasks.tag.tagging import Tagging
+from catena.metrics.measure import Metric, mean_score
+from catena.tasks.tag.tagging import TagSet
 from catena.tasks.unseen import unseen_line
 
-TagLists = Sequence[Sequence[str]]
-SPAN_MARKS = frozenset("BIOLUESM")
+_TagLists = Sequence[Sequence[str]]
+_SPAN_MARKS = frozenset("BIOLUESM")
 """What a tag of any scheme of spans begins with, and all that it is where spans have no kind."""
-MOST_LABELS = 40
+_MOST_LABELS = 40
 """Tags that have a row of their own in a report."""
 
 
-def _accuracy_statistics(references: TagLists, predictions: TagLists) -> np.ndarray:
+def _accuracy_statistics(references: _TagLists, predictions: _TagLists) -> np.ndarray:
     """Right and all words of each sentence."""
     pairs = zip(references, predictions, strict=True)
     return np.array([(sum(a == b for a, b in zip(*pair, strict=True)), len(pair[0])) for pair in pairs], np.float64)
 
 
-def _sentence_statistics(references: TagLists, predictions: TagLists) -> np.ndarray:
+def _sentence_statistics(references: _TagLists, predictions: _TagLists) -> np.ndarray:
     pairs = zip(references, predictions, strict=True)
     return np.array([(float(list(a) == list(b)), 1.0) for a, b in pairs], np.float64)
 
 
-ACCURACY = Measure("token-accuracy", _accuracy_statistics, mean_score)
-SENTENCE_ACCURACY = Measure("sentence-accuracy", _sentence_statistics, mean_score)
+_ACCURACY = Metric("token-accuracy", _accuracy_statistics, mean_score)
+_SENTENCE_ACCURACY = Metric("sentence-accuracy", _sentence_statistics, mean_score)
 
 
-def _of_spans(measure: Measure) -> Measure:
-    def statistics(references: TagLists, predictions: TagLists) -> np.ndarray:
+def _of_spans(measure: Metric) -> Metric:
+    def statistics(references: _TagLists, predictions: _TagLists) -> np.ndarray:
         found = span_metrics.spans_of_tags(references), span_metrics.spans_of_tags(predictions)
         return measure.statistics(*found)
 
-    return Measure(measure.name + "|spans:conlleval", statistics, measure.score)
+    return Metric(measure.name + "|spans:conlleval", statistics, measure.score)
 
 
-SPAN_MEASURES = {
+_SPAN_MEASURES = {
     "f1": _of_spans(span_metrics.F1),
     "precision": _of_spans(span_metrics.PRECISION),
     "recall": _of_spans(span_metrics.RECALL),
 }
-MEASURES = {**SPAN_MEASURES, "accuracy": ACCURACY, "sentence_accuracy": SENTENCE_ACCURACY}
+_MEASURES = {**_SPAN_MEASURES, "accuracy": _ACCURACY, "sentence_accuracy": _SENTENCE_ACCURACY}
 
 
-def metric_of(tagging: Tagging) -> str:
+def default_metric(tagging: TagSet) -> str:
     """The score that counts: F1 where tags mark spans, otherwise the share of right words."""
     return "accuracy" if tagging.files is None else "f1"
 
 
-def measure_of(metric: str, tagging: Tagging) -> Measure:
+def build_metric(metric: str, tagging: TagSet) -> Metric:
     """A metric over the tags of sentences, as a function of sums."""
-    known = MEASURES if tagging.files is not None else {k: v for k, v in MEASURES.items() if k not in SPAN_MEASURES}
+    known = _MEASURES if tagging.files is not None else {k: v for k, v in _MEASURES.items() if k not in _SPAN_MEASURES}
     if metric not in known:
         raise ConfigError(f"two taggers can be compared by {', '.join(known)}, not by {metric!r}")
     return known[metric]
 
 
-def known_alone(right: TagLists, found: TagLists, unknown: str | None) -> tuple[list[list[str]], list[list[str]]]:
+def drop_unknown_gold(
+    right: _TagLists, found: _TagLists, unknown: str | None
+) -> tuple[list[list[str]], list[list[str]]]:
     """Without the words whose right tag is not known."""
     if unknown is None:
         return [list(tags) for tags in right], [list(tags) for tags in found]
@@ -77,28 +79,28 @@ def known_alone(right: TagLists, found: TagLists, unknown: str | None) -> tuple[
     return [[a for a, _ in some] for some in kept], [[b for _, b in some] for some in kept]
 
 
-def scores_of(tagging: Tagging, right: TagLists, found: TagLists) -> dict[str, float]:
+def compute_scores(tagging: TagSet, right: _TagLists, found: _TagLists) -> dict[str, float]:
     """Every score of some predictions by name. Spans are scored in sentences whose tags are all known."""
     right = [tagging.mended(tags) for tags in right]
-    words = known_alone(right, found, tagging.unknown)
+    words = drop_unknown_gold(right, found, tagging.unknown)
     if not words[0]:
         raise DataError("no word has a tag that is known, so there is nothing to score")
     scores = {}
     if tagging.files is not None:
         whole = _whole(right, found, tagging.unknown)
-        scores = {name: float(measure(*whole)) if whole[0] else 0.0 for name, measure in SPAN_MEASURES.items()}
-    scores["accuracy"] = float(ACCURACY(*words))
-    scores["sentence_accuracy"] = float(SENTENCE_ACCURACY(*words))
+        scores = {name: float(measure(*whole)) if whole[0] else 0.0 for name, measure in _SPAN_MEASURES.items()}
+    scores["accuracy"] = float(_ACCURACY(*words))
+    scores["sentence_accuracy"] = float(_SENTENCE_ACCURACY(*words))
     return scores
 
 
-def _whole(right: TagLists, found: TagLists, unknown: str | None) -> tuple[list[list[str]], list[list[str]]]:
+def _whole(right: _TagLists, found: _TagLists, unknown: str | None) -> tuple[list[list[str]], list[list[str]]]:
     pairs = [(list(a), list(b)) for a, b in zip(right, found, strict=True) if unknown not in a]
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class TaggedPredictions:
     """Right and found tags of a file, and what was read."""
 
     right: list[tuple[str, ...]]
@@ -106,15 +108,15 @@ class Judged:
     counts: str
 
 
-def signatures_of(tagging: Tagging, judged: Judged) -> dict[str, str]:
+def metric_signatures(tagging: TagSet, judged: TaggedPredictions) -> dict[str, str]:
     """How each score was made."""
-    names = MEASURES if tagging.files is not None else ("accuracy", "sentence_accuracy")
-    return {name: f"{MEASURES[name].name}|n={len(judged.right)}" for name in names}
+    names = _MEASURES if tagging.files is not None else ("accuracy", "sentence_accuracy")
+    return {name: f"{_MEASURES[name].name}|n={len(judged.right)}" for name in names}
 
 
-def report_lines(judged: Judged, scores: dict[str, float], tagging: Tagging) -> list[str]:
+def report_lines(judged: TaggedPredictions, scores: dict[str, float], tagging: TagSet) -> list[str]:
     """The scores with their intervals, every kind of span or tag, and which tags are taken for which."""
-    signatures = signatures_of(tagging, judged)
+    signatures = metric_signatures(tagging, judged)
     lines = [judged.counts]
     known = (
         {tag for name in tagging.names.names for tag in tagging.shown(["x"], [name])} if not tagging.lemmas else None
@@ -123,11 +125,11 @@ def report_lines(judged: Judged, scores: dict[str, float], tagging: Tagging) -> 
         new = Counter(tag for tags in judged.right for tag in tags if tag not in known and tag != tagging.unknown)
         line = unseen_line(new, "this file", "words have a tag")
         lines += [line] if line else []
-    right, found = known_alone(judged.right, judged.found, tagging.unknown)
+    right, found = drop_unknown_gold(judged.right, judged.found, tagging.unknown)
     if tagging.files is not None:
         lines += _new_kinds(judged, tagging)
         lines += _span_lines(judged, scores, tagging, signatures)
-    sums = ACCURACY.statistics(right, found).sum(0)
+    sums = _ACCURACY.statistics(right, found).sum(0)
     interval = wilson_interval(int(sums[0]), int(sums[1]))
     lines.append(
         f"accuracy {scores['accuracy']:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f}, words taken as "
@@ -139,7 +141,7 @@ def report_lines(judged: Judged, scores: dict[str, float], tagging: Tagging) -> 
     return lines
 
 
-def _new_kinds(judged: Judged, tagging: Tagging) -> list[str]:
+def _new_kinds(judged: TaggedPredictions, tagging: TagSet) -> list[str]:
     kinds = {name.partition("-")[2] for name in tagging.names.names}
     new = Counter(tag for tags in judged.right for tag in tags if not _is_of(kinds, tag))
     counts = {tag: n for tag, n in new.items() if tag != tagging.unknown}
@@ -150,14 +152,16 @@ def _new_kinds(judged: Judged, tagging: Tagging) -> list[str]:
 def _is_of(kinds: set[str], tag: str) -> bool:
     """Whether a tag marks a span of one of these kinds, or none."""
     mark, dash, kind = tag.partition("-")
-    return kind in kinds if dash else mark in SPAN_MARKS
+    return kind in kinds if dash else mark in _SPAN_MARKS
 
 
-def _span_lines(judged: Judged, scores: dict[str, float], tagging: Tagging, signatures: dict[str, str]) -> list[str]:
+def _span_lines(
+    judged: TaggedPredictions, scores: dict[str, float], tagging: TagSet, signatures: dict[str, str]
+) -> list[str]:
     right, found = _whole(judged.right, judged.found, tagging.unknown)
     if not right:
         return ["no sentence has tags that are all known, so spans cannot be scored"]
-    measure = SPAN_MEASURES["f1"]
+    measure = _SPAN_MEASURES["f1"]
     interval = bootstrap_score_interval(measure.statistics(right, found), measure.score, np.random.default_rng(0))
     lines = [
         f"f1 {scores['f1']:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f}, sentences resampled)   "
@@ -175,10 +179,10 @@ def _span_lines(judged: Judged, scores: dict[str, float], tagging: Tagging, sign
     return [*lines, "", *span_metrics.span_report(*spans).lines(), ""]
 
 
-def _tag_lines(right: TagLists, found: TagLists) -> list[str]:
+def _tag_lines(right: _TagLists, found: _TagLists) -> list[str]:
     gold = [tag for tags in right for tag in tags]
     guess = [tag for tags in found for tag in tags]
-    often = [tag for tag, _ in Counter(gold).most_common(MOST_LABELS)]
+    often = [tag for tag, _ in Counter(gold).most_common(_MOST_LABELS)]
     mistakes = confusion_table(gold, guess).mistakes(10)
     listed = [f"  {count:>5}  {a} taken for {b}" for a, b, count in mistakes]
     table = label_report(gold, guess, labels=sorted(often)).lines()

@@ -7,30 +7,30 @@ two characters off the end. A script says how the case changes, what is taken of
 
 from __future__ import annotations
 
-CASES = ("same", "low", "up", "title")
-WHOLE = "="
+_CASES = ("same", "low", "up", "title")
+_WHOLE = "="
 
 
-def script_of(word: str, lemma: str) -> str:
+def edit_script(word: str, lemma: str) -> str:
     """The script that changes a word into its lemma."""
-    for case in CASES:
+    for case in _CASES:
         changed = _in_case(word, case)
         if changed == lemma:
             return _script(case, 0, "", 0, "")
     if not word or not lemma:
-        return WHOLE + lemma
-    found = [(_common(_in_case(word, case), lemma), case) for case in CASES]
+        return _WHOLE + lemma
+    found = [(_common(_in_case(word, case), lemma), case) for case in _CASES]
     (size, start, place), case = max(found, key=lambda one: one[0][0])  # of equal ones the first
     if size == 0:
-        return WHOLE + lemma
+        return _WHOLE + lemma
     cut_behind = len(_in_case(word, case)) - start - size
     return _script(case, start, lemma[:place], cut_behind, lemma[place + size :])
 
 
-def applied(script: str, word: str) -> str:
+def apply_script(script: str, word: str) -> str:
     """The word changed by a script; as it is where it has too few characters for it."""
-    if script.startswith(WHOLE):
-        return script[len(WHOLE) :]
+    if script.startswith(_WHOLE):
+        return script[len(_WHOLE) :]
     try:
         case, front, behind = script.split("|", 2)
         cut_front, put_front = _part(front)

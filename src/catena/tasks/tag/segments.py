@@ -4,7 +4,7 @@ r"""Whole segments instead of tags: the semi-Markov structure of a tagger.
 
 The score of words i to j-1 being a segment of kind y: what each word says, what the first and the last one say, and how
 long such segments are. Words outside of spans are segments of their own, of length 1. Segments are tied to their
-neighbours as the tags of a chain are (Sarawagi & Cohen 2004, section 2.2).
+neighbors as the tags of a chain are (Sarawagi & Cohen 2004, section 2.2).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.data.schemes import OUTSIDE, Dialect, parted
-from catena.numerics import NEVER
+from catena.data.schemes import OUTSIDE, Dialect, split_tag
+from catena.numerics import NEG_INF
 from catena.structure.semimarkov import SemiMarkov
-from catena.tasks.tag.structures import Lengths, States, Tags, TagStructure, has_holes
+from catena.tasks.tag.structures import SentenceLengths, TagIds, TagStates, TagStructure, has_holes
 
 
 class SegmentKinds:
     """The kinds of segments behind a list of tags, and which tags the words of a segment have."""
 
     def __init__(self, names: Sequence[str], own: Dialect) -> None:
-        parts = [parted(name) for name in names]
+        parts = [split_tag(name) for name in names]
         self.kinds = sorted({kind for letter, kind in parts if letter != OUTSIDE})
         self.has_outside = OUTSIDE in names
         self.labels: list[str | None] = [*self.kinds, *([None] if self.has_outside else [])]
@@ -49,7 +49,7 @@ class SegmentKinds:
             return tag == OUTSIDE and letter in ("B", "U", "S")
         return tag == (f"{letter}-{kind}" if kind else letter)
 
-    def triples(self, tags: Tags, lengths: Lengths) -> Int[Tensor, "b t 3"]:
+    def triples(self, tags: TagIds, lengths: SentenceLengths) -> Int[Tensor, "b t 3"]:
         """The segments of known tags, as the structure takes its members."""
         b, t = tags.shape
         found = torch.full((b, t, 3), -1)
@@ -94,21 +94,21 @@ class SemiMarkovStructure(TagStructure):
             short[1:, -1] = False
         self.register_buffer("short", short, persistent=False)
 
-    def losses(self, states: States, tags: Tags, lengths: Lengths) -> Float[Tensor, " b"]:
+    def losses(self, states: TagStates, tags: TagIds, lengths: SentenceLengths) -> Float[Tensor, " b"]:
         whole = self.semi_markov(states, lengths)
         if not has_holes(tags, lengths):
             return -whole.log_prob(self.kinds.triples(tags, lengths))
         known = tags[..., None] == torch.arange(len(self.kinds.label_of))
         return whole.log_partition() - self.given(whole, known | (tags[..., None] < 0)).log_partition()
 
-    def distribution(self, states: States, lengths: Lengths) -> SemiMarkov:
+    def distribution(self, states: TagStates, lengths: SentenceLengths) -> SemiMarkov:
         return self.semi_markov(states, lengths)
 
     def given(self, whole: SemiMarkov, tags: Bool[Tensor, "b t q"]) -> SemiMarkov:
         """Those segmentations alone whose tags are all allowed."""
-        return restricted(whole, self.kinds, tags)
+        return restrict_tags(whole, self.kinds, tags)
 
-    def semi_markov(self, states: States, lengths: Lengths) -> SemiMarkov:
+    def semi_markov(self, states: TagStates, lengths: SentenceLengths) -> SemiMarkov:
         states = states if states.dtype == torch.float64 else states.float()
         words, first, last = (layer(states).cpu() for layer in (self.words, self.first, self.last))
         m = min(self.m, words.shape[1])
@@ -117,15 +117,15 @@ class SemiMarkovStructure(TagStructure):
             running = running + _shifted(words, length)
             sums.append(running + _shifted(last, length))
         short = self.get_buffer("short")[:m]
-        durations = torch.where(short, self.durations[:m], NEVER).cpu()
+        durations = torch.where(short, self.durations[:m], NEG_INF).cpu()
         segments = torch.stack(sums, dim=2) + durations
         return SemiMarkov(segments, self.transitions.cpu(), self.starts.cpu(), self.ends.cpu(), lengths)
 
 
-def restricted(whole: SemiMarkov, kinds: SegmentKinds, tags: Bool[Tensor, "b t q"]) -> SemiMarkov:
+def restrict_tags(whole: SemiMarkov, kinds: SegmentKinds, tags: Bool[Tensor, "b t q"]) -> SemiMarkov:
     """Those segmentations alone whose tags are all allowed."""
     allowed = kinds.allowed(tags, whole.segments.shape[-2])
-    segments = torch.where(allowed, whole.segments, NEVER)
+    segments = torch.where(allowed, whole.segments, NEG_INF)
     return whole.with_score_tensors((segments, *whole.score_tensors()[1:]))
 
 

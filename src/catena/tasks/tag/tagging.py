@@ -1,7 +1,7 @@
 """Between the tags of files and those of a model: another scheme of spans, edits instead of lemmas, holes.
 
-The tags that a model gives are its own (``names``). :meth:`Tagging.learnt` makes them from those of a file and says
-with file and line what cannot be; :meth:`Tagging.shown` turns them back.
+The tags that a model gives are its own (``names``). :meth:`TagSet.learned` makes them from those of a file and says
+with file and line what cannot be; :meth:`TagSet.shown` turns them back.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from pathlib import Path
 
 import numpy as np
 
-from catena.data.examples import Place
+from catena.data.examples import SourceLocation
 from catena.data.schemes import (
     BMES,
     Dialect,
     SchemeError,
     Span,
-    converted,
-    dialect_of,
+    convert_tags,
+    detect_dialect,
     follows,
     marks_spans,
-    parted,
-    spans_of,
-    tags_of,
+    spans_to_tags,
+    split_tag,
+    tags_to_spans,
 )
 from catena.data.vocabulary import Labels
 from catena.errors import CheckpointError, DataError
 from catena.metrics.spans import conll_spans
 from catena.registry import did_you_mean
 from catena.tasks.kept import LABELS
-from catena.tasks.tag.scripts import applied, script_of
-from catena.tasks.tag.settings import TagSettings
+from catena.tasks.tag.config import TagSchemeConfig
+from catena.tasks.tag.scripts import apply_script, edit_script
 
-TAGGING = "tagging.json"
-UNKNOWN_ID = -1
-HOLES = frozenset(("?", "_", "-", "*"))
+_TAGGING = "tagging.json"
+_UNKNOWN_ID = -1
+_MISSING_TAG_MARKS = frozenset(("?", "_", "-", "*"))
 """What people write where a tag is not known."""
 
 
 @dataclass(frozen=True)
-class Tagging:
+class TagSet:
     """What the tags mean.
 
     Args:
@@ -66,25 +66,25 @@ class Tagging:
 
     # --- to the model and back ----------------------------------------------------------------------------------------
 
-    def learnt(self, words: Sequence[str], tags: Sequence[str], place: Place | None = None) -> list[str]:
+    def learned(self, words: Sequence[str], tags: Sequence[str], place: SourceLocation | None = None) -> list[str]:
         """The tags of a file as those of the model; those not known stay as they are."""
         if self.lemmas:
             pairs = zip(words, tags, strict=True)
-            return [tag if tag == self.unknown else script_of(word, tag) for word, tag in pairs]
+            return [tag if tag == self.unknown else edit_script(word, tag) for word, tag in pairs]
         if self.files is None or self.own is None:
             return list(tags)
         if self.unknown is not None and self.unknown in tags:
             self._check_known(tags, place)
             return list(tags)
         try:
-            return converted(tags, self.files.scheme, self.own)
+            return convert_tags(tags, self.files.scheme, self.own)
         except SchemeError as error:
             if self.repair:
-                return tags_of(_lenient(tags), len(tags), self.own)
+                return spans_to_tags(_lenient(tags), len(tags), self.own)
             raise _placed(error, place, self.files.scheme) from None
 
-    def _check_known(self, tags: Sequence[str], place: Place | None) -> None:
-        """Refuse known neighbours that cannot stand side by side."""
+    def _check_known(self, tags: Sequence[str], place: SourceLocation | None) -> None:
+        """Refuse known neighbors that cannot stand side by side."""
         assert self.files is not None
         for i, (a, b) in enumerate(pairwise([None, *tags, None])):
             if self.unknown not in (a, b) and not follows(a, b, self.files.scheme):
@@ -95,23 +95,23 @@ class Tagging:
     def shown(self, words: Sequence[str], tags: Sequence[str]) -> list[str]:
         """Tags of the model as those of the files."""
         if self.lemmas:
-            return [applied(tag, word) for word, tag in zip(words, tags, strict=True)]
+            return [apply_script(tag, word) for word, tag in zip(words, tags, strict=True)]
         if self.files is None or self.own is None or self.files == self.own:
             return list(tags)
         try:
-            return converted(tags, self.own.scheme, self.files)
+            return convert_tags(tags, self.own.scheme, self.files)
         except SchemeError:  # an unconstrained model breaks its scheme
-            return tags_of(_lenient(tags), len(tags), self.files)
+            return spans_to_tags(_lenient(tags), len(tags), self.files)
 
     def mended(self, tags: Sequence[str]) -> list[str]:
         """Tags of a file as they are read: where spans are repaired, what breaks the scheme is written anew."""
         if not self.repair or self.files is None:
             return list(tags)
-        return self.shown(tags, self.learnt(tags, tags))
+        return self.shown(tags, self.learned(tags, tags))
 
     def ids(self, tags: Sequence[str]) -> np.ndarray:
         """The ids of the model's tags; -1 where a tag is not known."""
-        return np.array([UNKNOWN_ID if tag == self.unknown else self.names.id(tag) for tag in tags], np.int64)
+        return np.array([_UNKNOWN_ID if tag == self.unknown else self.names.id(tag) for tag in tags], np.int64)
 
     def spans(self, tags: Sequence[str]) -> frozenset[tuple[int, int, str]]:
         """The spans that tags of files mark; none where they mark no spans."""
@@ -145,10 +145,10 @@ class Tagging:
     def _agrees(self, word: str, tag: str, name: str) -> bool:
         """Whether the model's tag may be turned into this tag of a file."""
         if self.lemmas:
-            return applied(name, word) == tag
+            return apply_script(name, word) == tag
         if self.files is None or self.own is None or self.files == self.own:
             return tag == name
-        (letter, kind), (own_letter, own_kind) = parted(tag), parted(name)
+        (letter, kind), (own_letter, own_kind) = split_tag(tag), split_tag(name)
         reduced = {"B": "B", "U": "B", "S": "B", "I": "I", "M": "I", "L": "I", "E": "I", "O": "O"}
         ours, theirs = reduced.get(own_letter), reduced.get(letter)
         may_begin = self.files.scheme == "iob1" and theirs == "I" and ours == "B"
@@ -159,11 +159,11 @@ class Tagging:
     def save(self, folder: Path) -> None:
         self.names.save(folder / LABELS)
         kept = {key: value for key, value in asdict(replace(self, names=Labels(()))).items() if key != "names"}
-        (folder / TAGGING).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (folder / _TAGGING).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> Tagging:
-        path = folder / TAGGING
+    def load(cls, folder: Path) -> TagSet:
+        path = folder / _TAGGING
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             files, own = (None if kept[key] is None else Dialect(**kept[key]) for key in ("files", "own"))
@@ -176,9 +176,9 @@ def _lenient(tags: Sequence[str]) -> list[Span]:
     return sorted(Span(*span) for span in conll_spans(tags))
 
 
-def _placed(error: SchemeError, place: Place | None, scheme: str) -> DataError:
+def _placed(error: SchemeError, place: SourceLocation | None, scheme: str) -> DataError:
     """The error with the file and line of its word."""
-    where = f"{Place(place.file, place.line + error.word)}: " if place is not None else ""
+    where = f"{SourceLocation(place.file, place.line + error.word)}: " if place is not None else ""
     return DataError(
         f"{where}{error}. Mend it there, say --tags.scheme if the files are not {scheme}, or give --repair to read it "
         f"as conlleval does"
@@ -188,7 +188,9 @@ def _placed(error: SchemeError, place: Place | None, scheme: str) -> DataError:
 # --- found out from the training data ---------------------------------------------------------------------------------
 
 
-def scheme_of(sentences: Sequence[tuple[Sequence[str], Place]], tags: set[str], unknown: str | None) -> str:
+def detect_scheme(
+    sentences: Sequence[tuple[Sequence[str], SourceLocation]], tags: set[str], unknown: str | None
+) -> str:
     """The scheme of tagged sentences: the first of those that allow all of them; plain where tags mark no spans.
 
     Where none allows them the error of the likeliest one is raised, with file and line.
@@ -200,13 +202,13 @@ def scheme_of(sentences: Sequence[tuple[Sequence[str], Place]], tags: set[str], 
     letters = {tag.partition("-")[0] for tag in known}
     if letters & set("LEUSM"):
         return "bilou"
-    broken: dict[str, tuple[SchemeError, Place]] = {}
+    broken: dict[str, tuple[SchemeError, SourceLocation]] = {}
     for scheme in ("iob2", "iob1"):
         for sentence, place in sentences:
             if unknown is not None and unknown in sentence:
                 continue
             try:
-                spans_of(sentence, scheme)
+                tags_to_spans(sentence, scheme)
             except SchemeError as error:
                 broken[scheme] = (error, place)
                 break
@@ -214,32 +216,34 @@ def scheme_of(sentences: Sequence[tuple[Sequence[str], Place]], tags: set[str], 
             return scheme
     (first, at), (second, there) = broken["iob2"], broken["iob1"]
     raise DataError(
-        f"{Place(at.file, at.line + first.word)}: {first}; nor is it iob1, for at "
-        f"{Place(there.file, there.line + second.word)} {second}. No scheme allows both: mend the file, or give "
+        f"{SourceLocation(at.file, at.line + first.word)}: {first}; nor is it iob1, for at "
+        f"{SourceLocation(there.file, there.line + second.word)} {second}. No scheme allows both: mend the file, or "
+        f"give "
         f"--repair to read it as conlleval does"
     )
 
 
-def _refuse_holes(sentences: Sequence[tuple[Sequence[str], Place]], tags: set[str]) -> None:
+def _refuse_holes(sentences: Sequence[tuple[Sequence[str], SourceLocation]], tags: set[str]) -> None:
     """Where all tags but a ? or the like mark spans, taking them as plain would silently lose the spans."""
-    holes = tags & HOLES
+    holes = tags & _MISSING_TAG_MARKS
     if not holes or not marks_spans(tags - holes):
         return
     for sentence, place in sentences:
         for i, tag in enumerate(sentence):
             if tag in holes:
                 raise DataError(
-                    f"{Place(place.file, place.line + i)}: {tag!r} is no tag of spans, as the others are: give "
+                    f"{SourceLocation(place.file, place.line + i)}: {tag!r} is no tag of spans, as the others are: "
+                    f"give "
                     f"--unknown {tag!r} if it stands where the tag is not known, or --scheme plain if it is a tag "
                     f"like any other"
                 )
 
 
 def find_tagging(
-    settings: TagSettings, sentences: Sequence[tuple[Sequence[str], Place]], *, lemmas: bool, segment: bool
-) -> Tagging:
+    settings: TagSchemeConfig, sentences: Sequence[tuple[Sequence[str], SourceLocation]], *, lemmas: bool, segment: bool
+) -> TagSet:
     """What the tags of training sentences mean, with names still to be counted."""
-    plain = Tagging(
+    plain = TagSet(
         Labels(()), None, None, unknown=settings.unknown, repair=settings.repair, constrain=settings.constrain
     )
     if segment:
@@ -249,15 +253,15 @@ def find_tagging(
     seen = {tag for tags, _ in sentences for tag in tags}
     scheme: str = settings.scheme
     if scheme == "auto":
-        scheme = "iob2" if settings.repair and marks_spans(seen) else scheme_of(sentences, seen, settings.unknown)
+        scheme = "iob2" if settings.repair and marks_spans(seen) else detect_scheme(sentences, seen, settings.unknown)
     if scheme == "plain":
         return plain
-    files = dialect_of(seen, scheme)  # type: ignore[arg-type]
-    wanted = settings.learn_as if settings.learn_as != "auto" else {"iob1": "iob2"}.get(scheme, scheme)
+    files = detect_dialect(seen, scheme)  # type: ignore[arg-type]
+    wanted = settings.training_scheme if settings.training_scheme != "auto" else {"iob1": "iob2"}.get(scheme, scheme)
     own = files if wanted == scheme else Dialect(wanted)  # type: ignore[arg-type]
     if settings.unknown is not None and own != files:
         raise DataError(
             f"tags.unknown = {settings.unknown!r} leaves holes in sentences, whose tags in {scheme} cannot be turned "
-            f"into {own.scheme}: leave learn_as out, or write the files as iob2"
+            f"into {own.scheme}: leave training_scheme out, or write the files as iob2"
         )
     return replace(plain, files=files, own=own)

@@ -13,22 +13,22 @@ from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
 from catena.randomness import Randomness
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.pretrained import free_from_the_top
-from catena.tasks.tag.dataset import TagDataset, Tagged
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.tasks.pretrained import unfreeze_top_layers
+from catena.tasks.tag.config import TagConfig
+from catena.tasks.tag.dataset import TagDataset, TaggedSentence
 from catena.tasks.tag.model import TagBatch, TagModel
-from catena.tasks.tag.scorer import NeuralScorer, plan_of
-from catena.tasks.tag.scoring import metric_of, scores_of
-from catena.tasks.tag.settings import TagConfig
-from catena.tasks.words.pretrained import groups_of
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.tag.scorer import NeuralScorer, plan_batches
+from catena.tasks.tag.scoring import compute_scores, default_metric
+from catena.tasks.words.pretrained import pretrained_layer_groups
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
-SAMPLES = 3
+_SAMPLES = 3
 """Sentences of dev that are shown with their predictions at each evaluation."""
-WIDTH = 90
+_WIDTH = 90
 
 
-class TagTask(TestedTask):
+class TagTask(NeuralTask):
     """Tagged sentences, a neural model, and the score of its tags."""
 
     def __init__(
@@ -39,8 +39,8 @@ class TagTask(TestedTask):
         self.config, self.data, self.device, self.randomness = config, data, device, randomness
         self._model, self.encoded = model.to(device), data.encoded
         self.scorer = NeuralScorer(self._model, data.encoding, data.tagging, device)
-        self.tags = data.learnt_ids(data.train)
-        self._frozen_at_first = groups_of(model.encoder.reader) if config.pretrained else []
+        self.tags = data.learned_ids(data.train)
+        self._frozen_at_first = pretrained_layer_groups(model.encoder.reader) if config.pretrained else []
 
     @property
     def model(self) -> nn.Module:
@@ -48,31 +48,31 @@ class TagTask(TestedTask):
 
     @property
     def metric(self) -> str:
-        return metric_of(self.data.tagging)
+        return default_metric(self.data.tagging)
 
     @property
     def higher_is_better(self) -> bool:
         return True
 
     def epoch(self, number: int) -> EpochPlan:
-        free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
+        unfreeze_top_layers(self._frozen_at_first, number, self.config.unfreeze)
         lengths = self.encoded.lengths[: len(self.data.train)]
         plan = BatchPlan.shuffled(lengths, self.config.batches, self.randomness.numpy("batches", number))
-        return PlannedEpoch(plan, self.batch)
+        return BatchedEpoch(plan, self.batch)
 
     def batch(self, rows: np.ndarray) -> TagBatch:
         """Some of the training sentences with their tags."""
         tags, lengths = pad([self.tags[int(i)] for i in rows], -1)
         return TagBatch(self.encoded.batch(rows, self.device), tags, lengths)
 
-    def loss(self, batch: TagBatch) -> LossOutput:
+    def loss(self, batch: TagBatch) -> BatchLoss:
         mean = self._model.losses(batch).mean().to(self.device)
-        return LossOutput(mean, batch.words.size, batch.words.tokens)
+        return BatchLoss(mean, batch.words.size, batch.words.tokens)
 
     def evaluate(self) -> Evaluation:
         first = len(self.data.train)
         found = self._best(range(first, first + len(self.data.dev)))
-        scores = scores_of(self.data.tagging, [one.tags for one in self.data.dev], found)
+        scores = compute_scores(self.data.tagging, [one.tags for one in self.data.dev], found)
         return Evaluation(scores, self._samples(found))
 
     def test_scores(self) -> dict[str, float]:
@@ -80,13 +80,13 @@ class TagTask(TestedTask):
             return {}
         first = len(self.data.train) + len(self.data.dev)
         found = self._best(range(first, first + len(self.data.test)))
-        return scores_of(self.data.tagging, [one.tags for one in self.data.test], found)
+        return compute_scores(self.data.tagging, [one.tags for one in self.data.test], found)
 
     def _best(self, rows: range) -> list[list[str]]:
         """The best tags of encoded sentences, as files write them."""
         data, found = self.data, {}
         sentences = [*data.train, *data.dev, *data.test]
-        for part in plan_of(self.encoded.lengths[rows.start : rows.stop], self.config.evaluation.tokens_at_once):
+        for part in plan_batches(self.encoded.lengths[rows.start : rows.stop], self.config.evaluation.tokens_at_once):
             chosen = [rows[i] for i in part]
             for i, tags in zip(chosen, self.scorer.of_encoded(self.encoded, chosen).best(), strict=True):
                 found[i] = data.tagging.shown(sentences[i].sentence.words, tags)
@@ -94,7 +94,7 @@ class TagTask(TestedTask):
 
     def _samples(self, found: Sequence[Sequence[str]]) -> list[str]:
         dev = self.data.dev
-        chosen = np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)
+        chosen = np.linspace(0, len(dev) - 1, min(_SAMPLES, len(dev))).astype(int)
         return [_shown(dev[i], found[i]) for i in chosen]
 
     def save(self, folder: Path) -> None:
@@ -110,11 +110,11 @@ class TagTask(TestedTask):
         return self.data.lines
 
 
-def _shown(one: Tagged, found: Sequence[str]) -> str:
+def _shown(one: TaggedSentence, found: Sequence[str]) -> str:
     """Words with their tags, where they are not O, and a mark where a tag is wrong."""
     parts = []
     for word, right, tag in zip(one.sentence.words, one.tags, found, strict=True):
         mark = "" if tag == right else f"✗{right}"
         parts.append(word if tag == "O" and not mark else f"{word}/{tag}{mark}")
     line = " ".join(parts)
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"

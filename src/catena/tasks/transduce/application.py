@@ -9,47 +9,49 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG
 from catena.config import Config, to_toml
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.randomness import Randomness
-from catena.tasks.application import Predictor, Trained
-from catena.tasks.fitted import Fitted, Fitting
-from catena.tasks.looped import LoopedApplication, TestedTask, same_make
+from catena.tasks.application import Predictor, TrainResult
+from catena.tasks.fitted import FitReporter, FitResult
+from catena.tasks.looped import LoopedApplication, NeuralTask, check_same_model_kind
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained
-from catena.tasks.transduce.dataset import Dataset, prepare
+from catena.tasks.transduce.config import METRICS, WHAT_NEXT, TransduceConfig
+from catena.tasks.transduce.dataset import TransduceDataset, prepare
 from catena.tasks.transduce.predictor import load_predictor, network_model, save_cutting
-from catena.tasks.transduce.scoring import first_answers, scores_of
-from catena.tasks.transduce.settings import METRICS, WHAT_NEXT, TransduceConfig
+from catena.tasks.transduce.scoring import compute_scores, first_answers
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 from catena.transduction.alphabet import Alphabet
-from catena.transduction.base import Transducer
+from catena.transduction.base import StringTransducer
+from catena.transduction.config import BaselineConfig, EditConfig, JointConfig, SequenceTransducerConfig
 from catena.transduction.network import load_alphabets
-from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings, SequenceSettings
 
 
-class TransduceApplication(LoopedApplication[TransduceConfig, Dataset]):
+class TransduceApplication(LoopedApplication[TransduceConfig, TransduceDataset]):
     """Strings to strings."""
 
     settings = TransduceConfig
 
     def prepare(
         self, config: TransduceConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
-    ) -> Dataset:
+    ) -> TransduceDataset:
         if old is not None:
-            same_make(old, configs.load(TransduceConfig, old / CONFIG), config)
+            check_same_model_kind(old, configs.load(TransduceConfig, old / CONFIG), config)
         data = prepare(config)
         data.old = old
         return data
 
-    def dropped(self, data: Dataset) -> Tally:
+    def dropped(self, data: TransduceDataset) -> ReadCounter:
         return data.tally
 
-    def task(self, config: TransduceConfig, data: Dataset, device: torch.device, randomness: Randomness) -> TestedTask:
+    def task(
+        self, config: TransduceConfig, data: TransduceDataset, device: torch.device, randomness: Randomness
+    ) -> NeuralTask:
         from catena.tasks.transduce.task import TransduceTask
 
         settings = config.model
-        assert isinstance(settings, EditSettings | SequenceSettings)
+        assert isinstance(settings, EditConfig | SequenceTransducerConfig)
         pairs = data.pairs()
         source, target = (
             load_alphabets(data.old) if data.old else (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
@@ -58,15 +60,20 @@ class TransduceApplication(LoopedApplication[TransduceConfig, Dataset]):
         return TransduceTask(config, data, network_model(settings, source, target), device, randomness)
 
     def fits(self, config: TransduceConfig) -> bool:
-        return not isinstance(config.model, EditSettings | SequenceSettings)
+        return not isinstance(config.model, EditConfig | SequenceTransducerConfig)
 
     def fit(
-        self, config: TransduceConfig, data: Dataset, run: RunFolder, randomness: Randomness, reporter: Reporter
-    ) -> Trained:
-        fitting = Fitting(run, reporter, data.lines)
+        self,
+        config: TransduceConfig,
+        data: TransduceDataset,
+        run: RunFolder,
+        randomness: Randomness,
+        reporter: Reporter,
+    ) -> TrainResult:
+        fitting = FitReporter(run, reporter, data.lines)
         model = _fitted(config, data, fitting)
-        scores = scores_of(data.dev, first_answers(model, data.dev))
-        test = scores_of(data.test, first_answers(model, data.test)) if data.test else {}
+        scores = compute_scores(data.dev, first_answers(model, data.dev))
+        test = compute_scores(data.test, first_answers(model, data.test)) if data.test else {}
 
         def save(folder: Path) -> None:
             (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
@@ -74,12 +81,12 @@ class TransduceApplication(LoopedApplication[TransduceConfig, Dataset]):
             model.save(folder)
 
         tokens = sum(len(x) for x, _ in data.pairs())
-        kept = Fitted(scores, METRICS[0], save, tokens, test)
-        return fitting.keep(kept) if isinstance(config.model, BaselineSettings) else fitting.keep(kept, WHAT_NEXT)
+        kept = FitResult(scores, METRICS[0], save, tokens, test)
+        return fitting.keep(kept) if isinstance(config.model, BaselineConfig) else fitting.keep(kept, WHAT_NEXT)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
         assert isinstance(config, TransduceConfig)
-        values = {**config.model_dump(exclude={"model", "training"}), "model": JointSettings()}
+        values = {**config.model_dump(exclude={"model", "training"}), "model": JointConfig()}
         why = "a joint n-gram model, which needs about a minute for 100,000 pairs whatever the time given"
         return TransduceConfig.model_validate(values), [f"chosen: {why}"]
 
@@ -87,13 +94,13 @@ class TransduceApplication(LoopedApplication[TransduceConfig, Dataset]):
         return load_predictor(folder, choose_device(device))
 
 
-def _fitted(config: TransduceConfig, data: Dataset, fitting: Fitting) -> Transducer:
+def _fitted(config: TransduceConfig, data: TransduceDataset, fitting: FitReporter) -> StringTransducer:
     """A model that needs no loop."""
-    if isinstance(config.model, BaselineSettings):
+    if isinstance(config.model, BaselineConfig):
         from catena.transduction.baseline import Baseline
 
         return Baseline.train(data.pairs(), config.model)
     from catena.transduction.joint import JointModel
 
-    assert isinstance(config.model, JointSettings)
+    assert isinstance(config.model, JointConfig)
     return JointModel.train(data.pairs(), config.model, fitting.note)

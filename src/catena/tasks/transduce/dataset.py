@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from catena.data.detect import UNKNOWN, detect_format
 from catena.data.examples import ParallelText
 from catena.data.files import bad_line, open_text
-from catena.data.pairing import names_columns, sides_of
+from catena.data.pairing import find_pair_columns_by_name, names_columns
 from catena.data.readers.table import FORMATS
-from catena.data.reading import Tally
-from catena.data.recognise import UNKNOWN, recognise
+from catena.data.reading import ReadCounter
 from catena.errors import DataError, FormatError
-from catena.randomness import place_of
-from catena.tasks.transduce.settings import TransduceConfig, TransduceData
+from catena.randomness import hash_fraction
+from catena.tasks.transduce.config import TransduceConfig, TransduceDataConfig
 
-Symbols = tuple[str, ...]
+_Symbols = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Cutting:
+class SymbolTokenizer:
     """How texts become symbols and symbols texts."""
 
     source_apart: bool
@@ -30,7 +30,7 @@ class Cutting:
     strip: str = ""
 
     @classmethod
-    def of(cls, data: TransduceData, format: str) -> Cutting:
+    def of(cls, data: TransduceDataConfig, format: str) -> SymbolTokenizer:
         """What the settings say; ``format`` decides where they say auto."""
         phonemes = format == "dictionary"
         auto = (phonemes, False) if data.swap else (False, phonemes)
@@ -40,11 +40,11 @@ class Cutting:
         )
         return cls(source, target, data.lowercase, data.strip)
 
-    def source(self, text: str) -> Symbols:
+    def source(self, text: str) -> _Symbols:
         """The symbols of a source."""
         return _symbols(text.lower() if self.lowercase else text, self.source_apart)
 
-    def target(self, text: str) -> Symbols:
+    def target(self, text: str) -> _Symbols:
         """The symbols of a target."""
         found = _symbols(text.lower() if self.lowercase else text, self.target_apart)
         if not self.strip:
@@ -60,41 +60,41 @@ class Cutting:
         return (" " if self.source_apart else "").join(symbols)
 
 
-def _symbols(text: str, apart: bool) -> Symbols:
+def _symbols(text: str, apart: bool) -> _Symbols:
     return tuple(text.split()) if apart else tuple(text.strip())
 
 
 @dataclass(frozen=True)
-class Word:
+class StringPair:
     """A source and all targets that are given for it."""
 
-    source: Symbols
-    targets: tuple[Symbols, ...]
+    source: _Symbols
+    targets: tuple[_Symbols, ...]
 
 
 @dataclass(eq=False)
-class Dataset:
+class TransduceDataset:
     """Words to train on, to choose by and to score at the end."""
 
-    cutting: Cutting
-    train: list[Word]
-    dev: list[Word]
-    test: list[Word]
-    tally: Tally
+    cutting: SymbolTokenizer
+    train: list[StringPair]
+    dev: list[StringPair]
+    test: list[StringPair]
+    tally: ReadCounter
     lines: list[str] = field(default_factory=list)
     old: Path | None = None
     """The folder of a model whose symbols are taken over."""
 
-    def pairs(self) -> list[tuple[Symbols, Symbols]]:
+    def pairs(self) -> list[tuple[_Symbols, _Symbols]]:
         """Every source of train with each of its targets."""
         return [(word.source, target) for word in self.train for target in word.targets]
 
 
-def format_of(path: Path, data: TransduceData) -> str:
-    """The format of a file of pairs, as it is named or recognised."""
+def pairs_format(path: Path, data: TransduceDataConfig) -> str:
+    """The format of a file of pairs, as it is named or recognized."""
     if data.format != "auto":
         return data.format
-    found = recognise(path, data.encoding)
+    found = detect_format(path, data.encoding)
     if found.format in ("parallel", "dictionary"):
         return found.format
     if found.format in ("tsv-label", "columns", "tsv", UNKNOWN) and _has_two_fields(path, data):
@@ -106,7 +106,7 @@ def format_of(path: Path, data: TransduceData) -> str:
     )
 
 
-def _has_two_fields(path: Path, data: TransduceData) -> bool:
+def _has_two_fields(path: Path, data: TransduceDataConfig) -> bool:
     """Whether the first lines have a tab each: short columns with repeated targets are taken for labels otherwise.
 
     Where few have not, they are what is wrong with the file, and the first of them is named.
@@ -125,7 +125,7 @@ def _has_two_fields(path: Path, data: TransduceData) -> bool:
     return bool(filled) and not odd
 
 
-def read_pairs(path: Path, data: TransduceData, format: str) -> Iterator[ParallelText]:
+def read_pairs(path: Path, data: TransduceDataConfig, format: str) -> Iterator[ParallelText]:
     """The pairs of a file, the columns as the settings have them. A first line that names the columns is none, and says
     which of them holds the sources."""
     reader = FORMATS[format]
@@ -137,16 +137,16 @@ def read_pairs(path: Path, data: TransduceData, format: str) -> Iterator[Paralle
     for pair in reader.read(path, encoding=data.encoding):
         names = pair.source, pair.target
         if pair.place.line == 1 and names_columns(names):
-            swap ^= sides_of(names) == (1, 0)
+            swap ^= find_pair_columns_by_name(names) == (1, 0)
             continue
         yield ParallelText(pair.target, pair.source, pair.place) if swap else pair
 
 
-def words_of(
-    pairs: Iterable[ParallelText], cutting: Cutting, tally: Tally, max_length: int | None = None
-) -> list[Word]:
+def group_by_source(
+    pairs: Iterable[ParallelText], cutting: SymbolTokenizer, tally: ReadCounter, max_length: int | None = None
+) -> list[StringPair]:
     """Pairs grouped by source, in the order in which sources come; those with an empty side are dropped."""
-    grouped: dict[Symbols, list[Symbols]] = {}
+    grouped: dict[_Symbols, list[_Symbols]] = {}
     for pair in tally.seen(pairs):
         source, target = cutting.source(pair.source), cutting.target(pair.target)
         shown = f"{pair.source}\t{pair.target}"
@@ -160,43 +160,43 @@ def words_of(
                 tally.drop("equal to one before", pair.place, shown)
             else:
                 targets.append(target)
-    return [Word(source, tuple(targets)) for source, targets in grouped.items()]
+    return [StringPair(source, tuple(targets)) for source, targets in grouped.items()]
 
 
-def prepare(config: TransduceConfig) -> Dataset:
+def prepare(config: TransduceConfig) -> TransduceDataset:
     """Read the files, and hold out what has no file of its own."""
-    data, tally = config.data, Tally()
+    data, tally = config.data, ReadCounter()
     if not data.train:
         raise DataError("there is nothing to train on: name a file of pairs")
-    formats = [format_of(Path(path), data) for path in data.train]
-    cutting = Cutting.of(data, formats[0])
+    formats = [pairs_format(Path(path), data) for path in data.train]
+    cutting = SymbolTokenizer.of(data, formats[0])
     pairs = (
         pair for path, format in zip(data.train, formats, strict=True) for pair in read_pairs(Path(path), data, format)
     )
-    words = words_of(pairs, cutting, tally, data.max_length)
-    parts: dict[str, list[Word]] = {"train": [], "dev": [], "test": []}
-    test_end = data.test_share if data.test is None else 0.0
-    dev_end = test_end + (data.dev_share if data.dev is None else 0.0)
+    words = group_by_source(pairs, cutting, tally, data.max_length)
+    parts: dict[str, list[StringPair]] = {"train": [], "dev": [], "test": []}
+    test_end = data.test_fraction if data.test is None else 0.0
+    dev_end = test_end + (data.dev_fraction if data.dev is None else 0.0)
     for word in words:
-        at = place_of("".join(word.source))
+        at = hash_fraction("".join(word.source))
         parts["test" if at < test_end else "dev" if at < dev_end else "train"].append(word)
     if data.dev is None and not parts["dev"] and len(parts["train"]) > 1:  # few sources: the nearest to dev's share
-        nearest = min(parts["train"], key=lambda word: place_of("".join(word.source)))
+        nearest = min(parts["train"], key=lambda word: hash_fraction("".join(word.source)))
         parts["train"].remove(nearest)
         parts["dev"].append(nearest)
     for name, path in (("dev", data.dev), ("test", data.test)):
         if path is not None:
-            parts[name] = words_of(read_pairs(Path(path), data, format_of(Path(path), data)), cutting, tally)
+            parts[name] = group_by_source(read_pairs(Path(path), data, pairs_format(Path(path), data)), cutting, tally)
     counts = tally.counts(used=sum(len(word.targets) for part in parts.values() for word in part))
-    for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_share")):
+    for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_fraction")):
         if not parts[name]:
             raise DataError(f"there are no pairs in {name}: {counts.sentence('')}. Give more pairs{cure}")
     lines = [f"{path} is read as {format}" for path, format in zip(data.train, formats, strict=True)]
     lines.append(counts.sentence())
     lines += [_line(name, part) for name, part in parts.items() if part]
-    return Dataset(cutting, parts["train"], parts["dev"], parts["test"], tally, lines)
+    return TransduceDataset(cutting, parts["train"], parts["dev"], parts["test"], tally, lines)
 
 
-def _line(name: str, words: Sequence[Word]) -> str:
+def _line(name: str, words: Sequence[StringPair]) -> str:
     targets = sum(len(word.targets) for word in words)
     return f"{name}: {len(words):,} sources with {targets:,} targets"

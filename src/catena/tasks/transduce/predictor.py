@@ -15,39 +15,47 @@ from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.files import open_text
 from catena.data.pairing import sources_of_lines
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.errors import CheckpointError, DataError
 from catena.metrics.text import width
 from catena.registry import did_you_mean
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.transduce.dataset import Cutting, Word, format_of, read_pairs, words_of
-from catena.tasks.transduce.scoring import MEASURES, first_answers, report_of
-from catena.tasks.transduce.settings import METRICS, TransduceConfig, TransduceData
-from catena.tasks.written import NOT_KNOWN, guess_remark, score_cell, score_value
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
+from catena.tasks.transduce.config import METRICS, TransduceConfig, TransduceDataConfig
+from catena.tasks.transduce.dataset import StringPair, SymbolTokenizer, group_by_source, pairs_format, read_pairs
+from catena.tasks.transduce.scoring import MEASURES, build_report, first_answers
+from catena.tasks.written import NO_SCORE, score_cell, score_value, unknown_input_warning
 from catena.transduction.alphabet import Alphabet
-from catena.transduction.base import Found, Link, Transducer
+from catena.transduction.base import Link, StringTransducer, TransducedString
+from catena.transduction.config import BaselineConfig, EditConfig, JointConfig, SequenceTransducerConfig
 from catena.transduction.network import NetworkTransducer, load_alphabets
-from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings, SequenceSettings
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 256
-GUESSED = guess_remark("text", "symbol")
+GUESSED = unknown_input_warning("text", "symbol")
 CUT = (
     "{n} answer{s} {was} cut at the greatest length, before the end: a model that hardly ever ends needs more training"
 )
 
 
 @dataclass(frozen=True)
-class Transduced:
+class TransductionResult:
     """What is written for a text: the best targets, the best first; none for a blank one. Prints as the best one."""
 
     text: str
     targets: tuple[str, ...]
     log_probs: tuple[float | None, ...]
     alignments: tuple[tuple[tuple[str, str], ...], ...]
-    asking: Asking = BEST
+    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     finished: tuple[bool, ...] = ()
     """For each target whether it came to its end, or was cut at the greatest length."""
     known: bool = True
@@ -61,27 +69,27 @@ class TransducePredictor(Predictor):
     """A transducer with the way its texts are cut into symbols."""
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores", "alignment", "beam_size"})
+    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores", "alignment", "beam_size"})
 
-    def __init__(self, config: TransduceConfig, cutting: Cutting, model: Transducer) -> None:
+    def __init__(self, config: TransduceConfig, cutting: SymbolTokenizer, model: StringTransducer) -> None:
         self.config, self.cutting, self.model = config, cutting, model
 
     @property
     def networks(self) -> list[torch.nn.Module]:
-        return [self.model.network] if isinstance(self.config.model, SequenceSettings) else []  # type: ignore[attr-defined]
+        return [self.model.network] if isinstance(self.config.model, SequenceTransducerConfig) else []  # type: ignore[attr-defined]
 
     def find_network(self) -> torch.nn.Module | None:
         return getattr(self.model, "network", None)
 
-    def searching(self, asking: Asking) -> TransducePredictor:
+    def searching(self, asking: PredictOptions) -> TransducePredictor:
         """The same with a beam of the width that is asked for."""
         self.check(asking)
         return TransducePredictor(self.config, self.cutting, self._searched(asking))
 
-    def _searched(self, asking: Asking) -> Transducer:
+    def _searched(self, asking: PredictOptions) -> StringTransducer:
         if asking.beam_size is None:
             return self.model
-        if not isinstance(self.config.model, SequenceSettings):
+        if not isinstance(self.config.model, SequenceTransducerConfig):
             raise DataError(
                 f"--beam-size is for models of kind seq2seq, and this one is of kind {self.config.model.kind}: leave "
                 f"it out"
@@ -96,9 +104,9 @@ class TransducePredictor(Predictor):
         """This model and others. Networks over the same symbols are averaged at every step; models of other kinds by
         the probabilities of what they find, each run with the same weight."""
         from catena.transduction.sequence import SequenceModel
-        from catena.transduction.together import Together
+        from catena.transduction.together import TransducerEnsemble
 
-        members: list[tuple[Transducer, float]] = [(self.model, 1.0)]
+        members: list[tuple[StringTransducer, float]] = [(self.model, 1.0)]
         for number, other in enumerate(others, start=2):
             if not isinstance(other, TransducePredictor):
                 raise DataError(f"an ensemble is of transducers, and model {number} is {other.task_name}")
@@ -109,20 +117,22 @@ class TransducePredictor(Predictor):
                 members[0] = (first.together_with(other.model), weight + 1.0)
             else:
                 members.append((other.model, 1.0))
-        model = members[0][0] if len(members) == 1 else Together(members)
+        model = members[0][0] if len(members) == 1 else TransducerEnsemble(members)
         return TransducePredictor(self.config, self.cutting, model)
 
-    def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[Transduced]:
+    def predict(
+        self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> list[TransductionResult]:
         """The best targets of each text."""
         self.check(asking)
         if isinstance(items, str):
             raise DataError(
                 "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
             )
-        if asking.scores and isinstance(self.config.model, BaselineSettings):
+        if asking.scores and isinstance(self.config.model, BaselineConfig):
             raise DataError("a baseline is a rule and has no probabilities: leave --scores out")
         sources = {i: x for i, text in enumerate(items) if text.strip() and (x := self.cutting.source(text))}
-        found = dict(zip(sources, self._searched(asking).search_all([*sources.values()], asking.nbest), strict=True))
+        found = dict(zip(sources, self._searched(asking).search_all([*sources.values()], asking.n_best), strict=True))
         symbols = self._source_symbols()
         return [
             self._transduced(
@@ -134,8 +144,10 @@ class TransducePredictor(Predictor):
             for i, text in enumerate(items)
         ]
 
-    def _transduced(self, text: str, listed: Sequence[Found], asking: Asking, known: bool) -> Transduced:
-        return Transduced(
+    def _transduced(
+        self, text: str, listed: Sequence[TransducedString], asking: PredictOptions, known: bool
+    ) -> TransductionResult:
+        return TransductionResult(
             text,
             tuple(self.cutting.join(found.tokens) for found in listed),
             tuple(found.log_prob if known else None for found in listed),
@@ -148,12 +160,14 @@ class TransducePredictor(Predictor):
     def _link(self, link: Link) -> tuple[str, str]:
         return self.cutting.join_source(link.source), self.cutting.join(link.target)
 
-    def predict_stream(self, items: Iterable[str], asking: Asking = BEST) -> Iterator[Transduced]:
+    def predict_stream(
+        self, items: Iterable[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> Iterator[TransductionResult]:
         waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
             yield from self.predict(block, asking)
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[str]:
         """The sources of a file of pairs, or every line of a plain one."""
         data = self._data(reading)
         if reading.format not in (None, "text"):
@@ -167,42 +181,44 @@ class TransducePredictor(Predictor):
         first line that names the columns is none."""
         return sources_of_lines(lines, self.config.data.swap)
 
-    def _data(self, reading: Reading) -> TransduceData:
+    def _data(self, reading: ReadOptions) -> TransduceDataConfig:
         given = {key: value for key, value in (("format", reading.format), ("encoding", reading.encoding)) if value}
         return self.config.data.model_copy(update=given)
 
-    def words(self, path: Path, reading: Reading = AS_TRAINED) -> list[Word]:
+    def words(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> list[StringPair]:
         """The sources of a file with their targets."""
         data = self._data(reading)
-        found = words_of(read_pairs(path, data, format_of(path, data)), self.cutting, Tally())
+        found = group_by_source(read_pairs(path, data, pairs_format(path, data)), self.cutting, ReadCounter())
         if not found:
             raise DataError(f"{path} has no pairs to score")
         return found
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         words = self.words(path, reading)
         known = self._source_symbols()
         unknown = 0 if known is None else sum(s not in known for word in words for s in word.source)
-        return report_of(words, first_answers(self.model, words), unknown)
+        return build_report(words, first_answers(self.model, words), unknown)
 
     def _source_symbols(self) -> Alphabet | None:
         return getattr(self.model, "source", None)
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         metric = metric or METRICS[0]
         if metric not in METRICS:
             raise DataError(f"a transducer has no {metric!r}: {did_you_mean(metric, METRICS)}")
         words = self.words(path, reading)
-        return Answers(MEASURES[metric], [word.targets for word in words], first_answers(self.model, words))
+        return PairedPredictions(MEASURES[metric], [word.targets for word in words], first_answers(self.model, words))
 
     def describe(self, top: int) -> list[str]:
         return self.model.describe()
 
-    def write(self, prediction: Transduced, item: str, format: str) -> str:
+    def write(self, prediction: TransductionResult, item: str, format: str) -> str:
         if format == "text":
             return str(prediction)
         parts = prediction.targets, prediction.log_probs, prediction.alignments, prediction.finished
-        rows = list(zip(*parts, strict=True)) or [("", NOT_KNOWN, (), True)]
+        rows = list(zip(*parts, strict=True)) or [("", NO_SCORE, (), True)]
         if format == "jsonl":
             listed = [
                 {"target": y, "log_prob": score_value(s), "finished": end, "alignment": [list(pair) for pair in links]}
@@ -220,18 +236,18 @@ class TransducePredictor(Predictor):
             lines.append("\t".join(fields))
         return "\n".join(lines)
 
-    def remarks(self, prediction: Transduced) -> list[str]:
+    def remarks(self, prediction: TransductionResult) -> list[str]:
         """That targets were cut, and that a text was not understood at all."""
         guessed = [GUESSED] if prediction.targets and not prediction.known else []
         return [*guessed, *[CUT] * sum(not end for end in prediction.finished)]
 
-    def _best(self, item: str) -> Found:
+    def _best(self, item: str) -> TransducedString:
         found = self.model.search_all([self.cutting.source(item)])[0]
         if not found or not found[0].tokens:
             raise DataError(f"nothing is written for {item!r}, so there is nothing to draw")
         return found[0]
 
-    def picture(self, item: str, asking: Asking = BEST) -> Picture:
+    def picture(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """The source above the best target, and which symbols belong together."""
         from catena.draw.alignment import draw_links
 
@@ -242,7 +258,7 @@ class TransducePredictor(Predictor):
             i, j = i + len(read), j + len(wrote)
         return draw_links(self.cutting.source(item), found.tokens, links)
 
-    def sketch(self, item: str, asking: Asking = BEST) -> str:
+    def sketch(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The pieces of the source above those of the best target."""
         pairs = [self._link(link) for link in self._best(item).alignment]
         rows = [[(a, b)[side] or "_" for a, b in pairs] for side in (0, 1)]
@@ -257,11 +273,11 @@ def load_predictor(folder: Path, device: torch.device) -> TransducePredictor:
     config = configs.load(TransduceConfig, checkpoint.folder / CONFIG)
     settings, place = config.model, checkpoint.folder
     cutting = load_cutting(place)
-    if isinstance(settings, JointSettings):
+    if isinstance(settings, JointConfig):
         from catena.transduction.joint import JointModel
 
         return TransducePredictor(config, cutting, JointModel.load(place, settings))
-    if isinstance(settings, BaselineSettings):
+    if isinstance(settings, BaselineConfig):
         from catena.transduction.baseline import Baseline
 
         return TransducePredictor(config, cutting, Baseline.load(place, settings))
@@ -271,9 +287,11 @@ def load_predictor(folder: Path, device: torch.device) -> TransducePredictor:
     return TransducePredictor(config, cutting, model)
 
 
-def network_model(settings: EditSettings | SequenceSettings, source: Alphabet, target: Alphabet) -> NetworkTransducer:
+def network_model(
+    settings: EditConfig | SequenceTransducerConfig, source: Alphabet, target: Alphabet
+) -> NetworkTransducer:
     """A network with fresh weights over two alphabets."""
-    if isinstance(settings, SequenceSettings):
+    if isinstance(settings, SequenceTransducerConfig):
         from catena.transduction.sequence import SequenceModel, build_network
 
         return SequenceModel(build_network(settings, source, target), source, target, settings)
@@ -282,17 +300,17 @@ def network_model(settings: EditSettings | SequenceSettings, source: Alphabet, t
     return EditModel(EditTransducer(settings, len(source), len(target)), source, target, settings)
 
 
-CUTTING = "cutting.json"
+_CUTTING = "cutting.json"
 
 
-def save_cutting(cutting: Cutting, folder: Path) -> None:
+def save_cutting(cutting: SymbolTokenizer, folder: Path) -> None:
     """Keep how texts are cut into symbols."""
-    (folder / CUTTING).write_text(json.dumps(vars(cutting), ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / _CUTTING).write_text(json.dumps(vars(cutting), ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def load_cutting(folder: Path) -> Cutting:
+def load_cutting(folder: Path) -> SymbolTokenizer:
     """Read what :func:`save_cutting` wrote."""
     try:
-        return Cutting(**json.loads((folder / CUTTING).read_text(encoding="utf-8")))
+        return SymbolTokenizer(**json.loads((folder / _CUTTING).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{folder / CUTTING} does not say how texts are cut into symbols: {error}") from error
+        raise CheckpointError(f"{folder / _CUTTING} does not say how texts are cut into symbols: {error}") from error

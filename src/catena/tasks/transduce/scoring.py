@@ -8,34 +8,34 @@ import numpy as np
 
 from catena.metrics.edits import SYMBOL_ERROR, WORD_ERROR
 from catena.metrics.intervals import bootstrap_score_interval, wilson_interval
-from catena.metrics.measure import Measure, signature
-from catena.tasks.application import Report
-from catena.tasks.transduce.dataset import Word
-from catena.transduction.base import Found, Transducer
+from catena.metrics.measure import Metric, signature
+from catena.tasks.application import EvaluationReport
+from catena.tasks.transduce.dataset import StringPair
+from catena.transduction.base import StringTransducer, TransducedString
 
-MEASURES: dict[str, Measure] = {"word_error": WORD_ERROR, "symbol_error": SYMBOL_ERROR}
+MEASURES: dict[str, Metric] = {"word_error": WORD_ERROR, "symbol_error": SYMBOL_ERROR}
 BLOCK = 8192
 """Sources that are given to a model at once, which may sort them by length."""
 
 
-def first_answers(model: Transducer, words: Sequence[Word]) -> list[tuple[str, ...]]:
+def first_answers(model: StringTransducer, words: Sequence[StringPair]) -> list[tuple[str, ...]]:
     """The best target of each source; none at all is the empty one."""
-    found: list[list[Found]] = []
+    found: list[list[TransducedString]] = []
     for low in range(0, len(words), BLOCK):
         found += model.search_all([word.source for word in words[low : low + BLOCK]])
     return [listed[0].tokens if listed else () for listed in found]
 
 
-def scores_of(words: Sequence[Word], answers: Sequence[Sequence[str]]) -> dict[str, float]:
+def compute_scores(words: Sequence[StringPair], answers: Sequence[Sequence[str]]) -> dict[str, float]:
     """Both error rates."""
     references = [word.targets for word in words]
     return {name: float(measure(references, answers)) for name, measure in MEASURES.items()}
 
 
-def report_of(words: Sequence[Word], answers: Sequence[Sequence[str]], unknown: int) -> Report:
+def build_report(words: Sequence[StringPair], answers: Sequence[Sequence[str]], unknown: int) -> EvaluationReport:
     """Both error rates with their intervals, in lines for a person."""
     references = [word.targets for word in words]
-    scores = scores_of(words, answers)
+    scores = compute_scores(words, answers)
     signed = {name: signature(measure.name, len(words)) for name, measure in MEASURES.items()}
     wrong = round(scores["word_error"] * len(words))
     intervals = {"word_error": wilson_interval(wrong, len(words))}
@@ -48,4 +48,4 @@ def report_of(words: Sequence[Word], answers: Sequence[Sequence[str]], unknown: 
     for name, value in scores.items():
         between = f" ({intervals[name].low:.4f} to {intervals[name].high:.4f})" if name in intervals else ""
         lines.append(f"{name} {value:.4f}{between}   {signed[name]}")
-    return Report(scores, signed, tuple(lines))
+    return EvaluationReport(scores, signed, tuple(lines))

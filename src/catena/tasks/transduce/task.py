@@ -14,16 +14,16 @@ from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
 from catena.errors import DataError
 from catena.randomness import Randomness
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.transduce.dataset import Dataset, Word
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.tasks.transduce.config import METRICS, WHAT_NEXT, TransduceConfig
+from catena.tasks.transduce.dataset import StringPair, TransduceDataset
 from catena.tasks.transduce.predictor import save_cutting
-from catena.tasks.transduce.scoring import first_answers, scores_of
-from catena.tasks.transduce.settings import METRICS, WHAT_NEXT, TransduceConfig
-from catena.training.task import EpochPlan, Evaluation, LossOutput
-from catena.transduction.network import NetworkTransducer, PairBatch
+from catena.tasks.transduce.scoring import compute_scores, first_answers
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
+from catena.transduction.network import NetworkTransducer, StringPairBatch
 
 
-class TransduceTask(TestedTask):
+class TransduceTask(NeuralTask):
     """A network that turns strings into strings, its data and its metric."""
 
     what_next = WHAT_NEXT
@@ -31,7 +31,7 @@ class TransduceTask(TestedTask):
     def __init__(
         self,
         config: TransduceConfig,
-        data: Dataset,
+        data: TransduceDataset,
         model: NetworkTransducer,
         device: torch.device,
         randomness: Randomness,
@@ -63,27 +63,27 @@ class TransduceTask(TestedTask):
 
     def epoch(self, number: int) -> EpochPlan:
         generator = self.randomness.numpy("batches", number)
-        return PlannedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
+        return BatchedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
 
-    def batch(self, rows: np.ndarray) -> PairBatch:
+    def batch(self, rows: np.ndarray) -> StringPairBatch:
         """Some pairs of train as tensors."""
         sides = [pad([side[r] for r in rows.tolist()]) for side in (self._sources, self._targets)]
         symbols, written = (int(lengths.sum()) for _, lengths in sides)
         tensors = [tensor.to(self.device, non_blocking=True) for side in sides for tensor in side]
-        return PairBatch(tensors[0], tensors[1], tensors[2], tensors[3], symbols, written)
+        return StringPairBatch(tensors[0], tensors[1], tensors[2], tensors[3], symbols, written)
 
-    def loss(self, batch: PairBatch) -> LossOutput:
+    def loss(self, batch: StringPairBatch) -> BatchLoss:
         total, items = self._transducer.loss(batch)
-        return LossOutput(total, items, batch.symbols)
+        return BatchLoss(total, items, batch.symbols)
 
     def evaluate(self) -> Evaluation:
         answers = first_answers(self._transducer, self.data.dev)
-        return Evaluation(scores_of(self.data.dev, answers), self._samples(self.data.dev, answers))
+        return Evaluation(compute_scores(self.data.dev, answers), self._samples(self.data.dev, answers))
 
     def test_scores(self) -> dict[str, float]:
-        return scores_of(self.data.test, first_answers(self._transducer, self.data.test)) if self.data.test else {}
+        return compute_scores(self.data.test, first_answers(self._transducer, self.data.test)) if self.data.test else {}
 
-    def _samples(self, words: Sequence[Word], answers: Sequence[Sequence[str]]) -> list[str]:
+    def _samples(self, words: Sequence[StringPair], answers: Sequence[Sequence[str]]) -> list[str]:
         cutting, lines = self.data.cutting, []
         for word, answer in list(zip(words, answers, strict=True))[:3]:
             right = tuple(answer) in word.targets
@@ -96,7 +96,7 @@ class TransduceTask(TestedTask):
         save_cutting(self.data.cutting, folder)
         self._transducer.save(folder)
 
-    def describe_batch(self, batch: PairBatch) -> str:
+    def describe_batch(self, batch: StringPairBatch) -> str:
         return f"{len(batch.ids)} pairs, longest source {batch.ids.shape[1]} symbols"
 
     def summary(self) -> Sequence[str]:

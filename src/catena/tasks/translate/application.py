@@ -10,24 +10,24 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG
 from catena.config import Config
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.randomness import Randomness
 from catena.seq2seq.build import build_encoder_decoder
-from catena.tasks.application import Predictor, Trained
-from catena.tasks.looped import LoopedApplication, same_make
+from catena.tasks.application import Predictor, TrainResult
+from catena.tasks.looped import LoopedApplication, check_same_model_kind
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained
 from catena.tasks.translate.auto import fit_to_time
-from catena.tasks.translate.dataset import Dataset, prepare
-from catena.tasks.translate.encoding import Encoding
+from catena.tasks.translate.config import USUAL, TranslateConfig
+from catena.tasks.translate.dataset import TranslateDataset, prepare
+from catena.tasks.translate.encoding import PairEncoding
 from catena.tasks.translate.predictor import load_predictor
-from catena.tasks.translate.scoring import measure_of, missing_for
-from catena.tasks.translate.settings import USUAL, TranslateConfig
+from catena.tasks.translate.scoring import build_metric, missing_packages
 from catena.tasks.translate.task import TranslateTask
 from catena.training.report import Reporter
 
 
-class TranslateApplication(LoopedApplication[TranslateConfig, Dataset]):
+class TranslateApplication(LoopedApplication[TranslateConfig, TranslateDataset]):
     """p(target sentence | source sentence)."""
 
     settings = TranslateConfig
@@ -41,7 +41,7 @@ class TranslateApplication(LoopedApplication[TranslateConfig, Dataset]):
         start_from: Path | None = None,
         overwrite: bool = False,
         command: Sequence[str] = (),
-    ) -> Trained:
+    ) -> TrainResult:
         """Train; where the usual scores cannot be counted and nobody asked for them, by perplexity alone."""
         assert isinstance(config, TranslateConfig)
         own = _scorable(config, reporter.note)
@@ -49,19 +49,19 @@ class TranslateApplication(LoopedApplication[TranslateConfig, Dataset]):
 
     def prepare(
         self, config: TranslateConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
-    ) -> Dataset:
+    ) -> TranslateDataset:
         for name in config.evaluation.metrics if config.evaluation.sentences else ():
-            measure_of(name, config.evaluation)  # a package that is missing is told before the work begins
+            build_metric(name, config.evaluation)  # a package that is missing is told before the work begins
         if old is None:
             return prepare(config)
-        same_make(old, configs.load(TranslateConfig, old / CONFIG), config)
-        return prepare(config, Encoding.load(old))
+        check_same_model_kind(old, configs.load(TranslateConfig, old / CONFIG), config)
+        return prepare(config, PairEncoding.load(old))
 
-    def dropped(self, data: Dataset) -> Tally:
+    def dropped(self, data: TranslateDataset) -> ReadCounter:
         return data.tally
 
     def task(
-        self, config: TranslateConfig, data: Dataset, device: torch.device, randomness: Randomness
+        self, config: TranslateConfig, data: TranslateDataset, device: torch.device, randomness: Randomness
     ) -> TranslateTask:
         randomness.seed_torch("weights")
         model = build_encoder_decoder(config.model, data.encoding.sides(data.counts))
@@ -80,7 +80,7 @@ def _scorable(config: TranslateConfig, note: Callable[[str], None]) -> Translate
     evaluation = config.evaluation
     if not evaluation.sentences or evaluation.metrics != USUAL or config.training.metric in USUAL:
         return config
-    lost, line = missing_for(USUAL, evaluation)
+    lost, line = missing_packages(USUAL, evaluation)
     if not lost:
         return config
     note(f"{line}; perplexity decides which checkpoint is best")

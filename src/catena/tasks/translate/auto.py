@@ -4,65 +4,65 @@ from __future__ import annotations
 
 from typing import Any
 
-from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.tasks.classify.auto import EFFICIENCY, products_per_second
 from catena.tasks.machine import choose_device, set_threads
+from catena.tasks.translate.config import TranslateConfig
 from catena.tasks.translate.dataset import read_pairs
-from catena.tasks.translate.settings import TranslateConfig
-from catena.training.settings import seconds_of
+from catena.training.config import parse_duration
 
-EPOCHS = 15
+_EPOCHS = 15
 """Passes over the pairs that must fit into the time."""
-FEW = 5000
+_FEW = 5000
 """Below so many pairs a small recurrent network with attention learns more than a Transformer."""
-VERY_FEW = 1000
+_VERY_FEW = 1000
 """Below so many pairs a pass must be cut into many steps, and a part of them is too little to be scored by BLEU."""
-SIZES = ((512, 6, 2048), (256, 4, 1024), (256, 3, 512), (128, 2, 256))
+_SIZES = ((512, 6, 2048), (256, 4, 1024), (256, 3, 512), (128, 2, 256))
 """Features, layers of each side and units of the feed-forward layers of a Transformer, the largest first."""
-RECURRENT = (512, 256, 128)
+_RECURRENT = (512, 256, 128)
 """Units of one layer of GRU on each side, the largest first."""
-PIECES = 1.3
+_PIECES = 1.3
 """Tokens for each word, about."""
 
 
 def fit_to_time(config: TranslateConfig) -> tuple[TranslateConfig, list[str]]:
     """The config with a model that fits, and what was chosen, in words."""
     set_threads(config.machine.threads)
-    seconds = seconds_of(config.training.max_time or "5m")
+    seconds = parse_duration(config.training.max_time or "5m")
     pairs = words = 0
     for pair in read_pairs(config.data.part("train"), config.data):
         pairs += 1
         words += len(pair.source.split()) + len(pair.target.split())
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
     v = getattr(config.tokenizer, "size", 10_000)
-    model, why = choose(pairs, round(PIECES * words), v, seconds, speed)
+    model, why = choose(pairs, round(_PIECES * words), v, seconds, speed)
     values: dict[str, Any] = {**config.model_dump(exclude={"model", "training"}), "model": model}
     values["training"] = {"max_time": config.training.max_time}
-    if pairs < VERY_FEW:
+    if pairs < _VERY_FEW:
         values["training"] |= {"learning_rate": 0.005, "metric": "nats_per_token"}
-        values["batches"] = {"batch_size": min(4000, max(100, round(PIECES * words) // 20)), "batch_by": "tokens"}
+        values["batches"] = {"batch_size": min(4000, max(100, round(_PIECES * words) // 20)), "batch_by": "tokens"}
         why += "; small batches, large steps, and perplexity to decide, for BLEU of so few says nothing"
     return TranslateConfig.model_validate(values), [f"chosen for {pairs:,} pairs in {seconds:.0f} s: {why}"]
 
 
 def choose(
     pairs: int, tokens: int, v: int, seconds: float, speed: float
-) -> tuple[TransformerSettings | RecurrentSettings, str]:
+) -> tuple[TransformerSeq2SeqConfig | RecurrentSeq2SeqConfig, str]:
     """A model for so many pairs and so much time on a machine that does so many products a second."""
-    if pairs >= FEW:
-        for d, layers, feed in SIZES:
+    if pairs >= _FEW:
+        for d, layers, feed in _SIZES:
             cost = 3 * tokens * (layers * (6 * d * d + 2 * d * feed) + v * d / 2) / speed
-            if EPOCHS * cost <= seconds:
-                model = TransformerSettings(
-                    d=d, n_heads=d // 64, n_encoder_layers=layers, n_decoder_layers=layers, d_feed=feed
+            if _EPOCHS * cost <= seconds:
+                model = TransformerSeq2SeqConfig(
+                    d=d, n_heads=d // 64, n_encoder_layers=layers, n_decoder_layers=layers, d_ff=feed
                 )
                 return model, f"a Transformer with {layers} + {layers} layers of {d}, about {cost:.0f} s for a pass"
-    for d in RECURRENT[:-1] if pairs >= FEW else RECURRENT[1:]:
+    for d in _RECURRENT[:-1] if pairs >= _FEW else _RECURRENT[1:]:
         cost = 3 * tokens * (8 * d * d + v * d / 2) / speed
-        if EPOCHS * cost <= seconds:
+        if _EPOCHS * cost <= seconds:
             break
     else:
-        d = RECURRENT[-1]
-    why = f"a GRU with attention and {d} units, as suits " + ("few pairs" if pairs < FEW else "little time")
-    return RecurrentSettings(cell="gru", d=d, d_embedding=min(d, 256)), why
+        d = _RECURRENT[-1]
+    why = f"a GRU with attention and {d} units, as suits " + ("few pairs" if pairs < _FEW else "little time")
+    return RecurrentSeq2SeqConfig(cell="gru", d=d, d_embedding=min(d, 256)), why

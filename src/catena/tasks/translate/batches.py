@@ -10,15 +10,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.data.batches import BatchPlan, pad
-from catena.data.settings import BatchSettings
+from catena.data.config import BatchConfig
 from catena.seq2seq.base import EncoderDecoder, Source
-from catena.tasks.translate.dataset import Pairs
-from catena.tasks.translate.encoding import batch_of
+from catena.tasks.translate.dataset import EncodedPairs
+from catena.tasks.translate.encoding import build_batch
 from catena.training.task import EpochPlan
 
 
 @dataclass(frozen=True, eq=False)
-class PairBatch:
+class TranslationBatch:
     """Pairs on the device.
 
     Args:
@@ -40,11 +40,13 @@ class PairBatch:
         return model.token_log_probs(self.source, self.targets, self.lengths).double().sum(dim=1)
 
 
-def make_batch(pairs: Pairs, rows: np.ndarray, device: torch.device, copies: bool = False, step: int = 0) -> PairBatch:
+def make_batch(
+    pairs: EncodedPairs, rows: np.ndarray, device: torch.device, copies: bool = False, step: int = 0
+) -> TranslationBatch:
     """Some pairs as tensors; ``copies`` for models that copy."""
     if copies:
         coded, wanted = zip(*(pairs.copied(row) for row in rows.tolist()), strict=True)
-        source = batch_of(coded, device, copies=True)
+        source = build_batch(coded, device, copies=True)
         targets, lengths = pad(wanted)
         read = sum(map(len, coded))
     else:
@@ -53,14 +55,14 @@ def make_batch(pairs: Pairs, rows: np.ndarray, device: torch.device, copies: boo
         source = Source(_to(ids, device), _to(source_lengths, device))
         read = int(source_lengths.sum())
     tokens = int(lengths.sum())
-    return PairBatch(source, _to(targets, device), _to(lengths, device), tokens, tokens + read, step)
+    return TranslationBatch(source, _to(targets, device), _to(lengths, device), tokens, tokens + read, step)
 
 
 class PairEpoch(EpochPlan):
     """The batches of an epoch, each of which knows how many came before it."""
 
     def __init__(
-        self, pairs: Pairs, rows: np.ndarray, plan: BatchPlan, number: int, device: torch.device, copies: bool
+        self, pairs: EncodedPairs, rows: np.ndarray, plan: BatchPlan, number: int, device: torch.device, copies: bool
     ) -> None:
         self.pairs, self.rows, self.plan, self.number = pairs, rows, plan, number
         self.device, self.copies = device, copies
@@ -68,7 +70,7 @@ class PairEpoch(EpochPlan):
     def __len__(self) -> int:
         return len(self.plan)
 
-    def batch(self, i: int) -> PairBatch:
+    def batch(self, i: int) -> TranslationBatch:
         step = (self.number - 1) * len(self.plan) + i
         return make_batch(self.pairs, self.rows[self.plan[i]], self.device, self.copies, step)
 
@@ -78,8 +80,8 @@ def _to(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
-def log_probs_of(
-    model: EncoderDecoder, pairs: Pairs, rows: np.ndarray, settings: BatchSettings, copies: bool = False
+def pair_log_probs(
+    model: EncoderDecoder, pairs: EncodedPairs, rows: np.ndarray, settings: BatchConfig, copies: bool = False
 ) -> Float[np.ndarray, " n"]:
     """log p(target | source) of each of some pairs."""
     found = np.zeros(len(rows))

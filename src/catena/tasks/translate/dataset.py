@@ -15,31 +15,31 @@ from typing import Literal
 
 import numpy as np
 
+from catena.data.config import TokenizerConfig, VocabularyConfig
 from catena.data.corpus import Corpus, CorpusBuilder
+from catena.data.detect import UNKNOWN, detect_format
 from catena.data.examples import ParallelText
 from catena.data.files import open_text
-from catena.data.pairing import part_header, sides_of
-from catena.data.readers.paired import Kind, kind_of, read_kind
+from catena.data.pairing import find_pair_columns_by_name, part_header
+from catena.data.readers.paired import PairKind, pair_layout, read_kind
 from catena.data.readers.parallel import read
-from catena.data.reading import Tally
-from catena.data.recognise import UNKNOWN, recognise
-from catena.data.settings import TokeniserSettings, VocabularySettings
-from catena.data.tokenise import Tokeniser, build_tokeniser
+from catena.data.reading import ReadCounter
+from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.data.vocabulary import PAD, Vocabulary
 from catena.errors import DataError, FormatError
-from catena.randomness import place_of
-from catena.tasks.translate.encoding import SPECIALS, Coded, Encoding, Side
-from catena.tasks.translate.settings import SameTokens, TranslateConfig, TranslateData
+from catena.randomness import hash_fraction
+from catena.tasks.translate.config import SharedTokenizerConfig, TranslateConfig, TranslateDataConfig
+from catena.tasks.translate.encoding import SPECIALS, PairEncoding, TextEncoding, TranslationSource
 
-TRAINED = ("bpe", "unigram")
-"""Tokenisers that are learnt from text."""
+_TRAINED = ("bpe", "unigram")
+"""Tokenizers that are learned from text."""
 PARTS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
-FORMATS: dict[str, Kind] = {"parallel": "lines", "tsv": "tsv", "csv": "csv", "jsonl": "jsonl"}
+FORMATS: dict[str, PairKind] = {"parallel": "lines", "tsv": "tsv", "csv": "csv", "jsonl": "jsonl"}
 """What data.format may be, beside auto."""
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class ReferenceTexts:
     """Pairs of texts that are translated and judged."""
 
     sources: list[str]
@@ -49,7 +49,7 @@ class Texts:
         return len(self.sources)
 
 
-class Pairs:
+class EncodedPairs:
     """Pairs of texts as ids.
 
     Args:
@@ -57,7 +57,7 @@ class Pairs:
         names: the token of each number.
     """
 
-    def __init__(self, corpus: Corpus, names: Sequence[str], encoding: Encoding) -> None:
+    def __init__(self, corpus: Corpus, names: Sequence[str], encoding: PairEncoding) -> None:
         self.corpus, self.names, self.encoding = corpus, names, encoding
         self._source = np.array(encoding.source.vocabulary.ids(names), np.int64)
         self._target = np.array(encoding.target.vocabulary.ids(names), np.int64)
@@ -81,7 +81,7 @@ class Pairs:
         ids[np.arange(len(rows)), lengths] = end
         return ids, lengths + 1
 
-    def copied(self, i: int) -> tuple[Coded, np.ndarray]:
+    def copied(self, i: int) -> tuple[TranslationSource, np.ndarray]:
         """Source and target of a pair for models that copy: unknown tokens have ids of their own."""
         tokens, wanted = ([self.names[n] for n in self.corpus[2 * i + side].tolist()] for side in (0, 1))
         coded = self.encoding.code(tokens)
@@ -96,15 +96,15 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class TranslateDataset:
     """Everything that training needs: which pairs are of which part, and the texts of those that are translated."""
 
-    encoding: Encoding
-    pairs: Pairs
+    encoding: PairEncoding
+    pairs: EncodedPairs
     rows: dict[str, np.ndarray]
-    dev: Texts
-    test: Texts
-    tally: Tally
+    dev: ReferenceTexts
+    test: ReferenceTexts
+    tally: ReadCounter
     lines: list[str] = field(default_factory=list)
 
     @property
@@ -116,7 +116,7 @@ class Dataset:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateData) -> Iterator[ParallelText]:
+def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateDataConfig) -> Iterator[ParallelText]:
     """The pairs of files of two columns, or of pairs of files, the sides as the settings have them. The names of
     columns are no pair."""
     for first, second in files:
@@ -125,13 +125,13 @@ def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateData) -> 
             yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
 
 
-def headers(files: Sequence[tuple[str, str | None]], data: TranslateData) -> list[str]:
+def headers(files: Sequence[tuple[str, str | None]], data: TranslateDataConfig) -> list[str]:
     """A line for each file whose columns have names."""
     found = (_parted(Path(first), data)[0] for first, second in files if second is None)
     return [line for line in found if line]
 
 
-def _parted(path: Path, data: TranslateData) -> tuple[str | None, Iterator[ParallelText]]:
+def _parted(path: Path, data: TranslateDataConfig) -> tuple[str | None, Iterator[ParallelText]]:
     """A word on the names of the columns of a file, if it has them, and its pairs."""
     check_pairs(path, data)
     kind = kind_of_pairs(path, data)
@@ -141,15 +141,15 @@ def _parted(path: Path, data: TranslateData) -> tuple[str | None, Iterator[Paral
     if header is None:
         return None, pairs
     names = header.source, header.target
-    if sides_of(names) == (1, 0):
+    if find_pair_columns_by_name(names) == (1, 0):
         names, pairs = names[::-1], (ParallelText(pair.target, pair.source, pair.place) for pair in pairs)
     return f"{header.place} names the columns ({', '.join(names)}) and is no pair", pairs
 
 
-def kind_of_pairs(path: Path, data: TranslateData) -> Kind:
+def kind_of_pairs(path: Path, data: TranslateDataConfig) -> PairKind:
     """How a file of pairs is written: as the settings say, or as it looks."""
     if data.format == "auto":
-        return kind_of(path, data.encoding, data.columns)
+        return pair_layout(path, data.encoding, data.columns)
     return FORMATS[data.format]
 
 
@@ -160,7 +160,7 @@ def has_pairs(path: Path, encoding: str | None) -> bool:
     return bool(filled) and all(line.count("\t") == 1 for line in filled)
 
 
-def check_pairs(path: Path, data: TranslateData) -> None:
+def check_pairs(path: Path, data: TranslateDataConfig) -> None:
     """Refuse a file that has no pairs, with a word on what it looks like."""
     if data.format != "auto" and data.format not in FORMATS:
         raise FormatError(
@@ -172,7 +172,7 @@ def check_pairs(path: Path, data: TranslateData) -> None:
     with open_text(path, data.encoding) as lines:
         filled = [line for _, line in zip(range(200), (line for _, line in lines), strict=False) if line.strip()]
     if data.format == "auto" and filled and all(line.count("\t") != 1 for line in filled):
-        found = recognise(path, data.encoding)
+        found = detect_format(path, data.encoding)
         looks = f"it looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
         raise FormatError(
             f"{path} is no file of pairs ({looks}): give lines of source<TAB>target, or CSV or JSON lines with a "
@@ -181,7 +181,7 @@ def check_pairs(path: Path, data: TranslateData) -> None:
         )
 
 
-def check_two_files(data: TranslateData) -> None:
+def check_two_files(data: TranslateDataConfig) -> None:
     """Refuse two files of plain text to train on: they are sources and targets, most likely."""
     if len(data.train) != 2 or data.format != "auto":
         return
@@ -193,7 +193,7 @@ def check_two_files(data: TranslateData) -> None:
         )
 
 
-def _has_tabs(path: Path, data: TranslateData) -> bool:
+def _has_tabs(path: Path, data: TranslateDataConfig) -> bool:
     with open_text(path, data.encoding) as lines:
         return any("\t" in line for _, line in islice(lines, 200))
 
@@ -201,7 +201,7 @@ def _has_tabs(path: Path, data: TranslateData) -> bool:
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
-def prepare(config: TranslateConfig, encoding: Encoding | None = None) -> Dataset:
+def prepare(config: TranslateConfig, encoding: PairEncoding | None = None) -> TranslateDataset:
     """Read everything a config names. ``encoding`` is that of a trained model, when training goes on from it."""
     data = config.data
     files = data.part("train")
@@ -214,10 +214,10 @@ def prepare(config: TranslateConfig, encoding: Encoding | None = None) -> Datase
     if not any(pair.source.strip() and pair.target.strip() for pair in read_pairs(files, data)):
         read = ", ".join(name for both in files for name in both if name)
         raise DataError(f"there are no pairs in {read}: give files with a text on both sides of at least two lines")
-    tokenisers = (
-        (encoding.source.tokeniser, encoding.target.tokeniser) if encoding else _learn_tokenisers(config, files)
+    tokenizers = (
+        (encoding.source.tokenizer, encoding.target.tokenizer) if encoding else _learn_tokenizers(config, files)
     )
-    gatherer = Gatherer(config, *tokenisers)
+    gatherer = PairReader(config, *tokenizers)
     gatherer.read_train(files)
     for part in ("dev", "test"):
         if named := data.part(part):
@@ -227,34 +227,34 @@ def prepare(config: TranslateConfig, encoding: Encoding | None = None) -> Datase
     counts = gatherer.tally.counts(used=sum(map(len, rows.values())))
     told = counts.sentence("")
     longer = ", or raise data.max_length (--data.max-length)" if "max_length" in told else ""
-    for name, cure in (("train", longer), ("dev", f", a dev file, or a larger data.dev_share{longer}")):
+    for name, cure in (("train", longer), ("dev", f", a dev file, or a larger data.dev_fraction{longer}")):
         if not len(rows[name]):
             raise DataError(f"there are no pairs in {name}: {told}. Give more pairs{cure}")
     if encoding is None:
-        encoding = _learn_vocabularies(config, corpus, names, rows["train"], *tokenisers)
-    pairs = Pairs(corpus, names, encoding)
+        encoding = _learn_vocabularies(config, corpus, names, rows["train"], *tokenizers)
+    pairs = EncodedPairs(corpus, names, encoding)
     columns = [line for part in PARTS for line in headers(data.part(part), data)]
     lines = [*columns, counts.sentence(), *_describe(pairs, rows)]
-    return Dataset(encoding, pairs, rows, gatherer.texts["dev"], gatherer.texts["test"], gatherer.tally, lines)
+    return TranslateDataset(encoding, pairs, rows, gatherer.texts["dev"], gatherer.texts["test"], gatherer.tally, lines)
 
 
-class Gatherer:
-    """Reads and tokenises pairs, and sorts them into train, dev and test."""
+class PairReader:
+    """Reads and tokenizes pairs, and sorts them into train, dev and test."""
 
-    def __init__(self, config: TranslateConfig, source: Tokeniser, target: Tokeniser) -> None:
-        self.config, self.tokenisers = config, (source, target)
-        self.builder, self.tally = CorpusBuilder(), Tally()
+    def __init__(self, config: TranslateConfig, source: Tokenizer, target: Tokenizer) -> None:
+        self.config, self.tokenizers = config, (source, target)
+        self.builder, self.tally = CorpusBuilder(), ReadCounter()
         self.rows: dict[str, list[int]] = {"train": [], "dev": [], "test": []}
-        self.texts = {"dev": Texts([], []), "test": Texts([], [])}
+        self.texts = {"dev": ReferenceTexts([], []), "test": ReferenceTexts([], [])}
         self._n = 0
 
     def read_train(self, files: Sequence[tuple[str, str | None]]) -> None:
         """Train, and the part of it that is held out as dev where there is no file of it."""
         data = self.config.data
-        share = 0.0 if data.part("dev") else data.dev_share
+        share = 0.0 if data.part("dev") else data.dev_fraction
         nearest: tuple[float, int, ParallelText] | None = None
         for pair in self.tally.seen(read_pairs(files, data)):
-            at = place_of(pair.source.strip()) if share else 1.0
+            at = hash_fraction(pair.source.strip()) if share else 1.0
             part = "dev" if at < share else "train"
             kept = self._add(pair, part, data.max_length if part == "train" else None)
             if kept and part == "train" and (nearest is None or at < nearest[0]):
@@ -269,7 +269,7 @@ class Gatherer:
             self._add(pair, part, None)
 
     def _add(self, pair: ParallelText, part: str, longest: int | None) -> bool:
-        tokens = [cut.tokens(text) for cut, text in zip(self.tokenisers, (pair.source, pair.target), strict=True)]
+        tokens = [cut.tokens(text) for cut, text in zip(self.tokenizers, (pair.source, pair.target), strict=True)]
         shown = f"{pair.source}\t{pair.target}"
         if not tokens[0] or not tokens[1]:
             self.tally.drop(f"with an empty {'target' if tokens[0] else 'source'}", pair.place, shown)
@@ -293,45 +293,47 @@ class Gatherer:
 # --- tokens and vocabularies ------------------------------------------------------------------------------------------
 
 
-def _learn_tokenisers(config: TranslateConfig, files: Sequence[tuple[str, str | None]]) -> tuple[Tokeniser, Tokeniser]:
-    """The tokenisers of both sides; where they are joint, one, learnt from both."""
+def _learn_tokenizers(config: TranslateConfig, files: Sequence[tuple[str, str | None]]) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of both sides; where they are joint, one, learned from both."""
 
     def side(place: int) -> Iterator[str]:
         return ((pair.source, pair.target)[place] for pair in read_pairs(files, config.data))
 
     if config.joint:
         both = (text for pair in read_pairs(files, config.data) for text in (pair.source, pair.target))
-        one = _tokeniser(config.tokenizer, both)
+        one = _tokenizer(config.tokenizer, both)
         return one, one
-    of_targets = config.tokenizer if isinstance(config.target_tokenizer, SameTokens) else config.target_tokenizer
-    return _tokeniser(config.tokenizer, side(0)), _tokeniser(of_targets, side(1))
+    of_targets = (
+        config.tokenizer if isinstance(config.target_tokenizer, SharedTokenizerConfig) else config.target_tokenizer
+    )
+    return _tokenizer(config.tokenizer, side(0)), _tokenizer(of_targets, side(1))
 
 
-def _tokeniser(settings: TokeniserSettings, texts: Iterator[str]) -> Tokeniser:
-    return build_tokeniser(settings, texts if settings.kind in TRAINED else ())
+def _tokenizer(settings: TokenizerConfig, texts: Iterator[str]) -> Tokenizer:
+    return build_tokenizer(settings, texts if settings.kind in _TRAINED else ())
 
 
 def _learn_vocabularies(
-    config: TranslateConfig, corpus: Corpus, names: Sequence[str], rows: np.ndarray, *tokenisers: Tokeniser
-) -> Encoding:
+    config: TranslateConfig, corpus: Corpus, names: Sequence[str], rows: np.ndarray, *tokenizers: Tokenizer
+) -> PairEncoding:
     counted = [corpus.counts(2 * rows + side, len(names)) for side in (0, 1)]
     if config.joint:
-        both = _side(config, tokenisers[0], names, counted[0] + counted[1])
-        return Encoding(both, both)
-    source, target = (_side(config, *pair) for pair in zip(tokenisers, (names, names), counted, strict=True))
-    return Encoding(source, target)
+        both = _side(config, tokenizers[0], names, counted[0] + counted[1])
+        return PairEncoding(both, both)
+    source, target = (_side(config, *pair) for pair in zip(tokenizers, (names, names), counted, strict=True))
+    return PairEncoding(source, target)
 
 
-def _side(config: TranslateConfig, tokeniser: Tokeniser, names: Sequence[str], numbers: np.ndarray) -> Side:
+def _side(config: TranslateConfig, tokenizer: Tokenizer, names: Sequence[str], numbers: np.ndarray) -> TextEncoding:
     counted = {name: int(n) for name, n in zip(names, numbers, strict=True) if n}
-    limits = VocabularySettings()
-    if not tokeniser.symbols:
-        limits = VocabularySettings(min_count=config.vocabulary.min_count, max_size=config.vocabulary.max_size)
-    vocabulary = Vocabulary.from_counts(counted, limits, specials=SPECIALS, symbols=tokeniser.symbols)
-    return Side(tokeniser, vocabulary)
+    limits = VocabularyConfig()
+    if not tokenizer.symbols:
+        limits = VocabularyConfig(min_count=config.vocabulary.min_count, max_size=config.vocabulary.max_size)
+    vocabulary = Vocabulary.from_counts(counted, limits, specials=SPECIALS, symbols=tokenizer.symbols)
+    return TextEncoding(tokenizer, vocabulary)
 
 
-def _describe(pairs: Pairs, rows: dict[str, np.ndarray]) -> list[str]:
+def _describe(pairs: EncodedPairs, rows: dict[str, np.ndarray]) -> list[str]:
     """Lines about the data for the start of the report."""
     encoding = pairs.encoding
     sizes = [len(side.vocabulary) for side in (encoding.source, encoding.target)]

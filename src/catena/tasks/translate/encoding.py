@@ -15,22 +15,22 @@ import numpy as np
 import torch
 
 from catena.data.batches import pad
-from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.seq2seq.base import Source
-from catena.seq2seq.sides import Sides
+from catena.seq2seq.sides import VocabularyInfo
 
 BEGIN, END = "<s>", "</s>"
 SPECIALS = (BEGIN, END)
 """The specials of both vocabularies beside padding and unknown."""
-TOKENISER, VOCABULARY = "tokenizer", "vocabulary.json"
+TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class TextEncoding:
     """The tokens and ids of one side."""
 
-    tokeniser: Tokeniser
+    tokenizer: Tokenizer
     vocabulary: Vocabulary
 
     def ids(self, tokens: Iterable[str]) -> np.ndarray:
@@ -43,19 +43,19 @@ class Side:
 
     def shown(self, tokens: Iterable[str]) -> list[str]:
         """Tokens for people to read."""
-        return [self.tokeniser.shown(token) for token in tokens]
+        return [self.tokenizer.shown(token) for token in tokens]
 
     def save(self, folder: Path, name: str) -> None:
-        self.tokeniser.save(folder / f"{name}{TOKENISER}")
+        self.tokenizer.save(folder / f"{name}{TOKENIZER}")
         self.vocabulary.save(folder / f"{name}{VOCABULARY}")
 
     @classmethod
-    def load(cls, folder: Path, name: str) -> Side:
-        return cls(load_tokeniser(folder / f"{name}{TOKENISER}"), Vocabulary.load(folder / f"{name}{VOCABULARY}"))
+    def load(cls, folder: Path, name: str) -> TextEncoding:
+        return cls(load_tokenizer(folder / f"{name}{TOKENIZER}"), Vocabulary.load(folder / f"{name}{VOCABULARY}"))
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class TranslationSource:
     """A source as a model reads it.
 
     Args:
@@ -74,10 +74,10 @@ class Coded:
         return len(self.ids)
 
 
-class Encoding:
+class PairEncoding:
     """Both sides; one and the same where they are joint."""
 
-    def __init__(self, source: Side, target: Side) -> None:
+    def __init__(self, source: TextEncoding, target: TextEncoding) -> None:
         self.source, self.target = source, target
         self.begin, self.end = target.vocabulary.special(BEGIN), target.end
 
@@ -85,7 +85,7 @@ class Encoding:
     def joint(self) -> bool:
         return self.source is self.target
 
-    def code(self, tokens: Sequence[str]) -> Coded:
+    def code(self, tokens: Sequence[str]) -> TranslationSource:
         """The tokens of a source as a model reads them."""
         ids = np.append(self.source.ids(tokens), self.source.end)
         copies = np.append(self.target.ids(tokens), self.end)
@@ -93,7 +93,7 @@ class Encoding:
         v = len(self.target.vocabulary)
         for i in np.flatnonzero(copies == UNK).tolist():
             copies[i] = v + new.setdefault(tokens[i], len(new))
-        return Coded((*tokens, END), ids, copies, tuple(new))
+        return TranslationSource((*tokens, END), ids, copies, tuple(new))
 
     def target_ids(self, tokens: Sequence[str], new: Sequence[str] = ()) -> np.ndarray:
         """The ids of a target with its end; unknown tokens that the source has as ``new`` are ids behind ``v``."""
@@ -111,12 +111,12 @@ class Encoding:
 
     def text(self, tokens: Sequence[str]) -> str:
         """The text of target tokens, in one line."""
-        return " ".join(self.target.tokeniser.join(tokens).splitlines()).strip()
+        return " ".join(self.target.tokenizer.join(tokens).splitlines()).strip()
 
-    def sides(self, counts: Sequence[int]) -> Sides:
+    def sides(self, counts: Sequence[int]) -> VocabularyInfo:
         """What a builder of models is told. Where every text has tokens that are known, <unk> never comes."""
-        never = (PAD, UNK, self.begin) if self.target.tokeniser.symbols else (PAD, self.begin)
-        return Sides(
+        never = (PAD, UNK, self.begin) if self.target.tokenizer.symbols else (PAD, self.begin)
+        return VocabularyInfo(
             n_source=len(self.source.vocabulary),
             counts=list(counts),
             begin=self.begin,
@@ -133,15 +133,15 @@ class Encoding:
         self.target.save(folder, "target-")
 
     @classmethod
-    def load(cls, folder: Path) -> Encoding:
+    def load(cls, folder: Path) -> PairEncoding:
         """Read what :meth:`save` wrote."""
         if (folder / VOCABULARY).exists():
-            both = Side.load(folder, "")
+            both = TextEncoding.load(folder, "")
             return cls(both, both)
-        return cls(Side.load(folder, "source-"), Side.load(folder, "target-"))
+        return cls(TextEncoding.load(folder, "source-"), TextEncoding.load(folder, "target-"))
 
 
-def batch_of(sources: Sequence[Coded], device: torch.device, copies: bool = False) -> Source:
+def build_batch(sources: Sequence[TranslationSource], device: torch.device, copies: bool = False) -> Source:
     """Padded sources on a device; ``copies`` for models that copy."""
     ids, lengths = pad([coded.ids for coded in sources], PAD)
     if not copies:

@@ -11,18 +11,26 @@ from pathlib import Path
 from catena.data.files import open_text
 from catena.data.pairing import sources_of_lines
 from catena.data.readers.names import PairColumns
-from catena.data.readers.paired import Kind, has_columns, kind_of, read_kind
+from catena.data.readers.paired import PairKind, has_columns, pair_layout, read_kind
 from catena.data.readers.sample import Sample
 from catena.errors import DataError, FormatError
-from catena.tasks.application import Reading
-from catena.tasks.translate.dataset import FORMATS, Texts, check_pairs, has_pairs, headers, kind_of_pairs, read_pairs
-from catena.tasks.translate.settings import TranslateData
+from catena.tasks.application import ReadOptions
+from catena.tasks.translate.config import TranslateDataConfig
+from catena.tasks.translate.dataset import (
+    FORMATS,
+    ReferenceTexts,
+    check_pairs,
+    has_pairs,
+    headers,
+    kind_of_pairs,
+    read_pairs,
+)
 
 
-def sources_in(path: Path, reading: Reading, own: TranslateData) -> Iterator[str]:
+def read_sources(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> Iterator[str]:
     """The sources of a file of pairs, or every line of a plain one; of tables and JSON lines their sources, beside
     targets or alone."""
-    data = data_for(path, reading, own)
+    data = resolve_data(path, reading, own)
     known = ("text", *FORMATS)
     if reading.format is not None and reading.format not in known:
         raise FormatError(f"--input-format is {reading.format!r}, and a translator reads {', '.join(known)}")
@@ -35,15 +43,15 @@ def sources_in(path: Path, reading: Reading, own: TranslateData) -> Iterator[str
             yield from sources_of_lines((line for _, line in lines), own.swap)
 
 
-def _kind(path: Path, reading: Reading, own: TranslateData) -> Kind:
+def _kind(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> PairKind:
     """How a file of texts is written, as it is asked for or as it looks."""
-    data = data_for(path, reading, own)
+    data = resolve_data(path, reading, own)
     if reading.format is not None:
         return FORMATS.get(reading.format, "lines")
-    return kind_of(path, data.encoding, data.columns) if path.is_file() else "lines"  # a pipe can be read once
+    return pair_layout(path, data.encoding, data.columns) if path.is_file() else "lines"  # a pipe can be read once
 
 
-def _of_table(path: Path, kind: Kind, reading: Reading, data: TranslateData) -> Iterator[str]:
+def _of_table(path: Path, kind: PairKind, reading: ReadOptions, data: TranslateDataConfig) -> Iterator[str]:
     columns, swap = data.columns, data.swap
     if swap and columns.target is not None:
         columns, swap = PairColumns(columns.target, columns.source), False
@@ -57,11 +65,11 @@ def _of_table(path: Path, kind: Kind, reading: Reading, data: TranslateData) -> 
         raise FormatError(f"{said}. Or is every line a text? --input-format text takes it so.") from None
 
 
-def about_sources(path: Path, reading: Reading, own: TranslateData) -> list[str]:
+def about_sources(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> list[str]:
     """That a file begins with the names of its columns, which are not translated."""
     if not path.is_file():  # a pipe can be read once
         return []
-    data = data_for(path, reading, own)
+    data = resolve_data(path, reading, own)
     try:
         kind = _kind(path, reading, own)
         if kind != "lines":
@@ -74,7 +82,7 @@ def about_sources(path: Path, reading: Reading, own: TranslateData) -> list[str]
         return []
 
 
-def data_for(path: Path, reading: Reading, own: TranslateData) -> TranslateData:
+def resolve_data(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> TranslateDataConfig:
     """How a file is read: as it is asked for, by its name, or as the training files were, whose columns need not be
     there."""
     given = {name: value for name in ("format", "encoding") if (value := getattr(reading, name))}
@@ -90,11 +98,11 @@ def data_for(path: Path, reading: Reading, own: TranslateData) -> TranslateData:
     return own
 
 
-def pairs_in(path: Path, reading: Reading, own: TranslateData) -> Texts:
+def read_pairs_with(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> ReferenceTexts:
     """The pairs of a file, or of two where ``reading`` names the targets; empty ones are left out."""
     if (reading.source_column is None) != (reading.target_column is None):
         raise DataError("--source-column and --target-column belong together: give both, or neither")
-    data = data_for(path, reading, own)
+    data = resolve_data(path, reading, own)
     files = [(str(path), None if reading.target is None else str(reading.target))]
     if reading.target is None:
         check_pairs(path, data)
@@ -105,7 +113,7 @@ def pairs_in(path: Path, reading: Reading, own: TranslateData) -> Texts:
         )
     else:
         data = data.model_copy(update={"swap": False})  # the files say themselves which is which
-    found = Texts([], [])
+    found = ReferenceTexts([], [])
     for pair in read_pairs(files, data):
         if pair.source.strip() and pair.target.strip():
             found.sources.append(pair.source)

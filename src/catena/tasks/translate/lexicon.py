@@ -2,7 +2,7 @@ r"""Which target tokens belong to which source tokens, from a word alignment of 
 
 .. math::  t(e \mid f) \propto \sum_{(x, y) : f \in x, e \in y} \frac{t(e \mid f)}{\sum_{f' \in x} t(e \mid f')}
 
-Model 1 of Brown et al. (1993), by expectation maximisation, each token counted once in a sentence. It gives the
+Model 1 of Brown et al. (1993), by expectation maximization, each token counted once in a sentence. It gives the
 candidates that a search chooses among when the target vocabulary is large (Jean et al. 2015, section 3).
 """
 
@@ -14,18 +14,18 @@ from pathlib import Path
 import numpy as np
 
 from catena.errors import CheckpointError
-from catena.tasks.translate.among import Candidates
-from catena.tasks.translate.dataset import Pairs
-from catena.tasks.translate.encoding import Encoding
-from catena.tasks.translate.settings import TranslateConfig
+from catena.tasks.translate.candidate_vocabulary import Candidates
+from catena.tasks.translate.config import TranslateConfig
+from catena.tasks.translate.dataset import EncodedPairs
+from catena.tasks.translate.encoding import PairEncoding
 
 FILE = "candidates.npy"
-ROUNDS = 5
+_ROUNDS = 5
 MOST = 20_000_000
 """Pairs of tokens that are counted at most; beyond that the sentences that come first are enough."""
 
 
-def learn_candidates(pairs: Pairs, rows: np.ndarray, each: int) -> np.ndarray:
+def learn_candidates(pairs: EncodedPairs, rows: np.ndarray, each: int) -> np.ndarray:
     """``[f]`` are the ``each`` likeliest target ids of source id ``f``, filled up with -1."""
     encoding = pairs.encoding
     return word_table(_sentences(pairs, rows), len(encoding.source.vocabulary), len(encoding.target.vocabulary), each)
@@ -36,7 +36,7 @@ def word_table(sentences: Iterable[tuple[np.ndarray, np.ndarray]], n: int, v: in
     sources, targets, places = _cooccurrences(sentences)
     keys, inverse = np.unique(sources.astype(np.int64) * v + targets, return_inverse=True)
     weight: np.ndarray = np.ones(len(keys))
-    for _ in range(ROUNDS):
+    for _ in range(_ROUNDS):
         share = weight[inverse]
         share /= np.bincount(places, weights=share)[places]
         weight = np.bincount(inverse, weights=share, minlength=len(keys))
@@ -55,7 +55,7 @@ def _cooccurrences(sentences: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[
     return sources, targets, places
 
 
-def _sentences(pairs: Pairs, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _sentences(pairs: EncodedPairs, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     counted = 0
     for i in rows.tolist():
         one = np.array([i])
@@ -91,7 +91,7 @@ def load_candidates(folder: Path, n: int) -> np.ndarray:
     return table
 
 
-def candidates_of(config: TranslateConfig, encoding: Encoding, table: np.ndarray) -> Candidates:
+def find_candidates(config: TranslateConfig, encoding: PairEncoding, table: np.ndarray) -> Candidates:
     """What sources choose among: the most frequent target tokens, specials and the end, and those of the table."""
     vocabulary = encoding.target.vocabulary
     first = len(vocabulary.specials)

@@ -9,27 +9,29 @@ import torch
 from torch import Tensor
 
 from catena.data.batches import pad
-from catena.tasks.looks import Looks
+from catena.tasks.looks import AttentionMaps
 from catena.tasks.translate.encoding import BEGIN, END
-from catena.tasks.translate.search import Member
-from catena.tasks.translate.translated import Translated
+from catena.tasks.translate.search import EnsembleModel
+from catena.tasks.translate.translated import TranslationResult
 
 
 @torch.no_grad()
-def looks_of(member: Member, found: Translated, within: str | None) -> Looks:
+def translation_attention(member: EnsembleModel, found: TranslationResult, within: str | None) -> AttentionMaps:
     """The weights of a translation that was made with its alignment; or those within its source or its target."""
     one, encoding = found.translations[0], member.encoding
     read = (*encoding.source.shown(found.tokens), END)
     written = (*encoding.target.shown(one.tokens), *([END] if one.finished else []))
     if within is None:
-        return Looks(one.attention or (), written, read)
+        return AttentionMaps(one.attention or (), written, read)
     coded = member.code(found.text)
     source = member.batch([coded])
     if within == "source":
-        return Looks(_of_first(member.model.source_attention(source), len(read)), read, read, "read", "and looked at")
+        return AttentionMaps(
+            _of_first(member.model.source_attention(source), len(read)), read, read, "read", "and looked at"
+        )
     targets, lengths = (x.to(member.model.device) for x in pad([encoding.target_ids(one.tokens, coded.new)]))
     layers = _of_first(member.model.target_attention(source, targets, lengths), len(written))
-    return Looks(layers, written, (BEGIN, *written)[: len(written)], "written", "after")
+    return AttentionMaps(layers, written, (BEGIN, *written)[: len(written)], "written", "after")
 
 
 def _of_first(layers: Sequence[Tensor], n: int) -> tuple[np.ndarray, ...]:

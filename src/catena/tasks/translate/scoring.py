@@ -9,34 +9,36 @@ import numpy as np
 
 from catena.errors import MissingExtraError
 from catena.metrics.intervals import bootstrap_score_interval
-from catena.metrics.measure import LOG_PROB_TOLERANCE, Measure, signature
+from catena.metrics.measure import LOG_PROB_TOLERANCE, Metric, signature
 from catena.metrics.summary import SUMMARY_METRICS, summary_measure
 from catena.metrics.translation import translation_measure
-from catena.tasks.application import Report
-from catena.tasks.translate.settings import TranslateEvaluation
+from catena.tasks.application import EvaluationReport
+from catena.tasks.translate.config import TranslateEvaluationConfig
 
 
-def measure_of(name: str, evaluation: TranslateEvaluation) -> Measure:
+def build_metric(name: str, evaluation: TranslateEvaluationConfig) -> Metric:
     """A metric of translations or summaries by its name."""
     return summary_measure(name) if name in SUMMARY_METRICS else translation_measure(name, evaluation.cut)
 
 
-def missing_for(names: Sequence[str], evaluation: TranslateEvaluation) -> tuple[list[str], str]:
+def missing_packages(names: Sequence[str], evaluation: TranslateEvaluationConfig) -> tuple[list[str], str]:
     """The metrics that need a package which is not installed, and a line on them for a person; none and nothing where
     all are at hand."""
     lost, why = [], ""
     for name in names:
         try:
-            measure_of(name, evaluation)
+            build_metric(name, evaluation)
         except MissingExtraError as error:
             lost.append(name)
             why = str(error)
     return lost, f"not scored: {', '.join(lost)} ({why})" if lost else ""
 
 
-def scores_of(evaluation: TranslateEvaluation, references: Sequence[str], given: Sequence[str]) -> dict[str, float]:
+def compute_scores(
+    evaluation: TranslateEvaluationConfig, references: Sequence[str], given: Sequence[str]
+) -> dict[str, float]:
     """The scores that the evaluation names."""
-    return {name: float(measure_of(name, evaluation)(references, given)) for name in evaluation.metrics}
+    return {name: float(build_metric(name, evaluation)(references, given)) for name in evaluation.metrics}
 
 
 def likelihood_scores(log_prob: float, tokens: int) -> dict[str, float]:
@@ -45,7 +47,7 @@ def likelihood_scores(log_prob: float, tokens: int) -> dict[str, float]:
     return {"perplexity": math.exp(min(nats, 700.0)), "nats_per_token": nats}
 
 
-def likelihood_measure(name: str) -> Measure:
+def likelihood_measure(name: str) -> Metric:
     """A score of likelihood as a function of sums: a pair adds its nats and its target tokens."""
 
     def statistics(right: Sequence[tuple[str, int]], given: Sequence[float]) -> np.ndarray:
@@ -55,19 +57,19 @@ def likelihood_measure(name: str) -> Measure:
         mean = np.asarray(sums[..., 0] / sums[..., 1])
         return np.asarray(np.exp(mean)) if name == "perplexity" else mean
 
-    return Measure(name, statistics, score, tolerance=LOG_PROB_TOLERANCE)
+    return Metric(name, statistics, score, tolerance=LOG_PROB_TOLERANCE)
 
 
-def report_of(
-    evaluation: TranslateEvaluation, names: Sequence[str], references: Sequence[str], given: Sequence[str],
+def build_report(
+    evaluation: TranslateEvaluationConfig, names: Sequence[str], references: Sequence[str], given: Sequence[str],
     likelihood: Mapping[str, float], heading: str,
-) -> Report:  # fmt: skip
+) -> EvaluationReport:  # fmt: skip
     """Every score with its signature and, of translations, its interval, in lines for a person."""
     scores: dict[str, float] = {}
     signed: dict[str, str] = {}
     lines = [heading]
     for name in names:
-        measure = measure_of(name, evaluation)
+        measure = build_metric(name, evaluation)
         rows = measure.statistics(references, given)
         scores[name], signed[name] = float(measure.score(rows.sum(0))), signature(measure.name, len(rows))
         between = ""
@@ -78,4 +80,4 @@ def report_of(
     for name, value in likelihood.items():
         scores[name], signed[name] = value, signature(f"{name}|tokens:own", len(references))
         lines.append(f"{name} {value:.4f}   {signed[name]}")
-    return Report(scores, signed, tuple(lines))
+    return EvaluationReport(scores, signed, tuple(lines))

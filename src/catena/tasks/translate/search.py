@@ -15,19 +15,19 @@ from torch import Tensor
 
 from catena.data.batches import pad
 from catena.data.vocabulary import UNK
-from catena.decoding.build import prepared, search
-from catena.decoding.combine import Ensemble
-from catena.decoding.constrained import Constrained
-from catena.decoding.hypothesis import Found, Hypothesis
-from catena.decoding.settings import RankingSettings, SearchLimits
-from catena.decoding.stepper import Stepper
-from catena.decoding.without import Without
 from catena.errors import DataError
+from catena.search.build import search, wrap_stepper
+from catena.search.combine import Ensemble
+from catena.search.config import BaseSearchConfig, RankingConfig
+from catena.search.constrained import Constrained
+from catena.search.hypothesis import Hypotheses, Hypothesis
+from catena.search.stepper import Stepper
+from catena.search.without import ForbidIds
 from catena.seq2seq.base import EncoderDecoder, Source
-from catena.tasks.translate.among import Among, Candidates, choosing_among
-from catena.tasks.translate.encoding import Coded, Encoding, batch_of
-from catena.tasks.translate.settings import WritingSettings
-from catena.tasks.translate.wishes import Wishes, acceptor_of
+from catena.tasks.translate.candidate_vocabulary import Candidates, CandidateStepper, restrict_output
+from catena.tasks.translate.config import OutputTextConfig
+from catena.tasks.translate.encoding import PairEncoding, TranslationSource, build_batch
+from catena.tasks.translate.text_constraints import TranslationConstraints, build_acceptor
 
 STEP = 32
 """Limits of length are rounded up to a multiple of this, so that sources of like length are searched together."""
@@ -38,26 +38,26 @@ ROOM = {"cpu": 1200, "cuda": 24_000}
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class EnsembleModel:
     """A model with its encoding; several of them write together."""
 
     model: EncoderDecoder
-    encoding: Encoding
+    encoding: PairEncoding
 
     @property
     def copies(self) -> bool:
         """Whether the model is told which source tokens it may copy."""
         return bool(getattr(self.model, "copies", False))
 
-    def code(self, text: str) -> Coded:
-        return self.encoding.code(self.encoding.source.tokeniser.tokens(text))
+    def code(self, text: str) -> TranslationSource:
+        return self.encoding.code(self.encoding.source.tokenizer.tokens(text))
 
-    def batch(self, sources: Sequence[Coded]) -> Source:
-        return batch_of(sources, self.model.device, self.copies)
+    def batch(self, sources: Sequence[TranslationSource]) -> Source:
+        return build_batch(sources, self.model.device, self.copies)
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class HypothesisAttention:
     """What a model says of a translation that is given.
 
     Args:
@@ -69,7 +69,7 @@ class Looked:
     attention: tuple[np.ndarray, ...]
 
 
-class Searcher:
+class TranslationSearch:
     """Finds translations.
 
     Args:
@@ -80,25 +80,29 @@ class Searcher:
 
     def __init__(
         self,
-        members: Sequence[Member],
-        settings: WritingSettings,
+        members: Sequence[EnsembleModel],
+        settings: OutputTextConfig,
         candidates: Candidates | None = None,
         longest: int | None = None,
     ) -> None:
         self.members, self.settings, self.candidates, self.longest = list(members), settings, candidates, longest
 
     @property
-    def encoding(self) -> Encoding:
+    def encoding(self) -> PairEncoding:
         return self.members[0].encoding
 
     # --- searching ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def find(
-        self, sources: Sequence[Sequence[Coded]], how: SearchLimits, wishes: Sequence[Wishes], seed: int = 0
-    ) -> Found:
+        self,
+        sources: Sequence[Sequence[TranslationSource]],
+        how: BaseSearchConfig,
+        wishes: Sequence[TranslationConstraints],
+        seed: int = 0,
+    ) -> Hypotheses:
         """The hypotheses of each source, best first; ``sources[i]`` is coded once for each member."""
-        found: Found = [[] for _ in sources]
+        found: Hypotheses = [[] for _ in sources]
         generator = torch.Generator().manual_seed(seed)
         for rows, limit in self._batches(sources, how, wishes):
             coded = [sources[row] for row in rows]
@@ -107,13 +111,16 @@ class Searcher:
                 found[row] = hypotheses
         return found
 
-    def limit(self, length: int, how: SearchLimits) -> int:
+    def limit(self, length: int, how: BaseSearchConfig) -> int:
         """The most steps for a source of so many tokens, its end among them."""
         wanted = STEP * math.ceil((self.settings.ratio * length + self.settings.extra) / STEP)
         return max(min(wanted, how.max_length, self.longest or wanted), how.min_length + 1)
 
     def _batches(
-        self, sources: Sequence[Sequence[Coded]], how: SearchLimits, wishes: Sequence[Wishes]
+        self,
+        sources: Sequence[Sequence[TranslationSource]],
+        how: BaseSearchConfig,
+        wishes: Sequence[TranslationConstraints],
     ) -> Iterator[tuple[list[int], int]]:
         """Rows of like length with the same limit and the same wishes, the longest first."""
         room = ROOM.get(self.members[0].model.device.type, ROOM["cuda"])
@@ -122,7 +129,7 @@ class Searcher:
         if sources and lengths[most] > min(self.longest or MOST, MOST):
             known = f"{MOST:,} can be translated at once"
             if self.longest is not None and self.longest < MOST:
-                known = f"this model has learnt positions for {self.longest:,} (model.max_length)"
+                known = f"this model has learned positions for {self.longest:,} (model.max_length)"
             begins = " ".join(sources[most][0].tokens[:5])[:60]
             raise DataError(
                 f"a text has {lengths[most]:,} tokens, its end counted, and {known}: cut the text, which begins "
@@ -141,24 +148,28 @@ class Searcher:
             yield rows, limits[rows[0]]
 
     def _find(
-        self, sources: Sequence[Sequence[Coded]], how: SearchLimits, wishes: Wishes, generator: torch.Generator
-    ) -> Found:
-        stepper = prepared(how, self._stepper(sources, bool(wishes)))
+        self,
+        sources: Sequence[Sequence[TranslationSource]],
+        how: BaseSearchConfig,
+        wishes: TranslationConstraints,
+        generator: torch.Generator,
+    ) -> Hypotheses:
+        stepper = wrap_stepper(how, self._stepper(sources, bool(wishes)))
         state = stepper.start(len(sources))
         if wishes:
             if stepper.v != len(self.encoding.target.vocabulary):
                 raise DataError("a model that copies words of the source takes no constraint: ask one of another kind")
-            if isinstance(how, RankingSettings):  # slots for every number of phrases; beams double those of one
+            if isinstance(how, RankingConfig):  # slots for every number of phrases; beams double those of one
                 how = how.model_copy(update={"width": max(how.width, how.width * (1 + len(wishes.must)) // 2)})
-            constrained = Constrained(stepper, acceptor_of(wishes, self.encoding.target), how.max_length)
+            constrained = Constrained(stepper, build_acceptor(wishes, self.encoding.target), how.max_length)
             return search(how, constrained, constrained.after(state, len(sources)), generator)
         return search(how, stepper, state, generator)
 
     @property
     def _avoids_unknown(self) -> bool:
-        return self.settings.unknown == "avoid" and not self.encoding.target.tokeniser.symbols
+        return self.settings.unknown == "avoid" and not self.encoding.target.tokenizer.symbols
 
-    def _stepper(self, sources: Sequence[Sequence[Coded]], bound: bool) -> Stepper[Any]:
+    def _stepper(self, sources: Sequence[Sequence[TranslationSource]], bound: bool) -> Stepper[Any]:
         """What is searched; ``bound`` by wishes, it chooses among all tokens."""
         few = None if bound else self.candidates
         allowed = None if few is None else few.allowed([coded[0].ids for coded in sources])
@@ -167,25 +178,25 @@ class Searcher:
             with ExitStack() as stack:
                 if allowed is not None:
                     ids = allowed.any(dim=0).nonzero()[:, 0].to(member.model.device)
-                    stack.enter_context(choosing_among(member.model, ids))
+                    stack.enter_context(restrict_output(member.model, ids))
                 stepper = member.model.stepper(member.batch([coded[k] for coded in sources]))
             # Each by itself: probabilities that models share out among the candidates of all sources have no mean.
-            steppers.append(stepper if allowed is None else Among(stepper, allowed.to(member.model.device)))
+            steppers.append(stepper if allowed is None else CandidateStepper(stepper, allowed.to(member.model.device)))
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
-        return Without(stepper, [UNK]) if self._avoids_unknown else stepper
+        return ForbidIds(stepper, [UNK]) if self._avoids_unknown else stepper
 
     # --- looking at what was found ------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def look(
         self,
-        sources: Sequence[Sequence[Coded]],
+        sources: Sequence[Sequence[TranslationSource]],
         found: Sequence[Hypothesis],
-        wishes: Sequence[Wishes],
+        wishes: Sequence[TranslationConstraints],
         attention: bool,
-    ) -> list[Looked]:
+    ) -> list[HypothesisAttention]:
         """The log-probabilities of the tokens of one hypothesis for each source, and where the first model looks."""
-        looked: list[Looked] = [Looked((), ()) for _ in found]
+        looked: list[HypothesisAttention] = [HypothesisAttention((), ()) for _ in found]
         lengths = [len(coded[0]) + len(one.ids) for coded, one in zip(sources, found, strict=True)]
         for bound in (False, True):
             rows = [row for row, wish in enumerate(wishes) if bool(wish) == bound]
@@ -198,8 +209,8 @@ class Searcher:
         return looked
 
     def _look(
-        self, sources: Sequence[Sequence[Coded]], found: Sequence[Hypothesis], bound: bool, attention: bool
-    ) -> Iterator[Looked]:
+        self, sources: Sequence[Sequence[TranslationSource]], found: Sequence[Hypothesis], bound: bool, attention: bool
+    ) -> Iterator[HypothesisAttention]:
         ended = [np.array([*one.ids, self.encoding.end], np.int64) for one in found]
         leading = self.members[0].model
         targets, lengths = (x.to(leading.device) for x in pad(ended))
@@ -210,10 +221,10 @@ class Searcher:
             layers = [weights.float().cpu() for weights in leading.attention(source, targets, lengths)]
         for i, (ids, coded) in enumerate(zip(ended, sources, strict=True)):
             seen = tuple(weights[i, :, : len(ids), : len(coded[0])].numpy() for weights in layers)
-            yield Looked(tuple(log_probs[i, : len(ids)].tolist()), seen)
+            yield HypothesisAttention(tuple(log_probs[i, : len(ids)].tolist()), seen)
 
     def _log_probs(
-        self, sources: Sequence[Sequence[Coded]], targets: Tensor, lengths: Tensor, bound: bool
+        self, sources: Sequence[Sequence[TranslationSource]], targets: Tensor, lengths: Tensor, bound: bool
     ) -> Float[Tensor, "b t"]:
         """Of each token, as the search had it: what it could not write has left its probability to the others."""
         if self._avoids_unknown or (self.candidates is not None and not bound):

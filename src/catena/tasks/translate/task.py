@@ -12,32 +12,32 @@ from torch import nn
 from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan
-from catena.decoding.settings import BeamSettings, GreedySettings, SearchLimits
 from catena.randomness import Randomness
+from catena.search.config import BaseSearchConfig, BeamConfig, GreedyConfig
 from catena.seq2seq.base import EncoderDecoder
-from catena.tasks.looped import TestedTask
-from catena.tasks.translate.among import Candidates
-from catena.tasks.translate.batches import PairBatch, PairEpoch, log_probs_of
-from catena.tasks.translate.dataset import Dataset, Texts
-from catena.tasks.translate.lexicon import candidates_of, learn_candidates, save_candidates
+from catena.tasks.looped import NeuralTask
+from catena.tasks.translate.batches import PairEpoch, TranslationBatch, pair_log_probs
+from catena.tasks.translate.candidate_vocabulary import Candidates
+from catena.tasks.translate.config import LESS_IS_BETTER, NEXT_COMMANDS, TranslateConfig
+from catena.tasks.translate.dataset import ReferenceTexts, TranslateDataset
+from catena.tasks.translate.lexicon import find_candidates, learn_candidates, save_candidates
 from catena.tasks.translate.predictor import TranslatePredictor
-from catena.tasks.translate.scoring import likelihood_scores, scores_of
-from catena.tasks.translate.search import Member
-from catena.tasks.translate.settings import LESS_IS_BETTER, WHAT_NEXT, TranslateConfig
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.translate.scoring import compute_scores, likelihood_scores
+from catena.tasks.translate.search import EnsembleModel
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
-class TranslateTask(TestedTask):
+class TranslateTask(NeuralTask):
     """An encoder-decoder, its data and its metrics."""
 
     ties = "nats_per_token"
 
-    what_next = WHAT_NEXT
+    what_next = NEXT_COMMANDS
 
     def __init__(
         self,
         config: TranslateConfig,
-        data: Dataset,
+        data: TranslateDataset,
         model: EncoderDecoder,
         device: torch.device,
         randomness: Randomness,
@@ -48,8 +48,8 @@ class TranslateTask(TestedTask):
         candidates: Candidates | None = None
         if config.writing.candidates:
             self._table = learn_candidates(data.pairs, data.rows["train"], config.writing.candidates_each)
-            candidates = candidates_of(config, data.encoding, self._table)
-        self._member = Member(model, data.encoding)
+            candidates = find_candidates(config, data.encoding, self._table)
+        self._member = EnsembleModel(model, data.encoding)
         self.predictor = TranslatePredictor(config, [self._member], candidates)
         self._lengths = data.pairs.lengths[data.rows["train"]].max(axis=1)
 
@@ -70,9 +70,9 @@ class TranslateTask(TestedTask):
         rows, copies = self.data.rows["train"], self._member.copies
         return PairEpoch(self.data.pairs, rows, plan, number, self.device, copies)
 
-    def loss(self, batch: PairBatch) -> LossOutput:
+    def loss(self, batch: TranslationBatch) -> BatchLoss:
         self._model.set_progress(batch.step)
-        return LossOutput(self._model.loss(batch.source, batch.targets, batch.lengths), batch.tokens, batch.read)
+        return BatchLoss(self._model.loss(batch.source, batch.targets, batch.lengths), batch.tokens, batch.read)
 
     def evaluate(self) -> Evaluation:
         """Perplexity on the whole of dev, and scores of the translations of some of its sentences, spread evenly."""
@@ -81,17 +81,17 @@ class TranslateTask(TestedTask):
         if not evaluation.sentences:
             return Evaluation(scores)
         chosen = np.unique(np.linspace(0, len(dev) - 1, min(len(dev), evaluation.sentences)).round().astype(int))
-        some = Texts([dev.sources[i] for i in chosen], [dev.targets[i] for i in chosen])
+        some = ReferenceTexts([dev.sources[i] for i in chosen], [dev.targets[i] for i in chosen])
         longest = self.config.search.max_length
-        how: SearchLimits = GreedySettings(max_length=longest)
+        how: BaseSearchConfig = GreedyConfig(max_length=longest)
         if evaluation.width > 1:
-            how = BeamSettings(width=evaluation.width, max_length=longest, normalise="gnmt")
+            how = BeamConfig(width=evaluation.width, max_length=longest, normalize="gnmt")
         given = self.predictor.texts(some.sources, how)
-        return Evaluation({**scores_of(evaluation, some.targets, given), **scores}, _samples(some, given))
+        return Evaluation({**compute_scores(evaluation, some.targets, given), **scores}, _samples(some, given))
 
     def _likelihood(self, part: str) -> dict[str, float]:
         rows = self.data.rows[part]
-        found = log_probs_of(self._model, self.data.pairs, rows, self.config.batches, self._member.copies)
+        found = pair_log_probs(self._model, self.data.pairs, rows, self.config.batches, self._member.copies)
         return likelihood_scores(float(found.sum()), int(self.data.pairs.lengths[rows, 1].sum()))
 
     def test_scores(self) -> dict[str, float]:
@@ -103,7 +103,7 @@ class TranslateTask(TestedTask):
             scores = self._likelihood("test")
             if not evaluation.sentences or not evaluation.metrics:
                 return scores
-            return {**scores_of(evaluation, test.targets, self.predictor.texts(test.sources)), **scores}
+            return {**compute_scores(evaluation, test.targets, self.predictor.texts(test.sources)), **scores}
 
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
@@ -111,7 +111,7 @@ class TranslateTask(TestedTask):
         if self._table is not None:
             save_candidates(self._table, folder)
 
-    def describe_batch(self, batch: PairBatch) -> str:
+    def describe_batch(self, batch: TranslationBatch) -> str:
         return (
             f"{len(batch.targets)} pairs, longest source {batch.source.ids.shape[1]}, target {batch.targets.shape[1]}"
         )
@@ -120,6 +120,6 @@ class TranslateTask(TestedTask):
         return self.data.lines
 
 
-def _samples(texts: Texts, given: Sequence[str]) -> list[str]:
+def _samples(texts: ReferenceTexts, given: Sequence[str]) -> list[str]:
     places = sorted({0, len(given) // 2, len(given) - 1})
     return [f"{texts.sources[i]}  →  {given[i]}  (is: {texts.targets[i]})" for i in places]

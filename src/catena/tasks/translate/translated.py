@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.data.vocabulary import UNK_SYMBOL
-from catena.tasks.application import BEST, Asking
-from catena.tasks.written import NOT_KNOWN, score_value
+from catena.tasks.application import DEFAULT_PREDICT_OPTIONS, PredictOptions
+from catena.tasks.written import NO_SCORE, score_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +56,12 @@ class Translation:
         return [(s, t) for t, s in enumerate(most) if s < weights.shape[1] - 1]
 
 
-BLANK = Translation("", (), NOT_KNOWN, NOT_KNOWN)
+_BLANK = Translation("", (), NO_SCORE, NO_SCORE)
 """What is written for a text without a token."""
 
 
 @dataclass(frozen=True, eq=False)
-class Translated:
+class TranslationResult:
     """The translations of a text, the best first; none for an empty text. Prints as the best one.
 
     Args:
@@ -71,7 +71,7 @@ class Translated:
     text: str
     tokens: tuple[str, ...]
     translations: tuple[Translation, ...]
-    asking: Asking = BEST
+    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     known: bool = True
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Translated:
 
     def listed(self) -> tuple[Translation, ...]:
         """What is written: the translations, or an empty one without a score."""
-        return self.translations or (BLANK,)
+        return self.translations or (_BLANK,)
 
     def _one(self, one: Translation) -> dict[str, Any]:
         row: dict[str, Any] = {"text": one.text, "tokens": list(one.tokens), "log_prob": score_value(one.log_prob)}
@@ -102,7 +102,7 @@ class Translated:
         return row
 
 
-def unknown_copied(tokens: Sequence[str], source: Sequence[str], attention: Sequence[np.ndarray]) -> list[str]:
+def copy_unknown_words(tokens: Sequence[str], source: Sequence[str], attention: Sequence[np.ndarray]) -> list[str]:
     """Tokens with the source word that was looked at most, its end left out, in place of each unknown one."""
     if not attention:
         return list(tokens)

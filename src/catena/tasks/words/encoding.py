@@ -21,8 +21,8 @@ from catena.data.batches import pad
 from catena.data.readers.vectors import read_vectors
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.errors import DataError
+from catena.tasks.words.config import WordInputConfig
 from catena.tasks.words.sentences import Sentence
-from catena.tasks.words.settings import WordInput
 
 WORDS, CHARACTERS, COLUMN = "words.json", "characters.json", "column-{}.json"
 _DIGIT = re.compile(r"\d")
@@ -91,13 +91,15 @@ class EncodedSentences:
 class WordEncoding:
     """The ids of words, characters and further columns. ``characters`` is None where they are not read."""
 
-    settings: WordInput
+    settings: WordInputConfig
     words: Vocabulary
     characters: Vocabulary | None
     columns: tuple[Vocabulary, ...]
 
     @classmethod
-    def count(cls, settings: WordInput, sentences: Iterable[Sentence], words: Vocabulary | None = None) -> WordEncoding:
+    def count(
+        cls, settings: WordInputConfig, sentences: Iterable[Sentence], words: Vocabulary | None = None
+    ) -> WordEncoding:
         """Choose the vocabularies by what stands in training sentences; ``words`` is given by a language model."""
         counted: Counter[str] = Counter()
         spelled: Counter[str] = Counter()
@@ -137,7 +139,7 @@ class WordEncoding:
         shown = word if len(word) <= most else word[: most - most // 2] + word[len(word) - most // 2 :]
         return np.array(self.characters.ids(shown), np.int32)
 
-    def unknown_share(self, encoded: EncodedSentences, rows: Iterable[int]) -> float:
+    def unknown_fraction(self, encoded: EncodedSentences, rows: Iterable[int]) -> float:
         """The share of words that the vocabulary does not know."""
         total = unknown = 0
         for i in rows:
@@ -154,25 +156,25 @@ class WordEncoding:
             vocabulary.save(folder / COLUMN.format(i))
 
     @classmethod
-    def load(cls, settings: WordInput, folder: Path) -> WordEncoding:
+    def load(cls, settings: WordInputConfig, folder: Path) -> WordEncoding:
         """Read what :meth:`save` wrote."""
         characters = None if settings.characters.kind == "none" else Vocabulary.load(folder / CHARACTERS)
         columns = tuple(Vocabulary.load(folder / COLUMN.format(i)) for i in range(len(settings.columns)))
         return cls(settings, Vocabulary.load(folder / WORDS), characters, columns)
 
 
-def _looked_up(settings: WordInput, words: Sequence[str]) -> Sequence[str]:
+def _looked_up(settings: WordInputConfig, words: Sequence[str]) -> Sequence[str]:
     """The forms by which words are looked up."""
     if settings.lowercase:
         words = [word.lower() for word in words]
     return [_DIGIT.sub("0", word) for word in words] if settings.digits else words
 
 
-def _words_of_vectors(settings: WordInput) -> list[str]:
+def _words_of_vectors(settings: WordInputConfig) -> list[str]:
     return list(dict.fromkeys(_looked_up(settings, read_vectors(Path(str(settings.embedding.vectors))).words)))
 
 
-def _check_columns(settings: WordInput, sentence: Sentence) -> None:
+def _check_columns(settings: WordInputConfig, sentence: Sentence) -> None:
     wanted, found = len(settings.columns), len(sentence.columns)
     if wanted != found or any(len(values) != len(sentence.words) for values in sentence.columns):
         given = f"{found} of them" if wanted != found else "one that is shorter or longer than the sentence"

@@ -8,19 +8,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.data.readers.vectors import vectors_for
+from catena.data.readers.vectors import read_vectors_of
 from catena.data.vocabulary import PAD, UNK
 from catena.embeddings.characters import CharacterEmbedding, build_characters
 from catena.embeddings.table import Embedding, EmbeddingTable, build_embedding
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder
+from catena.encoders.config import EncoderConfig
 from catena.encoders.dropout import Dropout
-from catena.encoders.settings import EncoderSettings
 from catena.lm.base import BEGIN_SYMBOL
+from catena.tasks.words.config import WordInputConfig
 from catena.tasks.words.encoding import WordBatch, WordEncoding
-from catena.tasks.words.settings import WordInput
 
-Vectors = tuple[Float[Tensor, "v d"], Tensor]
+WordVectorRows = tuple[Float[Tensor, "v d"], Tensor]
 """A row for each word of the vocabulary, and which of them were found in the file."""
 
 
@@ -107,7 +107,9 @@ class SentenceEncoder(nn.Module):
         return self.dropout(states)
 
 
-def build_reader(settings: WordInput, encoding: WordEncoding, vectors: Vectors | None = None) -> WordReader:
+def build_reader(
+    settings: WordInputConfig, encoding: WordEncoding, vectors: WordVectorRows | None = None
+) -> WordReader:
     """The reader that the settings describe, with fresh weights. Modes of vectors other than random need them; without
     them their place is left blank, for weights that are read afterwards."""
     n = len(encoding.words)
@@ -129,13 +131,13 @@ def build_reader(settings: WordInput, encoding: WordEncoding, vectors: Vectors |
 
 
 def build_sentence_encoder(
-    words: WordInput,
-    encoder: EncoderSettings | None,
+    words: WordInputConfig,
+    encoder: EncoderConfig | None,
     encoding: WordEncoding,
     *,
     dropout: float = 0.0,
     locked: bool = False,
-    vectors: Vectors | None = None,
+    vectors: WordVectorRows | None = None,
 ) -> SentenceEncoder:
     """A reader and an encoder with fresh weights; no encoder lets each word stand alone."""
     reader = build_reader(words, encoding, vectors)
@@ -143,19 +145,19 @@ def build_sentence_encoder(
     return SentenceEncoder(reader, over, Dropout(dropout, time=1 if locked else None))
 
 
-def word_vectors(settings: WordInput, encoding: WordEncoding) -> tuple[Vectors, str] | None:
+def word_vectors(settings: WordInputConfig, encoding: WordEncoding) -> tuple[WordVectorRows, str] | None:
     """The vectors of the file that the settings name, and a sentence on how many words it knows; None for no file."""
     path = settings.embedding.vectors
     if settings.embedding.mode == "random" or path is None:
         return None
-    rows, found = vectors_for(Path(path), encoding.words.symbols, settings.embedding.d)
+    rows, found = read_vectors_of(Path(path), encoding.words.symbols, settings.embedding.d)
     known = torch.from_numpy(found)
     share = 100 * float(known.float().mean())
     words = f"{path}: vectors for {int(known.sum()):,} words, {share:.1f} % of the vocabulary"
     return (torch.from_numpy(rows), known), words
 
 
-def _unknown_probabilities(settings: WordInput, encoding: WordEncoding) -> Float[Tensor, " v"]:
+def _unknown_probabilities(settings: WordInputConfig, encoding: WordEncoding) -> Float[Tensor, " v"]:
     """z / (z + n) for a word that was counted n times; empty where no word is ever dropped."""
     z = settings.unknown_dropout
     if not z:

@@ -21,13 +21,13 @@ class Sentence:
         return len(self.words)
 
 
-def sentence_of(example: Columns | ConlluSentence, columns: Sequence[str] = (), words: str | None = None) -> Sentence:
+def to_sentence(example: Columns | ConlluSentence, columns: Sequence[str] = (), words: str | None = None) -> Sentence:
     """The words of an example and the columns of these names; ``words`` names that of the words, if not the usual."""
     named = words if words is not None else "form" if isinstance(example, ConlluSentence) else "0"
-    return Sentence(field_of(example, named), tuple(field_of(example, name) for name in columns))
+    return Sentence(column_values(example, named), tuple(column_values(example, name) for name in columns))
 
 
-def field_of(example: Columns | ConlluSentence, name: str) -> tuple[str, ...]:
+def column_values(example: Columns | ConlluSentence, name: str) -> tuple[str, ...]:
     """The fields of one column: by its name in CoNLL-U, by its number from 0 in a column file (-1 is the last)."""
     if isinstance(example, ConlluSentence):
         if name not in ConlluRow._fields:

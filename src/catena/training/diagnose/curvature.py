@@ -22,10 +22,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-MOST_KEPT = 2**28
+_MOST_KEPT = 2**28
 """Numbers of a Lanczos basis that are kept to make each new vector exactly orthogonal to all before it."""
 
-Flat = Float[Tensor, "n"]
+_Flat = Float[Tensor, "n"]
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ def measure_curvature(
     """
     with _twice_differentiable():
         value = loss()
-        slopes = torch.autograd.grad(value, parameters, create_graph=True, materialize_grads=True)
-        gradient = _flat(slopes)
+        gradients = torch.autograd.grad(value, parameters, create_graph=True, materialize_grads=True)
+        gradient = _flat(gradients)
 
-        def product(vector: Flat) -> Flat:
+        def product(vector: _Flat) -> _Flat:
             if not gradient.requires_grad:
                 return torch.zeros_like(vector)
             rows = torch.autograd.grad(gradient, parameters, vector, retain_graph=True, materialize_grads=True)
@@ -90,14 +90,14 @@ def measure_curvature(
 
 
 def extreme_eigenvalues(
-    product: Callable[[Flat], Flat], like: Flat, iterations: int, generator: torch.Generator | None = None
+    product: Callable[[_Flat], _Flat], like: _Flat, iterations: int, generator: torch.Generator | None = None
 ) -> tuple[Eigenvalue, Eigenvalue]:
     """The smallest and the largest eigenvalue of a symmetric matrix that is known by its products alone."""
     n = like.numel()
-    keep = n * min(iterations, n) <= MOST_KEPT
+    keep = n * min(iterations, n) <= _MOST_KEPT
     vector = torch.randn(n, generator=generator, dtype=torch.float64).to(like)
     vector /= vector.norm()
-    basis: list[Flat] = []
+    basis: list[_Flat] = []
     diagonal: list[float] = []
     beside: list[float] = []
     before, b = torch.zeros_like(vector), 0.0
@@ -144,5 +144,5 @@ def _twice_differentiable() -> Iterator[None]:
             library.enabled = was
 
 
-def _flat(parts: Sequence[Tensor]) -> Flat:
+def _flat(parts: Sequence[Tensor]) -> _Flat:
     return torch.cat([part.reshape(-1) for part in parts])

@@ -20,11 +20,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from catena.encoders.causal import CausalEncoder
-from catena.encoders.cells import Recurrence, State
+from catena.encoders.cells import CellState, Recurrence
 
-NEAR_AN_END = 0.05
+_NEAR_AN_END = 0.05
 """A gate is closed below this value, and open above 1 minus it."""
-SQUARINGS = 16
+_SQUARINGS = 16
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class GradientFlow:
 @dataclass(frozen=True)
 class _Step:
     x: Float[Tensor, "b d_in"]
-    before: State
+    before: CellState
     after: Float[Tensor, "b n"]
 
 
@@ -92,9 +92,9 @@ def measure_flow(
         for chunk in x.split(1 if recurrences else x.shape[1], dim=1):
             y, state = encoder.continue_(chunk, state)
         states = [step.after for steps in seen.values() for step in steps]
-        slopes = torch.autograd.grad(loss(y[:, -1]), [x, *states], materialize_grads=True)
-    norms = slopes[0].norm(dim=-1).mean(dim=0).flip(0)
-    by_state = iter(slopes[1:])
+        by_input = torch.autograd.grad(loss(y[:, -1]), [x, *states], materialize_grads=True)
+    norms = by_input[0].norm(dim=-1).mean(dim=0).flip(0)
+    by_state = iter(by_input[1:])
     layers = []
     for recurrence, steps in seen.items():
         gradients = [float(next(by_state).norm(dim=-1).mean()) for _ in steps]
@@ -115,7 +115,7 @@ def decay(gradients: list[float]) -> float | None:
     return math.exp(sum((k - middle[0]) * (value - middle[1]) for k, value in points) / spread)
 
 
-def jacobian(recurrence: Recurrence, x: Float[Tensor, " d_in"], before: State) -> Float[Tensor, "n n"]:
+def jacobian(recurrence: Recurrence, x: Float[Tensor, " d_in"], before: CellState) -> Float[Tensor, "n n"]:
     """``[i, j]`` is the derivative of number i of the state after a step by number j of the state before it.
 
     Args:
@@ -134,7 +134,7 @@ def jacobian(recurrence: Recurrence, x: Float[Tensor, " d_in"], before: State) -
 def spectral_radius(matrix: Float[Tensor, "n n"]) -> float:
     r"""The largest magnitude of an eigenvalue: :math:`\lim_k \|A^k\|^{1/k}` (Gelfand), by repeated squaring."""
     power, log_scale = matrix.to(torch.float64), 0.0
-    for squared in range(SQUARINGS + 1):
+    for squared in range(_SQUARINGS + 1):
         size = float(power.norm())
         if size == 0 or not math.isfinite(size):
             return size
@@ -147,7 +147,9 @@ def spectral_radius(matrix: Float[Tensor, "n n"]) -> float:
 def _watched(recurrences: list[Recurrence]) -> Iterator[dict[Recurrence, list[_Step]]]:
     seen: dict[Recurrence, list[_Step]] = {recurrence: [] for recurrence in recurrences}
 
-    def watch(recurrence: Recurrence, given: tuple[Tensor, State], found: tuple[Tensor, State]) -> tuple[Tensor, State]:
+    def watch(
+        recurrence: Recurrence, given: tuple[Tensor, CellState], found: tuple[Tensor, CellState]
+    ) -> tuple[Tensor, CellState]:
         # h follows from c, yet both are one state: from here on they are read as parts of one vector.
         after = torch.cat(found[1], dim=-1)
         seen[recurrence].append(_Step(given[0][0], given[1], after))
@@ -176,4 +178,4 @@ def _layer(recurrence: Recurrence, steps: list[_Step], gradients: list[float], l
 
 
 def _shares(values: Tensor) -> Gate:
-    return Gate(float((values < NEAR_AN_END).float().mean()), float((values > 1 - NEAR_AN_END).float().mean()))
+    return Gate(float((values < _NEAR_AN_END).float().mean()), float((values > 1 - _NEAR_AN_END).float().mean()))

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-ActivationName = Literal["linear", "tanh", "sigmoid", "relu"]
+_ActivationName = Literal["linear", "tanh", "sigmoid", "relu"]
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "linear": (lambda z: z, torch.ones_like),
@@ -36,9 +36,9 @@ class Simulation:
     gradients: list[float]
 
 
-def simulate(matrix: Float[Tensor, "d d"], activation: ActivationName = "linear", steps: int = 50) -> Simulation:
+def simulate(matrix: Float[Tensor, "d d"], activation: _ActivationName = "linear", steps: int = 50) -> Simulation:
     """Run a recurrence without inputs from the uniform state of norm 1."""
-    f, slope = ACTIVATIONS[activation]
+    f, gradient = ACTIVATIONS[activation]
     matrix = matrix.to(torch.float64)
     d = matrix.shape[0]
     state = torch.full((d,), d**-0.5, dtype=torch.float64)
@@ -46,7 +46,7 @@ def simulate(matrix: Float[Tensor, "d d"], activation: ActivationName = "linear"
     states, gradients = [float(state.norm())], [1.0]
     for _ in range(steps):
         z = matrix @ state
-        state, jacobian = f(z), slope(z)[:, None] * (matrix @ jacobian)
+        state, jacobian = f(z), gradient(z)[:, None] * (matrix @ jacobian)
         states.append(float(state.norm()))
         gradients.append(float(torch.linalg.matrix_norm(jacobian, 2)) if jacobian.isfinite().all() else torch.inf)
     return Simulation(states, gradients)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from catena.randomness import Randomness
-from catena.tasks.classify.settings import ClassifyConfig
+from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.trees.dataset import prepare_trees
 from catena.tasks.classify.trees.model import new_tree_model
 from catena.tasks.classify.trees.task import TreeTask

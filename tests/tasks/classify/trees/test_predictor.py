@@ -11,16 +11,16 @@ import pytest
 import catena
 from catena.data.readers.brackets import parse, read, to_text
 from catena.errors import ConfigError, DataError, FormatError
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 from catena.tasks.classify.application import ClassifyApplication
 from catena.tasks.classify.estimator import TextClassifier
-from catena.tasks.classify.trees.predictor import TreePredictor
+from catena.tasks.classify.trees.predictor import TreeClassifierPredictor
 from catena.training.report import SilentReporter
 from tests.laws.network_laws import the_network_answers
 from tests.tasks.classify.trees.helpers import MODELS, TREEBANK, tree_config, treebank
 
 
-def trained(folder: Path, model: str = "tree_lstm", **options: str) -> TreePredictor:
+def trained(folder: Path, model: str = "tree_lstm", **options: str) -> TreeClassifierPredictor:
     config = tree_config(folder, {**MODELS[model], **options}, training={"max_epochs": 25, "eval_every": 10_000})
     found = ClassifyApplication().train(config, folder / "run", SilentReporter())
     assert found.test_scores == pytest.approx(found.scores)
@@ -28,14 +28,14 @@ def trained(folder: Path, model: str = "tree_lstm", **options: str) -> TreePredi
 
 
 @pytest.fixture(scope="module")
-def predictor(tmp_path_factory: pytest.TempPathFactory) -> TreePredictor:
+def predictor(tmp_path_factory: pytest.TempPathFactory) -> TreeClassifierPredictor:
     return trained(tmp_path_factory.mktemp("trees"))
 
 
 TREE = "(x (x a) (x (x lovely) (x film)))"
 
 
-def test_a_tree_gets_a_class_at_every_node(predictor: TreePredictor) -> None:
+def test_a_tree_gets_a_class_at_every_node(predictor: TreeClassifierPredictor) -> None:
     (found,) = predictor.predict([TREE])
     assert to_text(found.tree) == "(4 (2 a) (4 (4 lovely) (2 film)))"
     assert found.label == str(found) == "4"
@@ -45,14 +45,14 @@ def test_a_tree_gets_a_class_at_every_node(predictor: TreePredictor) -> None:
     assert found.probability == found.probabilities["4"] == max(found.probabilities.values())
 
 
-def test_trees_and_their_brackets_are_the_same_and_labels_are_not_read(predictor: TreePredictor) -> None:
+def test_trees_and_their_brackets_are_the_same_and_labels_are_not_read(predictor: TreeClassifierPredictor) -> None:
     a, b, c = predictor.predict([TREE, parse(TREE), TREE.replace("x ", "0 ")])
     assert to_text(a.tree) == to_text(b.tree) == to_text(c.tree)
     assert a.probabilities == pytest.approx(b.probabilities, abs=1e-5)
     assert a.probabilities == pytest.approx(c.probabilities, abs=1e-5)
 
 
-def test_many_at_once_equal_one_by_one_and_a_stream(predictor: TreePredictor) -> None:
+def test_many_at_once_equal_one_by_one_and_a_stream(predictor: TreeClassifierPredictor) -> None:
     items = TREEBANK.splitlines() * 2
     at_once = predictor.predict(items)
     for item, found in zip(items, at_once, strict=True):
@@ -63,7 +63,7 @@ def test_many_at_once_equal_one_by_one_and_a_stream(predictor: TreePredictor) ->
     assert predictor.predict([]) == []
 
 
-def test_a_text_without_a_tree_is_refused_with_a_sentence(predictor: TreePredictor, tmp_path: Path) -> None:
+def test_a_text_without_a_tree_is_refused_with_a_sentence(predictor: TreeClassifierPredictor, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="input:2 has no tree: 'a lovely film'; this model reads trees in brackets"):
         predictor.predict([TREE, "a lovely film"])
     with pytest.raises(DataError, match="holds no trees; this model reads trees"):
@@ -83,7 +83,7 @@ def test_a_text_is_read_as_a_right_branching_tree_if_the_model_says_so(tmp_path:
     assert predictor.predict([""])[0].label in predictor.labels
 
 
-def test_trees_of_standard_input_may_span_lines(predictor: TreePredictor) -> None:
+def test_trees_of_standard_input_may_span_lines(predictor: TreeClassifierPredictor) -> None:
     lines = iter(["(x (x a)", "   (x film))", "(x (x a) (x film))"])
     assert [to_text(tree) for tree in predictor.items_of_lines(lines)] == ["(x (x a) (x film))"] * 2
     assert list(predictor.items_of_lines(iter(["a film", "(x film)"]))) == ["a film", "(x film)"]
@@ -92,14 +92,14 @@ def test_trees_of_standard_input_may_span_lines(predictor: TreePredictor) -> Non
         list(predictor.items_of_lines(iter(["(x film)", ")"])))
 
 
-def test_a_sentence_of_five_thousand_words_is_no_trouble(predictor: TreePredictor) -> None:
+def test_a_sentence_of_five_thousand_words_is_no_trouble(predictor: TreeClassifierPredictor) -> None:
     text = "(x (x good) " * 4999 + "(x film)" + ")" * 4999
     (found,) = predictor.predict([text])
     assert len(found.nodes) == 9999
     assert len(predictor.write(found, text, "brackets").split()) == 9999 + 5000
 
 
-def test_what_is_written(predictor: TreePredictor) -> None:
+def test_what_is_written(predictor: TreeClassifierPredictor) -> None:
     (found,) = predictor.predict([TREE])
     assert predictor.write(found, TREE, "text") == "4"
     assert predictor.write(found, TREE, "brackets") == "(4 (2 a) (4 (4 lovely) (2 film)))"
@@ -112,10 +112,10 @@ def test_what_is_written(predictor: TreePredictor) -> None:
     assert next(iter(row["probabilities"])) == "4"
 
 
-def test_only_confidences_can_be_asked_for(predictor: TreePredictor) -> None:
-    predictor.predict([TREE], Asking(confidence=True))
-    with pytest.raises(DataError, match="cannot be asked for --nbest"):
-        predictor.predict([TREE], Asking(nbest=2))
+def test_only_confidences_can_be_asked_for(predictor: TreeClassifierPredictor) -> None:
+    predictor.predict([TREE], PredictOptions(confidence=True))
+    with pytest.raises(DataError, match="cannot be asked for --n-best"):
+        predictor.predict([TREE], PredictOptions(n_best=2))
 
 
 def test_the_nodes_of_a_chain_share_an_answer_and_come_back_as_they_were(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def _preorder(tree: object) -> list[object]:
     return [tree, *(node for child in tree.children for node in _preorder(child))]  # type: ignore[attr-defined]
 
 
-def test_a_labelled_file_is_scored_at_roots_and_at_nodes(predictor: TreePredictor, tmp_path: Path) -> None:
+def test_a_labeled_file_is_scored_at_roots_and_at_nodes(predictor: TreeClassifierPredictor, tmp_path: Path) -> None:
     path = Path(treebank(tmp_path))
     report = predictor.evaluate(path)
     trees = list(read(path))
@@ -155,7 +155,7 @@ def test_a_labelled_file_is_scored_at_roots_and_at_nodes(predictor: TreePredicto
     assert answers.given == [(label,) for _, label in roots]
 
 
-def test_pictures_show_the_classes_and_mark_those_that_differ(predictor: TreePredictor) -> None:
+def test_pictures_show_the_classes_and_mark_those_that_differ(predictor: TreeClassifierPredictor) -> None:
     plain = predictor.picture(TREE)
     assert plain.svg.count(">4<") == 3
     assert "not in the reference" not in plain.svg
@@ -184,7 +184,7 @@ def test_word_vectors_of_a_file_are_taken(tmp_path: Path) -> None:
     assert loaded.model.embedding.weight[row].tolist() == [4.0, 5.0, 6.0]
 
 
-def test_it_says_what_it_is(predictor: TreePredictor) -> None:
+def test_it_says_what_it_is(predictor: TreeClassifierPredictor) -> None:
     lines = predictor.describe(5)
     assert lines[0].startswith("a classifier of trees of kind tree_lstm: 5 classes")
 

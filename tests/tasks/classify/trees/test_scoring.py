@@ -7,7 +7,7 @@ import pytest
 
 from catena.data.vocabulary import Labels
 from catena.errors import ConfigError
-from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_report, tree_scores, tree_signatures
+from catena.tasks.classify.trees.scoring import JudgedNodes, polarity_classes, tree_report, tree_scores, tree_signatures
 
 STANFORD = Labels(["0", "1", "2", "3", "4"])
 ROWS = [  # right class, is a root, probabilities of the five classes
@@ -29,7 +29,7 @@ def judged() -> JudgedNodes:
 
 
 def test_the_four_accuracies() -> None:
-    sides = sides_of((), STANFORD)
+    sides = polarity_classes((), STANFORD)
     scores = tree_scores(judged(), sides)
     assert scores["accuracy"] == pytest.approx(2 / 3)
     assert scores["node_accuracy"] == pytest.approx(2 / 7)
@@ -43,14 +43,14 @@ def test_the_four_accuracies() -> None:
 
 
 def test_sides_are_those_of_the_config_or_of_the_stanford_trees_or_none() -> None:
-    assert sides_of((), Labels(["a", "b"])) is None
+    assert polarity_classes((), Labels(["a", "b"])) is None
     assert "binary_accuracy" not in tree_scores(judged(), None)
-    own = sides_of(("no=minus", "yes=plus", "never=minus"), Labels(["maybe", "never", "no", "yes"]))
+    own = polarity_classes(("no=minus", "yes=plus", "never=minus"), Labels(["maybe", "never", "no", "yes"]))
     assert own is not None
     assert own.names == ("minus", "plus")
     assert own.classes == ((2, 1), (3,))
     with pytest.raises(ConfigError, match=r"evaluation.binary names the class 'yess', .* did you mean 'yes'"):
-        sides_of(("yess=a", "no=b"), Labels(["no", "yes"]))
+        polarity_classes(("yess=a", "no=b"), Labels(["no", "yes"]))
 
 
 def test_where_no_root_has_a_class_only_nodes_are_counted() -> None:

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 from catena.data.readers.brackets import parse, to_text
-from catena.tasks.classify.trees.shape import Fit, Shape, branching_tree, relabelled, shape_of
+from catena.tasks.classify.trees.shape import TreeLimits, TreeShape, branching_tree, build_shape, relabel_tree
 
-BINARY = Fit(2, chains=False)
+BINARY = TreeLimits(2, chains=False)
 
 
-def nested(shape: Shape, node: int = 0) -> object:
+def nested(shape: TreeShape, node: int = 0) -> object:
     """A shape as nested lists: a word, or a list of what is below; with its label in front."""
     below = [nested(shape, i) for i, parent in enumerate(shape.parents) if parent == node]
     return [shape.labels[node], *(below or [shape.words[node]])]
@@ -24,7 +24,7 @@ def nested(shape: Shape, node: int = 0) -> object:
     [
         ("(A (b x) (c y))", BINARY, ["A", ["b", "x"], ["c", "y"]]),
         ("(A (b x) (c y) (d z))", BINARY, ["A", ["b", "x"], ["", ["c", "y"], ["d", "z"]]]),
-        ("(A (b x) (c y) (d z))", Fit(2, False, right=False), ["A", ["", ["b", "x"], ["c", "y"]], ["d", "z"]]),
+        ("(A (b x) (c y) (d z))", TreeLimits(2, False, right=False), ["A", ["", ["b", "x"], ["c", "y"]], ["d", "z"]]),
         (
             "(A (b x) (c y) (d z) (e w))",
             BINARY,
@@ -32,30 +32,30 @@ def nested(shape: Shape, node: int = 0) -> object:
         ),
         (
             "(A (b x) (c y) (d z) (e w))",
-            Fit(3, True),
+            TreeLimits(3, True),
             ["A", ["b", "x"], ["c", "y"], ["", ["d", "z"], ["e", "w"]]],
         ),
         (
             "(A (b x) (c y) (d z) (e w))",
-            Fit(3, True, right=False),
+            TreeLimits(3, True, right=False),
             ["A", ["", ["b", "x"], ["c", "y"]], ["d", "z"], ["e", "w"]],
         ),
-        ("(A (b x) (c y) (d z))", Fit(None, True), ["A", ["b", "x"], ["c", "y"], ["d", "z"]]),
+        ("(A (b x) (c y) (d z))", TreeLimits(None, True), ["A", ["b", "x"], ["c", "y"], ["d", "z"]]),
         ("(A (B (c x)))", BINARY, ["A", "x"]),
-        ("(A (B (c x)))", Fit(2, chains=True), ["A", ["B", ["c", "x"]]]),
+        ("(A (B (c x)))", TreeLimits(2, chains=True), ["A", ["B", ["c", "x"]]]),
         ("(A (B (c x) (d y)))", BINARY, ["A", ["c", "x"], ["d", "y"]]),
         ("( (A (c x) (d y)))", BINARY, ["A", ["c", "x"], ["d", "y"]]),
-        ("( (A (c x) (d y)))", Fit(None, chains=True), ["A", ["c", "x"], ["d", "y"]]),
+        ("( (A (c x) (d y)))", TreeLimits(None, chains=True), ["A", ["c", "x"], ["d", "y"]]),
         ("(A x)", BINARY, ["A", "x"]),
     ],
 )
-def test_what_becomes_of_a_tree(text: str, fit: Fit, expected: object) -> None:
-    assert nested(shape_of(parse(text), fit)) == expected
+def test_what_becomes_of_a_tree(text: str, fit: TreeLimits, expected: object) -> None:
+    assert nested(build_shape(parse(text), fit)) == expected
 
 
 words = st.sampled_from(["x", "y", "z"])
 labels = st.sampled_from(["A", "B", "2"])
-PLACE = Place("here", 1)
+PLACE = SourceLocation("here", 1)
 trees = st.recursive(
     st.builds(lambda label, word: Tree(label, (), word, PLACE), labels, words),
     lambda below: st.builds(
@@ -66,7 +66,10 @@ trees = st.recursive(
     max_leaves=12,
 )
 fits = st.builds(
-    lambda most, chains, right: Fit(most, chains, right), st.sampled_from([None, 2, 3]), st.booleans(), st.booleans()
+    lambda most, chains, right: TreeLimits(most, chains, right),
+    st.sampled_from([None, 2, 3]),
+    st.booleans(),
+    st.booleans(),
 )
 
 
@@ -75,8 +78,8 @@ def preorder(tree: Tree) -> list[Tree]:
 
 
 @given(trees, fits)
-def test_a_shape_keeps_the_words_in_order_and_knows_where_each_node_went(tree: Tree, fit: Fit) -> None:
-    shape = shape_of(tree, fit)
+def test_a_shape_keeps_the_words_in_order_and_knows_where_each_node_went(tree: Tree, fit: TreeLimits) -> None:
+    shape = build_shape(tree, fit)
     assert [word for word in shape.words if word is not None] == list(tree.words())
     assert shape.parents[0] == -1
     assert all(parent < node for node, parent in enumerate(shape.parents))
@@ -100,18 +103,18 @@ def test_a_shape_keeps_the_words_in_order_and_knows_where_each_node_went(tree: T
 @given(trees)
 def test_new_labels_go_to_the_nodes_in_the_order_in_which_their_brackets_open(tree: Tree) -> None:
     names = [f"n{i}" for i in range(len(preorder(tree)))]
-    changed = relabelled(tree, names)
+    changed = relabel_tree(tree, names)
     assert [node.label for node in preorder(changed)] == names
-    assert relabelled(changed, [node.label for node in preorder(tree)]) == tree
+    assert relabel_tree(changed, [node.label for node in preorder(tree)]) == tree
 
 
 def test_deep_trees_need_no_stack() -> None:
     tree = Tree("0", (), "x", PLACE)
     for _ in range(3000):
         tree = Tree("1", (Tree("0", (), "y", PLACE), tree), None, PLACE)
-    shape = shape_of(tree, BINARY)
+    shape = build_shape(tree, BINARY)
     assert len(shape.parents) == 6001
-    assert to_text(relabelled(tree, ["2"] * 6001)).startswith("(2 (2 y) (2 (2 y)")
+    assert to_text(relabel_tree(tree, ["2"] * 6001)).startswith("(2 (2 y) (2 (2 y)")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_every_kind_learns_a_small_treebank_by_heart(model: str, tmp_path: Path)
     assert task.test_scores() == pytest.approx(scores)
 
 
-def test_the_loss_is_the_mean_over_all_labelled_nodes(tmp_path: Path) -> None:
+def test_the_loss_is_the_mean_over_all_labeled_nodes(tmp_path: Path) -> None:
     task = tree_task(tree_config(tmp_path, LSTM, data={"relabel": ["2="]}, batches={"batch_size": 20}))
     batch = task.epoch(1).batch(0)
     output = task.loss(batch)
@@ -83,7 +83,7 @@ def test_trees_without_a_class_are_dropped_and_long_ones_are_not_trained_on(tmp_
 
 
 def test_dev_is_held_out_of_train_if_there_is_none(tmp_path: Path) -> None:
-    config = tree_config(tmp_path, LSTM, TREEBANK * 3, data={"dev": None, "test": None, "dev_share": 0.25})
+    config = tree_config(tmp_path, LSTM, TREEBANK * 3, data={"dev": None, "test": None, "dev_fraction": 0.25})
     task = tree_task(config)
     assert (len(task.data.train), len(task.data.dev), len(task.data.test)) == (18, 6, 0)
     assert task.test_scores() == {}
@@ -98,7 +98,7 @@ def test_words_that_are_not_in_train_are_unknown_and_case_is_folded_if_asked(tmp
     assert names == ["a", "<unk>", "film"]
 
 
-def test_a_leaf_is_one_token_however_the_tokeniser_would_cut_it(tmp_path: Path) -> None:
+def test_a_leaf_is_one_token_however_the_tokenizer_would_cut_it(tmp_path: Path) -> None:
     text = TREEBANK + "(3 (2 do-it-now!) (3 (2 $5) (3 don't)))\n"
     task = tree_task(
         tree_config(tmp_path, LSTM, text, tokenizer={"kind": "words", "lowercase": True, "hyphens": "split"})
@@ -119,8 +119,8 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None
     [
         ({"data": {"phrases": True}}, "data.phrases makes texts of nodes"),
         (
-            {"data": {"several_labels": True}},
-            "data.several_labels is for models on texts, and model",
+            {"data": {"multilabel": True}},
+            "data.multilabel is for models on texts, and model",
         ),
         ({"bagging": {"members": 3}}, "bagging.members is for models on texts"),
         ({"loss": {"adversarial": 0.1}}, "loss.adversarial is for models on texts"),
@@ -176,4 +176,4 @@ def test_a_batch_is_described_by_its_trees_nodes_and_levels(tmp_path: Path) -> N
     task = tree_task(tree_config(tmp_path, LSTM, batches={"batch_size": 20}))
     batch = task.epoch(1).batch(0)
     assert task.describe_batch(batch) == "8 trees, 44 nodes on 4 levels"
-    assert any("8 trees" in line and "44 labelled nodes" in line for line in task.summary())
+    assert any("8 trees" in line and "44 labeled nodes" in line for line in task.summary())

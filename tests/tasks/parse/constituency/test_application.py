@@ -9,9 +9,9 @@ import pytest
 
 from catena.cli.main import main
 from catena.data.readers.brackets import read, to_text
-from catena.tasks.application import Asking, Reading
+from catena.tasks.application import PredictOptions, ReadOptions
 from catena.tasks.load import load
-from catena.tasks.parse.constituency.predictor import TreePredictor
+from catena.tasks.parse.constituency.predictor import ConstituencyPredictor
 from tests.laws.network_laws import the_network_answers
 from tests.tasks.parse.constituency.banks import GENERATOR, write_bank
 
@@ -81,9 +81,9 @@ def test_trees_are_predicted_written_and_scored(
     assert [" ".join(tree.words()) for tree in trees] == (folder / "texts.txt").read_text().splitlines()
     assert run("evaluate", str(model), str(folder / "test.mrg")) == 0
     out = capsys.readouterr().out
-    assert "labelled brackets: F1" in out
+    assert "labeled brackets: F1" in out
     predictor = load(model, "cpu")
-    assert isinstance(predictor, TreePredictor)
+    assert isinstance(predictor, ConstituencyPredictor)
     report = predictor.evaluate(folder / "test.mrg")
     assert report.scores["f1"] > {"counted": 0.8, "scored": 0.75, "written": 0.8}[kind]
     assert report.signatures["f1"] == "f1|rules:evalb-collins|n=10"
@@ -99,7 +99,7 @@ def test_more_can_be_asked(
     model = request.getfixturevalue(kind)
     capsys.readouterr()
     texts = str(folder / "texts.txt")
-    assert run("predict", str(model), texts, "--nbest", "2", "--scores") == 0
+    assert run("predict", str(model), texts, "--n-best", "2", "--scores") == 0
     printed = lines_of(capsys)
     assert len(printed) == 3 if kind != "scored" else 4  # the second text has one parse in these grammars
     assert all(float(line.split("\t")[0]) <= 0 for line in printed)
@@ -125,7 +125,7 @@ def test_trees_can_be_parsed_again_and_words_be_given(counted: Path, folder: Pat
     parsed = model.predict([trees[0], list(trees[0].words()), " ".join(trees[0].words())])
     assert len({to_text(one.tree) for one in parsed}) == 1
     (folder / "words.conll").write_text("a\tD\ndog\tN\nsees\tV\n\n")
-    (sentence,) = model.read_inputs(folder / "words.conll", Reading(format="columns"))
+    (sentence,) = model.read_inputs(folder / "words.conll", ReadOptions(format="columns"))
     assert model.predict([sentence])[0].words == ("a", "dog", "sees")
     assert str(parsed[0]) == to_text(parsed[0].tree)
 
@@ -149,11 +149,11 @@ def test_counts_of_parses_and_empty_lines(written: Path, capsys: pytest.CaptureF
     row = json.loads(model.write(nothing, "man the sees", "jsonl"))
     assert (row["parses"], row["tree"]) == (0, "(NOPARSE (N man) (D the) (V sees))")
     assert "note: " in model.write(nothing, "man the sees", "tree")
-    for asking in (Asking(scores=True), Asking(nbest=2)):
+    for asking in (PredictOptions(scores=True), PredictOptions(n_best=2)):
         (empty,) = model.predict([""], asking)
         assert json.loads(model.write(empty, "", "jsonl"))["log_probability"] is None
         assert model.write(empty, "", "brackets") == ""
-    (nothing,) = model.predict(["man the sees"], Asking(scores=True))
+    (nothing,) = model.predict(["man the sees"], PredictOptions(scores=True))
     assert json.loads(model.write(nothing, "man the sees", "jsonl"))["log_probability"] is None
     assert model.write(nothing, "man the sees", "brackets").startswith("\t(NOPARSE "), "a column without a score"
     assert "log_probability" not in row
@@ -168,7 +168,7 @@ def test_brackets_in_a_text_are_escaped(scored: Path) -> None:
 
 
 def test_a_long_sentence_is_parsed_by_spans(scored: Path) -> None:
-    found = load(scored, "cpu").predict([["dog"] * 300], Asking(confidence=True))[0]
+    found = load(scored, "cpu").predict([["dog"] * 300], PredictOptions(confidence=True))[0]
     assert len(found.tree.words()) == 300
 
 
@@ -241,14 +241,14 @@ def test_constraints_that_do_not_fit_are_refused(
 
 def test_a_model_that_was_damaged_is_refused(counted: Path, tmp_path: Path) -> None:
     from catena.errors import CheckpointError
-    from catena.tasks.parse.constituency.counted import SYMBOLS, PcfgParser
-    from catena.tasks.parse.constituency.settings import PcfgModel
+    from catena.tasks.parse.constituency.config import PCFGParserConfig
+    from catena.tasks.parse.constituency.treebank_pcfg import SYMBOLS, PcfgParser
 
     model = load(counted, "cpu")
     model.parser.save(tmp_path)
     (tmp_path / SYMBOLS).write_text("{")
     with pytest.raises(CheckpointError, match=r"symbols\.json cannot be read"):
-        PcfgParser.load(PcfgModel(), tmp_path)
+        PcfgParser.load(PCFGParserConfig(), tmp_path)
 
 
 def test_what_is_said_of_rules_lines_without_words_and_texts_without_trees(

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from catena.errors import DataError, FormatError
-from catena.tasks.parse.constituency.constraints import Given, check_given, crossed, read_given
+from catena.tasks.parse.constituency.constraints import BracketConstraint, check_given, crossing_spans, read_given
 
 
-def given(folder: Path, text: str) -> list[tuple[Given, ...]]:
+def given(folder: Path, text: str) -> list[tuple[BracketConstraint, ...]]:
     path = folder / "given.txt"
     path.write_text(text, encoding="utf-8")
     return list(read_given(path))
@@ -18,10 +18,14 @@ def given(folder: Path, text: str) -> list[tuple[Given, ...]]:
 
 def test_a_line_for_each_sentence(tmp_path: Path) -> None:
     assert given(tmp_path, "1-3:NP 5-9 !2-4\n_\n\n2-2:NN\n") == [
-        (Given(0, 3, "NP", True), Given(4, 9, None, True), Given(1, 4, None, False)),
+        (
+            BracketConstraint(0, 3, "NP", True),
+            BracketConstraint(4, 9, None, True),
+            BracketConstraint(1, 4, None, False),
+        ),
         (),
         (),
-        (Given(1, 2, "NN", True),),
+        (BracketConstraint(1, 2, "NN", True),),
     ]
 
 
@@ -42,12 +46,22 @@ def test_what_is_no_span_is_named_with_its_line(tmp_path: Path, line: str, probl
 
 def test_brackets_must_fit_the_sentence_and_each_other() -> None:
     with pytest.raises(DataError, match="the bracket 2-5 is given for a sentence of 4 words"):
-        check_given((Given(1, 5, None, True),), 4)
+        check_given((BracketConstraint(1, 5, None, True),), 4)
     with pytest.raises(DataError, match="the brackets 1-3 and 2-4 cross"):
-        check_given((Given(1, 4, None, True), Given(0, 3, None, True)), 4)
-    check_given((Given(1, 4, None, False), Given(0, 3, None, True), Given(0, 2, None, True)), 4)
+        check_given((BracketConstraint(1, 4, None, True), BracketConstraint(0, 3, None, True)), 4)
+    check_given(
+        (
+            BracketConstraint(1, 4, None, False),
+            BracketConstraint(0, 3, None, True),
+            BracketConstraint(0, 2, None, True),
+        ),
+        4,
+    )
 
 
 def test_crossed_spans() -> None:
-    assert crossed((Given(1, 3, None, True), Given(0, 2, None, False)), 4) == {(0, 2), (2, 4)}
-    assert crossed((Given(0, 4, None, True), Given(1, 2, None, True)), 4) == set()
+    assert crossing_spans((BracketConstraint(1, 3, None, True), BracketConstraint(0, 2, None, False)), 4) == {
+        (0, 2),
+        (2, 4),
+    }
+    assert crossing_spans((BracketConstraint(0, 4, None, True), BracketConstraint(1, 2, None, True)), 4) == set()

@@ -11,12 +11,12 @@ import pytest
 from catena.data.readers.brackets import to_text
 from catena.errors import DivergentSumError
 from catena.grammar.files import parse_grammar, read_grammar
-from catena.grammar.parse import Parser
+from catena.grammar.parse import CFGParser
 from catena.grammar.sparse import Beam
-from catena.tasks.application import Asking
-from catena.tasks.parse.constituency.constraints import Given
-from catena.tasks.parse.constituency.counted import PcfgParser, WrittenParser
-from catena.tasks.parse.constituency.settings import GrammarModel, PcfgModel
+from catena.tasks.application import PredictOptions
+from catena.tasks.parse.constituency.config import GrammarParserConfig, PCFGParserConfig
+from catena.tasks.parse.constituency.constraints import BracketConstraint
+from catena.tasks.parse.constituency.treebank_pcfg import PcfgParser, WrittenParser
 from catena.tasks.parse.constituency.trees import NO_PARSE, bracketing
 from tests.tasks.parse.constituency.banks import grammar, trees
 
@@ -25,18 +25,18 @@ SENTENCE = ("the", "man", "sees", "a", "dog", "in", "the", "park")
 
 
 def pcfg(**settings: object) -> PcfgParser:
-    return PcfgParser.count(PcfgModel.model_validate({"rare": 0, **settings}), trees(150))
+    return PcfgParser.count(PCFGParserConfig.model_validate({"rare": 0, **settings}), trees(150))
 
 
 def written(text: str, **settings: object) -> WrittenParser:
-    return WrittenParser(GrammarModel.model_validate(settings), parse_grammar(text))
+    return WrittenParser(GrammarParserConfig.model_validate(settings), parse_grammar(text))
 
 
 # --- estimates --------------------------------------------------------------------------------------------------------
 
 
 def test_counting_many_trees_recovers_the_grammar_they_were_drawn_from() -> None:
-    parser = PcfgParser.count(PcfgModel(vertical=1, horizontal=None, rare=0), trees(600, seed=1))
+    parser = PcfgParser.count(PCFGParserConfig(vertical=1, horizontal=None, rare=0), trees(600, seed=1))
     found = {(rule.left.name, rule.right): rule.weight for rule in parser.charts.parser.grammar.rules}
     for rule in grammar().rules:
         assert found[rule.left.name, rule.right] == pytest.approx(rule.weight, abs=0.06)
@@ -46,7 +46,10 @@ def test_trees_come_back_as_they_were_however_rules_are_cut() -> None:
     for settings in ({"horizontal": 0}, {"horizontal": 2, "vertical": 3}, {"horizontal": None, "vertical": 1}):
         parser = pcfg(decoding="best", **settings)
         for tree in trees(20, seed=5, longest=9):
-            texts = [to_text(answer.tree) for answer in parser.parsed(tree.words(), Asking(nbest=50), (), RNG).answers]
+            texts = [
+                to_text(answer.tree)
+                for answer in parser.parsed(tree.words(), PredictOptions(n_best=50), (), RNG).answers
+            ]
             assert to_text(tree) in texts
             assert len(texts) == len(set(texts))
 
@@ -56,10 +59,10 @@ def test_trees_come_back_as_they_were_however_rules_are_cut() -> None:
 
 def test_answers_are_those_of_all_parses() -> None:
     parser = pcfg(vertical=1, horizontal=None, decoding="best")
-    plain = Parser(parser.charts.parser.grammar)
+    plain = CFGParser(parser.charts.parser.grammar)
     listed = list(plain.parses(SENTENCE))
     total = math.fsum(math.exp(parse.log_weight) for parse in listed)
-    found = parser.parsed(SENTENCE, Asking(nbest=10, confidence=True, scores=True), (), RNG)
+    found = parser.parsed(SENTENCE, PredictOptions(n_best=10, confidence=True, scores=True), (), RNG)
     assert len(found.answers) == len(listed) == 2
     for answer, parse in zip(found.answers, listed, strict=True):
         assert answer.probability == pytest.approx(math.exp(parse.log_weight) / total)
@@ -75,27 +78,27 @@ def test_answers_are_those_of_all_parses() -> None:
 
 
 def test_the_tree_of_most_expected_brackets() -> None:
-    sure = pcfg(decoding="recall", price=0.99).parsed(SENTENCE, Asking(), (), RNG)
+    sure = pcfg(decoding="recall", price=0.99).parsed(SENTENCE, PredictOptions(), (), RNG)
     spans = set(bracketing(sure.tree).spans)
     assert ("VP", 2, 8) in spans
     assert not spans & {("NP", 3, 8)}  # neither way to hang the phrase on is that sure
-    greedy = pcfg(decoding="recall", price=0.0).parsed(SENTENCE, Asking(), (), RNG)
+    greedy = pcfg(decoding="recall", price=0.0).parsed(SENTENCE, PredictOptions(), (), RNG)
     assert len(bracketing(greedy.tree).spans) > len(spans)
-    best = pcfg(decoding="best").parsed(SENTENCE, Asking(), (), RNG)
-    middle = pcfg(decoding="recall", price=0.5).parsed(SENTENCE, Asking(), (), RNG)
+    best = pcfg(decoding="best").parsed(SENTENCE, PredictOptions(), (), RNG)
+    middle = pcfg(decoding="recall", price=0.5).parsed(SENTENCE, PredictOptions(), (), RNG)
     assert to_text(middle.tree) == to_text(best.tree)
 
 
 def test_a_tree_with_its_probability_is_one_of_the_grammar() -> None:
-    found = pcfg(decoding="recall", price=0.99).parsed(SENTENCE, Asking(scores=True), (), RNG)
-    best = pcfg(decoding="best").parsed(SENTENCE, Asking(nbest=2), (), RNG)
+    found = pcfg(decoding="recall", price=0.99).parsed(SENTENCE, PredictOptions(scores=True), (), RNG)
+    best = pcfg(decoding="best").parsed(SENTENCE, PredictOptions(n_best=2), (), RNG)
     assert to_text(found.tree) == to_text(best.tree)
     assert found.answers[0].log_probability == best.answers[0].log_probability
 
 
 def test_samples_are_parses_and_the_seed_decides() -> None:
     parser = pcfg()
-    drawn = [parser.parsed(SENTENCE, Asking(samples=30), (), np.random.default_rng(7)) for _ in range(2)]
+    drawn = [parser.parsed(SENTENCE, PredictOptions(samples=30), (), np.random.default_rng(7)) for _ in range(2)]
     assert [to_text(a.tree) for a in drawn[0].answers] == [to_text(a.tree) for a in drawn[1].answers]
     assert len({to_text(a.tree) for a in drawn[0].answers}) == 2
 
@@ -103,14 +106,14 @@ def test_samples_are_parses_and_the_seed_decides() -> None:
 @pytest.mark.parametrize("decoding", ["best", "recall"])
 def test_given_brackets_are_kept(decoding: str) -> None:
     parser = pcfg(decoding=decoding)
-    low = (Given(3, 8, "NP", True),)
-    high = (Given(3, 8, None, False),)
-    for asking in (Asking(), Asking(nbest=5), Asking(samples=5)):
+    low = (BracketConstraint(3, 8, "NP", True),)
+    high = (BracketConstraint(3, 8, None, False),)
+    for asking in (PredictOptions(), PredictOptions(n_best=5), PredictOptions(samples=5)):
         for answer in parser.parsed(SENTENCE, asking, low, RNG).answers:
             assert ("NP", 3, 8) in bracketing(answer.tree).spans
         for answer in parser.parsed(SENTENCE, asking, high, RNG).answers:
             assert ("NP", 3, 8) not in bracketing(answer.tree).spans
-    wrong = parser.parsed(SENTENCE, Asking(), (Given(3, 8, "PP", True),), RNG)
+    wrong = parser.parsed(SENTENCE, PredictOptions(), (BracketConstraint(3, 8, "PP", True),), RNG)
     assert wrong.note == "no parse has the brackets that are given"
     assert wrong.tree.label == NO_PARSE
 
@@ -118,7 +121,7 @@ def test_given_brackets_are_kept(decoding: str) -> None:
 def test_a_given_tag_is_kept() -> None:
     parser = written("S -> N V | V N\nN -> 'duck' | 'fish'\nV -> 'duck' | 'fish'")
     for tag, text in (("N", "(S (N fish) (V duck))"), ("V", "(S (V fish) (N duck))")):
-        found = parser.parsed(("fish", "duck"), Asking(nbest=3), (Given(0, 1, tag, True),), RNG)
+        found = parser.parsed(("fish", "duck"), PredictOptions(n_best=3), (BracketConstraint(0, 1, tag, True),), RNG)
         assert [to_text(answer.tree) for answer in found.answers] == [text]
 
 
@@ -127,11 +130,11 @@ def test_a_wide_beam_changes_nothing_and_a_narrow_one_much() -> None:
     assert isinstance(parser.charts.beam, Beam)
     exact = pcfg(decoding="best")
     for tree in trees(15, seed=9, longest=9):
-        assert to_text(parser.parsed(tree.words(), Asking(), (), RNG).tree) == to_text(
-            exact.parsed(tree.words(), Asking(), (), RNG).tree
+        assert to_text(parser.parsed(tree.words(), PredictOptions(), (), RNG).tree) == to_text(
+            exact.parsed(tree.words(), PredictOptions(), (), RNG).tree
         )
     narrow = pcfg(beam=0.01, decoding="best")
-    assert any(narrow.parsed(tree.words(), Asking(), (), RNG).note for tree in trees(15, seed=9, longest=9))
+    assert any(narrow.parsed(tree.words(), PredictOptions(), (), RNG).note for tree in trees(15, seed=9, longest=9))
 
 
 # --- what has no parse ------------------------------------------------------------------------------------------------
@@ -139,25 +142,25 @@ def test_a_wide_beam_changes_nothing_and_a_narrow_one_much() -> None:
 
 def test_unknown_words_are_parsed_by_their_class_or_named() -> None:
     strange = ("the", "Zebra", "sees", "a", "dog")
-    found = pcfg(rare=0).parsed(strange, Asking(), (), RNG)
+    found = pcfg(rare=0).parsed(strange, PredictOptions(), (), RNG)
     assert found.tree.label == NO_PARSE
     assert "the grammar does not have the word 'Zebra'" in (found.note or "")
-    classed = PcfgParser.count(PcfgModel(rare=100), trees(150)).parsed(strange, Asking(), (), RNG)
+    classed = PcfgParser.count(PCFGParserConfig(rare=100), trees(150)).parsed(strange, PredictOptions(), (), RNG)
     assert classed.note is None
     assert bracketing(classed.tree).tags[:2] == ("D", "N")
 
 
 def test_a_sentence_that_is_too_long_gets_a_flat_tree_and_a_note() -> None:
     words = ("the",) * 300
-    found = pcfg().parsed(words, Asking(), (), RNG)
+    found = pcfg().parsed(words, PredictOptions(), (), RNG)
     assert found.note == "the sentence has 300 words, more than model.longest = 120: it was not parsed"
     assert len(found.tree.children) == 300
     assert found.tree.children[0].label == "D"
-    assert pcfg(longest=2).parsed(("a", "dog", "sees"), Asking(), (), RNG).note is not None
+    assert pcfg(longest=2).parsed(("a", "dog", "sees"), PredictOptions(), (), RNG).note is not None
 
 
 def test_no_words_no_tree() -> None:
-    assert pcfg().parsed((), Asking(), (), RNG).note == "the sentence has no words"
+    assert pcfg().parsed((), PredictOptions(), (), RNG).note == "the sentence has no words"
 
 
 # --- grammars that people wrote ---------------------------------------------------------------------------------------
@@ -174,40 +177,42 @@ V  -> 'sees'        {sem: see}
 
 
 def test_parses_are_counted_and_have_their_meanings() -> None:
-    found = written(MEANT).parsed(("who", "sees", "Rex", "in", "Rome"), Asking(nbest=5), (), RNG)
+    found = written(MEANT).parsed(("who", "sees", "Rex", "in", "Rome"), PredictOptions(n_best=5), (), RNG)
     assert found.parses == 2
     assert {answer.meaning for answer in found.answers} == {
         r"\x.(see(x,rex) & at(x,rome))",
         r"\x.see(x,the(\y.(y = rex & at(y,rome))))",
     }
-    nothing = written(MEANT).parsed(("who", "hears", "Rex"), Asking(), (), RNG)
+    nothing = written(MEANT).parsed(("who", "hears", "Rex"), PredictOptions(), (), RNG)
     assert nothing.parses == 0
     assert "does not have the word 'hears'" in (nothing.note or "")
 
 
 def test_a_rule_without_a_meaning_leaves_its_parses_without_one() -> None:
-    found = written("S -> A B {sem: A.sem(B.sem)}\nA -> 'a' {sem: f}\nB -> 'b'").parsed(("a", "b"), Asking(), (), RNG)
+    found = written("S -> A B {sem: A.sem(B.sem)}\nA -> 'a' {sem: f}\nB -> 'b'").parsed(
+        ("a", "b"), PredictOptions(), (), RNG
+    )
     assert found.answers[0].meaning is None
     assert found.note is None
 
 
 def test_parses_without_number_are_not_counted() -> None:
-    found = written("S -> S | 'a'").parsed(("a",), Asking(), (), RNG)
+    found = written("S -> S | 'a'").parsed(("a",), PredictOptions(), (), RNG)
     assert found.parses is None
     assert to_text(found.tree) == "(S a)"
-    several = written("S -> S | 'a'").parsed(("a",), Asking(nbest=3), (), RNG)
+    several = written("S -> S | 'a'").parsed(("a",), PredictOptions(n_best=3), (), RNG)
     assert [to_text(answer.tree) for answer in several.answers] == ["(S a)", "(S (S a))", "(S (S (S a)))"]
     assert several.answers[0].log_probability is None
     with pytest.raises(DivergentSumError, match="lead from S back to the same"):
-        written("S -> S | 'a'").parsed(("a",), Asking(samples=3), (), RNG)
-    assert written("S -> 'a'", count=False).parsed(("a",), Asking(), (), RNG).parses is None
+        written("S -> S | 'a'").parsed(("a",), PredictOptions(samples=3), (), RNG)
+    assert written("S -> 'a'", count=False).parsed(("a",), PredictOptions(), (), RNG).parses is None
 
 
 def test_words_in_another_case_and_escaped_brackets() -> None:
     text = "S -> 'yes' | '('"
-    assert written(text, lowercase=True).parsed(("YES",), Asking(), (), RNG).note is None
-    assert written(text).parsed(("YES",), Asking(), (), RNG).note is not None
-    assert written(text).parsed(("-LRB-",), Asking(), (), RNG).note is None
+    assert written(text, lowercase=True).parsed(("YES",), PredictOptions(), (), RNG).note is None
+    assert written(text).parsed(("YES",), PredictOptions(), (), RNG).note is not None
+    assert written(text).parsed(("-LRB-",), PredictOptions(), (), RNG).note is None
 
 
 def test_a_parser_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
@@ -215,19 +220,19 @@ def test_a_parser_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
     parser.save(tmp_path)
     again = PcfgParser.load(parser.settings, tmp_path)  # type: ignore[arg-type]
     assert again.charts.parser.grammar == parser.charts.parser.grammar
-    for asking in (Asking(), Asking(nbest=3, confidence=True)):
+    for asking in (PredictOptions(), PredictOptions(n_best=3, confidence=True)):
         one, two = (p.parsed(SENTENCE, asking, (), RNG) for p in (parser, again))
         assert [to_text(a.tree) for a in one.answers] == [to_text(a.tree) for a in two.answers]
         assert one.brackets == two.brackets
 
 
 def test_the_numbers_of_parses_of_the_atis_sentences(real_data: Path) -> None:
-    parser = WrittenParser(GrammarModel(), read_grammar(real_data / "grammars" / "atis.cfg"))
+    parser = WrittenParser(GrammarParserConfig(), read_grammar(real_data / "grammars" / "atis.cfg"))
     lines = (real_data / "grammars" / "atis_sentences.txt").read_text(encoding="utf-8").splitlines()
     pairs = [line.split(" : ") for line in lines if " : " in line and not line.startswith("#")]
     few = [(int(number), words.split()) for number, words in pairs if int(number) < 30]
     assert len(few) > 20
     for number, words in few:
-        found = parser.parsed(tuple(words), Asking(), (), RNG)
+        found = parser.parsed(tuple(words), PredictOptions(), (), RNG)
         assert found.parses == number
         assert (found.note is None) == (number > 0)

@@ -19,16 +19,21 @@ from catena.data.readers.brackets import read, to_text
 from catena.errors import ConfigError, DataError
 from catena.randomness import Randomness
 from catena.seq2seq.base import Source
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 from catena.tasks.load import load
+from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.constituency.application import ConstituencyApplication
+from catena.tasks.parse.constituency.config import SequenceParserConfig
 from catena.tasks.parse.constituency.linear import END, FIRST, TreeSymbols
 from catena.tasks.parse.constituency.predictor import CountedPredictor
-from catena.tasks.parse.constituency.sequence_decode import SequenceParser, bracket_shares, most_expected, tag_shares
+from catena.tasks.parse.constituency.sequence_decode import (
+    SequenceParser,
+    bracket_shares,
+    max_expected_recall,
+    tag_shares,
+)
 from catena.tasks.parse.constituency.sequence_task import build_network
 from catena.tasks.parse.constituency.sequence_words import SourceWords
-from catena.tasks.parse.constituency.settings import SequenceTreeModel
-from catena.tasks.parse.settings import ParseConfig
 from catena.tasks.pretrained import Pretrained
 from tests.laws.network_laws import the_network_answers
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
@@ -114,9 +119,9 @@ def test_rare_and_unknown_words_are_read_as_their_class(tmp_path: Path) -> None:
 
 
 def parser(**settings: Any) -> SequenceParser:
-    """A parser that has learnt nothing."""
+    """A parser that has learned nothing."""
     torch.manual_seed(1)
-    made = SequenceTreeModel.model_validate({**SMALL, **settings})
+    made = SequenceParserConfig.model_validate({**SMALL, **settings})
     bank = trees(20, longest=8)
     words = SourceWords.count([tree.words() for tree in bank], made.rare)
     symbols = TreeSymbols.count(bank, made.tags)
@@ -129,13 +134,13 @@ SENTENCES = [("dog",), ("the", "unicorn", "sees"), ("a", "dog", "likes", "the", 
 @pytest.mark.parametrize(
     ("settings", "asking", "n"),
     [
-        ({}, Asking(), 1),
-        ({}, Asking(nbest=3, scores=True), 3),
-        ({"tags": False, "network": {**SMALL["network"], "attention": "none"}}, Asking(samples=2), 2),
-        ({"decoding": "recall"}, Asking(confidence=True), 1),
+        ({}, PredictOptions(), 1),
+        ({}, PredictOptions(n_best=3, scores=True), 3),
+        ({"tags": False, "network": {**SMALL["network"], "attention": "none"}}, PredictOptions(samples=2), 2),
+        ({"decoding": "recall"}, PredictOptions(confidence=True), 1),
     ],
 )
-def test_whatever_is_written_is_a_tree_over_the_words(settings: dict[str, Any], asking: Asking, n: int) -> None:
+def test_whatever_is_written_is_a_tree_over_the_words(settings: dict[str, Any], asking: PredictOptions, n: int) -> None:
     for words, parsed in zip(SENTENCES, parser(**settings).parse(SENTENCES, asking), strict=True):
         assert len(parsed.answers) == n
         assert all(answer.tree.words() == words for answer in parsed.answers)
@@ -147,8 +152,8 @@ def test_whatever_is_written_is_a_tree_over_the_words(settings: dict[str, Any], 
 
 def test_log_probabilities_are_those_of_the_network_and_batches_change_nothing() -> None:
     made = parser()
-    for words, parsed in zip(SENTENCES, made.parse(SENTENCES, Asking(nbest=2)), strict=True):
-        (alone,) = made.parse([words], Asking(nbest=2))
+    for words, parsed in zip(SENTENCES, made.parse(SENTENCES, PredictOptions(n_best=2)), strict=True):
+        (alone,) = made.parse([words], PredictOptions(n_best=2))
         assert [to_text(one.tree) for one in alone.answers] == [to_text(one.tree) for one in parsed.answers]
         ids, lengths = pad([made.words.ids(words)])
         for answer in parsed.answers:
@@ -175,9 +180,9 @@ def test_brackets_are_counted_over_trees() -> None:
     assert bracket_shares(drawn)["NP", 0, 2] == pytest.approx(2 / 3)
     assert bracket_shares(drawn)["S", 0, 3] == 1
     assert tag_shares(drawn)[2] == {"V": pytest.approx(2 / 3), "N": pytest.approx(1 / 3)}
-    assert to_text(most_expected(("a", "b", "c"), drawn, 0.4)) == to_text(one)
+    assert to_text(max_expected_recall(("a", "b", "c"), drawn, 0.4)) == to_text(one)
     chain = over("S", [over("NP", [over("QP", [leaf("D", "a")])])])
-    assert to_text(most_expected(("a",), [chain, chain], 0.4)) == to_text(chain)
+    assert to_text(max_expected_recall(("a",), [chain, chain], 0.4)) == to_text(chain)
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
@@ -221,15 +226,15 @@ def test_a_parser_is_trained_asked_scored_and_drawn(folder: Path, capsys: pytest
         "a cat likes the unicorn",
     ]
     model = load(folder / "run", "cpu")
-    asking = Asking(nbest=2, scores=True)
+    asking = PredictOptions(n_best=2, scores=True)
     row = json.loads(model.write(model.predict(["the man sees a dog"], asking)[0], "", "jsonl"))
     assert row["trees"][0]["log_probability"] >= row["trees"][1]["log_probability"]
     assert 0 <= model.evaluate(folder / "test.mrg").scores["f1"] <= 1
     assert "dog" in model.sketch("the man sees a dog")
     with pytest.raises(DataError, match="cannot be asked for --constraint"):
-        model.predict(["the man"], Asking(constraint=folder / "texts.txt"))
+        model.predict(["the man"], PredictOptions(constraint=folder / "texts.txt"))
     assert model.describe(2)[0].startswith("a parser that writes trees, recurrent")
-    both = model.together([model]).searching(Asking(beam_size=1))
+    both = model.together([model]).searching(PredictOptions(beam_size=1))
     assert both.parser.others == (model.parser.network,)
     assert both.parser.settings.search.width == 1
     assert both.predict(["the man sees"])[0].tree.words() == ("the", "man", "sees")
@@ -267,17 +272,17 @@ def test_unknown_words_are_met_in_training(folder: Path) -> None:
     assert own.item() != pytest.approx(task.network.loss(batch.source, batch.targets, batch.lengths).item())
 
 
-def test_short_trees_are_learnt(folder: Path) -> None:
+def test_short_trees_are_learned(folder: Path) -> None:
     made = config(folder, training={"optimizer": "adam", "learning_rate": 0.02, "max_epochs": 1})
     data = ConstituencyApplication().prepare(made, Randomness(0), None, None)
     task: Any = ConstituencyApplication().task(made, data, torch.device("cpu"), Randomness(0))
-    optimiser = torch.optim.Adam(task.model.parameters(), 0.03)
+    optimizer = torch.optim.Adam(task.model.parameters(), 0.03)
     before = task.evaluate().scores
     for step in range(60):
         plan = task.epoch(1)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         task.loss(plan.batch(step % len(plan))).total.backward()
-        optimiser.step()
+        optimizer.step()
     after = task.evaluate().scores
     assert after["f1"] > before["f1"] + 0.2
     assert after["tagging"] > before["tagging"] + 0.1
@@ -290,7 +295,7 @@ def test_a_language_model_to_start_from_is_refused(folder: Path) -> None:
 
 
 def test_recall_is_asked_for_by_name() -> None:
-    assert not SequenceTreeModel().by_recall
-    assert SequenceTreeModel(decoding="recall").by_recall
+    assert not SequenceParserConfig().by_recall
+    assert SequenceParserConfig(decoding="recall").by_recall
     with pytest.raises(ValueError, match="trees are written without them: choose"):
-        SequenceTreeModel.model_validate({"network": {"kind": "copy"}})
+        SequenceParserConfig.model_validate({"network": {"kind": "copy"}})

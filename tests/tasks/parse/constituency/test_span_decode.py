@@ -12,14 +12,14 @@ import torch
 from catena.data.readers.brackets import to_text
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 from catena.tasks.parse.constituency.answers import Parsed
-from catena.tasks.parse.constituency.constraints import Given
-from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.parse.constituency.config import SpanParserConfig
+from catena.tasks.parse.constituency.constraints import BracketConstraint
 from catena.tasks.parse.constituency.span_decode import Names, SpanDecoder
 from catena.tasks.parse.constituency.span_model import SpanScores
 from catena.tasks.parse.constituency.span_ranked import best_trees
-from catena.tasks.parse.constituency.trees import Phrase, tree_of
+from catena.tasks.parse.constituency.trees import LabeledSpan, phrases_to_tree
 from tests.oracle.span_parses import Brackets, best_binary_form, weights_of_trees
 
 WORDS = ("a", "b", "c")
@@ -34,8 +34,8 @@ def scores(seed: int = 3) -> SpanScores:
 
 def text_of(tree: Brackets, given: SpanScores, top: str = "TOP") -> str:
     tags = [NAMES.tags.name(int(q)) for q in given.tags[0].argmax(-1)]
-    phrases = [Phrase(i, j + 1, CHAINS[q]) for i, j, q in tree]
-    return to_text(tree_of(WORDS, tags, phrases, top))
+    phrases = [LabeledSpan(i, j + 1, CHAINS[q]) for i, j, q in tree]
+    return to_text(phrases_to_tree(WORDS, tags, phrases, top))
 
 
 def listed(given: SpanScores) -> dict[str, float]:
@@ -48,8 +48,13 @@ def listed(given: SpanScores) -> dict[str, float]:
     return found
 
 
-def parsed(given: SpanScores, asking: Asking, decoding: str = "best", fixed: tuple[Given, ...] | None = None) -> Parsed:
-    settings = SpanModel.model_validate({"decoding": decoding})
+def parsed(
+    given: SpanScores,
+    asking: PredictOptions,
+    decoding: str = "best",
+    fixed: tuple[BracketConstraint, ...] | None = None,
+) -> Parsed:
+    settings = SpanParserConfig.model_validate({"decoding": decoding})
     decoder = SpanDecoder(settings, given, [WORDS], NAMES, None if fixed is None else [fixed])
     return decoder.parsed(asking, torch.Generator().manual_seed(0))[0]
 
@@ -62,7 +67,7 @@ def test_the_k_best_have_their_exact_probabilities(seed: int) -> None:
     exact = {
         text_of(tree, given): weight / total for tree, weight in weights.items() if any(s[:2] == (0, 2) for s in tree)
     }
-    found = parsed(given, Asking(nbest=6))
+    found = parsed(given, PredictOptions(n_best=6))
     assert len({to_text(answer.tree) for answer in found.answers}) == 6
     logs = [answer.log_probability for answer in found.answers]
     assert logs == sorted(logs, reverse=True)
@@ -77,8 +82,8 @@ def test_the_k_best_are_different_trees_that_share_all_probability(top: str) -> 
     """A tree that is given its top is that of the phrases with the top, and is listed once with both probabilities."""
     given = scores(1)
     names = Names(NAMES.chains, NAMES.tags, top)
-    decoder = SpanDecoder(SpanModel(), given, [WORDS], names)
-    answers = decoder.parsed(Asking(nbest=500), torch.Generator())[0].answers
+    decoder = SpanDecoder(SpanParserConfig(), given, [WORDS], names)
+    answers = decoder.parsed(PredictOptions(n_best=500), torch.Generator())[0].answers
     texts = [to_text(answer.tree) for answer in answers]
     weights = weights_of_trees(given.spans[0].double().tolist())
     exact: Counter[str] = Counter()
@@ -118,7 +123,7 @@ def test_the_best_tree_is_that_of_the_best_binary_form() -> None:
             weights_of_trees(given.spans[0].double().tolist()),
             key=lambda tree: best_form(given, tree),
         )
-        assert to_text(parsed(given, Asking()).tree) == text_of(best, given)
+        assert to_text(parsed(given, PredictOptions()).tree) == text_of(best, given)
 
 
 def best_form(given: SpanScores, tree: Brackets) -> float:
@@ -128,7 +133,7 @@ def best_form(given: SpanScores, tree: Brackets) -> float:
 def test_samples_come_as_often_as_they_are_probable() -> None:
     given = scores(1)
     n = 800
-    found = parsed(given, Asking(samples=n))
+    found = parsed(given, PredictOptions(samples=n))
     drawn = Counter(to_text(answer.tree) for answer in found.answers)
     wanted = listed(given)
     likely = {text: p for text, p in wanted.items() if p > 0.02}
@@ -141,7 +146,7 @@ def test_confidence_is_the_probability_of_a_bracket() -> None:
     given = scores(2)
     weights = weights_of_trees(given.spans[0].double().tolist())
     total = math.fsum(weights.values())
-    found = parsed(given, Asking(confidence=True))
+    found = parsed(given, PredictOptions(confidence=True))
     for label in ("NP", "S"):
         for i in range(3):
             for j in range(i + 1, 4):
@@ -158,7 +163,7 @@ def test_confidence_is_the_probability_of_a_bracket() -> None:
 
 def test_expected_brackets_are_those_above_the_price() -> None:
     given = scores(2)
-    sure = parsed(given, Asking(confidence=True), "recall")
+    sure = parsed(given, PredictOptions(confidence=True), "recall")
     from catena.tasks.parse.constituency.trees import bracketing
 
     for label, first, end in bracketing(sure.tree).spans:
@@ -167,8 +172,13 @@ def test_expected_brackets_are_those_above_the_price() -> None:
 
 def test_given_brackets_are_in_every_tree() -> None:
     given = scores(4)
-    fixed = (Given(1, 3, "NP", True),)
-    for asking in (Asking(), Asking(nbest=4), Asking(samples=20), Asking(confidence=True)):
+    fixed = (BracketConstraint(1, 3, "NP", True),)
+    for asking in (
+        PredictOptions(),
+        PredictOptions(n_best=4),
+        PredictOptions(samples=20),
+        PredictOptions(confidence=True),
+    ):
         for decoding in ("best", "recall"):
             found = parsed(scores(4), asking, decoding, fixed)
             for answer in found.answers:
@@ -177,7 +187,7 @@ def test_given_brackets_are_in_every_tree() -> None:
     weights = weights_of_trees(given.spans[0].double().tolist())
     kept = {t: w for t, w in weights.items() if any((i, j) == (1, 2) and CHAINS[q][-1] == "NP" for i, j, q in t)}
     total = math.fsum(kept.values())
-    best = parsed(scores(4), Asking(nbest=2), fixed=fixed).answers[0]
+    best = parsed(scores(4), PredictOptions(n_best=2), fixed=fixed).answers[0]
     wanted = {text_of(tree, given): weight / total for tree, weight in kept.items()}
     assert best.probability == pytest.approx(wanted[to_text(best.tree)], rel=1e-5)
 
@@ -189,12 +199,14 @@ def _spans(tree) -> list[tuple[str, int, int]]:  # type: ignore[no-untyped-def]
 
 
 def test_a_given_tag_is_kept_and_an_unknown_one_refused() -> None:
-    found = parsed(scores(4), Asking(), fixed=(Given(0, 1, "D", True), Given(1, 2, "N", True)))
+    found = parsed(
+        scores(4), PredictOptions(), fixed=(BracketConstraint(0, 1, "D", True), BracketConstraint(1, 2, "N", True))
+    )
     assert [leaf.label for leaf in found.tree.leaves()][:2] == ["D", "N"]
     with pytest.raises(DataError, match="the tag 'X' is given for word 1, and training never showed it"):
-        parsed(scores(4), Asking(), fixed=(Given(0, 1, "X", True),))
+        parsed(scores(4), PredictOptions(), fixed=(BracketConstraint(0, 1, "X", True),))
 
 
 def test_brackets_that_leave_no_tree_are_refused() -> None:
     with pytest.raises(DataError, match=r"no tree is left by the brackets that are given \(1-2\)"):
-        parsed(scores(4), Asking(), fixed=(Given(0, 2, "VP", True),))
+        parsed(scores(4), PredictOptions(), fixed=(BracketConstraint(0, 2, "VP", True),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.parse.constituency.config import SpanParserConfig
 from catena.tasks.parse.constituency.span_model import SpanParser, build_span_parser
 from catena.tasks.words.encoding import WordBatch, WordEncoding
 from catena.tasks.words.sentences import Sentence
@@ -19,7 +19,7 @@ SMALL = {
 
 
 def parser(features: str) -> tuple[SpanParser, WordEncoding]:
-    settings = SpanModel.model_validate({**SMALL, "features": features})
+    settings = SpanParserConfig.model_validate({**SMALL, "features": features})
     encoding = WordEncoding.count(settings.words, SENTENCES)
     torch.manual_seed(0)
     return build_span_parser(settings, encoding, 3, 2).eval(), encoding

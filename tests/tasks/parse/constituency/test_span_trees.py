@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catena.data.readers.brackets import read
 from catena.data.vocabulary import Labels
-from catena.tasks.parse.constituency.constraints import Given
+from catena.tasks.parse.constituency.constraints import BracketConstraint
 from catena.tasks.parse.constituency.span_trees import (
     allowed_labels,
     chain_names,
@@ -21,7 +21,7 @@ from catena.tasks.parse.constituency.span_trees import (
     log_probabilities,
     margin_losses,
 )
-from catena.tasks.parse.constituency.trees import phrases_of
+from catena.tasks.parse.constituency.trees import tree_to_phrases
 from tests.oracle.span_parses import Brackets, largest_margin, weights_of_trees
 
 
@@ -64,8 +64,8 @@ def test_losses_have_the_gradients_of_their_definition(loss) -> None:  # type: i
     for place in itertools.product(range(3), range(3), range(2)):
         moved = scores.detach().clone()
         moved[0, *place] += step
-        slope = (loss(moved, gold) - loss(scores.detach(), gold)).sum() / step
-        assert float(gradient[0, *place]) == pytest.approx(float(slope), abs=1e-4)
+        difference = (loss(moved, gold) - loss(scores.detach(), gold)).sum() / step
+        assert float(gradient[0, *place]) == pytest.approx(float(difference), abs=1e-4)
 
 
 def test_padding_changes_nothing() -> None:
@@ -86,8 +86,8 @@ def test_a_tree_as_spans_with_chains_as_labels(tmp_path) -> None:  # type: ignor
     one, two = read(path)
     names = chain_names([one, two])
     assert names.names == ("NP", "PP", "S", "S VP", "VP")
-    assert label_ids(phrases_of(one), names) == [(0, 3, 4), (1, 1, 1), (2, 3, 2), (3, 3, 1)]
-    gold = gold_trees([label_ids(phrases_of(one), names) or []], [4])
+    assert label_ids(tree_to_phrases(one), names) == [(0, 3, 4), (1, 1, 1), (2, 3, 2), (3, 3, 1)]
+    gold = gold_trees([label_ids(tree_to_phrases(one), names) or []], [4])
     assert gold.labels[0].tolist() == [[0, 0, 0, 4], [0, 1, 0, 0], [0, 0, 0, 2], [0, 0, 0, 1]]
     assert gold.possible[0].tolist() == [
         [True, True, False, True],
@@ -95,12 +95,21 @@ def test_a_tree_as_spans_with_chains_as_labels(tmp_path) -> None:  # type: ignor
         [True, True, True, True],
         [True, True, True, True],
     ]
-    assert label_ids(phrases_of(one), chain_names([two])) is None
+    assert label_ids(tree_to_phrases(one), chain_names([two])) is None
 
 
 def test_given_brackets_leave_labels_that_agree() -> None:
     names = Labels(["NP", "S NP", "VP"])
-    allowed = allowed_labels([Given(1, 3, "NP", True), Given(0, 4, None, True), Given(2, 4, None, False)], 4, 4, names)
+    allowed = allowed_labels(
+        [
+            BracketConstraint(1, 3, "NP", True),
+            BracketConstraint(0, 4, None, True),
+            BracketConstraint(2, 4, None, False),
+        ],
+        4,
+        4,
+        names,
+    )
     assert allowed[1, 2].tolist() == [False, True, True, False]
     assert allowed[0, 3].tolist() == [False, True, True, True]
     assert allowed[2, 3].tolist() == [False, False, False, False]  # it crosses the first, and is no phrase

@@ -5,21 +5,21 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 from catena.data.readers.brackets import read, to_text
 from catena.tasks.parse.constituency.trees import (
     NO_PARSE,
-    Phrase,
+    LabeledSpan,
     bracketing,
-    cleaned,
+    clean_tree,
     flat,
-    phrases_of,
-    relabelled,
-    tags_of,
-    tree_of,
+    phrases_to_tree,
+    relabel_tree,
+    tree_tags,
+    tree_to_phrases,
 )
 
-HERE = Place("trees", 1)
+HERE = SourceLocation("trees", 1)
 
 
 def leaf(tag: str, word: str) -> Tree:
@@ -61,7 +61,7 @@ def read_text(text: str) -> list[Tree]:
 
 @given(tree=TREES)
 def test_a_tree_comes_back_from_its_brackets_as_it_was(tree: Tree) -> None:
-    again = tree_of(tree.words(), tags_of(tree), phrases_of(tree), "TOP")
+    again = phrases_to_tree(tree.words(), tree_tags(tree), tree_to_phrases(tree), "TOP")
     assert to_text(again) == to_text(tree)
 
 
@@ -87,33 +87,35 @@ def test_brackets_are_those_of_a_plain_walk(tree: Tree) -> None:
 
 def test_chains_are_one_phrase() -> None:
     tree = parse("(S (VP (V go) (NP (N home))))")
-    assert phrases_of(tree) == [Phrase(0, 2, ("S", "VP")), Phrase(1, 2, ("NP",))]
+    assert tree_to_phrases(tree) == [LabeledSpan(0, 2, ("S", "VP")), LabeledSpan(1, 2, ("NP",))]
 
 
 def test_what_has_nothing_above_it_gets_a_top() -> None:
-    assert to_text(tree_of(("a", "b"), ("A", "B"), [], "TOP")) == "(TOP (A a) (B b))"
-    assert to_text(tree_of(("a",), ("A",), [], "TOP")) == "(TOP (A a))"
-    assert to_text(tree_of(("a", "b"), ("A", "B"), [Phrase(0, 1, ("X",))], "TOP")) == "(TOP (X (A a)) (B b))"
+    assert to_text(phrases_to_tree(("a", "b"), ("A", "B"), [], "TOP")) == "(TOP (A a) (B b))"
+    assert to_text(phrases_to_tree(("a",), ("A",), [], "TOP")) == "(TOP (A a))"
+    assert (
+        to_text(phrases_to_tree(("a", "b"), ("A", "B"), [LabeledSpan(0, 1, ("X",))], "TOP")) == "(TOP (X (A a)) (B b))"
+    )
     assert to_text(flat(("a", "b"), ("A", "B"))) == f"({NO_PARSE} (A a) (B b))"
 
 
 def test_traces_functions_and_the_outer_bracket_go() -> None:
     tree = parse("( (S-TPC (NP-SBJ-1 (-NONE- *)) (VP (VB go) (PRT=2 (RP on)) (-LRB- -LRB-))))")
-    clean = cleaned(tree)
+    clean = clean_tree(tree)
     assert clean is not None
     assert to_text(clean) == "(S (VP (VB go) (PRT (RP on)) (-LRB- -LRB-)))"
-    kept = cleaned(tree, functions=True)
+    kept = clean_tree(tree, functions=True)
     assert kept is not None
     assert to_text(kept) == "(S-TPC (VP (VB go) (PRT=2 (RP on)) (-LRB- -LRB-)))"
-    assert cleaned(parse("(S (NP (-NONE- *)))")) is None
-    several = cleaned(parse("( (S (N a)) (. .))"))
+    assert clean_tree(parse("(S (NP (-NONE- *)))")) is None
+    several = clean_tree(parse("( (S (N a)) (. .))"))
     assert several is not None
     assert to_text(several) == "(ROOT (S (N a)) (. .))"
 
 
 def test_every_label_can_be_changed_by_its_place() -> None:
     tree = parse("(S (NP (N a)) (VP (V b) (N a)))")
-    assert to_text(relabelled(tree, lambda i, j, node: f"{node.label}{i}{j}")) == (
+    assert to_text(relabel_tree(tree, lambda i, j, node: f"{node.label}{i}{j}")) == (
         "(S03 (NP01 (N01 a)) (VP13 (V12 b) (N23 a)))"
     )
 
@@ -122,6 +124,6 @@ def test_deep_trees_are_no_trouble() -> None:
     tree = leaf("N", "a")
     for _ in range(5000):
         tree = over("X", [tree])
-    clean = cleaned(tree)
+    clean = clean_tree(tree)
     assert clean is not None
-    assert len(phrases_of(clean)[0].labels) == 5000
+    assert len(tree_to_phrases(clean)[0].labels) == 5000

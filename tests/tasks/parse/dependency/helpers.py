@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from catena.config import parse
-from catena.data.examples import ConlluRow, ConlluSentence, Place
+from catena.data.examples import ConlluRow, ConlluSentence, SourceLocation
 from catena.data.readers.conllu import write
-from catena.tasks.parse.dependency.loss import GoldTrees
+from catena.tasks.parse.config import ParseConfig
+from catena.tasks.parse.dependency.loss import GoldDependencyTrees
 from catena.tasks.parse.dependency.model import ArcScores, Biaffine
-from catena.tasks.parse.settings import ParseConfig
 
 SMALL_MODEL = {
     "kind": "biaffine",
@@ -34,7 +34,7 @@ def conllu(
         ConlluRow(str(i), form, form, "X", "_", "_", head, name, "_", "_")
         for i, (form, head, name) in enumerate(zip(forms, numbers, names, strict=True), start=1)
     )
-    return ConlluSentence(rows, (), Place(file, line))
+    return ConlluSentence(rows, (), SourceLocation(file, line))
 
 
 def scored(arcs: torch.Tensor, lengths: list[int], d: int = 3, k: int = 2, seed: int = 0) -> ArcScores:
@@ -48,11 +48,11 @@ def scored(arcs: torch.Tensor, lengths: list[int], d: int = 3, k: int = 2, seed:
     return ArcScores(arcs, torch.tensor(lengths), heads, dependents, biaffine)
 
 
-def gold(heads: list[list[int]], relations: list[list[int]]) -> GoldTrees:
+def gold(heads: list[list[int]], relations: list[list[int]]) -> GoldDependencyTrees:
     whole = all(h >= 0 for row in heads for h in row)
     n = max(len(row) for row in heads)
     padded = [[row + [-1] * (n - len(row)) for row in rows] for rows in (heads, relations)]
-    return GoldTrees(torch.tensor(padded[0]), torch.tensor(padded[1]), whole)
+    return GoldDependencyTrees(torch.tensor(padded[0]), torch.tensor(padded[1]), whole)
 
 
 def config(folder: Path, sentences: list[ConlluSentence], **sections: object) -> ParseConfig:

@@ -14,13 +14,13 @@ from catena.data.readers.conllu import write
 from catena.errors import CheckpointError, ConfigError, DataError, FormatError
 from catena.randomness import Randomness
 from catena.tasks.lm.application import LmApplication
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.config import LmConfig
 from catena.tasks.parse.application import ParseApplication
+from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.dependency.application import DependencyApplication
 from catena.tasks.parse.dependency.dataset import prepare
 from catena.tasks.parse.dependency.predictor import DependencyPredictor
 from catena.tasks.parse.dependency.task import DependencyTask
-from catena.tasks.parse.settings import ParseConfig
 from catena.tasks.pretrained import open_pretrained
 from catena.training.report import SilentReporter
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
@@ -55,7 +55,7 @@ def test_every_loss_learns_how_sentences_were_made(tmp_path: Path, loss: str, tr
     assert report.scores["uas"] > 0.97
 
 
-def test_crossing_arcs_are_learnt_by_trees_that_may_cross_and_lifted_for_those_that_may_not(tmp_path: Path) -> None:
+def test_crossing_arcs_are_learned_by_trees_that_may_cross_and_lifted_for_those_that_may_not(tmp_path: Path) -> None:
     scores = {}
     for loss, trees in (("matrix_tree", "nonprojective"), ("eisner", "projective")):
         model = {**SMALL_MODEL, "loss": loss, "trees": trees}
@@ -70,7 +70,7 @@ def test_crossing_arcs_are_learnt_by_trees_that_may_cross_and_lifted_for_those_t
             assert data.heads[0][-1] == 0 or data.heads[0][-1] == 2
 
 
-def test_partly_annotated_sentences_are_learnt_from(tmp_path: Path) -> None:
+def test_partly_annotated_sentences_are_learned_from(tmp_path: Path) -> None:
     sentences = generated(80, 1)
     partial = []
     for i, sentence in enumerate(sentences):
@@ -205,7 +205,7 @@ def test_the_file_decides_the_kind_of_model_where_none_is_named(tmp_path: Path) 
 
 
 def test_folds_and_a_held_out_dev_part_the_sentences(tmp_path: Path) -> None:
-    data = {"train": [str(tmp_path / "train.conllu")], "folds": 4, "fold": 1, "dev_share": 0.2}
+    data = {"train": [str(tmp_path / "train.conllu")], "folds": 4, "fold": 1, "dev_fraction": 0.2}
     found = prepared(config(tmp_path, generated(20, 1), data=data))
     rows = [set(part.tolist()) for part in (found.train, found.dev, found.test)]
     assert [len(part) for part in rows] == [12, 3, 5]

@@ -1,4 +1,4 @@
-"""Decoding against all labelled trees of small sentences, one by one."""
+"""Decoding against all labeled trees of small sentences, one by one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import torch
 
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
-from catena.tasks.application import Asking
+from catena.tasks.application import PredictOptions
 from catena.tasks.parse.dependency import decode
-from catena.tasks.parse.dependency.decode import Allowed, Decoder, Parse
+from catena.tasks.parse.dependency.config import BiaffineParserConfig
+from catena.tasks.parse.dependency.decode import AllowedArcs, DependencyDecoder, Parse
 from catena.tasks.parse.dependency.model import ArcScores
-from catena.tasks.parse.dependency.settings import BiaffineModel
 from tests.oracle.dependency import all_heads
 from tests.tasks.parse.dependency.helpers import scored
 
 NAMES = Labels(["a", "b"])
 LENGTHS = [3, 2]
 KINDS = [("head", "nonprojective"), ("head", "projective"), ("margin", "nonprojective"), ("margin", "projective")]
-LabelledTree = tuple[tuple[int, str], ...]
+LabeledTree = tuple[tuple[int, str], ...]
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def scores() -> ArcScores:
     return found
 
 
-def settings_of(loss: str, trees: str) -> BiaffineModel:
-    return BiaffineModel(loss=loss, trees=trees)
+def settings_of(loss: str, trees: str) -> BiaffineParserConfig:
+    return BiaffineParserConfig(loss=loss, trees=trees)
 
 
 def listed(
-    settings: BiaffineModel, scores: ArcScores, row: int, allowed: Allowed | None = None
-) -> dict[LabelledTree, float]:
-    """Every labelled tree of a sentence with its probability."""
+    settings: BiaffineParserConfig, scores: ArcScores, row: int, allowed: AllowedArcs | None = None
+) -> dict[LabeledTree, float]:
+    """Every labeled tree of a sentence with its probability."""
     relations = scores.relations()[row]
     if settings.loss != "margin":
         relations = relations.log_softmax(-1)
@@ -60,19 +60,19 @@ def listed(
     return {tree: math.exp(score - top) / total for tree, score in found.items()}
 
 
-def as_tree(parse: Parse) -> LabelledTree:
+def as_tree(parse: Parse) -> LabeledTree:
     return tuple(zip(parse.heads, parse.relations, strict=True))
 
 
 @pytest.mark.parametrize(("loss", "trees"), KINDS)
-def test_the_best_parse_is_the_most_probable_labelled_tree(loss: str, trees: str) -> None:
+def test_the_best_parse_is_the_most_probable_labeled_tree(loss: str, trees: str) -> None:
     settings = settings_of(loss, trees)
     by_arcs_alone = 0
     for seed in range(8):
         torch.manual_seed(seed)
         scores = scored(0.5 * torch.randn(2, 4, 4, dtype=torch.float64), LENGTHS, seed=seed)
         scores.biaffine.requires_grad_(False)
-        found = Decoder(settings, scores, NAMES).parses(Asking())
+        found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions())
         for row, (parse,) in enumerate(found):
             every = listed(settings, scores, row)
             assert as_tree(parse) == max(every, key=every.__getitem__)
@@ -89,7 +89,7 @@ def test_the_best_parse_is_the_most_probable_labelled_tree(loss: str, trees: str
 @pytest.mark.parametrize(("loss", "trees"), KINDS)
 def test_the_best_come_in_order_with_their_probabilities(scores: ArcScores, loss: str, trees: str) -> None:
     settings = settings_of(loss, trees)
-    found = Decoder(settings, scores, NAMES).parses(Asking(nbest=1000))
+    found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions(n_best=1000))
     for row, parses in enumerate(found):
         every = listed(settings, scores, row)
         assert len(parses) == len(every)  # all there are, and no more
@@ -105,7 +105,7 @@ def test_confidence_is_the_probability_of_all_trees_with_the_arc_and_relation(
     scores: ArcScores, loss: str, trees: str
 ) -> None:
     settings = settings_of(loss, trees)
-    found = Decoder(settings, scores, NAMES).parses(Asking(nbest=3, confidence=True))
+    found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions(n_best=3, confidence=True))
     for row, parses in enumerate(found):
         every = listed(settings, scores, row)
         for parse in parses:
@@ -119,7 +119,7 @@ def test_confidence_is_the_probability_of_all_trees_with_the_arc_and_relation(
 def test_samples_come_as_often_as_they_are_probable(scores: ArcScores, loss: str, trees: str) -> None:
     settings, n = settings_of(loss, trees), 1200
     generator = torch.Generator().manual_seed(0)
-    found = Decoder(settings, scores, NAMES).parses(Asking(samples=n), generator)
+    found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions(samples=n), generator)
     for row, parses in enumerate(found):
         every = listed(settings, scores, row)
         counts = Counter(as_tree(parse) for parse in parses)
@@ -138,11 +138,11 @@ def test_constraints_condition_every_answer(scores: ArcScores, loss: str, trees:
     arcs[0, 3, 1] = True  # word 1 hangs from word 3
     arcs[0, 0, 2] = False  # word 2 is not the root
     relations[0, 2, 0] = False  # and has relation b
-    allowed = Allowed(arcs, relations)
-    decoder = Decoder(settings, scores, NAMES, allowed)
+    allowed = AllowedArcs(arcs, relations)
+    decoder = DependencyDecoder(settings, scores, NAMES, allowed)
     every = listed(settings, scores, 0, allowed)
-    assert as_tree(decoder.parses(Asking())[0][0]) == max(every, key=every.__getitem__)
-    parses = decoder.parses(Asking(nbest=1000, confidence=True))[0]
+    assert as_tree(decoder.parses(PredictOptions())[0][0]) == max(every, key=every.__getitem__)
+    parses = decoder.parses(PredictOptions(n_best=1000, confidence=True))[0]
     assert {as_tree(p) for p in parses} == set(every)
     for parse in parses:
         assert math.exp(parse.log_prob or 0.0) == pytest.approx(every[as_tree(parse)], abs=1e-5)
@@ -150,24 +150,31 @@ def test_constraints_condition_every_answer(scores: ArcScores, loss: str, trees:
         for word, (part, sure) in enumerate(zip(as_tree(parse), parse.confidence, strict=True)):
             expected = math.fsum(p for tree, p in every.items() if tree[word] == part)
             assert sure == pytest.approx(expected, abs=1e-5)
-    for parse in decoder.parses(Asking(samples=50))[0]:
+    for parse in decoder.parses(PredictOptions(samples=50))[0]:
         assert as_tree(parse) in every
 
 
 def test_a_constraint_that_leaves_no_tree_gives_no_parse(scores: ArcScores) -> None:
     arcs = torch.ones(2, 4, 4, dtype=torch.bool)
     arcs[0, 0] = False  # nobody is the root
-    decoder = Decoder(settings_of("head", "nonprojective"), scores, NAMES, Allowed(arcs, torch.ones(2, 4, 2).bool()))
-    for asking in (Asking(), Asking(nbest=2), Asking(confidence=True), Asking(samples=2)):
+    decoder = DependencyDecoder(
+        settings_of("head", "nonprojective"), scores, NAMES, AllowedArcs(arcs, torch.ones(2, 4, 2).bool())
+    )
+    for asking in (
+        PredictOptions(),
+        PredictOptions(n_best=2),
+        PredictOptions(confidence=True),
+        PredictOptions(samples=2),
+    ):
         assert [bool(parses) for parses in decoder.parses(asking)] == [False, True]
 
 
 def test_several_roots_are_given_if_they_are_allowed() -> None:
     arcs = torch.zeros(1, 4, 4, dtype=torch.float64)
     arcs[:, 0] = 5.0  # everybody wants to be the root
-    several = BiaffineModel(loss="head", single_root=False)
-    assert Decoder(several, scored(arcs, [3]), NAMES).best()[0][0] == [0, 0, 0]
-    assert Decoder(BiaffineModel(loss="head"), scored(arcs, [3]), NAMES).best()[0][0].count(0) == 1
+    several = BiaffineParserConfig(loss="head", single_root=False)
+    assert DependencyDecoder(several, scored(arcs, [3]), NAMES).best()[0][0] == [0, 0, 0]
+    assert DependencyDecoder(BiaffineParserConfig(loss="head"), scored(arcs, [3]), NAMES).best()[0][0].count(0) == 1
 
 
 @pytest.mark.parametrize("loss", ["head", "margin"])
@@ -175,18 +182,18 @@ def test_relations_gathered_a_few_heads_at_a_time_are_the_same(
     scores: ArcScores, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(loss, "nonprojective")
-    asking = Asking(confidence=True)
-    at_once = Decoder(settings, scores, NAMES).parses(asking)
+    asking = PredictOptions(confidence=True)
+    at_once = DependencyDecoder(settings, scores, NAMES).parses(asking)
     monkeypatch.setattr(decode, "AT_ONCE", 1)
-    assert Decoder(settings, scores, NAMES).parses(asking) == at_once
+    assert DependencyDecoder(settings, scores, NAMES).parses(asking) == at_once
 
 
 def test_what_would_take_too_long_or_too_much_is_said(scores: ArcScores, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "LONGEST_PROJECTIVE_SUM", 2)
-    projective = Decoder(settings_of("head", "projective"), scores, NAMES)
-    assert projective.parses(Asking())  # the best is found at any length
+    projective = DependencyDecoder(settings_of("head", "projective"), scores, NAMES)
+    assert projective.parses(PredictOptions())  # the best is found at any length
     with pytest.raises(DataError, match="has 3 words, and probabilities over projective trees are summed for up to 2"):
-        projective.parses(Asking(confidence=True))
+        projective.parses(PredictOptions(confidence=True))
     monkeypatch.setattr(decode, "MOST_SCORES", 31)
     with pytest.raises(DataError, match="3 words need 32 scores of relations at once, more than 31"):
-        Decoder(settings_of("head", "nonprojective"), scores, NAMES).parses(Asking(nbest=2))
+        DependencyDecoder(settings_of("head", "nonprojective"), scores, NAMES).parses(PredictOptions(n_best=2))

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from catena.tasks.parse.dependency import loss as losses
+from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.parse.dependency.model import ArcScores
-from catena.tasks.parse.dependency.settings import BiaffineModel
 from tests.oracle.dependency import all_heads
 from tests.tasks.parse.dependency.helpers import gold, scored
 
@@ -65,7 +65,7 @@ def test_relations_of_pairs_and_of_all_arcs_are_the_bilinear_form(scores: ArcSco
 @pytest.mark.parametrize("loss", ["matrix_tree", "eisner"])
 def test_a_likelihood_is_of_the_tree_among_all_trees(scores: ArcScores, loss: str, single_root: bool) -> None:
     trees = "projective" if loss == "eisner" else "nonprojective"
-    settings = BiaffineModel(loss=loss, trees=trees, single_root=single_root)
+    settings = BiaffineParserConfig(loss=loss, trees=trees, single_root=single_root)
     heads = [[2, 0, 2], [3, 3, 0, 3], [0]]
     found = losses.sentence_losses(settings, scores, gold(heads, RELATIONS))
     for row, length in enumerate(LENGTHS):
@@ -89,7 +89,7 @@ def test_heads_that_are_not_known_are_summed_out(scores: ArcScores, loss: str) -
 
 
 def test_head_is_a_softmax_over_the_other_nodes_for_each_word(scores: ArcScores) -> None:
-    found = losses.sentence_losses(BiaffineModel(loss="head"), scores, gold(HEADS, RELATIONS))
+    found = losses.sentence_losses(BiaffineParserConfig(loss="head"), scores, gold(HEADS, RELATIONS))
     for row, length in enumerate(LENGTHS):
         expected = relation_loss(scores, row, HEADS[row], RELATIONS[row])
         for word in range(1, length + 1):
@@ -119,8 +119,8 @@ def test_relations_count_where_they_and_their_arcs_are_known(scores: ArcScores) 
 
 @pytest.mark.parametrize("margin", [1.0, 2.5])
 @pytest.mark.parametrize("trees", ["nonprojective", "projective"])
-def test_margin_is_the_worst_violation_over_all_labelled_trees(scores: ArcScores, trees: str, margin: float) -> None:
-    settings = BiaffineModel(loss="margin", trees=trees, margin=margin)
+def test_margin_is_the_worst_violation_over_all_labeled_trees(scores: ArcScores, trees: str, margin: float) -> None:
+    settings = BiaffineParserConfig(loss="margin", trees=trees, margin=margin)
     heads = [[2, 0, 2], [3, 3, 0, 3], [0]]
     found = losses.sentence_losses(settings, scores, gold(heads, RELATIONS))
     for row, length in enumerate(LENGTHS):
@@ -144,7 +144,7 @@ def test_margin_is_the_worst_violation_over_all_labelled_trees(scores: ArcScores
 
 @pytest.mark.parametrize("loss", ["matrix_tree", "eisner", "head", "margin"])
 def test_padding_and_the_other_sentences_change_nothing(scores: ArcScores, loss: str) -> None:
-    settings = BiaffineModel(loss=loss, trees="projective")
+    settings = BiaffineParserConfig(loss=loss, trees="projective")
     heads = [[2, 0, 2], [3, 3, 0, 3], [0]]
     together = losses.sentence_losses(settings, scores, gold(heads, RELATIONS))
     for row, length in enumerate(LENGTHS):
@@ -167,7 +167,7 @@ def test_gradients_reach_arcs_and_relations(loss: str) -> None:
     made = scored(arcs.double(), [3])
     heads, dependents = made.heads.clone().requires_grad_(), made.dependents.clone().requires_grad_()
     scores = ArcScores(made.arcs, made.lengths, heads, dependents, made.biaffine)
-    settings = BiaffineModel(loss=loss, trees="projective", margin=5.0)
+    settings = BiaffineParserConfig(loss=loss, trees="projective", margin=5.0)
     losses.sentence_losses(settings, scores, gold([[2, 0, 2]], [[0, 1, 0]])).sum().backward()
     assert arcs.grad is not None
     assert arcs.grad.abs().sum() > 0

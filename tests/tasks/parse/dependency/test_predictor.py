@@ -12,7 +12,7 @@ import pytest
 from catena.data.examples import ConlluSentence
 from catena.data.readers.conllu import read, to_text, write
 from catena.errors import DataError, FormatError
-from catena.tasks.application import Asking, Reading
+from catena.tasks.application import PredictOptions, ReadOptions
 from catena.tasks.parse.application import ParseApplication
 from catena.tasks.parse.dependency.predictor import DependencyPredictor
 from catena.tasks.parse.dependency.writing import to_conllu
@@ -94,18 +94,18 @@ def test_standard_input_is_text_or_conllu(predictor: DependencyPredictor) -> Non
 
 
 def test_a_text_without_words_has_an_empty_parse(predictor: DependencyPredictor) -> None:
-    empty, full = predictor.predict(["", "we see"], Asking(confidence=True))
+    empty, full = predictor.predict(["", "we see"], PredictOptions(confidence=True))
     assert (empty.heads, empty.words) == ((), ())
     assert predictor.write(empty, "", "conllu") == ""
     for items in ([""], ["", "we see"]):
-        found = predictor.predict(items, Asking(scores=True))[0]
+        found = predictor.predict(items, PredictOptions(scores=True))[0]
         row = {"words": [], "heads": [], "relations": [], "probability": None, "log_probability": None}
         assert json.loads(predictor.write(found, "", "jsonl")) == row
-        drawn = predictor.predict(items, Asking(samples=2))[0]
+        drawn = predictor.predict(items, PredictOptions(samples=2))[0]
         assert "samples" in json.loads(predictor.write(drawn, "", "jsonl"))
     assert "probability" not in json.loads(predictor.write(predictor.predict([""])[0], "", "jsonl"))
     assert full.heads == (2, 0)
-    assert predictor.predict([""], Asking(nbest=2))[0].heads == ()
+    assert predictor.predict([""], PredictOptions(n_best=2))[0].heads == ()
     with pytest.raises(DataError, match="no tree to draw"):
         predictor.picture("")
 
@@ -116,11 +116,11 @@ def test_what_is_no_sentence_is_refused(predictor: DependencyPredictor) -> None:
     with pytest.raises(DataError, match="takes texts, lists of words or sentences of CoNLL-U, and was given int"):
         predictor.predict([3])
     with pytest.raises(DataError, match="cannot be asked for --alignment"):
-        predictor.predict(["we see"], Asking(alignment=True))
+        predictor.predict(["we see"], PredictOptions(alignment=True))
 
 
 def test_best_parses_are_written_with_probability_and_confidence(predictor: DependencyPredictor) -> None:
-    (found,) = predictor.predict(["we see cats"], Asking(nbest=3, confidence=True))
+    (found,) = predictor.predict(["we see cats"], PredictOptions(n_best=3, confidence=True))
     assert len(found.parses) == 3
     probabilities = [math.exp(parse.log_prob or 0.0) for parse in found.parses]
     assert probabilities == sorted(probabilities, reverse=True)
@@ -139,25 +139,26 @@ def test_best_parses_are_written_with_probability_and_confidence(predictor: Depe
 
 def test_samples_are_drawn_by_the_seed(predictor: DependencyPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     first, again, other = (
-        predictor.predict(["cats x birds we y cats that"], Asking(samples=40, seed=seed))[0] for seed in (1, 1, 2)
+        predictor.predict(["cats x birds we y cats that"], PredictOptions(samples=40, seed=seed))[0]
+        for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other
     assert "# sample = 40" in to_conllu(first)
     monkeypatch.setattr("catena.tasks.parse.predictor.BLOCK", 1)
-    one, two = predictor.predict(["cats x birds we y cats that"] * 2, Asking(samples=40))
+    one, two = predictor.predict(["cats x birds we y cats that"] * 2, PredictOptions(samples=40))
     assert one != two, "each block draws anew"
     assert all(sum(head == 0 for head in parse.heads) == 1 for parse in first.parses)
 
 
 def test_pictures_in_svg_and_for_a_terminal(predictor: DependencyPredictor) -> None:
-    svg = predictor.picture("we see cats", Asking(confidence=True)).svg
+    svg = predictor.picture("we see cats", PredictOptions(confidence=True)).svg
     assert "subject" in svg
     assert "cats" in svg
     sketch = predictor.sketch("we see cats")
     assert "subject" in sketch.splitlines()[0] + sketch.splitlines()[1]
     assert sketch.splitlines()[-1].split() == ["we", "see", "cats"]
-    written = predictor.write(predictor.predict(["we see"], Asking(nbest=2))[0], "we see", "text")
+    written = predictor.write(predictor.predict(["we see"], PredictOptions(n_best=2))[0], "we see", "text")
     assert "parse 2   probability" in written
 
 
@@ -168,7 +169,7 @@ def constrained(predictor: DependencyPredictor, folder: Path, *rules: ConlluSent
     path = folder / "rules.conllu"
     write(path, rules)
     items = [" ".join(word.form for word in rule.words) for rule in rules]
-    return [found.heads for found in predictor.predict(items, Asking(constraint=path))]
+    return [found.heads for found in predictor.predict(items, PredictOptions(constraint=path))]
 
 
 def test_fixed_and_forbidden_arcs_and_relations_are_kept(predictor: DependencyPredictor, tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_fixed_and_forbidden_arcs_and_relations_are_kept(predictor: DependencyPr
     none = free.rows[0]._replace(misc="NotDeprel=subject,root")
     path = tmp_path / "relations.conllu"
     write(path, [named, replace(free, rows=(none, *free.rows[1:]))])
-    one, two = predictor.predict(["we see cats"] * 2, Asking(constraint=path))
+    one, two = predictor.predict(["we see cats"] * 2, PredictOptions(constraint=path))
     assert one.relations[2] == "subject"
     assert two.relations[0] not in ("subject", "root")
 
@@ -203,11 +204,11 @@ def test_constraints_that_cannot_be_met_are_told_with_their_line(
     path = tmp_path / "rules.conllu"
     write(path, [wrong])
     with pytest.raises(DataError, match="word 2 is 'see' where the sentence has 'hear'"):
-        predictor.predict(["we hear"], Asking(constraint=path))
+        predictor.predict(["we hear"], PredictOptions(constraint=path))
     with pytest.raises(DataError, match="has constraints for 1 sentences, and more are to be parsed"):
-        predictor.predict(["we see", "we see"], Asking(constraint=path))
+        predictor.predict(["we see", "we see"], PredictOptions(constraint=path))
     with pytest.raises(DataError, match="has constraints for more than the 0 sentences"):
-        predictor.predict([], Asking(constraint=path))
+        predictor.predict([], PredictOptions(constraint=path))
 
 
 # --- on known trees ---------------------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ def test_trees_that_cannot_be_scored_are_told(predictor: DependencyPredictor, tm
         predictor.evaluate(path)
     path.write_text("", encoding="utf-8")
     with pytest.raises(DataError, match="has no sentence to score"):
-        predictor.evaluate(path, Reading(format="conllu"))
+        predictor.evaluate(path, ReadOptions(format="conllu"))
 
 
 def test_a_stream_is_answered_block_by_block(predictor: DependencyPredictor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from catena.errors import FormatError
 from catena.metrics.attachment import nonprojective_words
-from catena.tasks.parse.dependency.trees import check_tree, find_cycle, heads_of, lifted
+from catena.tasks.parse.dependency.trees import check_tree, find_cycle, get_heads, projectivize
 from tests.oracle.dependency import all_heads, is_tree
 from tests.tasks.parse.dependency.helpers import conllu
 
@@ -30,7 +30,7 @@ def test_unknown_heads_end_a_way() -> None:
 
 def test_lifted_trees_are_projective_and_projective_ones_are_left_alone() -> None:
     for heads in all_heads((True,) * 5, True, False):
-        found = lifted(heads)
+        found = projectivize(heads)
         assert nonprojective_words(found) == []
         assert found.count(0) == 1
         assert is_tree({i + 1: h for i, h in enumerate(found)})
@@ -40,7 +40,7 @@ def test_lifted_trees_are_projective_and_projective_ones_are_left_alone() -> Non
 
 def test_lifting_moves_an_arc_to_the_head_of_its_head() -> None:
     # "issue" hangs from "hearing" across "is scheduled": it is moved to "scheduled".
-    assert lifted([2, 4, 4, 0, 7, 7, 2, 4]) == [2, 4, 4, 0, 7, 7, 4, 4]
+    assert projectivize([2, 4, 4, 0, 7, 7, 2, 4]) == [2, 4, 4, 0, 7, 7, 4, 4]
 
 
 def test_a_circle_is_told_with_its_line() -> None:
@@ -69,6 +69,6 @@ def test_several_roots_are_told_unless_they_are_allowed() -> None:
 
 def test_a_missing_head_is_allowed_where_trees_may_be_partial() -> None:
     sentence = conllu("a b", "0 _", file="gold.conllu", line=8)
-    assert check_tree(sentence, single_root=True) == heads_of(sentence) == [0, -1]
+    assert check_tree(sentence, single_root=True) == get_heads(sentence) == [0, -1]
     with pytest.raises(FormatError, match=r"gold\.conllu:9: word 2 \('b'\) has no head"):
         check_tree(sentence, single_root=True, whole=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from catena.errors import CheckpointError
 from catena.tasks.tag.features import dictionary
-from catena.tasks.tag.features.dictionary import FeatureDictionary, FeatureIds, number_of
+from catena.tasks.tag.features.dictionary import FeatureDictionary, FeatureIds, feature_hash
 from catena.tasks.tag.features.templates import parse_templates
 from catena.tasks.words.sentences import Sentence
 from tests.oracle.feature_tagger import features
@@ -68,7 +68,7 @@ def test_blocks_and_a_growing_table_change_nothing(least: int, monkeypatch: pyte
     templates = parse_templates(TEMPLATES)
     whole, encoded = FeatureDictionary.count(sentences_of(rows), templates, least)
     monkeypatch.setattr(dictionary, "BLOCK", 1)
-    monkeypatch.setattr(dictionary.blocks_of, "__defaults__", (10,))
+    monkeypatch.setattr(dictionary.sentence_blocks, "__defaults__", (10,))
     monkeypatch.setattr(dictionary, "REMEMBERED", 5)
     parts, again = FeatureDictionary.count(sentences_of(rows), templates, least)
     assert parts.names == whole.names
@@ -79,9 +79,9 @@ def test_blocks_and_a_growing_table_change_nothing(least: int, monkeypatch: pyte
 
 
 def test_values_have_the_same_numbers_on_every_machine() -> None:
-    assert number_of("the") == int.from_bytes(blake2b(b"the", digest_size=8).digest(), "little")
-    assert number_of(None) == 0
-    assert len({number_of(value) for value in ("", "a", "A", "<-1>")}) == 4
+    assert feature_hash("the") == int.from_bytes(blake2b(b"the", digest_size=8).digest(), "little")
+    assert feature_hash(None) == 0
+    assert len({feature_hash(value) for value in ("", "a", "A", "<-1>")}) == 4
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from catena.randomness import Randomness
+from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureDictionary
-from catena.tasks.tag.features.learners import learner_of
+from catena.tasks.tag.features.learners import build_learner
 from catena.tasks.tag.features.model import FeatureModel
-from catena.tasks.tag.features.settings import FeatureTagger
 from catena.tasks.tag.features.templates import parse_templates
-from catena.tasks.tag.features.weights import layout_of
+from catena.tasks.tag.features.weights import build_layout
 from catena.tasks.words.sentences import Sentence
 
 LABELS = ("D", "N", "V")
@@ -32,8 +32,8 @@ def made(structure: str = "crf", all_tags: bool = False, l1: float = 0.0) -> Fea
     tags = [(0, 1, 2), (0, 1, 2), (0, 1, 2), (1,), (0, 1, 2, 0, 1)]
     flat = np.array([tag for row in tags for tag in row], np.int32)
     dictionary, ids = FeatureDictionary.count([Sentence(row) for row in words], parse_templates(TEMPLATES))
-    layout = layout_of(ids, flat, len(dictionary), 3, all_tags=all_tags, transitions="all", edges=True)
-    learner = learner_of(ids, flat, layout, FeatureTagger(structure=structure, l1=l1, l2=0.1), Randomness(0))
+    layout = build_layout(ids, flat, len(dictionary), 3, all_tags=all_tags, transitions="all", edges=True)
+    learner = build_learner(ids, flat, layout, FeatureTaggerConfig(structure=structure, l1=l1, l2=0.1), Randomness(0))
     for _ in range(20):
         if not learner.step():
             break
@@ -68,7 +68,7 @@ def test_every_structure_learns_an_easy_corpus(structure: str) -> None:
     assert chain.marginals().sum(-1)[0] == pytest.approx(torch.ones(3), abs=1e-9)
 
 
-def test_a_memm_is_normalised_word_by_word() -> None:
+def test_a_memm_is_normalized_word_by_word() -> None:
     model = made("memm")
     chain = model.chain(SENTENCES)
     assert chain.log_partition().tolist() == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
@@ -85,7 +85,7 @@ def test_features_of_pairs_of_tags_are_steps_of_the_chain(tmp_path: Path) -> Non
     sentences, tags = [Sentence(("a", "b", "c")), Sentence(("c", "b"))], np.array([0, 1, 2, 2, 0], np.int32)
     templates = ("w[0]", "tag[-1]|w[0]")
     dictionary, ids = FeatureDictionary.count(sentences, parse_templates(templates))
-    layout = layout_of(
+    layout = build_layout(
         ids, tags, len(dictionary), 3, all_tags=False, transitions="all", edges=True, of_pairs=dictionary.of_pairs
     )
     names = list(dictionary.names or ())

@@ -12,9 +12,9 @@ import pytest
 from catena.checkpoint import open_checkpoint
 from catena.errors import ConfigError
 from catena.tasks.tag.application import TagApplication
-from catena.tasks.tag.features.learners import BatchLearner, Learner, OnlineLearner
+from catena.tasks.tag.config import TagConfig
+from catena.tasks.tag.features.learners import BatchLearner, FeatureLearner, OnlineLearner
 from catena.tasks.tag.hmm.em import EmLearner
-from catena.tasks.tag.settings import TagConfig
 from catena.training.report import SilentReporter
 from catena.training.run import open_run
 from tests.laws.resume_laws import Killed, same_tensors, survives, without_times
@@ -88,7 +88,7 @@ def test_tags_that_are_not_known_are_summed_over(name: str, tmp_path: Path) -> N
 def test_killed_anywhere_it_ends_the_same(name: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = config(tmp_path, name, save_every=1)
     TagApplication().train(settings, tmp_path / "whole", SilentReporter())
-    kind: type[Learner] = {"perceptron": OnlineLearner, "em": EmLearner}.get(name, BatchLearner)
+    kind: type[FeatureLearner] = {"perceptron": OnlineLearner, "em": EmLearner}.get(name, BatchLearner)
     step, calls = kind.step, itertools.count(1)
 
     def dies(self: Any) -> bool:

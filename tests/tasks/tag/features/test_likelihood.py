@@ -10,8 +10,8 @@ import pytest
 
 from catena.errors import DataError
 from catena.tasks.tag.features.dictionary import FeatureIds
-from catena.tasks.tag.features.likelihood import Likelihood, expectations, shards_of
-from catena.tasks.tag.features.weights import Layout, layout_of, pair_counts
+from catena.tasks.tag.features.likelihood import Likelihood, expectations, split_shards
+from catena.tasks.tag.features.weights import WeightLayout, build_layout, pair_counts
 from tests.oracle.feature_tagger import crf_loss, local_loss, path_score
 
 K, FEATURES = 3, 7
@@ -38,7 +38,7 @@ class Problem:
         self.tags = rng.integers(0, K, size=int(first[-1])).astype(np.int32)
         self.tags[rng.random(len(self.tags)) < holes] = -1
         stepped = np.arange(FEATURES) < (2 if of_pairs else 0)
-        self.layout = layout_of(
+        self.layout = build_layout(
             self.data, self.tags, FEATURES, K, all_tags=all_tags, transitions="all", edges=True, of_pairs=stepped
         )
         self.vector = rng.normal(size=self.layout.size)
@@ -106,8 +106,8 @@ def check_slopes(function: Likelihood, vector: np.ndarray) -> None:
     for i in range(len(vector)):
         step = np.zeros(len(vector))
         step[i] = 1e-5
-        slope = (function(vector + step)[0] - function(vector - step)[0]) / 2e-5
-        assert gradient[i] == pytest.approx(slope, abs=1e-6), i
+        difference = (function(vector + step)[0] - function(vector - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(difference, abs=1e-6), i
 
 
 @pytest.mark.parametrize("over", ["crf", "softmax", "memm"])
@@ -126,7 +126,7 @@ def test_the_penalty_is_the_sum_of_squares() -> None:
 
 def test_weights_that_are_not_in_use_have_no_slope() -> None:
     problem = Problem(3)
-    layout = layout_of(problem.data, problem.tags, FEATURES, K, all_tags=False, transitions="seen", edges=False)
+    layout = build_layout(problem.data, problem.tags, FEATURES, K, all_tags=False, transitions="seen", edges=False)
     _, gradient = Likelihood(problem.data, problem.tags, layout)(problem.vector)
     assert (layout.start(gradient) == 0).all()
     assert (layout.end(gradient) == 0).all()
@@ -177,7 +177,7 @@ def test_pairs_of_tags_are_counted_inside_sentences() -> None:
 def test_features_have_weights_for_the_tags_they_are_seen_with() -> None:
     data = FeatureIds(np.array([0, 1, 1, 2], np.int32), np.array([0, 2, 3, 4]), np.array([0, 3]))
     tags = np.array([2, 0, -1], np.int32)
-    layout = layout_of(data, tags, 3, 3, all_tags=False, transitions="all", edges=True)
+    layout = build_layout(data, tags, 3, 3, all_tags=False, transitions="all", edges=True)
     assert layout.pair_first.tolist() == [0, 1, 3, 3]
     assert layout.pair_tag.tolist() == [2, 0, 2]
     assert layout.size == len(layout.in_use) == 3 + 9 + 6
@@ -189,14 +189,14 @@ def test_a_row_of_weights_for_all_tags_changes_nothing(monkeypatch: pytest.Monke
     ids = np.array([0, 0, 1, 0, 0, 1, 1], np.int32)
     data = FeatureIds(ids, np.array([0, 1, 3, 4, 5, 6, 7]), np.array([0, 4, 6]))
 
-    def made() -> Layout:
-        return layout_of(data, tags, 2, 9, all_tags=False, transitions="all", edges=True)
+    def made() -> WeightLayout:
+        return build_layout(data, tags, 2, 9, all_tags=False, transitions="all", edges=True)
 
     rows = made()
     assert rows.pair_first.tolist() == [0, 9, 12]
     assert rows.pair_tag.tolist() == [*range(9), 0, 3, 7]
     assert np.flatnonzero(rows.in_use[:9]).tolist() == [0, 3, 5, 8]
-    monkeypatch.setattr("catena.tasks.tag.features.weights.WORTH_A_ROW", 10)
+    monkeypatch.setattr("catena.tasks.tag.features.weights._WORTH_A_ROW", 10)
     plain = made()
     assert plain.pair_first.tolist() == [0, 4, 7]
     assert plain.pair_tag.tolist() == [0, 3, 5, 8, 0, 3, 7]
@@ -211,9 +211,9 @@ def test_a_row_of_weights_for_all_tags_changes_nothing(monkeypatch: pytest.Monke
 
 def test_every_sentence_is_in_one_shard() -> None:
     problem = Problem(0)
-    shards = shards_of(problem.data, np.arange(7), 3)
+    shards = split_shards(problem.data, np.arange(7), 3)
     assert sorted(s for shard in shards for s in shard.tolist()) == list(range(7))
-    lengths = [problem.data.lengths[s] for s in shards_of(problem.data, np.arange(7), 1)[0]]
+    lengths = [problem.data.lengths[s] for s in split_shards(problem.data, np.arange(7), 1)[0]]
     assert lengths == sorted(lengths, reverse=True)
 
 
@@ -224,7 +224,7 @@ def test_nothing_to_learn_from_is_said() -> None:
 
 
 def test_the_parts_of_the_vector_do_not_overlap() -> None:
-    layout = Layout(2, np.array([0, 1]), np.array([1], np.int32), np.ones(9, bool))
+    layout = WeightLayout(2, np.array([0, 1]), np.array([1], np.int32), np.ones(9, bool))
     vector = np.arange(9.0)
     assert layout.features(vector).tolist() == [0]
     assert layout.transitions(vector).tolist() == [[1, 2], [3, 4]]

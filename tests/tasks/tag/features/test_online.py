@@ -10,15 +10,15 @@ import pytest
 
 from catena.errors import DivergedError
 from catena.randomness import Randomness
-from catena.tasks.tag.features.learners import BatchLearner, OnlineLearner, learner_of
+from catena.tasks.tag.features.config import FeatureTaggerConfig
+from catena.tasks.tag.features.learners import BatchLearner, OnlineLearner, build_learner
 from catena.tasks.tag.features.likelihood import Likelihood
-from catena.tasks.tag.features.settings import FeatureTagger
 from tests.oracle.feature_tagger import margin_loss, path_score
 from tests.tasks.tag.features.test_likelihood import K, Problem
 
 
 def online(problem: Problem, structure: str, **values: float) -> OnlineLearner:
-    settings = FeatureTagger(structure=structure, optimizer="sgd", **values)
+    settings = FeatureTaggerConfig(structure=structure, optimizer="sgd", **values)
     return OnlineLearner(problem.data, problem.tags, problem.layout, settings, Randomness(3))
 
 
@@ -108,18 +108,18 @@ def test_one_sentence_moves_the_weights_down_the_slope_of_its_loss(structure: st
     assert (problem.tags >= 0).any()
     learner = online(problem, structure, rate=0.3, l2=0.0)
     learner.weights += problem.vector
-    value, slope = Likelihood(problem.data, problem.tags, problem.layout, structure)(problem.vector)
+    value, gradient = Likelihood(problem.data, problem.tags, problem.layout, structure)(problem.vector)
     learner.step()
     moved = learner.weights - problem.vector
     if structure == "softmax":  # it has no weights but those of features
-        moved, slope = moved[: problem.layout.pairs], slope[: problem.layout.pairs]
-    assert moved == pytest.approx(-0.3 * slope, abs=1e-9)
+        moved, gradient = moved[: problem.layout.pairs], gradient[: problem.layout.pairs]
+    assert moved == pytest.approx(-0.3 * gradient, abs=1e-9)
     assert learner.total == pytest.approx(value, abs=1e-9)
 
 
 def test_passes_come_near_the_minimum_that_lbfgs_finds() -> None:
     problem = Problem(3)
-    settings = FeatureTagger(l2=0.5, tolerance=1e-12)
+    settings = FeatureTaggerConfig(l2=0.5, tolerance=1e-12)
     function = Likelihood(problem.data, problem.tags, problem.layout, l2=0.5)
     exact = BatchLearner(function, settings)
     for _ in range(200):
@@ -151,8 +151,8 @@ def test_steps_that_are_too_long_are_said() -> None:
 
 def test_an_absolute_penalty_makes_exact_zeros() -> None:
     problem = Problem(6, lengths=(4, 4, 5, 3, 5))
-    learner = learner_of(
-        problem.data, problem.tags, problem.layout, FeatureTagger(l1=1.0, l2=0.0, tolerance=0.0), Randomness(0)
+    learner = build_learner(
+        problem.data, problem.tags, problem.layout, FeatureTaggerConfig(l1=1.0, l2=0.0, tolerance=0.0), Randomness(0)
     )
     while learner.step():
         pass
@@ -163,10 +163,10 @@ def test_an_absolute_penalty_makes_exact_zeros() -> None:
 @pytest.mark.parametrize("values", [{"l1": 0.5}, {"structure": "perceptron"}, {"structure": "margin"}])
 def test_restored_a_learner_goes_on_bit_for_bit(values: dict[str, object]) -> None:
     problem = Problem(7)
-    settings = FeatureTagger(**values, tolerance=0.0)
+    settings = FeatureTaggerConfig(**values, tolerance=0.0)
 
     def fresh() -> BatchLearner | OnlineLearner:
-        learner = learner_of(problem.data, problem.tags, problem.layout, settings, Randomness(1))
+        learner = build_learner(problem.data, problem.tags, problem.layout, settings, Randomness(1))
         assert isinstance(learner, BatchLearner | OnlineLearner)
         return learner
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from catena.tasks.tag.features.settings import FeatureTagger
-from catena.tasks.tag.settings import TagConfig
+from catena.tasks.tag.config import TagConfig
+from catena.tasks.tag.features.config import FeatureTaggerConfig
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from catena.tasks.tag.settings import TagConfig
         ({"templates": ["sufix3[0]"]}, "did you mean 'suffix3'"),
         (
             {"templates": ["tag[-1]|w[0]"], "structure": "memm"},
-            "features of pairs of tags are learnt by structure = 'crf'",
+            "features of pairs of tags are learned by structure = 'crf'",
         ),
         ({"structure": "margin", "optimizer": "lbfgs"}, "a loss with corners"),
         ({"structure": "perceptron", "l1": 0.1}, "l1 = 0.1 needs optimizer = 'lbfgs'"),
@@ -24,7 +24,7 @@ from catena.tasks.tag.settings import TagConfig
 )
 def test_what_does_not_fit_is_refused(values: dict[str, object], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        FeatureTagger(**values)
+        FeatureTaggerConfig(**values)
 
 
 def test_penalties_are_the_models_own() -> None:
@@ -33,11 +33,11 @@ def test_penalties_are_the_models_own() -> None:
 
 
 def test_columns_are_those_of_the_templates() -> None:
-    assert FeatureTagger(templates=("w[0]", "column1[-1]|column3[0]")).columns == ("1", "3")
-    assert FeatureTagger(templates=("w[0]", "B")).columns == ()
+    assert FeatureTaggerConfig(templates=("w[0]", "column1[-1]|column3[0]")).columns == ("1", "3")
+    assert FeatureTaggerConfig(templates=("w[0]", "B")).columns == ()
 
 
-def test_each_optimiser_is_suggested_its_own_length() -> None:
+def test_each_optimizer_is_suggested_its_own_length() -> None:
     def training(**model: object) -> tuple[int | None, int | None]:
         found = TagConfig.model_validate({"model": {"kind": "features", **model}}).training
         return found.max_epochs, found.eval_every

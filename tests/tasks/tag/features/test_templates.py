@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.errors import ConfigError, DataError
-from catena.tasks.tag.features.templates import columns_of, outline, parse_template, parse_templates, shape, value_at
+from catena.tasks.tag.features.templates import (
+    atom_value,
+    collapsed_word_shape,
+    parse_template,
+    parse_templates,
+    shape,
+    template_columns,
+)
 from catena.tasks.words.sentences import Sentence
 
 
@@ -67,28 +74,30 @@ def test_what_is_no_template_is_refused(text: str, words: str) -> None:
     ],
 )
 def test_shapes(word: str, whole: str, short: str) -> None:
-    assert (shape(word), outline(word)) == (whole, short)
+    assert (shape(word), collapsed_word_shape(word)) == (whole, short)
 
 
 @given(st.text(max_size=12))
 def test_a_shape_has_no_five_alike_in_a_row(word: str) -> None:
     assert not any(len(set(shape(word)[i : i + 5])) == 1 for i in range(len(shape(word)) - 4))
-    assert all(a != b for a, b in zip(outline(word), outline(word)[1:], strict=False))
+    assert all(a != b for a, b in zip(collapsed_word_shape(word), collapsed_word_shape(word)[1:], strict=False))
 
 
 def test_places_beyond_the_ends_have_values_of_their_own() -> None:
     sentence = Sentence(("a", "b"))
     (far, *_, end) = parse_templates(["w[-2..3]"])
-    assert value_at(far.atoms[0], sentence, 0, ()) == "<-2>"
-    assert value_at(far.atoms[0], sentence, 1, ()) == "<-1>"
-    assert value_at(end.atoms[0], sentence, 0, ()) == "<+2>"
+    assert atom_value(far.atoms[0], sentence, 0, ()) == "<-2>"
+    assert atom_value(far.atoms[0], sentence, 1, ()) == "<-1>"
+    assert atom_value(end.atoms[0], sentence, 0, ()) == "<+2>"
     assert far.filled(sentence, 0, ()) == "w[-2]=<-2>"
 
 
 def test_columns_are_those_that_templates_read() -> None:
     templates = parse_templates(["w[0]", "column2[0]|column1[1]", "upos[0]", "column2[1]"])
-    assert columns_of(templates) == ("2", "1", "upos")
-    filled = templates[1].filled(Sentence(("a", "b"), (("x", "y"), ("p", "q"), ("N", "V"))), 0, columns_of(templates))
+    assert template_columns(templates) == ("2", "1", "upos")
+    filled = templates[1].filled(
+        Sentence(("a", "b"), (("x", "y"), ("p", "q"), ("N", "V"))), 0, template_columns(templates)
+    )
     assert filled == "column2[0]|column1[1]=x|q"
 
 

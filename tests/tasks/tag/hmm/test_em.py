@@ -10,12 +10,12 @@ import pytest
 
 from catena.errors import ImpossibleError
 from catena.randomness import Randomness
-from catena.tasks.tag.hmm.em import EmLearner, HmmTables, dense_layout, tables_from
-from catena.tasks.tag.hmm.settings import HmmTagger
+from catena.tasks.tag.hmm.config import HmmTaggerConfig
+from catena.tasks.tag.hmm.em import EmLearner, HmmTables, dense_layout, normalize_counts
 
 
 def learner(sentences: list[list[int]], tags: list[list[int]], k: int, v: int, **values: object) -> EmLearner:
-    settings = HmmTagger(**{"smoothing": 0.0, "word_smoothing": 0.0, **values})
+    settings = HmmTaggerConfig(**{"smoothing": 0.0, "word_smoothing": 0.0, **values})
     flat = np.array([w for row in sentences for w in row], np.int32)
     first = np.cumsum([0, *map(len, sentences)])
     known = np.array([t for row in tags for t in row], np.int32)
@@ -56,7 +56,7 @@ def test_smoothing_is_added_to_every_count() -> None:
     assert np.exp(tables.emissions[1]).tolist() == pytest.approx([0.5 / 3.5, 2.5 / 3.5, 0.5 / 3.5])
 
 
-def test_what_is_counted_at_once_is_told_from_what_is_learnt_step_by_step() -> None:
+def test_what_is_counted_at_once_is_told_from_what_is_learned_step_by_step() -> None:
     counted = learner([[0, 1], [1]], [[0, 1], [1]], 2, 2)
     assert counted.counts
     assert counted.step()
@@ -158,7 +158,7 @@ def test_restored_it_goes_on_bit_for_bit() -> None:
 
 def test_a_sentence_of_no_probability_is_said() -> None:
     found = learner([[0, 1], [1]], [[-1, -1], [-1]], 2, 2)
-    found.tables = tables_from(np.zeros(dense_layout(2, 2).size), dense_layout(2, 2), 0.0, 0.0)
+    found.tables = normalize_counts(np.zeros(dense_layout(2, 2).size), dense_layout(2, 2), 0.0, 0.0)
     with np.errstate(divide="ignore"):
         found.tables = HmmTables(
             found.tables.start, found.tables.transitions, found.tables.end, np.log(np.array([[1.0, 0.0], [1.0, 0.0]]))

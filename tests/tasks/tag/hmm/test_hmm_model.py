@@ -12,7 +12,7 @@ import torch
 from catena.errors import CheckpointError
 from catena.tasks.tag.hmm.em import HmmTables
 from catena.tasks.tag.hmm.model import HmmModel, best_names
-from catena.tasks.tag.hmm.symbols import Symbols, looks_of
+from catena.tasks.tag.hmm.symbols import HmmSymbols, word_shapes
 from catena.tasks.words.sentences import Sentence
 
 RARE = [f"{letter}running" for letter in "abcdef"]
@@ -20,14 +20,14 @@ TEXT = [("the", "cat", "the"), ("cat",), tuple(RARE), ("X1",)]
 
 
 def test_looks_go_from_special_to_common() -> None:
-    assert looks_of("Running", "endings") == ["<Xx -ng>", "<Xx>", "<word>"]
-    assert looks_of("12-34", "endings") == ["<d-d>", "<word>"]
-    assert looks_of("a.b.c.d.e", "shapes") == ["<x.x.…>", "<word>"]
-    assert looks_of("Running", "none") == ["<word>"]
+    assert word_shapes("Running", "endings") == ["<Xx -ng>", "<Xx>", "<word>"]
+    assert word_shapes("12-34", "endings") == ["<d-d>", "<word>"]
+    assert word_shapes("a.b.c.d.e", "shapes") == ["<x.x.…>", "<word>"]
+    assert word_shapes("Running", "none") == ["<word>"]
 
 
 def test_frequent_words_are_symbols_and_the_others_have_looks() -> None:
-    symbols = Symbols.count(TEXT, 2, "endings")
+    symbols = HmmSymbols.count(TEXT, 2, "endings")
     assert symbols.words == ("cat", "the")
     assert symbols.looks == ("<x -ng>", "<x>", "<word>")
     named = [symbols.names[i] for i in symbols.ids([("the", "singing", "unseen", "X1", "Arunning")])]
@@ -36,23 +36,23 @@ def test_frequent_words_are_symbols_and_the_others_have_looks() -> None:
 
 def test_frequent_words_do_not_speak_for_the_looks_of_rare_ones() -> None:
     frequent = [("baking", "baking")] * 5
-    assert Symbols.count(frequent, 2, "endings").looks == ("<word>",)
+    assert HmmSymbols.count(frequent, 2, "endings").looks == ("<word>",)
     often = [(word, word) for word in ("taking", "making", "waking", "raking", "faking")]
-    assert Symbols.count(often, 2, "endings").looks == ("<word>",)
-    assert Symbols.count(often, 3, "endings").looks == ("<x -ng>", "<x>", "<word>")
+    assert HmmSymbols.count(often, 2, "endings").looks == ("<word>",)
+    assert HmmSymbols.count(often, 3, "endings").looks == ("<x -ng>", "<x>", "<word>")
 
 
 def test_symbols_come_back_from_a_file(tmp_path: Path) -> None:
-    symbols = Symbols.count(TEXT, 2, "shapes")
+    symbols = HmmSymbols.count(TEXT, 2, "shapes")
     symbols.save(tmp_path)
-    assert Symbols.load(tmp_path) == symbols
+    assert HmmSymbols.load(tmp_path) == symbols
     (tmp_path / "symbols.json").write_text("{}", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"symbols.json cannot be read"):
-        Symbols.load(tmp_path)
+        HmmSymbols.load(tmp_path)
 
 
 def model() -> HmmModel:
-    symbols = Symbols.count(TEXT, 2, "none")
+    symbols = HmmSymbols.count(TEXT, 2, "none")
     emissions = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]))
     transitions = np.log(np.array([[0.5, 0.3], [0.2, 0.3]]))
     return HmmModel(

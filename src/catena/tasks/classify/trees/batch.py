@@ -12,11 +12,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from catena.data.vocabulary import Vocabulary
-from catena.encoders.tree_batch import Forest, TreeBatch
-from catena.tasks.classify.trees.shape import Shape
+from catena.encoders.tree_batch import TreeBatch, TreeBatchBuilder
+from catena.tasks.classify.trees.shape import TreeShape
 
 NO_LABEL = -1
-Which = Literal["labelled", "all", "roots"]
+Which = Literal["labeled", "all", "roots"]
 """The nodes that are scored."""
 
 
@@ -42,7 +42,7 @@ class EncodedTrees:
     ``words`` is 0 above the leaves, ``labels`` is ``NO_LABEL`` where there is none.
     """
 
-    forest: Forest
+    forest: TreeBatchBuilder
     words: Int[np.ndarray, "n"]
     labels: Int[np.ndarray, "n"]
 
@@ -78,7 +78,7 @@ class EncodedTrees:
 
 
 def encode_shapes(
-    shapes: list[Shape], tokens: dict[str, str], vocabulary: Vocabulary, names: Sequence[str]
+    shapes: list[TreeShape], tokens: dict[str, str], vocabulary: Vocabulary, names: Sequence[str]
 ) -> EncodedTrees:
     """Shapes as numbers. ``tokens`` gives the token of each word; labels that are "" are none."""
     flat_words = [word for shape in shapes for word in shape.words]
@@ -86,4 +86,4 @@ def encode_shapes(
     classes = {name: i for i, name in enumerate(names)} | {"": NO_LABEL}
     words = np.fromiter((0 if word is None else ids[word] for word in flat_words), np.int64, len(flat_words))
     labels = np.fromiter((classes[label] for shape in shapes for label in shape.labels), np.int64, len(flat_words))
-    return EncodedTrees(Forest.of([shape.parents for shape in shapes]), words, labels)
+    return EncodedTrees(TreeBatchBuilder.of([shape.parents for shape in shapes]), words, labels)

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 
 from catena.data.examples import Tree
-from catena.data.reading import Tally
-from catena.data.tokenise import build_tokeniser
+from catena.data.reading import ReadCounter
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import UNK, Labels, Vocabulary
 from catena.errors import DataError
 from catena.randomness import Randomness
-from catena.tasks.classify.dataset import SAMPLES, describe_files, rows_of
+from catena.tasks.classify.config import ClassifyConfig
+from catena.tasks.classify.dataset import SAMPLES, describe_files, split_rows
 from catena.tasks.classify.encoding import TokenEncoding
 from catena.tasks.classify.gold import describe_unseen, find_unseen
-from catena.tasks.classify.settings import ClassifyConfig
-from catena.tasks.classify.tree_settings import TreeModel
+from catena.tasks.classify.tree_config import TreeClassifierConfig
 from catena.tasks.classify.trees.batch import NO_LABEL, EncodedTrees, encode_shapes
 from catena.tasks.classify.trees.reading import TreeReader
-from catena.tasks.classify.trees.shape import Shape
+from catena.tasks.classify.trees.shape import TreeShape
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class TreeDataset:
     test: np.ndarray
     samples: list[tuple[int, str]]
     lines: list[str] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: ReadCounter = field(default_factory=ReadCounter)
     unseen: tuple[str, ...] = ()
     """Labels of dev and test that training never showed, which have the ids after those of ``names``."""
 
@@ -49,15 +49,15 @@ def prepare_trees(
     """Read everything a config names. ``encoding`` and ``names`` are those of a trained model that training goes on
     from."""
     model = config.model
-    assert isinstance(model, TreeModel)
-    tally = Tally()
+    assert isinstance(model, TreeClassifierConfig)
+    tally = ReadCounter()
     lines = describe_files(config.data)
-    tokeniser = encoding.tokeniser if encoding else build_tokeniser(config.tokenizer)
-    reader = TreeReader(model, config.data, tokeniser)
+    tokenizer = encoding.tokenizer if encoding else build_tokenizer(config.tokenizer)
+    reader = TreeReader(model, config.data, tokenizer)
     shapes, parts = _gathered(config, reader, tally)
     if not len(parts["train"]):
         raise DataError("no tree is left to train on: see what was dropped, and why, in dropped.tsv")
-    train, dev, test = rows_of(config, parts, _root_classes(shapes), randomness)
+    train, dev, test = split_rows(config, parts, _root_classes(shapes), randomness)
     own = _count_labels([shapes[i] for i in (train if "dev" in parts else np.union1d(train, dev))], model)
     if names is None:
         names = own
@@ -68,7 +68,7 @@ def prepare_trees(
     if encoding is None:
         counted = ([tokens[word] for word in shapes[i].words if word is not None] for i in train)
         vocabulary = Vocabulary.count(counted, config.vocabulary)
-        encoding = TokenEncoding(tokeniser, vocabulary, config.data.max_length)
+        encoding = TokenEncoding(tokenizer, vocabulary, config.data.max_length)
     trees = encode_shapes(shapes, tokens, encoding.vocabulary, (*names.names, *unseen))
     shown = dev[np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)]
     samples = [(int(i), " ".join(word for word in shapes[i].words if word is not None)) for i in shown]
@@ -77,19 +77,21 @@ def prepare_trees(
     return TreeDataset(encoding, names, trees, train, dev, test, samples, lines, tally, unseen)
 
 
-def _root_classes(shapes: list[Shape]) -> np.ndarray:
+def _root_classes(shapes: list[TreeShape]) -> np.ndarray:
     """The class of each root, by which dev is held out alike."""
     labels = [shape.labels[0] for shape in shapes]
     ids = {name: i for i, name in enumerate(Labels.count([label] for label in labels if label).names)}
     return np.array([ids.get(label, NO_LABEL) for label in labels], np.int64)
 
 
-def _gathered(config: ClassifyConfig, reader: TreeReader, tally: Tally) -> tuple[list[Shape], dict[str, np.ndarray]]:
+def _gathered(
+    config: ClassifyConfig, reader: TreeReader, tally: ReadCounter
+) -> tuple[list[TreeShape], dict[str, np.ndarray]]:
     """The trees of all files as shapes, and which of them are for what."""
     files = config.data.files()
     if not any(part.startswith("train") for part in files):
         raise DataError("there is nothing to train on: name a file, as in 'catena train classify FILE'")
-    shapes: list[Shape] = []
+    shapes: list[TreeShape] = []
     rows: dict[str, list[int]] = {}
     for name, path in files.items():
         part = name.split("-")[0]
@@ -100,7 +102,7 @@ def _gathered(config: ClassifyConfig, reader: TreeReader, tally: Tally) -> tuple
     return shapes, {part: np.array(some, np.int64) for part, some in rows.items()}
 
 
-def _read(path: Path, reader: TreeReader, tally: Tally, limit: int | None) -> list[Shape]:
+def _read(path: Path, reader: TreeReader, tally: ReadCounter, limit: int | None) -> list[TreeShape]:
     """The trees of a file that can be used; the others are dropped and counted."""
     kept = []
     for tree in reader.trees(path, tally):
@@ -112,7 +114,7 @@ def _read(path: Path, reader: TreeReader, tally: Tally, limit: int | None) -> li
     return kept
 
 
-def _why_not(tree: Tree, shape: Shape, limit: int | None) -> str | None:
+def _why_not(tree: Tree, shape: TreeShape, limit: int | None) -> str | None:
     if not any(shape.labels):
         return "without a label"
     if not any(shape.words):
@@ -122,7 +124,7 @@ def _why_not(tree: Tree, shape: Shape, limit: int | None) -> str | None:
     return None
 
 
-def _count_labels(shapes: list[Shape], model: TreeModel) -> Labels:
+def _count_labels(shapes: list[TreeShape], model: TreeClassifierConfig) -> Labels:
     """The labels of training trees, if a classifier can learn them."""
     names = Labels.count([label for label in shape.labels if label] for shape in shapes)
     if len(names) < 2:
@@ -139,11 +141,11 @@ def _describe(names: Labels, trees: EncodedTrees, train: np.ndarray, dev: np.nda
         if len(rows):
             nodes = trees.forest.nodes_of(rows)
             words = trees.words[nodes[trees.forest.has_input[nodes]]]
-            labelled = int((trees.labels[nodes] != NO_LABEL).sum())
+            labeled = int((trees.labels[nodes] != NO_LABEL).sum())
             unknown = 100 * float((words == UNK).mean())
             lines.append(
                 f"{part}: {len(rows):,} trees, {lengths[rows].mean():.1f} words on average, {lengths[rows].max():,} at "
-                f"most, {trees.forest.heights[nodes].max() + 1} levels, {labelled:,} labelled nodes"
+                f"most, {trees.forest.heights[nodes].max() + 1} levels, {labeled:,} labeled nodes"
                 + (f", {unknown:.1f} % of words unknown" if unknown and part != "train" else "")
             )
     labels = trees.labels[trees.forest.nodes_of(train)]

@@ -13,11 +13,11 @@ from catena.encoders.tree import TreeEncoder
 from catena.encoders.tree_build import build_tree_encoder
 from catena.encoders.tree_recursive import MatrixVectorNetwork
 from catena.randomness import Randomness
-from catena.tasks.classify.settings import ClassifyConfig
-from catena.tasks.classify.tree_settings import TreeLstmModel, TreeModel
+from catena.tasks.classify.config import ClassifyConfig
+from catena.tasks.classify.tree_config import TreeClassifierConfig, TreeLSTMClassifierConfig
 from catena.tasks.classify.trees.batch import WordTrees
 from catena.tasks.classify.trees.dataset import TreeDataset
-from catena.tasks.classify.vectors import Vectors, word_vectors
+from catena.tasks.classify.vectors import InitialVectors, word_vectors
 
 
 class TreeClassifier(nn.Module):
@@ -61,11 +61,11 @@ class TreeClassifier(nn.Module):
 
 
 def build_tree_model(
-    config: ClassifyConfig, n_ids: int, n_classes: int, vectors: Vectors | None = None
+    config: ClassifyConfig, n_ids: int, n_classes: int, vectors: InitialVectors | None = None
 ) -> TreeClassifier:
     """The model that a config describes, for so many ids and classes."""
     settings = config.model
-    assert isinstance(settings, TreeModel)
+    assert isinstance(settings, TreeClassifierConfig)
     matrix, known = vectors if vectors else (None, None)
     embedding = build_embedding(settings.embedding, n_ids, matrix=matrix, known=known)
     encoder = build_tree_encoder(settings.encoder, embedding.d_out)
@@ -73,7 +73,7 @@ def build_tree_model(
     model = TreeClassifier(
         embedding, encoder, n_classes, settings.dropout_input, settings.dropout_hidden, matrices=matrices
     )
-    if not isinstance(settings, TreeLstmModel):
+    if not isinstance(settings, TreeLSTMClassifierConfig):
         # Word vectors are read by the output layer as they are: start it small, whatever their size.
         nn.init.normal_(model.output.weight, std=0.01)
     return model
@@ -84,7 +84,7 @@ def new_tree_model(config: ClassifyConfig, data: TreeDataset, randomness: Random
     randomness.seed_torch("weights")
     vectors = None
     settings = config.model
-    assert isinstance(settings, TreeModel)
+    assert isinstance(settings, TreeClassifierConfig)
     if settings.embedding.mode != "random":
         vectors, words = word_vectors(settings.embedding, data.encoding)
         data.lines.append(words)

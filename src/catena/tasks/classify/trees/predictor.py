@@ -13,28 +13,36 @@ import numpy as np
 import torch
 
 from catena.checkpoint import Checkpoint
-from catena.data.examples import Place, Tree
+from catena.data.detect import detect_format
+from catena.data.examples import SourceLocation, Tree
 from catena.data.readers.brackets import read as read_brackets
 from catena.data.readers.brackets import read_lines, to_text
-from catena.data.reading import Tally
-from catena.data.recognise import recognise
+from catena.data.reading import ReadCounter
 from catena.data.vocabulary import Labels
 from catena.draw.picture import Picture
 from catena.draw.terminal.tree import tree_text
 from catena.draw.tree import draw_tree
 from catena.errors import DataError
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
+from catena.tasks.classify.config import METRICS, ClassifyConfig
 from catena.tasks.classify.encoding import TokenEncoding, load_encoding
 from catena.tasks.classify.gold import describe_unseen, encode_labels, find_unseen
-from catena.tasks.classify.reading import read_as, read_texts
-from catena.tasks.classify.scoring import measure_of
-from catena.tasks.classify.settings import METRICS, ClassifyConfig
-from catena.tasks.classify.tree_settings import TreeModel
+from catena.tasks.classify.reading import apply_read_options, read_texts
+from catena.tasks.classify.scoring import build_metric
+from catena.tasks.classify.tree_config import TreeClassifierConfig
 from catena.tasks.classify.trees.batch import encode_shapes
 from catena.tasks.classify.trees.model import TreeClassifier, build_tree_model
 from catena.tasks.classify.trees.reading import NEEDS_TREES, TreeReader
-from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_report, tree_scores, tree_signatures
-from catena.tasks.classify.trees.shape import Shape, relabelled
+from catena.tasks.classify.trees.scoring import JudgedNodes, polarity_classes, tree_report, tree_scores, tree_signatures
+from catena.tasks.classify.trees.shape import TreeShape, relabel_tree
 from catena.tasks.classify.trees.task import score_trees
 from catena.tasks.classify.vectors import blank_vectors
 from catena.tasks.kept import LABELS
@@ -69,7 +77,7 @@ class TreePrediction:
         return self.label
 
 
-class TreePredictor(Predictor):
+class TreeClassifierPredictor(Predictor):
     """A classifier of trees with its encoding and the names of its classes."""
 
     asks: ClassVar[frozenset[str]] = frozenset({"confidence"})
@@ -83,11 +91,11 @@ class TreePredictor(Predictor):
         model: TreeClassifier,
         device: torch.device,
     ) -> None:
-        assert isinstance(config.model, TreeModel)
+        assert isinstance(config.model, TreeClassifierConfig)
         self.config, self.encoding, self.names, self.device = config, encoding, names, device
         self.model = model.to(device).eval()
-        self.reader = TreeReader(config.model, config.data, encoding.tokeniser)
-        self.sides = sides_of(config.evaluation.binary, names)
+        self.reader = TreeReader(config.model, config.data, encoding.tokenizer)
+        self.sides = polarity_classes(config.evaluation.binary, names)
 
     def find_network(self) -> TreeClassifier:
         return self.model
@@ -99,11 +107,13 @@ class TreePredictor(Predictor):
 
     # --- prediction ---------------------------------------------------------------------------------------------------
 
-    def predict(self, items: Sequence[Item], asking: Asking = BEST) -> list[TreePrediction]:
+    def predict(self, items: Sequence[Item], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[TreePrediction]:
         self.check(asking)
         return self._predicted(_checked(items), 1)
 
-    def predict_stream(self, items: Iterable[Item], asking: Asking = BEST) -> Iterator[TreePrediction]:
+    def predict_stream(
+        self, items: Iterable[Item], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> Iterator[TreePrediction]:
         self.check(asking)
         waiting, first = iter(items), 1
         while block := list(islice(waiting, BLOCK)):
@@ -113,28 +123,28 @@ class TreePredictor(Predictor):
     def _predicted(self, items: Sequence[Item], first: int) -> list[TreePrediction]:
         if not items:
             return []
-        trees = [self.reader.tree_of_item(item, Place("input", first + i)) for i, item in enumerate(items)]
+        trees = [self.reader.tree_of_item(item, SourceLocation("input", first + i)) for i, item in enumerate(items)]
         shapes = _without_labels([self.reader.shape(tree) for tree in trees])
         log_probs = self._log_probabilities(shapes)
         ends = np.cumsum([len(shape.parents) for shape in shapes])[:-1]
         parts = zip(trees, shapes, np.split(log_probs, ends), strict=True)
         return [self._prediction(tree, shape, np.exp(own)) for tree, shape, own in parts]
 
-    def _log_probabilities(self, shapes: list[Shape]) -> np.ndarray:
+    def _log_probabilities(self, shapes: list[TreeShape]) -> np.ndarray:
         """The log-probabilities of every class at every node, tree after tree."""
         encoded = encode_shapes(shapes, self.reader.tokens(shapes), self.encoding.vocabulary, self.names.names)
         size, rows = self.config.evaluation.texts_at_once, np.arange(len(shapes))
         logits, _ = score_trees(self.model, encoded, rows, "all", size, self.device)
         return (logits.double() / self.model.temperature.double().cpu()).log_softmax(-1).numpy()
 
-    def _prediction(self, tree: Tree, shape: Shape, probabilities: np.ndarray) -> TreePrediction:
+    def _prediction(self, tree: Tree, shape: TreeShape, probabilities: np.ndarray) -> TreePrediction:
         best = probabilities.argmax(1)
         nodes = tuple((self.names.name(int(best[n])), float(probabilities[n, best[n]])) for n in shape.origins)
         root = dict(zip(self.names.names, probabilities[0].tolist(), strict=True))
-        return TreePrediction(root, relabelled(tree, [name for name, _ in nodes]), nodes)
+        return TreePrediction(root, relabel_tree(tree, [name for name, _ in nodes]), nodes)
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Item]:
-        found = recognise(path, reading.encoding) if reading.format is None else None
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Item]:
+        found = detect_format(path, reading.encoding) if reading.format is None else None
         if (reading.format or (found.format if found else "")) == "brackets":
             yield from read_brackets(path, encoding=reading.encoding)
             return
@@ -153,12 +163,12 @@ class TreePredictor(Predictor):
         else:
             yield from waiting
 
-    # --- on labelled data ---------------------------------------------------------------------------------------------
+    # --- on labeled data ---------------------------------------------------------------------------------------------
 
-    def judge(self, path: Path, reading: Reading = AS_TRAINED) -> JudgedNodes:
-        """Classify the labelled nodes of a file, a block of trees at a time."""
-        tally = Tally()
-        reader = TreeReader(self.reader.model, read_as(self.config.data, reading), self.encoding.tokeniser)
+    def judge(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> JudgedNodes:
+        """Classify the labeled nodes of a file, a block of trees at a time."""
+        tally = ReadCounter()
+        reader = TreeReader(self.reader.model, apply_read_options(self.config.data, reading), self.encoding.tokenizer)
         trees = reader.trees(path, tally)
         found, right, roots = [], [], []
         used = 0
@@ -177,23 +187,25 @@ class TreePredictor(Predictor):
                 right += [(label,) for shape in shapes for label in shape.labels if label]
                 roots += [i == 0 for shape in shapes for i, label in enumerate(shape.labels) if label]
         if not found:
-            raise DataError(f"{path} has no labelled tree to score: {tally.counts(0).sentence('')}")
+            raise DataError(f"{path} has no labeled tree to score: {tally.counts(0).sentence('')}")
         names = (*self.names.names, *find_unseen(right, self.names))
         notes = describe_unseen(right, self.names, "this file", "nodes have a label")
         labels = encode_labels(right, names, multilabel=False)
         counts = tally.counts(used).sentence("")
         return JudgedNodes(np.concatenate(found), labels, np.array(roots), names, counts, tuple(notes))
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         judged = self.judge(path, reading)
         lines = tree_report(judged, self.sides)
-        return Report(tree_scores(judged, self.sides), tree_signatures(judged, self.sides), tuple(lines))
+        return EvaluationReport(tree_scores(judged, self.sides), tree_signatures(judged, self.sides), tuple(lines))
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         """The classes of the roots that have one."""
         roots = self.judge(path, reading).roots
-        return Answers(
-            measure_of(metric or METRICS[0], several=False),
+        return PairedPredictions(
+            build_metric(metric or METRICS[0], several=False),
             [(roots.names[j],) for j in roots.labels],
             [(roots.names[j],) for j in roots.log_probs.argmax(1)],
         )
@@ -227,16 +239,16 @@ class TreePredictor(Predictor):
             return json.dumps(row, ensure_ascii=False)
         return f"{prediction.label}\t{prediction.probability:.4f}\t{text}" if format == "tsv" else prediction.label
 
-    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """The tree with the class of every node. Where the tree came with classes, those that differ are marked."""
-        given = self.reader.tree_of_item(item, Place("input", 1))
+        given = self.reader.tree_of_item(item, SourceLocation("input", 1))
         guess = self.predict([given], asking)[0].tree
-        return draw_tree(guess, reference=given if self._is_labelled(given) else None)
+        return draw_tree(guess, reference=given if self._is_labeled(given) else None)
 
-    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         return tree_text(self.predict([item], asking)[0].tree)
 
-    def _is_labelled(self, tree: Tree) -> bool:
+    def _is_labeled(self, tree: Tree) -> bool:
         waiting = [tree]
         while waiting:
             node = waiting.pop()
@@ -246,21 +258,23 @@ class TreePredictor(Predictor):
         return True
 
 
-def _without_labels(shapes: list[Shape]) -> list[Shape]:
+def _without_labels(shapes: list[TreeShape]) -> list[TreeShape]:
     """The same shapes; a prediction does not read what labels they may have."""
-    return [Shape(s.parents, s.words, [""] * len(s.labels), s.origins) for s in shapes]
+    return [TreeShape(s.parents, s.words, [""] * len(s.labels), s.origins) for s in shapes]
 
 
-def load_tree_predictor(config: ClassifyConfig, checkpoint: Checkpoint, device: torch.device) -> TreePredictor:
+def load_tree_predictor(
+    config: ClassifyConfig, checkpoint: Checkpoint, device: torch.device
+) -> TreeClassifierPredictor:
     """A trained classifier of trees from its checkpoint."""
     encoding = load_encoding(config, checkpoint.folder)
     assert isinstance(encoding, TokenEncoding)
-    assert isinstance(config.model, TreeModel)
+    assert isinstance(config.model, TreeClassifierConfig)
     names = Labels.load(checkpoint.folder / LABELS)
     vectors = blank_vectors(config.model.embedding, encoding.size)
     model = build_tree_model(config, encoding.size, len(names), vectors)
     checkpoint.load_into(model)
-    return TreePredictor(config, encoding, names, model, device)
+    return TreeClassifierPredictor(config, encoding, names, model, device)
 
 
 def _checked(items: Any) -> Sequence[Item]:

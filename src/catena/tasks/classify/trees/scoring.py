@@ -16,15 +16,15 @@ from catena.data.vocabulary import Labels
 from catena.errors import ConfigError
 from catena.metrics.intervals import wilson_interval
 from catena.registry import did_you_mean
-from catena.tasks.classify.scoring import Judged, report_lines, scores_of, signatures_of
+from catena.tasks.classify.scoring import LabeledPredictions, compute_scores, metric_signatures, report_lines
 from catena.tasks.classify.trees.batch import NO_LABEL
 
-STANFORD = ("0", "1", "2", "3", "4")
-STANFORD_SIDES = ("0=negative", "1=negative", "3=positive", "4=positive")
+_STANFORD = ("0", "1", "2", "3", "4")
+_STANFORD_SIDES = ("0=negative", "1=negative", "3=positive", "4=positive")
 
 
 @dataclass(frozen=True)
-class Sides:
+class PolarityClasses:
     """Two sides of a scale: which classes are on each. Classes on neither are neutral."""
 
     names: tuple[str, str]
@@ -44,10 +44,10 @@ class Sides:
         return (second > first).astype(np.int64)
 
 
-def sides_of(pairs: Sequence[str], names: Labels) -> Sides | None:
+def polarity_classes(pairs: Sequence[str], names: Labels) -> PolarityClasses | None:
     """The two sides that a config names, or those of the Stanford trees where the classes are theirs; or none."""
-    if not pairs and names.names == STANFORD:
-        pairs = STANFORD_SIDES
+    if not pairs and names.names == _STANFORD:
+        pairs = _STANFORD_SIDES
     if not pairs:
         return None
     named: dict[str, list[int]] = {}
@@ -60,14 +60,14 @@ def sides_of(pairs: Sequence[str], names: Labels) -> Sides | None:
             )
         named.setdefault(side, []).append(names.id(name))
     (first, one), (second, other) = named.items()
-    return Sides((first, second), (tuple(one), tuple(other)))
+    return PolarityClasses((first, second), (tuple(one), tuple(other)))
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedNodes:
-    """Log-probabilities of all labelled nodes with their classes; ``is_root`` says which of them are roots.
+    """Log-probabilities of all labeled nodes with their classes; ``is_root`` says which of them are roots.
 
-    ``names`` and ``notes`` are those of :class:`catena.tasks.classify.scoring.Judged`.
+    ``names`` and ``notes`` are those of :class:`catena.tasks.classify.scoring.LabeledPredictions`.
     """
 
     log_probs: np.ndarray
@@ -78,12 +78,14 @@ class JudgedNodes:
     notes: tuple[str, ...] = ()
 
     @property
-    def roots(self) -> Judged:
-        return Judged(self.log_probs[self.is_root], self.labels[self.is_root], self.names, self.counts, self.notes)
+    def roots(self) -> LabeledPredictions:
+        return LabeledPredictions(
+            self.log_probs[self.is_root], self.labels[self.is_root], self.names, self.counts, self.notes
+        )
 
 
 @dataclass(frozen=True)
-class Share:
+class AccuracyCount:
     """How many answers of so many are right."""
 
     right: int
@@ -95,7 +97,7 @@ class Share:
         return self.right / self.n
 
 
-def shares_of(judged: JudgedNodes, sides: Sides | None) -> dict[str, Share]:
+def compute_accuracies(judged: JudgedNodes, sides: PolarityClasses | None) -> dict[str, AccuracyCount]:
     """The four accuracies, as far as there is something to count."""
     found = {}
     hit = judged.log_probs.argmax(1) == judged.labels if len(judged.labels) else np.zeros(0, bool)
@@ -110,32 +112,32 @@ def shares_of(judged: JudgedNodes, sides: Sides | None) -> dict[str, Share]:
     for name, (hits, of, what) in counted.items():
         if of.any():
             n = int(of.sum())
-            found[name] = Share(int(hits[of].sum()), n, f"accuracy|{what}|n={n}")
+            found[name] = AccuracyCount(int(hits[of].sum()), n, f"accuracy|{what}|n={n}")
     return found
 
 
-def tree_scores(judged: JudgedNodes, sides: Sides | None) -> dict[str, float]:
+def tree_scores(judged: JudgedNodes, sides: PolarityClasses | None) -> dict[str, float]:
     """Every score by name. Those of :mod:`catena.tasks.classify.scoring` are of the roots."""
-    scores = {name: share.value for name, share in shares_of(judged, sides).items()}
+    scores = {name: share.value for name, share in compute_accuracies(judged, sides).items()}
     roots = judged.roots
     if not len(roots.labels):
         return scores
-    others = scores_of(roots.log_probs, roots.labels, several=False)
+    others = compute_scores(roots.log_probs, roots.labels, several=False)
     return scores | {name: value for name, value in others.items() if name != "accuracy"}
 
 
-def tree_signatures(judged: JudgedNodes, sides: Sides | None) -> dict[str, str]:
+def tree_signatures(judged: JudgedNodes, sides: PolarityClasses | None) -> dict[str, str]:
     """How each score was made."""
-    own = {name: share.signature for name, share in shares_of(judged, sides).items()}
+    own = {name: share.signature for name, share in compute_accuracies(judged, sides).items()}
     roots = judged.roots
     if not len(roots.labels):
         return own
-    others = signatures_of(roots.log_probs, roots.labels, several=False)
+    others = metric_signatures(roots.log_probs, roots.labels, several=False)
     others["macro_f1"] = f"f1|average:macro|nodes:root|n={len(roots.labels)}"
     return others | own
 
 
-TITLES = {
+_TITLES = {
     "accuracy": "at the root",
     "node_accuracy": "at all nodes",
     "binary_accuracy": "of two, at the root",
@@ -143,16 +145,16 @@ TITLES = {
 }
 
 
-def tree_report(judged: JudgedNodes, sides: Sides | None) -> list[str]:
+def tree_report(judged: JudgedNodes, sides: PolarityClasses | None) -> list[str]:
     """The accuracies with their intervals, then what is said of the roots."""
     lines = []
-    for name, share in shares_of(judged, sides).items():
+    for name, share in compute_accuracies(judged, sides).items():
         interval = wilson_interval(share.right, share.n)
         between = f"{interval.low:.4f} to {interval.high:.4f}"
-        lines.append(f"{name} ({TITLES[name]}) {share.value:.4f} (95 % interval {between})   {share.signature}")
+        lines.append(f"{name} ({_TITLES[name]}) {share.value:.4f} (95 % interval {between})   {share.signature}")
     roots = judged.roots
     lines = [judged.counts, *judged.notes, *lines]
     if not len(roots.labels):
         return lines
-    scores = scores_of(roots.log_probs, roots.labels, several=False)
+    scores = compute_scores(roots.log_probs, roots.labels, several=False)
     return [*lines, *report_lines(roots, scores, several=False)[len(judged.notes) + 2 :]]

@@ -1,6 +1,6 @@
 """A tree as a network takes it: the parent, the word and the label of each node.
 
-What the network cannot take is changed, and :attr:`Shape.origins` remembers how:
+What the network cannot take is changed, and :attr:`TreeShape.origins` remembers how:
 
 * A node with more than ``most`` children keeps all but the rest of them, which go under a new node without a label, on
   the right or on the left, and so on below it: with ``most = 2``, (A b c d) becomes (A b (c d)) or (A (b c) d).
@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 
 Item = Tree | tuple[Tree, ...]
 """A node of the tree, or children of one that go under a new node."""
 
 
 @dataclass(frozen=True)
-class Fit:
+class TreeLimits:
     """Which trees a network takes: at most so many children (None for any number), and chains or not."""
 
     most: int | None
@@ -30,7 +30,7 @@ class Fit:
 
 
 @dataclass
-class Shape:
+class TreeShape:
     """A tree as lists over its nodes; node 0 is the root, children stand behind their parent from left to right.
 
     ``origins`` holds for each node of the tree as it was read, in the order in which its brackets open, the node that
@@ -43,9 +43,9 @@ class Shape:
     origins: list[int] = field(default_factory=list)
 
 
-def shape_of(tree: Tree, fit: Fit) -> Shape:
+def build_shape(tree: Tree, fit: TreeLimits) -> TreeShape:
     """The tree as the network takes it. Trees may be deeper than Python's stack, so there is no recursion."""
-    shape = Shape()
+    shape = TreeShape()
     waiting: list[tuple[Item, int]] = [(tree, -1)]
     while waiting:
         item, parent = waiting.pop()
@@ -66,7 +66,7 @@ def shape_of(tree: Tree, fit: Fit) -> Shape:
     return shape
 
 
-def _parted(children: Sequence[Tree], fit: Fit) -> list[Item]:
+def _parted(children: Sequence[Tree], fit: TreeLimits) -> list[Item]:
     """The children of a node, some of them together where there are too many."""
     if fit.most is None or len(children) <= fit.most:
         return list(children)
@@ -77,7 +77,7 @@ def _parted(children: Sequence[Tree], fit: Fit) -> list[Item]:
     return [tuple(children[:cut]), *children[cut:]]
 
 
-def relabelled(tree: Tree, labels: Sequence[str]) -> Tree:
+def relabel_tree(tree: Tree, labels: Sequence[str]) -> Tree:
     """The same tree with other labels, given in the order in which its brackets open."""
     numbered: list[tuple[Tree, str, int]] = []  # node, label, how many nodes stand before its last child's end
     waiting = [tree]
@@ -92,7 +92,7 @@ def relabelled(tree: Tree, labels: Sequence[str]) -> Tree:
     return done[0]
 
 
-def branching_tree(words: Sequence[str], label: str, place: Place, right: bool) -> Tree:
+def branching_tree(words: Sequence[str], label: str, place: SourceLocation, right: bool) -> Tree:
     """A binary tree over words that come without one; its root has the label, and no other node has any."""
     leaves = [Tree("", (), word, place) for word in words]
     if not leaves:

@@ -1,4 +1,4 @@
-"""The classifier of trees as the training loop sees it: a loss over all labelled nodes, scores at roots and nodes."""
+"""The classifier of trees as the training loop sees it: a loss over all labeled nodes, scores at roots and nodes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from catena.data.batches import BatchPlan
-from catena.data.settings import BatchSettings
+from catena.data.config import BatchConfig
 from catena.metrics.calibration import fit_temperature
 from catena.randomness import Randomness
+from catena.tasks.classify.config import METRICS, ClassifyConfig
 from catena.tasks.classify.encoding import write_model_files
 from catena.tasks.classify.loss import LOSSES, balanced_weights
-from catena.tasks.classify.settings import METRICS, ClassifyConfig
 from catena.tasks.classify.trees.batch import EncodedTrees, Which, WordTrees
 from catena.tasks.classify.trees.dataset import TreeDataset
 from catena.tasks.classify.trees.model import TreeClassifier
-from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_scores
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.classify.trees.scoring import JudgedNodes, polarity_classes, tree_scores
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
-class TreeTask(TestedTask):
+class TreeTask(NeuralTask):
     """A classifier of trees, its data and its metric."""
 
     def __init__(
@@ -40,7 +40,7 @@ class TreeTask(TestedTask):
         self._model = model.to(device)
         self._loss = LOSSES[config.loss_kind]
         self._class_weights = self._weights_of_classes()
-        self._sides = sides_of(config.evaluation.binary, data.names)
+        self._sides = polarity_classes(config.evaluation.binary, data.names)
 
     @property
     def model(self) -> nn.Module:
@@ -57,21 +57,21 @@ class TreeTask(TestedTask):
     def epoch(self, number: int) -> EpochPlan:
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.trees.lengths[self.data.train], self.config.batches, generator)
-        return PlannedEpoch(plan, self._batch)
+        return BatchedEpoch(plan, self._batch)
 
     def _batch(self, rows: np.ndarray) -> WordTrees:
-        return self.data.trees.batch(self.data.train[rows], "labelled", self.device)
+        return self.data.trees.batch(self.data.train[rows], "labeled", self.device)
 
-    def loss(self, batch: WordTrees) -> LossOutput:
+    def loss(self, batch: WordTrees) -> BatchLoss:
         losses = self._loss.single(self._model(batch), batch.labels, self.config.loss.label_smoothing)
         if self._class_weights is not None:
             losses = losses * self._class_weights[batch.labels]
-        return LossOutput(losses.mean(), len(batch.labels), batch.nodes)
+        return BatchLoss(losses.mean(), len(batch.labels), batch.nodes)
 
     def _weights_of_classes(self) -> Float[Tensor, "k"] | None:
         if self.config.loss.class_weights == "none":
             return None
-        nodes = self.data.trees.scored_nodes(self.data.train, "labelled")
+        nodes = self.data.trees.scored_nodes(self.data.train, "labeled")
         counts = np.bincount(self.data.trees.labels[nodes], minlength=len(self.data.names))
         return balanced_weights(torch.from_numpy(counts)).to(self.device)
 
@@ -91,9 +91,9 @@ class TreeTask(TestedTask):
         return tree_scores(self._judged(*self._scored(self.data.test)), self._sides) if len(self.data.test) else {}
 
     def _scored(self, rows: np.ndarray) -> tuple[Float[Tensor, "s k"], np.ndarray]:
-        """The scores of all labelled nodes of some trees, and which nodes they are."""
+        """The scores of all labeled nodes of some trees, and which nodes they are."""
         size = self.config.evaluation.texts_at_once
-        return score_trees(self._model, self.data.trees, rows, "labelled", size, self.device)
+        return score_trees(self._model, self.data.trees, rows, "labeled", size, self.device)
 
     def _judged(self, logits: Float[Tensor, "s k"], nodes: np.ndarray) -> JudgedNodes:
         log_probs = (logits.double() / self._model.temperature.double().cpu()).log_softmax(-1).numpy()
@@ -132,7 +132,7 @@ def score_trees(
     model: TreeClassifier, trees: EncodedTrees, rows: np.ndarray, which: Which, size: int, device: torch.device
 ) -> tuple[Float[Tensor, "s k"], np.ndarray]:
     """The scores of nodes, trees of like length together, on the CPU, and which nodes they are."""
-    plan = BatchPlan.by_length(trees.lengths[rows], BatchSettings(batch_size=size))
+    plan = BatchPlan.by_length(trees.lengths[rows], BatchConfig(batch_size=size))
     found, nodes = [], []
     with torch.inference_mode():
         for part in plan:

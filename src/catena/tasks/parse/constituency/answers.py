@@ -10,8 +10,8 @@ from typing import Any
 from catena.data.examples import Tree
 from catena.data.readers.brackets import to_text
 from catena.draw.terminal.tree import tree_text
-from catena.tasks.application import Asking
-from catena.tasks.parse.constituency.trees import flat, relabelled
+from catena.tasks.application import PredictOptions
+from catena.tasks.parse.constituency.trees import flat, relabel_tree
 from catena.tasks.written import score_cell, score_value
 
 Confidence = dict[tuple[str, int, int], float]
@@ -19,7 +19,7 @@ Confidence = dict[tuple[str, int, int], float]
 
 
 @dataclass(frozen=True)
-class Answer:
+class ParsedTree:
     """A tree, the log of its probability among all trees of the sentence, and what it means, where that is known."""
 
     tree: Tree
@@ -46,7 +46,7 @@ class Parsed:
     """
 
     words: tuple[str, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[ParsedTree, ...]
     brackets: Confidence | None = None
     tags: tuple[dict[str, float], ...] | None = None
     parses: int | None = None
@@ -66,14 +66,14 @@ class Parsed:
         return to_text(self.tree)
 
 
-def nothing(asking: Asking) -> Parsed:
+def nothing(asking: PredictOptions) -> Parsed:
     """What is said of a sentence without a word."""
-    return Parsed((), (Answer(flat((), ())),), note="the sentence has no words", scored=has_scores(asking))
+    return Parsed((), (ParsedTree(flat((), ())),), note="the sentence has no words", scored=has_scores(asking))
 
 
-def has_scores(asking: Asking) -> bool:
+def has_scores(asking: PredictOptions) -> bool:
     """Whether answers to what is asked have a log-probability each."""
-    return asking.scores or asking.nbest > 1 or asking.samples > 0
+    return asking.scores or asking.n_best > 1 or asking.samples > 0
 
 
 FORMATS = ("brackets", "tree", "jsonl")
@@ -87,18 +87,21 @@ def written(parsed: Parsed, format: str) -> str:
         return ""  # a line without words stays one
     if format == "brackets":
         return "\n".join(
-            _prefix(parsed, answer, "\t") + to_text(shown(parsed, answer.tree, ":")) for answer in parsed.answers
+            _prefix(parsed, answer, "\t") + to_text(label_with_probabilities(parsed, answer.tree, ":"))
+            for answer in parsed.answers
         )
     parts = []
     for answer in parsed.answers:
-        parts.append(_prefix(parsed, answer, "\n") + tree_text(shown(parsed, answer.tree, " ")).rstrip("\n"))
+        parts.append(
+            _prefix(parsed, answer, "\n") + tree_text(label_with_probabilities(parsed, answer.tree, " ")).rstrip("\n")
+        )
         parts += [f"meaning: {answer.meaning}"] if answer.meaning is not None else []
     parts += [f"parses: {parsed.parses:,}"] if parsed.parses is not None else []
     parts += [f"note: {parsed.note}"] if parsed.note else []
     return "\n".join(parts) + "\n"
 
 
-def shown(parsed: Parsed, tree: Tree, between: str) -> Tree:
+def label_with_probabilities(parsed: Parsed, tree: Tree, between: str) -> Tree:
     """The tree with the probability of each bracket in its label, where they are known."""
     if parsed.brackets is None or parsed.tags is None:
         return tree
@@ -108,10 +111,10 @@ def shown(parsed: Parsed, tree: Tree, between: str) -> Tree:
         p = tags[first].get(node.label, 0.0) if node.word is not None else parsed.confidence(node.label, first, end)
         return f"{node.label}{between}{p:.2f}"
 
-    return relabelled(tree, label)
+    return relabel_tree(tree, label)
 
 
-def _prefix(parsed: Parsed, answer: Answer, behind: str) -> str:
+def _prefix(parsed: Parsed, answer: ParsedTree, behind: str) -> str:
     score = score_cell(answer.log_probability)
     return f"{score}{behind}" if parsed.scored and (score or behind == "\t") else ""
 
@@ -137,7 +140,7 @@ def _row(parsed: Parsed) -> dict[str, Any]:
     return row
 
 
-def _answer(answer: Answer, scored: bool) -> dict[str, Any]:
+def _answer(answer: ParsedTree, scored: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"tree": to_text(answer.tree) if answer.tree.children else None}
     score = score_value(answer.log_probability)
     if score is not None or scored:

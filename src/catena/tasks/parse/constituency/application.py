@@ -9,23 +9,23 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG
 from catena.config import Config
-from catena.data.reading import Tally
+from catena.data.reading import ReadCounter
 from catena.errors import ConfigError
 from catena.randomness import Randomness
-from catena.tasks.application import Predictor, Trained
-from catena.tasks.looped import LoopedApplication, TestedTask, same_make
+from catena.tasks.application import Predictor, TrainResult
+from catena.tasks.looped import LoopedApplication, NeuralTask, check_same_model_kind
 from catena.tasks.machine import choose_device
+from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.constituency import sequence_task
-from catena.tasks.parse.constituency.counted import fit
+from catena.tasks.parse.constituency.config import SequenceParserConfig, SpanParserConfig
 from catena.tasks.parse.constituency.dataset import Treebank, prepare
 from catena.tasks.parse.constituency.linear import TreeSymbols
 from catena.tasks.parse.constituency.predictor import load_predictor
 from catena.tasks.parse.constituency.sequence_task import SequenceData, SequenceTask
 from catena.tasks.parse.constituency.sequence_words import SourceWords
-from catena.tasks.parse.constituency.settings import SequenceTreeModel, SpanModel
 from catena.tasks.parse.constituency.span_model import SpanParser, build_span_parser
 from catena.tasks.parse.constituency.span_task import SpanData, SpanTask, encode, load_names
-from catena.tasks.parse.settings import ParseConfig
+from catena.tasks.parse.constituency.treebank_pcfg import fit
 from catena.tasks.pretrained import Pretrained
 from catena.tasks.words.encoding import WordEncoding
 from catena.tasks.words.model import word_vectors
@@ -45,16 +45,16 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
         bank = prepare(config, randomness)
         if self.fits(config):
             return bank
-        if isinstance(config.model, SequenceTreeModel):
+        if isinstance(config.model, SequenceParserConfig):
             if old is None:
                 return sequence_task.encode(config, bank)
-            same_make(old, configs.load(ParseConfig, old / CONFIG), config)
+            check_same_model_kind(old, configs.load(ParseConfig, old / CONFIG), config)
             return sequence_task.encode(config, bank, SourceWords.load(old), TreeSymbols.load(old))
         if old is None:
             return encode(config, bank, words=start.encoding.vocabulary if start else None)
         theirs = configs.load(ParseConfig, old / CONFIG)
-        same_make(old, theirs, config)
-        assert isinstance(theirs.model, SpanModel)
+        check_same_model_kind(old, theirs, config)
+        assert isinstance(theirs.model, SpanParserConfig)
         return encode(config, bank, load_names(old), WordEncoding.load(theirs.model.words, old))
 
     def task(
@@ -63,13 +63,13 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
         data: Treebank | SpanData | SequenceData,
         device: torch.device,
         randomness: Randomness,
-    ) -> TestedTask:
+    ) -> NeuralTask:
         randomness.seed_torch("weights")
-        if isinstance(config.model, SequenceTreeModel):
+        if isinstance(config.model, SequenceParserConfig):
             assert isinstance(data, SequenceData)
             network = sequence_task.build_network(config.model, data.words, data.symbols)
             return SequenceTask(config, data, network, device, randomness)
-        assert isinstance(config.model, SpanModel)
+        assert isinstance(config.model, SpanParserConfig)
         assert isinstance(data, SpanData)
         vectors = None
         if (found := word_vectors(config.model.words, data.encoding)) is not None:
@@ -79,11 +79,11 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
         model = build_span_parser(config.model, data.encoding, len(names.chains) + 1, len(names.tags), vectors)
         return SpanTask(config, data, model, device, randomness)
 
-    def dropped(self, data: Treebank | SpanData | SequenceData) -> Tally:
+    def dropped(self, data: Treebank | SpanData | SequenceData) -> ReadCounter:
         return data.tally if isinstance(data, Treebank) else data.bank.tally
 
     def fits(self, config: ParseConfig) -> bool:
-        return not isinstance(config.model, SpanModel | SequenceTreeModel)
+        return not isinstance(config.model, SpanParserConfig | SequenceParserConfig)
 
     def fit(
         self,
@@ -92,12 +92,12 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
         run: RunFolder,
         randomness: Randomness,
         reporter: Reporter,
-    ) -> Trained:
+    ) -> TrainResult:
         assert isinstance(data, Treebank)
         return fit(config, data, run, randomness, reporter)
 
     def adopted(self, config: ParseConfig, start: Pretrained) -> ParseConfig:
-        if not isinstance(config.model, SpanModel):
+        if not isinstance(config.model, SpanParserConfig):
             raise ConfigError(
                 f"pretrained names a language model to start from, which a parser of kind {config.model.kind!r} cannot "
                 f"use: leave it out, or train one of kind 'span'"
@@ -106,7 +106,7 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
         model = config.model.model_copy(update={"words": words})
         return config.model_copy(update={"model": model, "pretrained": str(start.folder)})
 
-    def start(self, task: TestedTask, start: Pretrained) -> None:
+    def start(self, task: NeuralTask, start: Pretrained) -> None:
         assert isinstance(task.model, SpanParser)
         start_reader(task.model.encoder.reader, start)
 

@@ -20,22 +20,22 @@ from catena.grammar.cfg import Grammar, Nonterminal
 from catena.grammar.chart import Chart
 from catena.grammar.closure import NEVER
 from catena.grammar.derivation import Derivation
-from catena.grammar.empty import Closed
+from catena.grammar.epsilon_removal import EpsilonClosure
 from catena.grammar.forest import Forest
-from catena.grammar.parse import Parser
-from catena.grammar.ranking import ranked
-from catena.grammar.recall import expected_brackets, stacked
-from catena.grammar.sparse import Bars, Beam, best_parse, expected, fill_quickly, sampled_parse
-from catena.tasks.parse.constituency.answers import Answer, Confidence
-from catena.tasks.parse.constituency.constraints import Given, crossed
-from catena.tasks.parse.constituency.trees import UNKNOWN_TAG, Phrase, tree_of
+from catena.grammar.max_recall_parse import expected_brackets, stack_labels
+from catena.grammar.parse import CFGParser
+from catena.grammar.ranking import rank_parses
+from catena.grammar.sparse import Bars, Beam, best_parse, expectations, fill_quickly, sampled_parse
+from catena.tasks.parse.constituency.answers import Confidence, ParsedTree
+from catena.tasks.parse.constituency.constraints import BracketConstraint, crossing_spans
+from catena.tasks.parse.constituency.trees import UNKNOWN_TAG, LabeledSpan, phrases_to_tree
 
-Words = tuple[str, ...]
-Fixed = tuple[Given, ...]
+ChartWords = tuple[str, ...]
+Fixed = tuple[BracketConstraint, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Expectation:
+class ChartExpectations:
     """What is expected of a sentence: labels over spans, and tags.
 
     Args:
@@ -73,51 +73,53 @@ class ChartParser:
         unknown: Callable[[str], Sequence[str]] | None = None,
         beam: Beam | None = None,
     ) -> None:
-        self.parser, self.restore, self.beam = Parser(grammar, unknown), restore, beam
+        self.parser, self.restore, self.beam = CFGParser(grammar, unknown), restore, beam
         self.by_symbol = labels
 
     # --- trees --------------------------------------------------------------------------------------------------------
 
-    def best(self, words: Words, given: Fixed = ()) -> Derivation | None:
+    def best(self, words: ChartWords, given: Fixed = ()) -> Derivation | None:
         """The best parse; None where there is none."""
         return best_parse(self._chart(self.parser.best_rules, words, given), words)
 
-    def k_best(self, words: Words, k: int, given: Fixed = ()) -> list[Derivation]:
+    def k_best(self, words: ChartWords, k: int, given: Fixed = ()) -> list[Derivation]:
         """The best parses, the best first."""
         if k == 1:
             best = self.best(words, given)
             return [] if best is None else [best]
         forest = Forest(self._chart(self.parser.best_rules, words, given), [(word,) for word in words])
-        found = (parts[0] for parts in islice(ranked(forest), k))
+        found = (parts[0] for parts in islice(rank_parses(forest), k))
         return [parse for parse in found if isinstance(parse, Derivation)]
 
-    def samples(self, words: Words, n: int, rng: np.random.Generator, given: Fixed = ()) -> list[Derivation]:
+    def samples(self, words: ChartWords, n: int, rng: np.random.Generator, given: Fixed = ()) -> list[Derivation]:
         """Parses drawn by their probability."""
         chart = self._chart(self.parser.summed_rules, words, given)
         drawn = (sampled_parse(chart, words, rng) for _ in range(n if chart.total > NEVER else 0))
         return [parse for parse in drawn if parse is not None]
 
-    def log_total(self, words: Words, given: Fixed = ()) -> float:
+    def log_total(self, words: ChartWords, given: Fixed = ()) -> float:
         """The log of the summed weight of all parses."""
         return self._chart(self.parser.summed_rules, words, given).total
 
-    def answers(self, parses: Sequence[Derivation], log_total: float | None, meanings: bool = False) -> list[Answer]:
+    def answers(
+        self, parses: Sequence[Derivation], log_total: float | None, meanings: bool = False
+    ) -> list[ParsedTree]:
         """Parses as answers, with their share of the summed weight where that is given."""
         result = []
         for parse in parses:
             share = None if log_total is None else min(0.0, parse.log_weight - log_total)
-            result.append(Answer(self.restore(parse), share, _meaning(parse) if meanings else None))
+            result.append(ParsedTree(self.restore(parse), share, _meaning(parse) if meanings else None))
         return result
 
     # --- expectations -------------------------------------------------------------------------------------------------
 
-    def expected(self, words: Words, given: Fixed = ()) -> Expectation | None:
+    def expected(self, words: ChartWords, given: Fixed = ()) -> ChartExpectations | None:
         """What is expected of all parses together; None where there is no parse."""
         closed = self.parser.summed_rules
-        found = expected(closed, self._matches(closed, words), self.beam, self._bars(closed, words, given))
+        found = expectations(closed, self._matches(closed, words), self.beam, self._bars(closed, words, given))
         if found is None:
             return None
-        symbols, labels = self._labelled
+        symbols, labels = self._labeled
         columns = found.chart.column[symbols]
         kept = columns < found.counts.shape[-1] - 1
         columns, labels = columns[kept], labels[kept]
@@ -134,15 +136,15 @@ class ChartParser:
                     here[label] = here.get(label, 0.0) + share
                     counts[i, i + 1, self._number[label]] -= share
             tags.append(here)
-        return Expectation(counts, tuple(tags), self.labels)
+        return ChartExpectations(counts, tuple(tags), self.labels)
 
-    def tree_of_most(self, words: Words, found: Expectation, price: float, top: str) -> Tree:
+    def tree_of_most(self, words: ChartWords, found: ChartExpectations, price: float, top: str) -> Tree:
         """The tree of the most brackets that can be expected to be right."""
         tags = [max(here, key=here.__getitem__) if here else top for here in found.tags]
         above = self._above
-        brackets = stacked(expected_brackets(found.counts, price), lambda p, q: above.get((p, q), 0.0))
-        phrases = [Phrase(i, j, (found.labels[q],)) for i, j, q in brackets]
-        return tree_of(words, tags, phrases, top)
+        brackets = stack_labels(expected_brackets(found.counts, price), lambda p, q: above.get((p, q), 0.0))
+        phrases = [LabeledSpan(i, j, (found.labels[q],)) for i, j, q in brackets]
+        return phrases_to_tree(words, tags, phrases, top)
 
     # --- what is prepared once ----------------------------------------------------------------------------------------
 
@@ -156,7 +158,7 @@ class ChartParser:
         return {label: number for number, label in enumerate(self.labels)}
 
     @cached_property
-    def _labelled(self) -> tuple[np.ndarray, np.ndarray]:
+    def _labeled(self) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of a symbol and one of its labels, sorted by label."""
         symbols = self.parser.summed_rules.binary.symbols
         pairs = [(self._number[q], a) for a, symbol in enumerate(symbols) for q in self.by_symbol.get(symbol, ())]
@@ -177,19 +179,19 @@ class ChartParser:
 
     # --- a sentence ---------------------------------------------------------------------------------------------------
 
-    def _chart(self, closed: Closed, words: Words, given: Fixed) -> Chart:
+    def _chart(self, closed: EpsilonClosure, words: ChartWords, given: Fixed) -> Chart:
         return fill_quickly(closed, self._matches(closed, words), self.beam, self._bars(closed, words, given))
 
-    def _matches(self, closed: Closed, words: Words) -> list[tuple[Leaf, ...]]:
+    def _matches(self, closed: EpsilonClosure, words: ChartWords) -> list[tuple[Leaf, ...]]:
         return [self.parser.leaves(closed, word) for word in words]
 
-    def _bars(self, closed: Closed, words: Words, given: Fixed) -> Bars:
+    def _bars(self, closed: EpsilonClosure, words: ChartWords, given: Fixed) -> Bars:
         if not given:
             return {}
         symbols = closed.binary.symbols
         nothing = np.zeros(len(symbols), bool)
         real = np.array([bool(self.by_symbol.get(symbol)) for symbol in symbols])
-        bars = dict.fromkeys(crossed(given, len(words)), nothing)
+        bars = dict.fromkeys(crossing_spans(given, len(words)), nothing)
         for first, end, label, wanted in given:
             allowed = real if wanted else ~real
             if wanted and label is not None:
@@ -207,7 +209,7 @@ def _meaning(parse: Derivation) -> str | None:
         return None
 
 
-def most_likely_tags(parser: ChartParser, words: Words) -> list[str]:
+def most_likely_tags(parser: ChartParser, words: ChartWords) -> list[str]:
     """The tag that gives each word the most weight, whatever stands around it."""
     closed = parser.parser.best_rules
     tags = []
@@ -218,7 +220,7 @@ def most_likely_tags(parser: ChartParser, words: Words) -> list[str]:
     return tags
 
 
-def too_long(words: Words, longest: int) -> str | None:
+def too_long(words: ChartWords, longest: int) -> str | None:
     """A note on a sentence that is too long to be parsed."""
     if len(words) <= longest:
         return None

@@ -17,7 +17,7 @@ from catena.errors import DataError
 _GIVEN = re.compile(r"(!?)(\d+)-(\d+)(?::(\S+))?")
 
 
-class Given(NamedTuple):
+class BracketConstraint(NamedTuple):
     """A bracket that must be in the tree, from word ``first`` up to, without, ``end``; or one that must not."""
 
     first: int
@@ -26,14 +26,14 @@ class Given(NamedTuple):
     wanted: bool
 
 
-def read_given(path: Path) -> Iterator[tuple[Given, ...]]:
+def read_given(path: Path) -> Iterator[tuple[BracketConstraint, ...]]:
     """The given brackets of each line."""
     with open_text(path) as lines:
         for number, line in lines:
             yield tuple(_one(path, number, line, part) for part in line.split() if part != "_")
 
 
-def _one(path: Path, number: int, line: str, part: str) -> Given:
+def _one(path: Path, number: int, line: str, part: str) -> BracketConstraint:
     match = _GIVEN.fullmatch(part)
     cure = "Write first-last or first-last:LABEL, !first-last to forbid, words numbered from 1, and _ for nothing"
     if match is None:
@@ -47,10 +47,10 @@ def _one(path: Path, number: int, line: str, part: str) -> Given:
         raise bad_line(path, number, line, f"has {part!r}, one word without its tag", "Give the tag, as in 3-3:NN")
     if sign and label:
         raise bad_line(path, number, line, f"forbids {part!r} with a label: leave the label out", cure)
-    return Given(int(first) - 1, int(last), label, not sign)
+    return BracketConstraint(int(first) - 1, int(last), label, not sign)
 
 
-def check_given(given: tuple[Given, ...], n: int) -> None:
+def check_given(given: tuple[BracketConstraint, ...], n: int) -> None:
     """Refuse brackets beyond the sentence, and those that cross each other."""
     for one in given:
         if one.end > n:
@@ -65,7 +65,7 @@ def check_given(given: tuple[Given, ...], n: int) -> None:
                 )
 
 
-def crossed(given: tuple[Given, ...], n: int) -> set[tuple[int, int]]:
+def crossing_spans(given: tuple[BracketConstraint, ...], n: int) -> set[tuple[int, int]]:
     """The spans ``(first, end)`` that cross a bracket which must be there."""
     found = set()
     for first, end, _, wanted in given:

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
+from catena.data.detect import UNKNOWN, DetectedFormat, detect_format
 from catena.data.examples import Tree
 from catena.data.readers.brackets import read
-from catena.data.reading import Tally
-from catena.data.recognise import UNKNOWN, Recognised, recognise
+from catena.data.reading import ReadCounter
 from catena.errors import DataError, FormatError
 from catena.randomness import Randomness
-from catena.tasks.parse.constituency.settings import GrammarModel, TreeModel
-from catena.tasks.parse.constituency.trees import cleaned
-from catena.tasks.parse.settings import ParseConfig, ParseData
+from catena.tasks.parse.config import ParseConfig, ParseDataConfig
+from catena.tasks.parse.constituency.config import ConstituencyParserConfig, GrammarParserConfig
+from catena.tasks.parse.constituency.trees import clean_tree
 from catena.tasks.unseen import unseen_line
 
-CURES = {
+_CURES = {
     "conllu": ": for dependencies train with --model biaffine",
     "text": ": rules of a grammar are read with --model grammar",
 }
@@ -35,18 +35,20 @@ class Treebank:
     dev: list[Tree]
     test: list[Tree]
     lines: list[str] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: ReadCounter = field(default_factory=ReadCounter)
 
 
-def recognised(data: ParseData, path: str | Path, to_score: bool = False) -> Recognised:
+def bracket_format(data: ParseDataConfig, path: str | Path, to_score: bool = False) -> DetectedFormat:
     """The format of a file, which must be brackets: those of trees to learn from, or to be scored on."""
-    found = Recognised(data.format, "it was asked for") if data.format != "auto" else recognise(path, data.encoding)
+    found = (
+        DetectedFormat(data.format, "it was asked for") if data.format != "auto" else detect_format(path, data.encoding)
+    )
     if found.format == "brackets":
         return found
     what = "is scored on" if to_score else "learns from"
     if found.format == UNKNOWN:
         raise FormatError(f"{found.why} (a parser of phrases {what} trees in brackets)")
-    cure = "; 'catena predict' parses a text" if to_score else CURES.get(found.format, "")
+    cure = "; 'catena predict' parses a text" if to_score else _CURES.get(found.format, "")
     raise FormatError(
         f"{path} is read as {found.format!r} ({found.why}), and a parser of phrases {what} trees in brackets, "
         f"such as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))){cure}"
@@ -54,14 +56,14 @@ def recognised(data: ParseData, path: str | Path, to_score: bool = False) -> Rec
 
 
 def read_trees(
-    data: ParseData, functions: bool, path: str | Path, tally: Tally | None = None, to_score: bool = False
+    data: ParseDataConfig, functions: bool, path: str | Path, tally: ReadCounter | None = None, to_score: bool = False
 ) -> Iterator[Tree]:
     """The trees of a file, cleaned; those without a word are counted as dropped."""
-    recognised(data, path, to_score)
+    bracket_format(data, path, to_score)
     for tree in read(path, encoding=data.encoding):
         if tally is not None:
             tally.saw()
-        clean = cleaned(tree, functions)
+        clean = clean_tree(tree, functions)
         if clean is not None and clean.word is None:
             yield clean
         elif tally is not None:
@@ -70,9 +72,9 @@ def read_trees(
 
 def prepare(config: ParseConfig, randomness: Randomness) -> Treebank:
     """Read everything a config names. Of a written grammar the training files are rules, and are not read here."""
-    assert isinstance(config.model, TreeModel)
-    data, tally = config.data, Tally()
-    written = isinstance(config.model, GrammarModel)
+    assert isinstance(config.model, ConstituencyParserConfig)
+    data, tally = config.data, ReadCounter()
+    written = isinstance(config.model, GrammarParserConfig)
     if not data.train:
         what = "a file of rules" if written else "a file of trees in brackets"
         raise DataError(f"there is nothing to train on: name {what}, as in 'catena train parse FILE'")
@@ -83,7 +85,7 @@ def prepare(config: ParseConfig, randomness: Randomness) -> Treebank:
         if name == "train" and written:
             lines.append(f"{part}: {path.name} holds rules")
             continue
-        found = recognised(data, path)
+        found = bracket_format(data, path)
         lines.append(f"{part}: {path.name} is {found.format}: {found.why}")
         parts.setdefault(name, []).extend(read_trees(data, config.model.functions, path, tally))
     if written:
@@ -137,7 +139,7 @@ def _split(
             f"{len(train)} tree{'s' if len(train) != 1 else ''} cannot be split into train and dev: give a dev file "
             f"with --dev"
         )
-    count = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
+    count = min(max(1, round(data.dev_fraction * len(train))), len(train) - 1)
     train, dev = _apart(train, randomness.numpy("dev", data.fold or 0).permutation(len(train))[:count])
     return train, dev, test
 

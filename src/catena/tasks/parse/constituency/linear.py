@@ -15,16 +15,16 @@ from pathlib import Path
 
 from catena.data.examples import Tree
 from catena.data.vocabulary import Labels
-from catena.decoding.brackets import BracketIds
 from catena.grammar.derivation import NOWHERE
+from catena.search.brackets import BracketIds
 from catena.tasks.kept import LABELS
-from catena.tasks.parse.constituency.trees import tags_of
+from catena.tasks.parse.constituency.trees import tree_tags
 
 PAD, BEGIN, END, FIRST = range(4)
 """Ids that are no part of a tree, and the first that is."""
-ANY_TAG = "XX"
+_ANY_TAG = "XX"
 """The leaf of every word where tags are not written."""
-TAGS = "tags.json"
+_TAGS = "tags.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class TreeSymbols:
     @classmethod
     def count(cls, trees: Sequence[Tree], tags: bool) -> TreeSymbols:
         """The symbols of some trees."""
-        leaves = Labels.count(map(tags_of, trees)) if tags else Labels([ANY_TAG])
+        leaves = Labels.count(map(tree_tags, trees)) if tags else Labels([_ANY_TAG])
         return cls(Labels.count(map(_labels_of, trees)), leaves)
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class TreeSymbols:
 
     @property
     def with_tags(self) -> bool:
-        return self.tags.names != (ANY_TAG,)
+        return self.tags.names != (_ANY_TAG,)
 
     def written(self, tree: Tree) -> list[int] | None:
         """The ids of a tree; None where it has a label or a tag that has none."""
@@ -63,7 +63,7 @@ class TreeSymbols:
             if isinstance(node, int):
                 found.append(node)
             elif node.word is not None:
-                tag = node.label if self.with_tags else ANY_TAG
+                tag = node.label if self.with_tags else _ANY_TAG
                 if tag not in self.tags:
                     return None
                 found.append(FIRST + 2 * n + self.tags.id(tag))
@@ -93,12 +93,12 @@ class TreeSymbols:
 
     def save(self, folder: Path) -> None:
         self.labels.save(folder / LABELS)
-        self.tags.save(folder / TAGS)
+        self.tags.save(folder / _TAGS)
 
     @classmethod
     def load(cls, folder: Path) -> TreeSymbols:
         """Read what :meth:`save` wrote."""
-        return cls(Labels.load(folder / LABELS), Labels.load(folder / TAGS))
+        return cls(Labels.load(folder / LABELS), Labels.load(folder / _TAGS))
 
 
 def _labels_of(tree: Tree) -> list[str]:

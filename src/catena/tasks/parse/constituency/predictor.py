@@ -14,83 +14,96 @@ import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
+from catena.data.detect import detect_format
 from catena.data.examples import Columns, ConlluSentence, Tree
 from catena.data.readers.brackets import read as read_brackets
 from catena.data.readers.brackets import read_lines
 from catena.data.readers.table import FORMATS as FILES
 from catena.data.readers.text import read as read_text
-from catena.data.recognise import recognise
-from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.draw.picture import Picture
 from catena.draw.tree import draw_tree
 from catena.errors import DataError
 from catena.metrics.brackets import bracket_measure
 from catena.seq2seq.base import EncoderDecoder
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.kept import TOKENISER
-from catena.tasks.parse.constituency import counted
-from catena.tasks.parse.constituency.answers import FORMATS, Parsed, nothing, shown, written
-from catena.tasks.parse.constituency.constraints import Given, check_given, read_given
-from catena.tasks.parse.constituency.counted import CountedParser, PcfgParser
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    Predictor,
+    ReadOptions,
+)
+from catena.tasks.kept import TOKENIZER
+from catena.tasks.parse.config import ParseConfig
+from catena.tasks.parse.constituency import treebank_pcfg
+from catena.tasks.parse.constituency.answers import FORMATS, Parsed, label_with_probabilities, nothing, written
+from catena.tasks.parse.constituency.config import (
+    METRICS,
+    ConstituencyParserConfig,
+    SequenceParserConfig,
+    SpanParserConfig,
+)
+from catena.tasks.parse.constituency.constraints import BracketConstraint, check_given, read_given
 from catena.tasks.parse.constituency.dataset import read_trees
 from catena.tasks.parse.constituency.linear import TreeSymbols
-from catena.tasks.parse.constituency.scoring import report_lines, scores_of, signatures_of
+from catena.tasks.parse.constituency.scoring import compute_scores, metric_signatures, report_lines
 from catena.tasks.parse.constituency.sequence_decode import SequenceParser
 from catena.tasks.parse.constituency.sequence_task import build_network
 from catena.tasks.parse.constituency.sequence_words import SourceWords
-from catena.tasks.parse.constituency.settings import METRICS, SequenceTreeModel, SpanModel, TreeModel
 from catena.tasks.parse.constituency.span_decode import Names
 from catena.tasks.parse.constituency.span_model import SpanParser, build_span_parser
 from catena.tasks.parse.constituency.span_task import load_names, parse_all
-from catena.tasks.parse.constituency.trees import bracketing, cleaned
+from catena.tasks.parse.constituency.treebank_pcfg import CountedParser, PcfgParser
+from catena.tasks.parse.constituency.trees import bracketing, clean_tree
 from catena.tasks.parse.predictor import ParsePredictor
-from catena.tasks.parse.settings import ParseConfig
 from catena.tasks.words.encoding import WordEncoding
-from catena.tasks.words.sentences import Sentence, sentence_of
+from catena.tasks.words.sentences import Sentence, to_sentence
 
-ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+_ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 """How brackets are written in a file of brackets."""
 
-Words = tuple[str, ...]
+_Words = tuple[str, ...]
 
 
-class TreePredictor(ParsePredictor):
+class ConstituencyPredictor(ParsePredictor):
     """A phrase-structure parser. An item is a text, a list of words, or a tree, of which only the words are read."""
 
     formats: ClassVar[tuple[str, ...]] = FORMATS
 
-    def __init__(self, config: ParseConfig, tokeniser: Tokeniser) -> None:
-        assert isinstance(config.model, TreeModel)
-        self.config, self.tokeniser = config, tokeniser
+    def __init__(self, config: ParseConfig, tokenizer: Tokenizer) -> None:
+        assert isinstance(config.model, ConstituencyParserConfig)
+        self.config, self.tokenizer = config, tokenizer
         self.functions = config.model.functions
 
     @abstractmethod
     def answer(
-        self, sentences: Sequence[Words], asking: Asking, given: Sequence[tuple[Given, ...]] | None
+        self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
     ) -> list[Parsed]:
         """What is asked of sentences that have words."""
 
     # --- what goes in -------------------------------------------------------------------------------------------------
 
-    def words(self, item: Any) -> Words:
+    def words(self, item: Any) -> _Words:
         """The words of an item."""
         if isinstance(item, Tree):
-            tree = cleaned(item)
+            tree = clean_tree(item)
             return () if tree is None else tree.words()
         if isinstance(item, Sentence):
             return item.words
         if isinstance(item, Columns | ConlluSentence):
-            found: Sequence[str] = sentence_of(item).words
+            found: Sequence[str] = to_sentence(item).words
         elif isinstance(item, str):
-            found = self.tokeniser.tokens(item)
+            found = self.tokenizer.tokens(item)
         elif isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
             found = item
         else:
             raise DataError(f"a parser takes texts, lists of words or trees, and was given {type(item).__name__}")
-        return tuple(ESCAPES.get(word, word) for word in found)
+        return tuple(_ESCAPES.get(word, word) for word in found)
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
-        format = reading.format or recognise(path, reading.encoding).format
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
+        format = reading.format or detect_format(path, reading.encoding).format
         if format == "brackets":
             yield from read_brackets(path, encoding=reading.encoding)
         elif format in ("conllu", "columns"):
@@ -109,12 +122,14 @@ class TreePredictor(ParsePredictor):
             return read_lines(enumerate(whole, start=1), "standard input")
         return whole
 
-    def read_constraints(self, path: Path) -> Iterator[tuple[Given, ...]]:
+    def read_constraints(self, path: Path) -> Iterator[tuple[BracketConstraint, ...]]:
         return read_given(path)
 
     # --- what comes out -----------------------------------------------------------------------------------------------
 
-    def parse(self, items: Sequence[Any], asking: Asking, constraints: Sequence[Any] | None = None) -> list[Parsed]:
+    def parse(
+        self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None = None
+    ) -> list[Parsed]:
         sentences = [self.words(item) for item in items]
         for words, given in zip(sentences, constraints or (), strict=bool(constraints)):
             check_given(given, len(words))
@@ -129,7 +144,7 @@ class TreePredictor(ParsePredictor):
 
     # --- on trees that are known --------------------------------------------------------------------------------------
 
-    def judge(self, path: Path, reading: Reading = AS_TRAINED) -> tuple[list[Tree], list[Parsed]]:
+    def judge(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> tuple[list[Tree], list[Parsed]]:
         """The right trees of a file, and the model's answers."""
         data = self.config.data.model_copy(update={"format": reading.format or "auto", "encoding": reading.encoding})
         right = list(read_trees(data, self.functions, path, to_score=True))
@@ -137,42 +152,44 @@ class TreePredictor(ParsePredictor):
             raise DataError(f"{path} has no tree to score")
         return right, self.predict(right)
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         right, found = self.judge(path, reading)
         given = [parsed.tree for parsed in found]
         lines = report_lines(right, given, [parsed.note for parsed in found], self.config.seed)
-        return Report(scores_of(right, given), signatures_of(len(right)), tuple(lines))
+        return EvaluationReport(compute_scores(right, given), metric_signatures(len(right)), tuple(lines))
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         measure = bracket_measure(metric or METRICS["span"][0])
         right, found = self.judge(path, reading)
-        return Answers(measure, [bracketing(t) for t in right], [bracketing(parsed.tree) for parsed in found])
+        return PairedPredictions(measure, [bracketing(t) for t in right], [bracketing(parsed.tree) for parsed in found])
 
     # --- for people ---------------------------------------------------------------------------------------------------
 
-    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         parsed = self._drawn(item, asking)
-        return draw_tree(shown(parsed, parsed.tree, " "), title=parsed.note or "")
+        return draw_tree(label_with_probabilities(parsed, parsed.tree, " "), title=parsed.note or "")
 
-    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         return written(self._drawn(item, asking), "tree").rstrip("\n")
 
-    def _drawn(self, item: Any, asking: Asking) -> Parsed:
+    def _drawn(self, item: Any, asking: PredictOptions) -> Parsed:
         parsed: Parsed = self.predict([item], asking)[0]
         if not parsed.words:
             raise DataError("a text without words has no tree to draw")
         return parsed
 
 
-class CountedPredictor(TreePredictor):
+class CountedPredictor(ConstituencyPredictor):
     """A grammar, counted or written."""
 
-    def __init__(self, config: ParseConfig, tokeniser: Tokeniser, parser: CountedParser) -> None:
-        super().__init__(config, tokeniser)
+    def __init__(self, config: ParseConfig, tokenizer: Tokenizer, parser: CountedParser) -> None:
+        super().__init__(config, tokenizer)
         self.parser = parser
 
     def answer(
-        self, sentences: Sequence[Words], asking: Asking, given: Sequence[tuple[Given, ...]] | None
+        self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
     ) -> list[Parsed]:
         rng = np.random.default_rng(asking.seed)
         fixed = given or [()] * len(sentences)
@@ -192,20 +209,20 @@ class CountedPredictor(TreePredictor):
         ]
 
 
-class SpanPredictor(TreePredictor):
+class SpanPredictor(ConstituencyPredictor):
     """A network that scores spans."""
 
     def __init__(
         self,
         config: ParseConfig,
-        tokeniser: Tokeniser,
+        tokenizer: Tokenizer,
         encoding: WordEncoding,
         names: Names,
         parser: SpanParser,
         device: torch.device,
     ) -> None:
-        assert isinstance(config.model, SpanModel)
-        super().__init__(config, tokeniser)
+        assert isinstance(config.model, SpanParserConfig)
+        super().__init__(config, tokenizer)
         self.settings, self.encoding, self.names, self.device = config.model, encoding, names, device
         self.parser = parser.to(device).eval()
 
@@ -213,7 +230,7 @@ class SpanPredictor(TreePredictor):
         return self.parser
 
     def answer(
-        self, sentences: Sequence[Words], asking: Asking, given: Sequence[tuple[Given, ...]] | None
+        self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
     ) -> list[Parsed]:
         if not sentences:
             return []
@@ -229,24 +246,24 @@ class SpanPredictor(TreePredictor):
         ]
 
 
-class SequencePredictor(TreePredictor):
+class SequencePredictor(ConstituencyPredictor):
     """A network that writes trees."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "confidence", "scores", "beam_size"})
+    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "beam_size"})
 
-    def __init__(self, config: ParseConfig, tokeniser: Tokeniser, parser: SequenceParser) -> None:
-        super().__init__(config, tokeniser)
+    def __init__(self, config: ParseConfig, tokenizer: Tokenizer, parser: SequenceParser) -> None:
+        super().__init__(config, tokenizer)
         self.parser = parser
 
     def find_network(self) -> EncoderDecoder:
         return self.parser.network
 
-    def searching(self, asking: Asking) -> SequencePredictor:
+    def searching(self, asking: PredictOptions) -> SequencePredictor:
         """The same with a beam of the width that is asked for."""
         self.check(asking)
-        return SequencePredictor(self.config, self.tokeniser, self._searched(asking))
+        return SequencePredictor(self.config, self.tokenizer, self._searched(asking))
 
-    def _searched(self, asking: Asking) -> SequenceParser:
+    def _searched(self, asking: PredictOptions) -> SequenceParser:
         own = self.parser
         if asking.beam_size is None:
             return own
@@ -266,10 +283,10 @@ class SequencePredictor(TreePredictor):
                 )
             networks += [other.parser.network, *other.parser.others]
         both = SequenceParser(own.network, own.settings, own.words, own.symbols, networks)
-        return SequencePredictor(self.config, self.tokeniser, both)
+        return SequencePredictor(self.config, self.tokenizer, both)
 
     def answer(
-        self, sentences: Sequence[Words], asking: Asking, given: Sequence[tuple[Given, ...]] | None
+        self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
     ) -> list[Parsed]:
         return self._searched(asking).parse(sentences, asking) if sentences else []
 
@@ -284,22 +301,22 @@ class SequencePredictor(TreePredictor):
         ]
 
 
-def load_predictor(folder: Path, device: torch.device) -> TreePredictor:
+def load_predictor(folder: Path, device: torch.device) -> ConstituencyPredictor:
     """Read a trained parser from a run folder or a checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(ParseConfig, checkpoint.folder / CONFIG)
-    tokeniser = load_tokeniser(checkpoint.folder / TOKENISER)
-    if isinstance(config.model, SequenceTreeModel):
+    tokenizer = load_tokenizer(checkpoint.folder / TOKENIZER)
+    if isinstance(config.model, SequenceParserConfig):
         source, symbols = SourceWords.load(checkpoint.folder), TreeSymbols.load(checkpoint.folder)
         network = build_network(config.model, source, symbols)
         checkpoint.load_into(network)
         return SequencePredictor(
-            config, tokeniser, SequenceParser(network.to(device).eval(), config.model, source, symbols)
+            config, tokenizer, SequenceParser(network.to(device).eval(), config.model, source, symbols)
         )
-    if not isinstance(config.model, SpanModel):
-        return CountedPredictor(config, tokeniser, counted.load(config, checkpoint.folder))
+    if not isinstance(config.model, SpanParserConfig):
+        return CountedPredictor(config, tokenizer, treebank_pcfg.load(config, checkpoint.folder))
     encoding = WordEncoding.load(config.model.words, checkpoint.folder)
     names = load_names(checkpoint.folder)
     parser = build_span_parser(config.model, encoding, len(names.chains) + 1, len(names.tags))
     checkpoint.load_into(parser)
-    return SpanPredictor(config, tokeniser, encoding, names, parser, device)
+    return SpanPredictor(config, tokenizer, encoding, names, parser, device)

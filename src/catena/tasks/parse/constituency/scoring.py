@@ -12,16 +12,16 @@ from catena.metrics.brackets import CUTOFF, SCORES, bracket_measure, bracket_sco
 from catena.metrics.intervals import bootstrap_score_interval
 from catena.tasks.parse.constituency.trees import bracketing
 
-SAMPLES = 3
+_SAMPLES = 3
 
 
-def scores_of(right: Sequence[Tree], given: Sequence[Tree]) -> dict[str, float]:
+def compute_scores(right: Sequence[Tree], given: Sequence[Tree]) -> dict[str, float]:
     """All scores of EVALB, as shares of one."""
     found = bracket_scores([bracketing(t) for t in right], [bracketing(t) for t in given])
     return {name: float(found[name]) for name in SCORES}
 
 
-def signatures_of(n: int) -> dict[str, str]:
+def metric_signatures(n: int) -> dict[str, str]:
     """How each score was made."""
     return {name: f"{bracket_measure(name).name}|n={n}" for name in SCORES}
 
@@ -32,7 +32,7 @@ def report_lines(right: Sequence[Tree], given: Sequence[Tree], notes: Sequence[s
     measure = bracket_measure()
     interval = bootstrap_score_interval(measure.statistics(gold, own), measure.score, np.random.default_rng(seed))
     lines = [
-        f"labelled brackets: F1 {100 * interval.value:.2f}, 95 % interval {100 * interval.low:.2f} to "
+        f"labeled brackets: F1 {100 * interval.value:.2f}, 95 % interval {100 * interval.low:.2f} to "
         f"{100 * interval.high:.2f} (bootstrap over {len(gold):,} sentences)"
     ]
     if any(len(one.words) > CUTOFF for one in gold) and any(len(one.words) <= CUTOFF for one in gold):
@@ -50,7 +50,7 @@ def report_lines(right: Sequence[Tree], given: Sequence[Tree], notes: Sequence[s
 def sample_lines(right: Sequence[Tree], given: Sequence[Tree]) -> list[str]:
     """A few sentences, and the brackets in which their two trees differ."""
     lines = []
-    for i in np.linspace(0, len(right) - 1, min(SAMPLES, len(right))).astype(int):
+    for i in np.linspace(0, len(right) - 1, min(_SAMPLES, len(right))).astype(int):
         gold, own = bracketing(right[i]), bracketing(given[i])
         wrong = [*(Counter(own.spans) - Counter(gold.spans)), *(Counter(gold.spans) - Counter(own.spans))]
         shown = " ".join(gold.words)

@@ -1,6 +1,6 @@
 """From a network that writes trees to answers: the best, the n best, samples, and brackets as often as they are drawn.
 
-The search can write nothing but trees over the words (:mod:`catena.decoding.brackets`). A log-probability is that of
+The search can write nothing but trees over the words (:mod:`catena.search.brackets`). A log-probability is that of
 the sequence under the network; sequences that are no trees have the rest.
 """
 
@@ -15,26 +15,26 @@ import numpy as np
 import torch
 
 from catena.data.batches import BatchPlan, pad
+from catena.data.config import BatchConfig
 from catena.data.examples import Tree
-from catena.data.settings import BatchSettings
-from catena.decoding.brackets import Bracketed
-from catena.decoding.build import search
-from catena.decoding.combine import Ensemble
-from catena.decoding.hypothesis import Found
-from catena.decoding.settings import SampleSettings
-from catena.grammar.recall import expected_brackets, stacked
+from catena.grammar.max_recall_parse import expected_brackets, stack_labels
+from catena.search.brackets import Bracketed
+from catena.search.build import search
+from catena.search.combine import Ensemble
+from catena.search.config import SampleConfig
+from catena.search.hypothesis import Hypotheses
 from catena.seq2seq.base import EncoderDecoder, Source
-from catena.tasks.application import BEST, Asking
-from catena.tasks.parse.constituency.answers import Answer, Confidence, Parsed
+from catena.tasks.application import DEFAULT_PREDICT_OPTIONS, PredictOptions
+from catena.tasks.parse.constituency.answers import Confidence, Parsed, ParsedTree
+from catena.tasks.parse.constituency.config import SequenceParserConfig
 from catena.tasks.parse.constituency.linear import TreeSymbols
 from catena.tasks.parse.constituency.sequence_words import SourceWords
-from catena.tasks.parse.constituency.settings import SequenceTreeModel
-from catena.tasks.parse.constituency.trees import Phrase, phrases_of, tags_of, tree_of
+from catena.tasks.parse.constituency.trees import LabeledSpan, phrases_to_tree, tree_tags, tree_to_phrases
 
-Words = tuple[str, ...]
-MORE_BRACKETS = 10
+_Words = tuple[str, ...]
+_MORE_BRACKETS = 10
 """Brackets that any tree may have, beside those for each word."""
-WORDS_AT_ONCE = 4000
+_WORDS_AT_ONCE = 4000
 """Words, padding included, whose trees are searched for together."""
 
 
@@ -49,7 +49,7 @@ class SequenceParser:
     def __init__(
         self,
         network: EncoderDecoder,
-        settings: SequenceTreeModel,
+        settings: SequenceParserConfig,
         words: SourceWords,
         symbols: TreeSymbols,
         others: Sequence[EncoderDecoder] = (),
@@ -63,33 +63,33 @@ class SequenceParser:
         same_words = self.words.vocabulary.symbols == other.words.vocabulary.symbols
         return same_words and (mine.labels.names, mine.tags.names) == (theirs.labels.names, theirs.tags.names)
 
-    def parse(self, sentences: Sequence[Words], asking: Asking = BEST) -> list[Parsed]:
+    def parse(self, sentences: Sequence[_Words], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Parsed]:
         """What is asked of each sentence, those of like length together; none may be without words."""
         generator = torch.Generator().manual_seed(asking.seed)
         found: dict[int, Parsed] = {}
         self.network.eval()
         lengths = np.array([len(words) for words in sentences], np.int64)
         with torch.no_grad():
-            for rows in BatchPlan.by_length(lengths, BatchSettings(batch_size=WORDS_AT_ONCE, batch_by="tokens")):
+            for rows in BatchPlan.by_length(lengths, BatchConfig(batch_size=_WORDS_AT_ONCE, batch_by="tokens")):
                 some = [sentences[int(r)] for r in rows]
                 found.update(zip(rows.tolist(), self._parsed(some, asking, generator), strict=True))
         return [found[i] for i in range(len(sentences))]
 
-    def _parsed(self, sentences: Sequence[Words], asking: Asking, generator: torch.Generator) -> list[Parsed]:
-        likely = asking.samples == 0 and asking.nbest == 1
+    def _parsed(self, sentences: Sequence[_Words], asking: PredictOptions, generator: torch.Generator) -> list[Parsed]:
+        likely = asking.samples == 0 and asking.n_best == 1
         recall = likely and self.settings.by_recall and not asking.scores
         drawn: Sequence[list[Tree]] = [[] for _ in sentences]
         if recall or asking.confidence:
             drawn = self._trees(sentences, self._search(sentences, generator, samples=self.settings.draws))
         if recall:
             answers = [
-                [Answer(most_expected(words, trees, self.settings.price))]
+                [ParsedTree(max_expected_recall(words, trees, self.settings.price))]
                 for words, trees in zip(sentences, drawn, strict=True)
             ]
         else:
-            listed = self._search(sentences, generator, asking.nbest, asking.samples)
+            listed = self._search(sentences, generator, asking.n_best, asking.samples)
             answers = [
-                [Answer(tree, one.log_prob) for tree, one in zip(trees, row, strict=True)]
+                [ParsedTree(tree, one.log_prob) for tree, one in zip(trees, row, strict=True)]
                 for trees, row in zip(self._trees(sentences, listed), listed, strict=True)
             ]
         return [
@@ -104,29 +104,29 @@ class SequenceParser:
         ]
 
     def _search(
-        self, sentences: Sequence[Words], generator: torch.Generator, nbest: int = 1, samples: int = 0
-    ) -> Found:
+        self, sentences: Sequence[_Words], generator: torch.Generator, n_best: int = 1, samples: int = 0
+    ) -> Hypotheses:
         """Sequences for each sentence: the best, or drawn ones."""
         device, own = self.network.device, self.settings
         ids, lengths = pad([self.words.ids(words) for words in sentences])
         source = Source(ids, lengths).to(device)
         leaves = torch.tensor([len(words) for words in sentences])
-        most = [math.ceil(own.brackets * len(words)) + MORE_BRACKETS for words in sentences]
+        most = [math.ceil(own.brackets * len(words)) + _MORE_BRACKETS for words in sentences]
         limits = leaves + 1 + 2 * torch.tensor(most)
         steppers = [network.stepper(source) for network in (self.network, *self.others)]
         free = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
         stepper = Bracketed(free, self.symbols.ids, leaves.to(device), limits.to(device), own.most_opened)
         longest = int(limits.max())
         wish = (
-            SampleSettings(n=samples, max_length=longest)
+            SampleConfig(n=samples, max_length=longest)
             if samples
             else own.search.model_copy(
-                update={"n_best": nbest, "width": max(nbest, own.search.width), "max_length": longest}
+                update={"n_best": n_best, "width": max(n_best, own.search.width), "max_length": longest}
             )
         )
         return search(wish, stepper, stepper.start(len(sentences)), generator)
 
-    def _trees(self, sentences: Sequence[Words], listed: Found) -> list[list[Tree]]:
+    def _trees(self, sentences: Sequence[_Words], listed: Hypotheses) -> list[list[Tree]]:
         return [
             [self.symbols.read(one.ids, words) for one in row] for words, row in zip(sentences, listed, strict=True)
         ]
@@ -140,33 +140,33 @@ def bracket_shares(trees: Sequence[Tree]) -> Confidence:
     seen = Counter(
         bracket
         for tree in trees
-        for bracket in {(label, first, end) for first, end, labels in phrases_of(tree) for label in labels}
+        for bracket in {(label, first, end) for first, end, labels in tree_to_phrases(tree) for label in labels}
     )
     return {bracket: n / len(trees) for bracket, n in seen.items()}
 
 
 def tag_shares(trees: Sequence[Tree]) -> tuple[dict[str, float], ...]:
     """In what share of trees each word has each tag."""
-    columns = zip(*(tags_of(tree) for tree in trees), strict=True)
+    columns = zip(*(tree_tags(tree) for tree in trees), strict=True)
     return tuple({tag: n / len(trees) for tag, n in Counter(column).items()} for column in columns)
 
 
-def most_expected(words: Words, trees: Sequence[Tree], price: float) -> Tree:
+def max_expected_recall(words: _Words, trees: Sequence[Tree], price: float) -> Tree:
     """The tree with the most brackets that can be expected to be right, by the trees that were drawn (Goodman 1996)."""
     tops = Counter(tree.label for tree in trees)
     tags = [max(sorted(shares), key=shares.__getitem__) for shares in tag_shares(trees)]
-    labels = sorted({label for tree in trees for phrase in phrases_of(tree) for label in phrase.labels})
+    labels = sorted({label for tree in trees for phrase in tree_to_phrases(tree) for label in phrase.labels})
     number = {label: q for q, label in enumerate(labels)}
     counts = np.zeros((len(words), len(words) + 1, len(labels)))
     above: Counter[tuple[int, int]] = Counter()
     for tree in trees:
-        for first, end, chain in phrases_of(tree):
+        for first, end, chain in tree_to_phrases(tree):
             for label in chain:
                 counts[first, end, number[label]] += 1 / len(trees)
             above.update((number[p], number[q]) for p, q in pairwise(chain))
-    brackets = stacked(expected_brackets(counts, price), lambda p, q: float(above[p, q]))
+    brackets = stack_labels(expected_brackets(counts, price), lambda p, q: float(above[p, q]))
     phrases: dict[tuple[int, int], tuple[str, ...]] = {}
     for i, j, q in brackets:
         phrases[i, j] = (*phrases.get((i, j), ()), labels[q])
-    made = [Phrase(i, j, chain) for (i, j), chain in phrases.items()]
-    return tree_of(words, tags, made, max(sorted(tops), key=tops.__getitem__))
+    made = [LabeledSpan(i, j, chain) for (i, j), chain in phrases.items()]
+    return phrases_to_tree(words, tags, made, max(sorted(tops), key=tops.__getitem__))

@@ -15,23 +15,23 @@ from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
 from catena.data.examples import Tree
-from catena.data.tokenise import build_tokeniser
+from catena.data.tokenize import build_tokenizer
 from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.sides import Sides
-from catena.tasks.kept import TOKENISER
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.parse.constituency.counted import WHAT_NEXT
+from catena.seq2seq.sides import VocabularyInfo
+from catena.tasks.kept import TOKENIZER
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.tasks.parse.config import ParseConfig
+from catena.tasks.parse.constituency.config import METRICS, SequenceParserConfig
 from catena.tasks.parse.constituency.dataset import Treebank
 from catena.tasks.parse.constituency.linear import BEGIN, END, PAD, TreeSymbols
-from catena.tasks.parse.constituency.scoring import sample_lines, scores_of
+from catena.tasks.parse.constituency.scoring import compute_scores, sample_lines
 from catena.tasks.parse.constituency.sequence_decode import SequenceParser
 from catena.tasks.parse.constituency.sequence_words import SourceWords
-from catena.tasks.parse.constituency.settings import METRICS, SequenceTreeModel
-from catena.tasks.parse.settings import ParseConfig
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.parse.constituency.treebank_pcfg import WHAT_NEXT
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def encode(
     config: ParseConfig, bank: Treebank, words: SourceWords | None = None, symbols: TreeSymbols | None = None
 ) -> SequenceData:
     """A treebank in the encoding of an old model, or in one of its own."""
-    assert isinstance(config.model, SequenceTreeModel)
+    assert isinstance(config.model, SequenceParserConfig)
     words = words or SourceWords.count([tree.words() for tree in bank.train], config.model.rare)
     symbols = symbols or TreeSymbols.count(bank.train, config.model.tags)
     written = [(tree, symbols.written(tree)) for tree in bank.train]
@@ -67,15 +67,15 @@ def encode(
     return SequenceData(bank, words, symbols, [words.ids(tree.words()) for tree, _ in kept], targets)
 
 
-def build_network(settings: SequenceTreeModel, words: SourceWords, symbols: TreeSymbols) -> EncoderDecoder:
+def build_network(settings: SequenceParserConfig, words: SourceWords, symbols: TreeSymbols) -> EncoderDecoder:
     """The network with fresh weights."""
     counts = [1] * len(symbols)  # layers by frequency are for large vocabularies
-    sides = Sides(len(words), counts, BEGIN, END, forbidden=(PAD, BEGIN))
+    sides = VocabularyInfo(len(words), counts, BEGIN, END, forbidden=(PAD, BEGIN))
     return build_encoder_decoder(settings.network, sides)
 
 
 @dataclass(frozen=True, eq=False)
-class TreeBatch:
+class LinearizedTreeBatch:
     """Sentences and their trees; ``symbols`` counts those of the trees."""
 
     source: Source
@@ -85,7 +85,7 @@ class TreeBatch:
     symbols: int
 
 
-class SequenceTask(TestedTask):
+class SequenceTask(NeuralTask):
     """A parser that writes trees, its data and its metric."""
 
     what_next = WHAT_NEXT
@@ -98,7 +98,7 @@ class SequenceTask(TestedTask):
         device: torch.device,
         randomness: Randomness,
     ) -> None:
-        assert isinstance(config.model, SequenceTreeModel)
+        assert isinstance(config.model, SequenceParserConfig)
         self.config, self.data, self.device, self.randomness = config, data, device, randomness
         self.network = network.to(device)
         self._parser = SequenceParser(network, config.model, data.words, data.symbols)
@@ -119,41 +119,41 @@ class SequenceTask(TestedTask):
 
     def epoch(self, number: int) -> EpochPlan:
         generator = self.randomness.numpy("batches", number)
-        return PlannedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self._batch)
+        return BatchedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self._batch)
 
-    def _batch(self, rows: np.ndarray) -> TreeBatch:
+    def _batch(self, rows: np.ndarray) -> LinearizedTreeBatch:
         ids, lengths = pad([self.data.sources[r] for r in rows.tolist()])
         targets, target_lengths = pad([self.data.targets[r] for r in rows.tolist()])
         words, symbols = int(lengths.sum()), int(target_lengths.sum())
         source = Source(ids, lengths).to(self.device)
-        return TreeBatch(source, targets.to(self.device), target_lengths.to(self.device), words, symbols)
+        return LinearizedTreeBatch(source, targets.to(self.device), target_lengths.to(self.device), words, symbols)
 
-    def loss(self, batch: TreeBatch) -> LossOutput:
+    def loss(self, batch: LinearizedTreeBatch) -> BatchLoss:
         ids = batch.source.ids
         gone = torch.rand(ids.shape, device=ids.device) < self._shares[ids]
         source = Source(torch.where(gone, self._classes[ids], ids), batch.source.lengths)
         total = self.network.loss(source, batch.targets, batch.lengths)
-        return LossOutput(total, batch.symbols, batch.words)
+        return BatchLoss(total, batch.symbols, batch.words)
 
     def evaluate(self) -> Evaluation:
         dev = self.data.bank.dev
         given = self._parsed(dev)
-        return Evaluation(scores_of(dev, given), sample_lines(dev, given))
+        return Evaluation(compute_scores(dev, given), sample_lines(dev, given))
 
     def test_scores(self) -> dict[str, float]:
         test = self.data.bank.test
-        return scores_of(test, self._parsed(test)) if test else {}
+        return compute_scores(test, self._parsed(test)) if test else {}
 
     def _parsed(self, trees: Sequence[Tree]) -> list[Tree]:
         return [parsed.tree for parsed in self._parser.parse([tree.words() for tree in trees])]
 
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
-        build_tokeniser(self.config.tokenizer).save(folder / TOKENISER)
+        build_tokenizer(self.config.tokenizer).save(folder / TOKENIZER)
         self.data.words.save(folder)
         self.data.symbols.save(folder)
 
-    def describe_batch(self, batch: TreeBatch) -> str:
+    def describe_batch(self, batch: LinearizedTreeBatch) -> str:
         b, t = batch.targets.shape
         return f"{b} sentences, longest {batch.source.ids.shape[1] - 1} words, longest tree {t} symbols"
 

@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.data.settings import VocabularySettings
+from catena.data.config import VocabularyConfig
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.grammar.words import UNKNOWN, word_classes
 
-WORDS = "words.json"
-END_SYMBOL = "</s>"
-FEWEST = 3
+_WORDS = "words.json"
+_END_SYMBOL = "</s>"
+_FEWEST = 3
 """A class needs so many different words of train; the words of smaller ones are of a coarser one."""
 
 
@@ -36,10 +36,10 @@ class SourceWords:
         for word in counts:
             for name in word_classes(word):
                 members[name].add(word)
-        classes = {name for name, words in members.items() if len(words) >= FEWEST or name == UNKNOWN}
+        classes = {name for name, words in members.items() if len(words) >= _FEWEST or name == UNKNOWN}
         kept = {word: n for word, n in counts.items() if word not in classes}
-        settings = VocabularySettings(min_count=rare + 1)
-        return cls(Vocabulary.from_counts(kept, settings, specials=[END_SYMBOL], symbols=sorted(classes)))
+        settings = VocabularyConfig(min_count=rare + 1)
+        return cls(Vocabulary.from_counts(kept, settings, specials=[_END_SYMBOL], symbols=sorted(classes)))
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -54,7 +54,7 @@ class SourceWords:
             id if id != UNK else self._class_id(word)
             for word, id in zip(words, self.vocabulary.ids(words), strict=True)
         ]
-        return np.array([*found, self.vocabulary.special(END_SYMBOL)], np.int64)
+        return np.array([*found, self.vocabulary.special(_END_SYMBOL)], np.int64)
 
     def dropout(self, z: float) -> tuple[Int[Tensor, " v"], Float[Tensor, " v"]]:
         """For each id that of its class, and the probability z / (z + n) that this is read instead; n is how often the
@@ -68,9 +68,9 @@ class SourceWords:
         return classes, shares
 
     def save(self, folder: Path) -> None:
-        self.vocabulary.save(folder / WORDS)
+        self.vocabulary.save(folder / _WORDS)
 
     @classmethod
     def load(cls, folder: Path) -> SourceWords:
         """Read what :meth:`save` wrote."""
-        return cls(Vocabulary.load(folder / WORDS))
+        return cls(Vocabulary.load(folder / _WORDS))

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
-from catena.grammar.recall import expected_brackets, stacked
-from catena.numerics import NEVER
+from catena.grammar.max_recall_parse import expected_brackets, stack_labels
+from catena.numerics import NEG_INF
 from catena.structure.tree import SpanTree
-from catena.tasks.application import Asking
-from catena.tasks.parse.constituency.answers import Answer, Confidence, Parsed
-from catena.tasks.parse.constituency.constraints import Given, check_given
-from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.application import PredictOptions
+from catena.tasks.parse.constituency.answers import Confidence, Parsed, ParsedTree
+from catena.tasks.parse.constituency.config import SpanParserConfig
+from catena.tasks.parse.constituency.constraints import BracketConstraint, check_given
 from catena.tasks.parse.constituency.span_model import SpanScores
 from catena.tasks.parse.constituency.span_ranked import best_trees
 from catena.tasks.parse.constituency.span_trees import (
@@ -37,12 +37,12 @@ from catena.tasks.parse.constituency.span_trees import (
     log_probabilities,
     over_labels,
 )
-from catena.tasks.parse.constituency.trees import Phrase, tree_of
+from catena.tasks.parse.constituency.trees import LabeledSpan, phrases_to_tree
 
 LEAST = 0.01
 """Brackets of a smaller probability are not told."""
 
-Words = tuple[str, ...]
+SpanWords = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +96,11 @@ class SpanDecoder:
 
     def __init__(
         self,
-        settings: SpanModel,
+        settings: SpanParserConfig,
         scores: SpanScores,
-        sentences: Sequence[Words],
+        sentences: Sequence[SpanWords],
         names: Names,
-        given: Sequence[tuple[Given, ...]] | None = None,
+        given: Sequence[tuple[BracketConstraint, ...]] | None = None,
     ) -> None:
         self.settings, self.names, self.sentences = settings, names, sentences
         self.lengths = torch.tensor([len(words) for words in sentences])
@@ -108,9 +108,9 @@ class SpanDecoder:
         if given is not None:
             self._constrain(given)
 
-    def parsed(self, asking: Asking, generator: torch.Generator) -> list[Parsed]:
+    def parsed(self, asking: PredictOptions, generator: torch.Generator) -> list[Parsed]:
         """What is asked of each sentence."""
-        likely = asking.samples == 0 and asking.nbest == 1
+        likely = asking.samples == 0 and asking.n_best == 1
         phrases = None
         if likely:
             phrases = list(self._expected() if self.settings.by_recall else self._best())
@@ -122,7 +122,7 @@ class SpanDecoder:
             elif asking.samples:
                 trees = self._sampled(row, asking.samples, generator)
             else:
-                trees = self._k_best(row, asking.nbest)
+                trees = self._k_best(row, asking.n_best)
             scored = asking.scores or not likely
             answers = self._answers(row, words, trees, scored, ranked=asking.samples == 0)
             confidence = self._confidence(row) if asking.confidence else None
@@ -132,37 +132,37 @@ class SpanDecoder:
 
     # --- trees --------------------------------------------------------------------------------------------------------
 
-    def _best(self) -> Iterator[list[Phrase]]:
+    def _best(self) -> Iterator[list[LabeledSpan]]:
         labels = self.spans.argmax(-1)
         for row, spans in enumerate(best_labels(self.spans, self.lengths).argmax().tolist()):
             yield self._phrases((i, j, int(labels[row, i, j])) for i, j, _ in spans if i >= 0)
 
-    def _expected(self) -> Iterator[list[Phrase]]:
+    def _expected(self) -> Iterator[list[LabeledSpan]]:
         names = self.names
         for row in range(len(self.sentences)):
             counts = self._label_counts(row)
-            brackets = stacked(
+            brackets = stack_labels(
                 expected_brackets(counts, self.settings.price), lambda p, q: float(names.above.get((p, q), 0))
             )
             chains: dict[tuple[int, int], tuple[str, ...]] = {}
             for i, j, q in brackets:
                 chains[i, j] = (*chains.get((i, j), ()), names.labels[q])
-            yield [Phrase(i, j, labels) for (i, j), labels in chains.items()]
+            yield [LabeledSpan(i, j, labels) for (i, j), labels in chains.items()]
 
-    def _k_best(self, row: int, k: int) -> list[list[Phrase]]:
+    def _k_best(self, row: int, k: int) -> list[list[LabeledSpan]]:
         n = len(self.sentences[row])
-        found: dict[tuple[Phrase, ...], list[Phrase]] = {}
+        found: dict[tuple[LabeledSpan, ...], list[LabeledSpan]] = {}
         for spans in best_trees(self.spans[row, :n, :n].numpy(), 2 * k):  # a tree has two readings at most
             phrases = self._phrases(iter(spans))
             found.setdefault(tuple(sorted(self._readings(phrases, n)[-1])), phrases)
         return list(found.values())[:k]
 
-    def _sampled(self, row: int, n: int, generator: torch.Generator) -> list[list[Phrase]]:
+    def _sampled(self, row: int, n: int, generator: torch.Generator) -> list[list[LabeledSpan]]:
         drawn = self._tree(row).sample(n, generator).tolist()
         return [self._phrases((i, j, q) for i, j, q in member if i >= 0) for member in drawn]
 
-    def _phrases(self, spans: Iterator[tuple[int, int, int]]) -> list[Phrase]:
-        return [Phrase(i, j + 1, self.names.split[q]) for i, j, q in spans if q != NO_PHRASE]
+    def _phrases(self, spans: Iterator[tuple[int, int, int]]) -> list[LabeledSpan]:
+        return [LabeledSpan(i, j + 1, self.names.split[q]) for i, j, q in spans if q != NO_PHRASE]
 
     def _tree(self, row: int) -> SpanTree:
         n = len(self.sentences[row])
@@ -171,37 +171,37 @@ class SpanDecoder:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def _answers(
-        self, row: int, words: Words, trees: Sequence[list[Phrase]], scored: bool, ranked: bool
-    ) -> list[Answer]:
+        self, row: int, words: SpanWords, trees: Sequence[list[LabeledSpan]], scored: bool, ranked: bool
+    ) -> list[ParsedTree]:
         best = self.tags[row, : len(words)].argmax(-1).tolist()
         tags = [self.names.tags.name(q) for q in best]
-        known: dict[tuple[Phrase, ...], Answer] = {}
+        known: dict[tuple[LabeledSpan, ...], ParsedTree] = {}
         answers = []
         for phrases in trees:
             key = tuple(sorted(phrases))
             if key not in known:
-                tree = tree_of(words, tags, phrases, self.names.top)
-                known[key] = Answer(tree, self._log_probability(row, phrases) if scored else None)
+                tree = phrases_to_tree(words, tags, phrases, self.names.top)
+                known[key] = ParsedTree(tree, self._log_probability(row, phrases) if scored else None)
             answers.append(known[key])
         if ranked:
             answers.sort(key=lambda answer: -(answer.log_probability or 0.0))
         return answers
 
-    def _log_probability(self, row: int, phrases: Sequence[Phrase]) -> float:
+    def _log_probability(self, row: int, phrases: Sequence[LabeledSpan]) -> float:
         """That of a tree; its tags are not counted. -inf where a chain of its labels was never seen."""
         n = len(self.sentences[row])
         known = [
             spans for one in self._readings(phrases, n) if (spans := label_ids(one, self.names.chains)) is not None
         ]
         if not known:
-            return NEVER
+            return NEG_INF
         scores = self.spans[row, :n, :n].double().expand(len(known), -1, -1, -1)
         return float(log_probabilities(scores, gold_trees(known, [n] * len(known))).logsumexp(0))
 
-    def _readings(self, phrases: Sequence[Phrase], n: int) -> list[list[Phrase]]:
+    def _readings(self, phrases: Sequence[LabeledSpan], n: int) -> list[list[LabeledSpan]]:
         """The sets of phrases that are written as the tree of these: where the top stands alone above all words, the
         set without it, above which it is put, and the set with it; else these alone."""
-        top = Phrase(0, n, (self.names.top,))
+        top = LabeledSpan(0, n, (self.names.top,))
         above = [phrase for phrase in phrases if (phrase.first, phrase.end) == (0, n)]
         below = [phrase for phrase in phrases if phrase not in above]
         return [below, [*below, top]] if above in ([], [top]) else [list(phrases)]
@@ -236,24 +236,24 @@ class SpanDecoder:
 
     # --- given brackets -----------------------------------------------------------------------------------------------
 
-    def _constrain(self, given: Sequence[tuple[Given, ...]]) -> None:
+    def _constrain(self, given: Sequence[tuple[BracketConstraint, ...]]) -> None:
         for row, some in enumerate(given):
             n = len(self.sentences[row])
             check_given(some, n)
             if not some:
                 continue
             allowed = allowed_labels(some, n, self.spans.shape[1], self.names.chains)
-            self.spans[row] = torch.where(allowed, self.spans[row], NEVER)
+            self.spans[row] = torch.where(allowed, self.spans[row], NEG_INF)
             for first, end, label, wanted in some:
                 if wanted and label is not None and end == first + 1:
                     if label not in self.names.tags:
                         raise DataError(f"the tag {label!r} is given for word {end}, and training never showed it")
-                    only = torch.full_like(self.tags[row, first], NEVER)
+                    only = torch.full_like(self.tags[row, first], NEG_INF)
                     only[self.names.tags.id(label)] = 0.0
                     self.tags[row, first] = only
             if (
                 float(over_labels(self.spans[row : row + 1, :n, :n], self.lengths[row : row + 1]).log_partition())
-                == NEVER
+                == NEG_INF
             ):
                 wanted_spans = ", ".join(f"{one.first + 1}-{one.end}" for one in some)
                 raise DataError(f"no tree is left by the brackets that are given ({wanted_spans}): take some back")

@@ -1,4 +1,4 @@
-r"""Scores of labelled spans and of tags from the states of an encoder.
+r"""Scores of labeled spans and of tags from the states of an encoder.
 
 .. math::  g_i = W_f\, \overrightarrow{h}_{i-1} - W_b\, \overleftarrow{h}_i, \qquad
            s(i, j) = V\, \mathrm{relu}(\mathrm{norm}(g_j - g_i + b))
@@ -17,9 +17,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.parse.constituency.config import SpanParserConfig
 from catena.tasks.words.encoding import WordBatch, WordEncoding
-from catena.tasks.words.model import SentenceEncoder, Vectors, build_sentence_encoder
+from catena.tasks.words.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
 
 
 class SpanScores(NamedTuple):
@@ -84,7 +84,11 @@ class SpanParser(nn.Module):
 
 
 def build_span_parser(
-    settings: SpanModel, encoding: WordEncoding, n_labels: int, n_tags: int, vectors: Vectors | None = None
+    settings: SpanParserConfig,
+    encoding: WordEncoding,
+    n_labels: int,
+    n_tags: int,
+    vectors: WordVectorRows | None = None,
 ) -> SpanParser:
     """The parser that the settings describe, with fresh weights."""
     encoder = build_sentence_encoder(

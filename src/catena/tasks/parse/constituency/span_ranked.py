@@ -14,14 +14,14 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float, Int
 
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.tasks.parse.constituency.span_trees import NO_PHRASE
 
-Spans = list[tuple[int, int, int]]
+_Spans = list[tuple[int, int, int]]
 """(first, last, label) of the phrases of a tree."""
 
 
-def best_trees(scores: Float[np.ndarray, "n n q"], k: int) -> list[Spans]:
+def best_trees(scores: Float[np.ndarray, "n n q"], k: int) -> list[_Spans]:
     """The ``k`` trees whose best binary forms score highest, best first; fewer where there are no more.
 
     ``scores[i, j, q]`` is the score of label ``q`` over the words ``i`` to ``j``, where label 0 is no phrase.
@@ -31,7 +31,7 @@ def best_trees(scores: Float[np.ndarray, "n n q"], k: int) -> list[Spans]:
     for width in range(n):
         for first in range(n - width):
             chart.fill(first, first + width)
-    return [list(chart.phrases(0, n - 1, rank)) for rank in range(k) if chart.scores[0, n - 1, rank] > NEVER]
+    return [list(chart.phrases(0, n - 1, rank)) for rank in range(k) if chart.scores[0, n - 1, rank] > NEG_INF]
 
 
 class _Chart:
@@ -42,7 +42,7 @@ class _Chart:
         self.labels, self.k = labels, k
         self.marks = np.random.default_rng(0).integers(1, 1 << 63, labels.shape, dtype=np.uint64)
         self.marks[..., NO_PHRASE] = 0
-        self.scores = np.full((n, n, k), NEVER)
+        self.scores = np.full((n, n, k), NEG_INF)
         self.keys = np.zeros((n, n, k), np.uint64)
         self.ways = np.full((n, n, k, 4), -1, np.int32)
         """The label, the last word of the left part, and the ranks of both parts; -1 for the parts of a word."""
@@ -66,7 +66,7 @@ class _Chart:
         self.ways[i, j, :m] = np.concatenate((label[best, None], parts[inner[best]]), axis=1)
 
     def _joined(self, i: int, j: int) -> tuple[np.ndarray, np.ndarray, Int[np.ndarray, "m 3"]]:
-        """The best sets of two neighbouring parts, each set once: scores, keys, and where and which the parts are."""
+        """The best sets of two neighboring parts, each set once: scores, keys, and where and which the parts are."""
         left, right = slice(i, j), slice(i + 1, j + 1)
         totals = (self.scores[i, left][:, self.first] + self.scores[right, j][:, self.second]).ravel()
         keys = (self.keys[i, left][:, self.first] + self.keys[right, j][:, self.second]).ravel()

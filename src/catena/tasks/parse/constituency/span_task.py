@@ -15,40 +15,40 @@ from torch.nn import functional as F
 from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan
+from catena.data.config import BatchConfig
 from catena.data.examples import Tree
-from catena.data.settings import BatchSettings
-from catena.data.tokenise import build_tokeniser
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Labels, Vocabulary
 from catena.randomness import Randomness
-from catena.tasks.application import BEST, Asking
-from catena.tasks.kept import TOKENISER
-from catena.tasks.looped import PlannedEpoch, TestedTask
+from catena.tasks.application import DEFAULT_PREDICT_OPTIONS, PredictOptions
+from catena.tasks.kept import TOKENIZER
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.constituency.answers import Parsed
-from catena.tasks.parse.constituency.constraints import Given
-from catena.tasks.parse.constituency.counted import WHAT_NEXT
+from catena.tasks.parse.constituency.config import METRICS, SpanParserConfig
+from catena.tasks.parse.constituency.constraints import BracketConstraint
 from catena.tasks.parse.constituency.dataset import Treebank
-from catena.tasks.parse.constituency.scoring import sample_lines, scores_of
-from catena.tasks.parse.constituency.settings import METRICS, SpanModel
-from catena.tasks.parse.constituency.span_decode import Names, SpanDecoder, Words
+from catena.tasks.parse.constituency.scoring import compute_scores, sample_lines
+from catena.tasks.parse.constituency.span_decode import Names, SpanDecoder, SpanWords
 from catena.tasks.parse.constituency.span_model import SpanParser
 from catena.tasks.parse.constituency.span_trees import (
-    GoldTrees,
+    GoldSpanTrees,
     chain_names,
     gold_trees,
     label_ids,
     log_probabilities,
     margin_losses,
 )
-from catena.tasks.parse.constituency.trees import phrases_of, tags_of
-from catena.tasks.parse.settings import ParseConfig
-from catena.tasks.pretrained import free_from_the_top
+from catena.tasks.parse.constituency.treebank_pcfg import WHAT_NEXT
+from catena.tasks.parse.constituency.trees import tree_tags, tree_to_phrases
+from catena.tasks.pretrained import unfreeze_top_layers
 from catena.tasks.words.encoding import EncodedSentences, WordBatch, WordEncoding
-from catena.tasks.words.pretrained import groups_of
+from catena.tasks.words.pretrained import pretrained_layer_groups
 from catena.tasks.words.sentences import Sentence
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 CHAINS, TAGS, TOP = "phrases.json", "tags.json", "top.txt"
-SPANS_AT_ONCE = 400_000
+_SPANS_AT_ONCE = 400_000
 """Spans that are scored together when trees are predicted."""
 
 
@@ -72,18 +72,18 @@ def encode(
     words: Vocabulary | None = None,
 ) -> SpanData:
     """A treebank in the encoding of an old model, or in one of its own; ``words`` are those of a language model."""
-    assert isinstance(config.model, SpanModel)
+    assert isinstance(config.model, SpanParserConfig)
     if names is None:
-        names = Names(chain_names(bank.train), Labels.count(map(tags_of, bank.train)), _most_common_top(bank.train))
+        names = Names(chain_names(bank.train), Labels.count(map(tree_tags, bank.train)), _most_common_top(bank.train))
     sentences = [Sentence(tree.words()) for tree in bank.train]
     if encoding is None:
         encoding = WordEncoding.count(config.model.words, sentences, words)
     spans, tags, kept = [], [], []
     for tree in bank.train:
-        found = label_ids(phrases_of(tree), names.chains)
-        if found is not None and all(tag in names.tags for tag in tags_of(tree)):
+        found = label_ids(tree_to_phrases(tree), names.chains)
+        if found is not None and all(tag in names.tags for tag in tree_tags(tree)):
             spans.append(found)
-            tags.append(np.array(names.tags.ids(tags_of(tree)), np.int64))
+            tags.append(np.array(names.tags.ids(tree_tags(tree)), np.int64))
             kept.append(tree)
     if len(kept) < len(bank.train):
         bank.lines.append(f"{len(bank.train) - len(kept):,} trees have a label or tag that the old model does not know")
@@ -102,11 +102,11 @@ class SpanBatch:
     """Sentences, their trees and their tags, -1 at padding."""
 
     words: WordBatch
-    gold: GoldTrees
+    gold: GoldSpanTrees
     tags: Int[Tensor, "b t"]
 
 
-class SpanTask(TestedTask):
+class SpanTask(NeuralTask):
     """A span parser, its data and its metric."""
 
     what_next = WHAT_NEXT
@@ -114,11 +114,11 @@ class SpanTask(TestedTask):
     def __init__(
         self, config: ParseConfig, data: SpanData, model: SpanParser, device: torch.device, randomness: Randomness
     ) -> None:
-        assert isinstance(config.model, SpanModel)
+        assert isinstance(config.model, SpanParserConfig)
         self.config, self.settings, self.data = config, config.model, data
         self.device, self.randomness = device, randomness
         self.parser = model.to(device)
-        self._frozen_at_first = groups_of(model.encoder.reader) if config.pretrained else []
+        self._frozen_at_first = pretrained_layer_groups(model.encoder.reader) if config.pretrained else []
 
     @property
     def model(self) -> nn.Module:
@@ -133,10 +133,10 @@ class SpanTask(TestedTask):
         return self.metric != "crossing"
 
     def epoch(self, number: int) -> EpochPlan:
-        free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
+        unfreeze_top_layers(self._frozen_at_first, number, self.config.unfreeze)
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.encoded.lengths, self.config.batches, generator)
-        return PlannedEpoch(plan, self._batch)
+        return BatchedEpoch(plan, self._batch)
 
     def _batch(self, rows: np.ndarray) -> SpanBatch:
         data = self.data
@@ -148,7 +148,7 @@ class SpanTask(TestedTask):
         gold = gold_trees([data.spans[int(r)] for r in rows], lengths)
         return SpanBatch(words, gold.to(self.device), torch.from_numpy(tags).to(self.device))
 
-    def loss(self, batch: SpanBatch) -> LossOutput:
+    def loss(self, batch: SpanBatch) -> BatchLoss:
         scores = self.parser(batch.words)
         if self.settings.loss == "crf":
             trees = -log_probabilities(scores.spans, batch.gold)
@@ -157,17 +157,17 @@ class SpanTask(TestedTask):
         tags = F.cross_entropy(scores.tags.flatten(0, 1).float(), batch.tags.flatten(), ignore_index=-1)
         n = int((batch.tags >= 0).sum())
         total = trees.sum().to(tags.device) / n + self.settings.tag_weight * tags
-        return LossOutput(total, n, batch.words.tokens)
+        return BatchLoss(total, n, batch.words.tokens)
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def evaluate(self) -> Evaluation:
         given = self._parsed(self.data.bank.dev)
-        return Evaluation(scores_of(self.data.bank.dev, given), sample_lines(self.data.bank.dev, given))
+        return Evaluation(compute_scores(self.data.bank.dev, given), sample_lines(self.data.bank.dev, given))
 
     def test_scores(self) -> dict[str, float]:
         test = self.data.bank.test
-        return scores_of(test, self._parsed(test)) if test else {}
+        return compute_scores(test, self._parsed(test)) if test else {}
 
     def _parsed(self, trees: Sequence[Tree]) -> list[Tree]:
         words = [tree.words() for tree in trees]
@@ -178,7 +178,7 @@ class SpanTask(TestedTask):
 
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
-        build_tokeniser(self.config.tokenizer).save(folder / TOKENISER)
+        build_tokenizer(self.config.tokenizer).save(folder / TOKENIZER)
         self.data.encoding.save(folder)
         save_names(self.data.names, folder)
 
@@ -204,13 +204,13 @@ def load_names(folder: Path) -> Names:
 
 def parse_all(
     parser: SpanParser,
-    settings: SpanModel,
+    settings: SpanParserConfig,
     encoding: WordEncoding,
-    sentences: Sequence[Words],
+    sentences: Sequence[SpanWords],
     names: Names,
     device: torch.device,
-    asking: Asking = BEST,
-    given: Sequence[tuple[Given, ...]] | None = None,
+    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS,
+    given: Sequence[tuple[BracketConstraint, ...]] | None = None,
 ) -> list[Parsed]:
     """What is asked of each sentence, sentences of like length together; none may be without words."""
     encoded = encoding.encode(Sentence(words) for words in sentences)
@@ -218,9 +218,9 @@ def parse_all(
     found: dict[int, Parsed] = {}
     parser.eval()
     with torch.inference_mode():
-        for plan in BatchPlan.by_length(encoded.lengths, BatchSettings(batch_size=64)):
+        for plan in BatchPlan.by_length(encoded.lengths, BatchConfig(batch_size=64)):
             longest = int(encoded.lengths[plan].max())
-            most = max(1, SPANS_AT_ONCE // (longest * longest))
+            most = max(1, _SPANS_AT_ONCE // (longest * longest))
             for at in range(0, len(plan), most):
                 rows = plan[at : at + most]
                 scores = parser(encoded.batch(rows, device))

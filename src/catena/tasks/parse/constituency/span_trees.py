@@ -21,10 +21,10 @@ from torch import Tensor
 
 from catena.data.examples import Tree
 from catena.data.vocabulary import Labels
-from catena.numerics import NEVER
+from catena.numerics import NEG_INF
 from catena.structure.tree import SpanTree
-from catena.tasks.parse.constituency.constraints import Given, crossed
-from catena.tasks.parse.constituency.trees import Phrase, phrases_of
+from catena.tasks.parse.constituency.constraints import BracketConstraint, crossing_spans
+from catena.tasks.parse.constituency.trees import LabeledSpan, tree_to_phrases
 
 NO_PHRASE = 0
 BETWEEN = " "
@@ -32,7 +32,7 @@ BETWEEN = " "
 
 
 @dataclass(frozen=True, eq=False)
-class GoldTrees:
+class GoldSpanTrees:
     """Trees of a batch.
 
     Args:
@@ -45,17 +45,17 @@ class GoldTrees:
     possible: Bool[Tensor, "b t t"]
     lengths: Int[Tensor, "b"]
 
-    def to(self, device: torch.device) -> GoldTrees:
+    def to(self, device: torch.device) -> GoldSpanTrees:
         """The same on another device."""
-        return GoldTrees(self.labels.to(device), self.possible.to(device), self.lengths.to(device))
+        return GoldSpanTrees(self.labels.to(device), self.possible.to(device), self.lengths.to(device))
 
 
 def chain_names(trees: Sequence[Tree]) -> Labels:
     """The chains of labels in trees; as labels of spans they are numbered from 1."""
-    return Labels.count([BETWEEN.join(phrase.labels) for phrase in phrases_of(tree)] for tree in trees)
+    return Labels.count([BETWEEN.join(phrase.labels) for phrase in tree_to_phrases(tree)] for tree in trees)
 
 
-def label_ids(phrases: Sequence[Phrase], names: Labels) -> list[tuple[int, int, int]] | None:
+def label_ids(phrases: Sequence[LabeledSpan], names: Labels) -> list[tuple[int, int, int]] | None:
     """``(first, last, label)`` of each phrase; None where a chain is not known."""
     chains = [BETWEEN.join(phrase.labels) for phrase in phrases]
     if any(chain not in names for chain in chains):
@@ -64,7 +64,7 @@ def label_ids(phrases: Sequence[Phrase], names: Labels) -> list[tuple[int, int, 
     return [(first, end - 1, q + 1) for (first, end, _), q in zip(phrases, ids, strict=True)]
 
 
-def gold_trees(spans: Sequence[Sequence[tuple[int, int, int]]], lengths: Sequence[int]) -> GoldTrees:
+def gold_trees(spans: Sequence[Sequence[tuple[int, int, int]]], lengths: Sequence[int]) -> GoldSpanTrees:
     """A batch of trees, given by the spans of their phrases."""
     t = max(lengths)
     labels = np.zeros((len(spans), t, t), np.int64)
@@ -76,7 +76,7 @@ def gold_trees(spans: Sequence[Sequence[tuple[int, int, int]]], lengths: Sequenc
             if last > first and not (first == 0 and last == lengths[row] - 1):
                 crosses = ((i < first) & (first <= j) & (j < last)) | ((first < i) & (i <= last) & (last < j))
                 possible[row] &= ~crosses
-    return GoldTrees(
+    return GoldSpanTrees(
         torch.from_numpy(labels), torch.from_numpy(possible), torch.from_numpy(np.array(lengths, np.int64))
     )
 
@@ -94,10 +94,10 @@ def best_labels(scores: Float[Tensor, "b t t k"], lengths: Int[Tensor, "b"]) -> 
     return _trees(scores.amax(-1), lengths)
 
 
-def of_gold(scores: Float[Tensor, "b t t k"], gold: GoldTrees) -> SpanTree:
+def of_gold(scores: Float[Tensor, "b t t k"], gold: GoldSpanTrees) -> SpanTree:
     """The binary forms of given trees."""
     chosen = scores.gather(-1, gold.labels[..., None])[..., 0]
-    return _trees(torch.where(gold.possible, chosen, NEVER), gold.lengths)
+    return _trees(torch.where(gold.possible, chosen, NEG_INF), gold.lengths)
 
 
 def _trees(scores: Float[Tensor, "b t t"], lengths: Int[Tensor, "b"]) -> SpanTree:
@@ -105,12 +105,12 @@ def _trees(scores: Float[Tensor, "b t t"], lengths: Int[Tensor, "b"]) -> SpanTre
     return SpanTree(wide.cpu()[..., None], lengths.cpu())
 
 
-def log_probabilities(scores: Float[Tensor, "b t t k"], gold: GoldTrees) -> Float[Tensor, "b"]:
+def log_probabilities(scores: Float[Tensor, "b t t k"], gold: GoldSpanTrees) -> Float[Tensor, "b"]:
     """The log-probability of each tree: all its binary forms among all binary trees."""
     return of_gold(scores, gold).log_partition() - over_labels(scores, gold.lengths).log_partition()
 
 
-def margin_losses(scores: Float[Tensor, "b t t k"], gold: GoldTrees, margin: float) -> Float[Tensor, "b"]:
+def margin_losses(scores: Float[Tensor, "b t t k"], gold: GoldSpanTrees, margin: float) -> Float[Tensor, "b"]:
     """How far the best tree, with ``margin`` added for each span that is wrong, is above the right one; 0 if below.
 
     Taskar et al. (2004); Stern et al. (2017), section 4.
@@ -123,11 +123,11 @@ def margin_losses(scores: Float[Tensor, "b t t k"], gold: GoldTrees, margin: flo
     return (worst.score(members[0]) - best.score(members[1])).clamp_min(0.0)
 
 
-def allowed_labels(given: Sequence[Given], n: int, t: int, names: Labels) -> Bool[Tensor, "t t k"]:
+def allowed_labels(given: Sequence[BracketConstraint], n: int, t: int, names: Labels) -> Bool[Tensor, "t t k"]:
     """Which labels each span may have where brackets are given."""
     chains = [()] + [tuple(name.split(BETWEEN)) for name in names.names]
     allowed = np.ones((t, t, len(chains)), bool)
-    for i, j in crossed(tuple(given), n):
+    for i, j in crossing_spans(tuple(given), n):
         allowed[i, j - 1] = False
     for first, end, label, wanted in given:
         if not wanted:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from catena.data.examples import Place, Tree
+from catena.data.examples import SourceLocation, Tree
 from catena.grammar.derivation import NOWHERE
-from catena.grammar.induce import ROOT, TRACE, plain_label
+from catena.grammar.induction import ROOT, TRACE, plain_label
 from catena.metrics.brackets import Bracketing
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ UNKNOWN_TAG = "X"
 """The tag of a word that no rule rewrites to."""
 
 
-class Phrase(NamedTuple):
+class LabeledSpan(NamedTuple):
     """A chain of brackets over the same words, the outer label first, from word ``first`` up to, without, ``end``."""
 
     first: int
@@ -43,7 +43,7 @@ def fold(tree: Tree, combine: Callable[[Tree, list[T]], T]) -> T:
     return results[0]
 
 
-def cleaned(tree: Tree, functions: bool = False) -> Tree | None:
+def clean_tree(tree: Tree, functions: bool = False) -> Tree | None:
     """The tree without traces, an empty outer bracket and, unless asked for, functional tags; None where no word is
     left."""
 
@@ -60,14 +60,14 @@ def cleaned(tree: Tree, functions: bool = False) -> Tree | None:
     return top.children[0] if len(top.children) == 1 else Tree(ROOT, top.children, top.word, top.place)
 
 
-def tags_of(tree: Tree) -> tuple[str, ...]:
+def tree_tags(tree: Tree) -> tuple[str, ...]:
     """The tags of the words."""
     return tuple(leaf.label for leaf in tree.leaves())
 
 
-def phrases_of(tree: Tree) -> list[Phrase]:
+def tree_to_phrases(tree: Tree) -> list[LabeledSpan]:
     """The brackets above the tags, chains of them over the same words as one, each before those inside it."""
-    found: list[Phrase] = []
+    found: list[LabeledSpan] = []
     at = 0
     waiting: list[Tree | int] = [tree]
     while waiting:
@@ -83,7 +83,7 @@ def phrases_of(tree: Tree) -> list[Phrase]:
             item = item.children[0]
         if labels:
             waiting.append(len(found))
-            found.append(Phrase(at, at, tuple(labels)))
+            found.append(LabeledSpan(at, at, tuple(labels)))
         if item.word is None:
             waiting.extend(reversed(item.children))
         else:
@@ -93,12 +93,16 @@ def phrases_of(tree: Tree) -> list[Phrase]:
 
 def bracketing(tree: Tree) -> Bracketing:
     """The tree as the metrics see it."""
-    spans = tuple((label, first, end) for first, end, labels in phrases_of(tree) for label in labels)
-    return Bracketing(tree.words(), tags_of(tree), spans)
+    spans = tuple((label, first, end) for first, end, labels in tree_to_phrases(tree) for label in labels)
+    return Bracketing(tree.words(), tree_tags(tree), spans)
 
 
-def tree_of(
-    words: Sequence[str], tags: Sequence[str], phrases: Sequence[Phrase], top: str = ROOT, place: Place = NOWHERE
+def phrases_to_tree(
+    words: Sequence[str],
+    tags: Sequence[str],
+    phrases: Sequence[LabeledSpan],
+    top: str = ROOT,
+    place: SourceLocation = NOWHERE,
 ) -> Tree:
     """The tree of brackets of which no two cross; ``top`` is put above where none of them holds all words."""
     order = sorted(phrases, key=lambda phrase: (phrase.first, -phrase.end))
@@ -116,7 +120,7 @@ def tree_of(
     return below[0] if len(below) == 1 and below[0].word is None else _chain((top,), below, place)
 
 
-def _chain(labels: tuple[str, ...], below: list[Tree], place: Place) -> Tree:
+def _chain(labels: tuple[str, ...], below: list[Tree], place: SourceLocation) -> Tree:
     node = Tree(labels[-1], tuple(below), None, place)
     for label in reversed(labels[:-1]):
         node = Tree(label, (node,), None, place)
@@ -130,7 +134,7 @@ def flat(words: Sequence[str], tags: Sequence[str]) -> Tree:
     )
 
 
-def relabelled(tree: Tree, label: Callable[[int, int, Tree], str]) -> Tree:
+def relabel_tree(tree: Tree, label: Callable[[int, int, Tree], str]) -> Tree:
     """The tree with other labels: ``label(first, end, node)`` for each node, tags among them."""
     ends: dict[int, tuple[int, int]] = {}
     at = 0

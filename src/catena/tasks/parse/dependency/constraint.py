@@ -14,13 +14,15 @@ from torch import Tensor
 from catena.data.examples import ConlluRow, ConlluSentence
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
-from catena.tasks.parse.dependency.decode import Allowed
-from catena.tasks.parse.dependency.trees import line_of
+from catena.tasks.parse.dependency.decode import AllowedArcs
+from catena.tasks.parse.dependency.trees import word_location
 
 NOT_HEAD, NOT_DEPREL = "NotHead", "NotDeprel"
 
 
-def allowed_of(sentences: Sequence[ConlluSentence], constraints: Sequence[ConlluSentence], names: Labels) -> Allowed:
+def allowed_arcs(
+    sentences: Sequence[ConlluSentence], constraints: Sequence[ConlluSentence], names: Labels
+) -> AllowedArcs:
     """What the constraints leave of the arcs and relations of a batch of sentences."""
     n = 1 + max(len(sentence.words) for sentence in sentences)
     arcs = torch.ones(len(sentences), n, n, dtype=torch.bool)
@@ -30,7 +32,7 @@ def allowed_of(sentences: Sequence[ConlluSentence], constraints: Sequence[Conllu
         for number, word in enumerate(constraint.words, start=1):
             _apply_heads(arcs[row], constraint, number, word)
             _apply_relations(relations[row], constraint, number, word, names)
-    return Allowed(arcs, relations)
+    return AllowedArcs(arcs, relations)
 
 
 def _check_words(sentence: ConlluSentence, constraint: ConlluSentence) -> None:
@@ -52,7 +54,7 @@ def _apply_heads(arcs: Tensor, constraint: ConlluSentence, number: int, word: Co
     for head in _listed(word, NOT_HEAD):
         if not head.isdecimal() or int(head) > len(constraint.words):
             raise DataError(
-                f"{line_of(constraint, number)}: {NOT_HEAD} must name words from 0 (the root) to "
+                f"{word_location(constraint, number)}: {NOT_HEAD} must name words from 0 (the root) to "
                 f"{len(constraint.words)}, parted by commas, and has {head!r}"
             )
         arcs[int(head), number] = False
@@ -66,7 +68,7 @@ def _apply_relations(
     try:
         fixed_ids, forbidden_ids = names.ids(fixed), names.ids(forbidden)
     except DataError as error:
-        raise DataError(f"{line_of(constraint, number)}: {error}") from None
+        raise DataError(f"{word_location(constraint, number)}: {error}") from None
     if fixed_ids:
         relations[number] = False
         relations[number, fixed_ids] = True

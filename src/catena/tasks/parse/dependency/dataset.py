@@ -11,29 +11,29 @@ import numpy as np
 import torch
 
 from catena.data.batches import pad
+from catena.data.detect import UNKNOWN as UNKNOWN_FORMAT
+from catena.data.detect import detect_format
 from catena.data.examples import ConlluSentence
 from catena.data.readers.conllu import read
 from catena.data.readers.table import FORMATS
-from catena.data.reading import Tally
-from catena.data.recognise import UNKNOWN as UNKNOWN_FORMAT
-from catena.data.recognise import recognise
+from catena.data.reading import ReadCounter
 from catena.data.vocabulary import Labels, Vocabulary
 from catena.errors import DataError, FormatError
-from catena.metrics.attachment import Attached, nonprojective_words
+from catena.metrics.attachment import DependencyArc, nonprojective_words
 from catena.randomness import Randomness
 from catena.structure.dependency import ArcConstraint
 from catena.structure.projective import ProjectiveTree
-from catena.tasks.parse.dependency.loss import GoldTrees
-from catena.tasks.parse.dependency.settings import BiaffineModel
-from catena.tasks.parse.dependency.trees import UNKNOWN, check_tree, lifted, line_of
-from catena.tasks.parse.settings import ParseConfig, ParseData
+from catena.tasks.parse.config import ParseConfig, ParseDataConfig
+from catena.tasks.parse.dependency.config import BiaffineParserConfig
+from catena.tasks.parse.dependency.loss import GoldDependencyTrees
+from catena.tasks.parse.dependency.trees import UNKNOWN, check_tree, projectivize, word_location
 from catena.tasks.unseen import unseen_line
 from catena.tasks.words.encoding import EncodedSentences, WordEncoding
-from catena.tasks.words.sentences import Sentence, sentence_of
+from catena.tasks.words.sentences import Sentence, to_sentence
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class DependencyDataset:
     """Everything that training needs. ``heads[i]`` and ``relations[i]`` are those of sentence ``i``, -1 if not known;
     ``examples`` are the sentences of dev and test by their row."""
 
@@ -47,25 +47,25 @@ class Dataset:
     test: np.ndarray
     examples: Mapping[int, ConlluSentence]
     lines: list[str] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: ReadCounter = field(default_factory=ReadCounter)
 
-    def gold(self, rows: np.ndarray, device: torch.device) -> GoldTrees:
+    def gold(self, rows: np.ndarray, device: torch.device) -> GoldDependencyTrees:
         """The right trees of some sentences, as a batch."""
         heads, _ = pad([self.heads[int(i)] for i in rows], UNKNOWN)
         relations, _ = pad([self.relations[int(i)] for i in rows], UNKNOWN)
         whole = not any((self.heads[int(i)] < 0).any() for i in rows)
-        return GoldTrees(heads.to(device), relations.to(device), whole)
+        return GoldDependencyTrees(heads.to(device), relations.to(device), whole)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_sentences(data: ParseData, path: Path | str, to_score: bool = False) -> Iterator[ConlluSentence]:
+def read_sentences(data: ParseDataConfig, path: Path | str, to_score: bool = False) -> Iterator[ConlluSentence]:
     """The sentences of a CoNLL-U file; what is another format is said, in other words if they are to be scored."""
     if data.format not in ("auto", "conllu"):
         raise FormatError(f"dependency trees are read from CoNLL-U, and data.format is {data.format!r}: leave it out")
     if data.format == "auto":
-        found = recognise(Path(path), data.encoding)
+        found = detect_format(Path(path), data.encoding)
         if found.format != "conllu":
             if found.format == UNKNOWN_FORMAT:
                 raise FormatError(f"{found.why} (dependency trees are read from CoNLL-U)")
@@ -78,20 +78,20 @@ def read_sentences(data: ParseData, path: Path | str, to_score: bool = False) ->
     yield from read(path, encoding=data.encoding)
 
 
-def words_of(sentence: ConlluSentence, columns: Sequence[str]) -> Sentence:
+def parser_input(sentence: ConlluSentence, columns: Sequence[str]) -> Sentence:
     """What a parser sees of a sentence."""
-    return sentence_of(sentence, columns)
+    return to_sentence(sentence, columns)
 
 
-def attached(sentence: ConlluSentence) -> list[Attached]:
+def to_attachments(sentence: ConlluSentence) -> list[DependencyArc]:
     """A sentence as the metrics read it; every word must have its head."""
-    return [Attached(int(word.head), word.deprel, word.upos, word.feats) for word in sentence.words]
+    return [DependencyArc(int(word.head), word.deprel, word.upos, word.feats) for word in sentence.words]
 
 
-def _gather(config: ParseConfig, tally: Tally) -> dict[str, list[tuple[ConlluSentence, list[int]]]]:
+def _gather(config: ParseConfig, tally: ReadCounter) -> dict[str, list[tuple[ConlluSentence, list[int]]]]:
     """The sentences of every part with their heads, without those that training cannot use."""
     data, model = config.data, config.model
-    assert isinstance(model, BiaffineModel)
+    assert isinstance(model, BiaffineParserConfig)
     if not data.train:
         raise DataError("there is nothing to train on: name a file, as in 'catena train parse FILE'")
     parts: dict[str, Sequence[str]] = {"train": data.train}
@@ -110,7 +110,7 @@ def _gather(config: ParseConfig, tally: Tally) -> dict[str, list[tuple[ConlluSen
     return found
 
 
-def _why_not(heads: list[int], most: int, model: BiaffineModel) -> str | None:
+def _why_not(heads: list[int], most: int, model: BiaffineParserConfig) -> str | None:
     if len(heads) > most:
         return f"longer than max_length={most}"
     if all(head == UNKNOWN for head in heads):
@@ -127,7 +127,7 @@ def _why_not(heads: list[int], most: int, model: BiaffineModel) -> str | None:
 def _may_be_projective(heads: list[int], single_root: bool) -> bool:
     n = len(heads) + 1
     given = ArcConstraint.partial(torch.tensor([heads]))
-    tree = ProjectiveTree(torch.zeros(1, n, n), single_root=single_root, constraint=given, impossible="-inf")
+    tree = ProjectiveTree(torch.zeros(1, n, n), single_root=single_root, constraint=given, on_infeasible="-inf")
     return bool(tree.log_partition().isfinite())
 
 
@@ -140,7 +140,7 @@ def prepare(
     encoding: WordEncoding | None = None,
     names: Labels | None = None,
     words: Vocabulary | None = None,
-) -> Dataset:
+) -> DependencyDataset:
     """Read everything a config names into a dataset.
 
     Args:
@@ -151,23 +151,23 @@ def prepare(
         words: the vocabulary of a language model that is started from.
     """
     model = config.model
-    assert isinstance(model, BiaffineModel)
-    tally = Tally()
+    assert isinstance(model, BiaffineParserConfig)
+    tally = ReadCounter()
     found = _gather(config, tally)
     both = [pair for part in found.values() for pair in part]
     train, dev, test = _rows(config, {part: len(pairs) for part, pairs in found.items()}, randomness)
     columns = model.words.columns
     if encoding is None:
-        encoding = WordEncoding.count(model.words, (words_of(both[i][0], columns) for i in train), words)
+        encoding = WordEncoding.count(model.words, (parser_input(both[i][0], columns) for i in train), words)
     if names is None:
         names = Labels.count(_known_relations(both[i][0]) for i in train)
     if not len(names):
         raise DataError("no word of train has both a head and a relation: there is nothing to learn from")
-    sentences = encoding.encode(words_of(sentence, columns) for sentence, _ in both)
+    sentences = encoding.encode(parser_input(sentence, columns) for sentence, _ in both)
     in_train = np.zeros(len(both), bool)
     in_train[train] = True
     relations = [_relation_ids(s, names, must_know=bool(in_train[i])) for i, (s, _) in enumerate(both)]
-    heads, n_lifted = _learnt_heads([h for _, h in both], in_train, model)
+    heads, n_lifted = _learned_heads([h for _, h in both], in_train, model)
     examples = {int(i): both[i][0] for i in (*dev, *test)}
     lines = [
         *_describe_files(config),
@@ -178,18 +178,20 @@ def prepare(
     unseen = unseen_line(count_unseen(examples.values(), names), "dev and test", "words have a relation")
     lines += [unseen] if unseen else []
     if n_lifted:
-        lines.append(f"{n_lifted:,} sentences have crossing arcs, which are lifted to be learnt as projective trees")
+        lines.append(f"{n_lifted:,} sentences have crossing arcs, which are lifted to be learned as projective trees")
     arrays = [np.array(h, np.int64) for h in heads]
-    return Dataset(encoding, names, sentences, arrays, relations, train, dev, test, examples, lines, tally)
+    return DependencyDataset(encoding, names, sentences, arrays, relations, train, dev, test, examples, lines, tally)
 
 
-def _learnt_heads(heads: list[list[int]], in_train: np.ndarray, model: BiaffineModel) -> tuple[list[list[int]], int]:
+def _learned_heads(
+    heads: list[list[int]], in_train: np.ndarray, model: BiaffineParserConfig
+) -> tuple[list[list[int]], int]:
     """Heads that the loss gives a probability to, and how many sentences of train were changed for it."""
     projective = model.loss == "eisner" or (model.loss == "margin" and model.trees == "projective")
     n, found = 0, []
-    for own, learnt in zip(heads, in_train.tolist(), strict=True):
-        crosses = projective and learnt and UNKNOWN not in own and bool(nonprojective_words(own))
-        found.append(lifted(own) if crosses else own)
+    for own, learned in zip(heads, in_train.tolist(), strict=True):
+        crosses = projective and learned and UNKNOWN not in own and bool(nonprojective_words(own))
+        found.append(projectivize(own) if crosses else own)
         n += crosses
     return found, n
 
@@ -215,7 +217,7 @@ def _relation_ids(sentence: ConlluSentence, names: Labels, must_know: bool) -> n
             try:
                 names.id(word.deprel)
             except DataError as error:
-                raise DataError(f"{line_of(sentence, number)}: {error}") from None
+                raise DataError(f"{word_location(sentence, number)}: {error}") from None
         else:
             ids.append(UNKNOWN)
     return np.array(ids, np.int64)
@@ -242,7 +244,7 @@ def _rows(
         train, test = np.setdiff1d(train, inside), np.sort(inside)
     if dev is None and len(train) >= 2:
         order = train[randomness.numpy("dev", data.fold or 0).permutation(len(train))]
-        held = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
+        held = min(max(1, round(data.dev_fraction * len(train))), len(train) - 1)
         train, dev = np.sort(order[held:]), np.sort(order[:held])
     if dev is None or not len(train):
         left = "1 sentence is" if len(train) == 1 else f"{len(train)} sentences are"
@@ -266,7 +268,7 @@ def _describe(
         if len(rows):
             lengths = sentences.lengths[rows]
             line = f"{part}: {len(rows):,} sentences, {lengths.sum():,} words, {lengths.max():,} in the longest"
-            unknown = 100 * encoding.unknown_share(sentences, rows.tolist())
+            unknown = 100 * encoding.unknown_fraction(sentences, rows.tolist())
             yield line + (f", {unknown:.1f} % of the words unknown" if part != "train" else "")
 
 

@@ -1,6 +1,6 @@
 r"""From scores to trees: the best, the k best, samples, and the probability of each arc; all of them exact.
 
-A labelled tree has the probability
+A labeled tree has the probability
 
 .. math::  p(y, q) = \frac{1}{Z} \prod_m \exp(a_{h_m m})\, w_{h_m m}(q_m)
 
@@ -23,12 +23,12 @@ from torch import Tensor
 
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
-from catena.numerics import NEVER
-from catena.structure.dependency import DependencyTree
-from catena.tasks.application import Asking
+from catena.numerics import NEG_INF
+from catena.structure.dependency import DependencyDistribution
+from catena.tasks.application import PredictOptions
+from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.parse.dependency.loss import KINDS
 from catena.tasks.parse.dependency.model import ArcScores
-from catena.tasks.parse.dependency.settings import BiaffineModel
 
 AT_ONCE = 2**24
 """Scores of relations that are held at once."""
@@ -42,7 +42,7 @@ LONGEST_PROJECTIVE_SUM = 1000
 class Parse:
     """A tree: for each word the number of its head, 0 for the root, and its relation.
 
-    ``log_prob`` is that of the whole labelled tree, in nats; ``confidence`` the probability of each word's arc and
+    ``log_prob`` is that of the whole labeled tree, in nats; ``confidence`` the probability of each word's arc and
     relation together, summed over all trees that have them. None where they were not asked for.
     """
 
@@ -53,7 +53,7 @@ class Parse:
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedArcs:
     """What a constraint leaves: ``arcs[b, h, m]``, and ``relations[b, m, q]`` for the word ``m``, whatever its head."""
 
     arcs: Bool[Tensor, "b n n"]
@@ -61,7 +61,7 @@ class Allowed:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class RelationSummary:
     """Of the relations of every arc, on the CPU: the best one's number and log-weight, and the log of their sum."""
 
     best: Float[Tensor, "b n n"]
@@ -69,7 +69,7 @@ class Gathered:
     total: Float[Tensor, "b n n"]
 
 
-class Decoder:
+class DependencyDecoder:
     """Answers for one batch of scored sentences.
 
     Args:
@@ -80,13 +80,13 @@ class Decoder:
     """
 
     def __init__(
-        self, settings: BiaffineModel, scores: ArcScores, names: Labels, allowed: Allowed | None = None
+        self, settings: BiaffineParserConfig, scores: ArcScores, names: Labels, allowed: AllowedArcs | None = None
     ) -> None:
         self.settings, self.scores, self.names, self.allowed = settings, scores, names, allowed
         self.lengths = scores.lengths.cpu()
         self.arcs = scores.arcs.float().cpu()
         if allowed is not None:
-            self.arcs = torch.where(allowed.arcs, self.arcs, NEVER)
+            self.arcs = torch.where(allowed.arcs, self.arcs, NEG_INF)
         self.gathered = self._gather()
 
     # --- answers ------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Decoder:
         rows = zip(heads.tolist(), relations.tolist(), self.lengths.tolist(), strict=True)
         return [(h[:n], q[:n]) for h, q, n in rows]
 
-    def parses(self, asking: Asking, generator: torch.Generator | None = None) -> list[list[Parse]]:
+    def parses(self, asking: PredictOptions, generator: torch.Generator | None = None) -> list[list[Parse]]:
         """What is asked for of each sentence; nothing where a constraint leaves no tree."""
         if not asking.beyond() - {"constraint"}:
             return [[self._parse(h, q)] if -1 not in h else [] for h, q in self.best()]
@@ -107,8 +107,8 @@ class Decoder:
         marginals = summed.arc_marginals() if asking.confidence else None
         if asking.samples:
             heads, relations = self._sampled(summed, asking.samples, generator)
-        elif asking.nbest > 1:
-            heads, relations = self._top(asking.nbest)
+        elif asking.n_best > 1:
+            heads, relations = self._top(asking.n_best)
         else:
             heads, relations = (x[None] for x in self._best())
         found: list[list[Parse]] = [[] for _ in self.lengths]
@@ -122,7 +122,7 @@ class Decoder:
         return heads, self._at(self.gathered.which, heads).long()
 
     def _sampled(
-        self, summed: DependencyTree, n: int, generator: torch.Generator | None
+        self, summed: DependencyDistribution, n: int, generator: torch.Generator | None
     ) -> tuple[Int[Tensor, "s b t"], Int[Tensor, "s b t"]]:
         heads = summed.sample(n, generator)
         relations = []
@@ -132,7 +132,7 @@ class Decoder:
         return heads, torch.stack(relations)
 
     def _top(self, k: int) -> tuple[Int[Tensor, "k b t"], Int[Tensor, "k b t"]]:
-        """The k best labelled trees, sentence by sentence: this alone needs every relation of every arc."""
+        """The k best labeled trees, sentence by sentence: this alone needs every relation of every arc."""
         heads = torch.full((k, len(self.lengths), self.arcs.shape[-1] - 1), -1)
         relations = torch.zeros_like(heads)
         for row, length in enumerate(self.lengths.tolist()):
@@ -155,13 +155,13 @@ class Decoder:
     # --- parts --------------------------------------------------------------------------------------------------------
 
     @property
-    def _normalised(self) -> bool:
+    def _normalized(self) -> bool:
         return self.settings.loss != "margin"
 
-    def _tree(self, arcs: Tensor) -> DependencyTree:
+    def _tree(self, arcs: Tensor) -> DependencyDistribution:
         return KINDS[self.settings.trees](arcs, lengths=self.lengths, single_root=self.settings.single_root)
 
-    def _gather(self) -> Gathered:
+    def _gather(self) -> RelationSummary:
         b, n, _ = self.arcs.shape
         step = max(1, AT_ONCE // (b * n * len(self.names)))
         best, which, total = [], [], []
@@ -170,25 +170,25 @@ class Decoder:
             top = weights.max(-1)
             best.append(top.values.cpu())
             which.append(top.indices.to(torch.int32).cpu())
-            if self._normalised and self.allowed is None:
+            if self._normalized and self.allowed is None:
                 total.append(torch.zeros(()).expand(top.values.shape))
             else:
                 total.append(weights.logsumexp(-1).cpu())
-        return Gathered(torch.cat(best, 1), torch.cat(which, 1), torch.cat(total, 1))
+        return RelationSummary(torch.cat(best, 1), torch.cat(which, 1), torch.cat(total, 1))
 
     def _log_weights(self, relations: Tensor, row: int | None) -> Tensor:
         """The log-weights of relations ``[b, h, m, k]``, of one sentence or of all."""
-        weights = relations.log_softmax(-1) if self._normalised else relations
+        weights = relations.log_softmax(-1) if self._normalized else relations
         if self.allowed is None:
             return weights
         mine = self.allowed.relations if row is None else self.allowed.relations[row : row + 1, : weights.shape[2]]
-        return torch.where(mine[:, None].to(weights.device), weights, NEVER)
+        return torch.where(mine[:, None].to(weights.device), weights, NEG_INF)
 
     def _log_weights_at(self, heads: Int[Tensor, "b t"]) -> Float[Tensor, "b t k"]:
         """The log-weights of the relations of each word with its head."""
         relations = self.scores.relations_at(heads.to(self.scores.arcs.device)).float().cpu()
-        weights = relations.log_softmax(-1) if self._normalised else relations
-        return weights if self.allowed is None else torch.where(self.allowed.relations[:, 1:], weights, NEVER)
+        weights = relations.log_softmax(-1) if self._normalized else relations
+        return weights if self.allowed is None else torch.where(self.allowed.relations[:, 1:], weights, NEG_INF)
 
     def _measured(
         self,

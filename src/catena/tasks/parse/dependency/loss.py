@@ -28,17 +28,20 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from catena.structure.dependency import ArcConstraint, DependencyTree
+from catena.structure.dependency import ArcConstraint, DependencyDistribution
 from catena.structure.nonprojective import NonProjectiveTree
 from catena.structure.projective import ProjectiveTree
+from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.parse.dependency.model import ArcScores
-from catena.tasks.parse.dependency.settings import BiaffineModel
 
-KINDS: dict[str, Callable[..., DependencyTree]] = {"projective": ProjectiveTree, "nonprojective": NonProjectiveTree}
+KINDS: dict[str, Callable[..., DependencyDistribution]] = {
+    "projective": ProjectiveTree,
+    "nonprojective": NonProjectiveTree,
+}
 
 
 @dataclass(frozen=True)
-class GoldTrees:
+class GoldDependencyTrees:
     """The right heads and relations; -1 where they are not known, and at padding.
 
     ``whole`` says that every word of the batch has its head.
@@ -49,7 +52,7 @@ class GoldTrees:
     whole: bool
 
 
-def sentence_losses(settings: BiaffineModel, scores: ArcScores, gold: GoldTrees) -> Float[Tensor, "b"]:
+def sentence_losses(settings: BiaffineParserConfig, scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
     """The loss of each sentence."""
     if settings.loss == "margin":
         return margin_losses(settings, scores, gold)
@@ -61,7 +64,7 @@ def sentence_losses(settings: BiaffineModel, scores: ArcScores, gold: GoldTrees)
     return arcs + relation_losses(scores, gold)
 
 
-def head_losses(scores: ArcScores, gold: GoldTrees) -> Float[Tensor, "b"]:
+def head_losses(scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
     """Minus the log-probability of the head of each word, drawn by itself from all other nodes."""
     nodes = torch.arange(scores.arcs.shape[-1], device=scores.arcs.device)
     there = (nodes <= scores.lengths[:, None])[:, :, None] & (nodes[:, None] != nodes)
@@ -70,7 +73,7 @@ def head_losses(scores: ArcScores, gold: GoldTrees) -> Float[Tensor, "b"]:
     return -torch.where(gold.heads >= 0, picked, 0.0).sum(-1)
 
 
-def tree_losses(kind: str, single_root: bool, scores: ArcScores, gold: GoldTrees) -> Float[Tensor, "b"]:
+def tree_losses(kind: str, single_root: bool, scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
     """Minus the log-probability of the heads that are known, among all trees of a kind."""
     heads = gold.heads.cpu()
     tree = KINDS[kind](scores.arcs.float().cpu(), lengths=scores.lengths.cpu(), single_root=single_root)
@@ -78,12 +81,12 @@ def tree_losses(kind: str, single_root: bool, scores: ArcScores, gold: GoldTrees
     return (tree.log_partition() - right).to(scores.arcs.device)
 
 
-def _given(tree: DependencyTree, heads: Tensor) -> DependencyTree:
+def _given(tree: DependencyDistribution, heads: Tensor) -> DependencyDistribution:
     assert isinstance(tree, ProjectiveTree | NonProjectiveTree)
     return tree.given(ArcConstraint.partial(heads), "-inf")
 
 
-def relation_losses(scores: ArcScores, gold: GoldTrees) -> Float[Tensor, "b"]:
+def relation_losses(scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
     """Minus the log-probability of the relation of each word with a known arc."""
     logits = scores.relations_at(gold.heads).float()
     targets = torch.where(gold.heads >= 0, gold.relations, -1)
@@ -91,7 +94,7 @@ def relation_losses(scores: ArcScores, gold: GoldTrees) -> Float[Tensor, "b"]:
     return losses.reshape(targets.shape).sum(-1)
 
 
-def margin_losses(settings: BiaffineModel, scores: ArcScores, gold: GoldTrees) -> Float[Tensor, "b"]:
+def margin_losses(settings: BiaffineParserConfig, scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
     """By how much the right trees fail to be better than each other one by its cost. Every head must be known."""
     arcs, known = scores.arcs.float(), gold.heads >= 0
     index = gold.heads.clamp_min(0)[:, None]

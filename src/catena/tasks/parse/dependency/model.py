@@ -5,7 +5,7 @@ r"""A biaffine parser: a score for every arc between two words, and for every re
     l_{hm}(q) = [y'_m; 1]^\top U_q\, [x'_h; 1]
 
 where :math:`x` are vectors of words as heads, :math:`y` as dependents, each by a layer of its own from the encoder's
-states; :math:`x'` and :math:`y'` are those for relations. The root has a learnt state.
+states; :math:`x'` and :math:`y'` are those for relations. The root has a learned state.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.encoders.dropout import Dropout
-from catena.tasks.parse.dependency.settings import BiaffineModel
+from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.words.encoding import WordBatch, WordEncoding
-from catena.tasks.words.model import SentenceEncoder, Vectors, build_sentence_encoder
+from catena.tasks.words.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
 
 
 class Biaffine(nn.Module):
@@ -88,7 +88,7 @@ class ArcScores:
 class BiaffineParser(nn.Module):
     """Words to scores of arcs and relations."""
 
-    def __init__(self, settings: BiaffineModel, encoder: SentenceEncoder, n_relations: int) -> None:
+    def __init__(self, settings: BiaffineParserConfig, encoder: SentenceEncoder, n_relations: int) -> None:
         super().__init__()
         self.encoder = encoder
         self.root = nn.Parameter(torch.randn(encoder.d_out) / encoder.d_out**0.5)
@@ -107,7 +107,7 @@ class BiaffineParser(nn.Module):
         return ArcScores(arcs, batch.lengths, head, dependent, self.relation_scores)
 
 
-def _layer(settings: BiaffineModel, d_in: int, d_out: int) -> nn.Module:
+def _layer(settings: BiaffineParserConfig, d_in: int, d_out: int) -> nn.Module:
     linear = nn.Linear(d_in, d_out)
     nn.init.orthogonal_(linear.weight)
     nn.init.zeros_(linear.bias)
@@ -115,7 +115,7 @@ def _layer(settings: BiaffineModel, d_in: int, d_out: int) -> nn.Module:
 
 
 def build_parser(
-    settings: BiaffineModel, encoding: WordEncoding, n_relations: int, vectors: Vectors | None = None
+    settings: BiaffineParserConfig, encoding: WordEncoding, n_relations: int, vectors: WordVectorRows | None = None
 ) -> BiaffineParser:
     """A parser with fresh weights."""
     encoder = build_sentence_encoder(

@@ -13,39 +13,46 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.batches import BatchPlan
+from catena.data.config import BatchConfig
+from catena.data.detect import detect_format
 from catena.data.examples import ConlluSentence
 from catena.data.readers.brackets import read as read_brackets
 from catena.data.readers.brackets import spoken
 from catena.data.readers.columns import read as read_columns
 from catena.data.readers.conllu import read, read_lines
 from catena.data.readers.text import read as read_text
-from catena.data.recognise import recognise
-from catena.data.settings import BatchSettings
-from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import Labels
 from catena.draw.arcs import draw_arcs
 from catena.draw.picture import Picture
 from catena.draw.terminal.arcs import arcs_text
 from catena.errors import DataError, FormatError
-from catena.metrics.attachment import MEASURES, Attached
+from catena.metrics.attachment import MEASURES, DependencyArc
 from catena.registry import did_you_mean
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Reading, Report
-from catena.tasks.kept import TOKENISER
-from catena.tasks.parse.dependency.constraint import allowed_of
-from catena.tasks.parse.dependency.dataset import attached, count_unseen, read_sentences, words_of
-from catena.tasks.parse.dependency.decode import Decoder
+from catena.tasks.application import (
+    DEFAULT_PREDICT_OPTIONS,
+    DEFAULT_READ_OPTIONS,
+    EvaluationReport,
+    PairedPredictions,
+    PredictOptions,
+    ReadOptions,
+)
+from catena.tasks.kept import TOKENIZER
+from catena.tasks.parse.config import ParseConfig
+from catena.tasks.parse.dependency.config import METRICS, BiaffineParserConfig
+from catena.tasks.parse.dependency.constraint import allowed_arcs
+from catena.tasks.parse.dependency.dataset import count_unseen, parser_input, read_sentences, to_attachments
+from catena.tasks.parse.dependency.decode import DependencyDecoder
 from catena.tasks.parse.dependency.model import BiaffineParser, build_parser
 from catena.tasks.parse.dependency.report import report_lines
-from catena.tasks.parse.dependency.settings import METRICS, BiaffineModel
-from catena.tasks.parse.dependency.task import RELATIONS, all_scores_of, with_tags
+from catena.tasks.parse.dependency.task import RELATIONS, compute_all_scores, with_tags
 from catena.tasks.parse.dependency.trees import check_tree
-from catena.tasks.parse.dependency.writing import Prediction, sentence_of_words, to_conllu, to_json
+from catena.tasks.parse.dependency.writing import DependencyPrediction, sentence_of_words, to_conllu, to_json
 from catena.tasks.parse.predictor import ParsePredictor
-from catena.tasks.parse.settings import ParseConfig
 from catena.tasks.unseen import unseen_line
 from catena.tasks.words.encoding import WordEncoding
 
-STANDARD_INPUT = "standard input"
+_STANDARD_INPUT = "standard input"
 
 
 class DependencyPredictor(ParsePredictor):
@@ -61,13 +68,13 @@ class DependencyPredictor(ParsePredictor):
         config: ParseConfig,
         encoding: WordEncoding,
         names: Labels,
-        tokeniser: Tokeniser,
+        tokenizer: Tokenizer,
         parser: BiaffineParser,
         device: torch.device,
     ) -> None:
-        assert isinstance(config.model, BiaffineModel)
+        assert isinstance(config.model, BiaffineParserConfig)
         self.config, self.settings, self.encoding, self.names = config, config.model, encoding, names
-        self.tokeniser, self.device = tokeniser, device
+        self.tokenizer, self.device = tokenizer, device
         self.parser = parser.to(device).eval()
 
     def find_network(self) -> BiaffineParser:
@@ -85,15 +92,15 @@ class DependencyPredictor(ParsePredictor):
                 f"these columns filled, by a tagger for example"
             )
         if isinstance(item, str):
-            return sentence_of_words(self.tokeniser.tokens(item), item)
+            return sentence_of_words(self.tokenizer.tokens(item), item)
         if isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
             return sentence_of_words(item, None)
         raise DataError(
             f"a parser takes texts, lists of words or sentences of CoNLL-U, and was given {type(item).__name__}"
         )
 
-    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
-        format = reading.format or recognise(path, reading.encoding).format
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
+        format = reading.format or detect_format(path, reading.encoding).format
         if format == "conllu":
             yield from read(path, encoding=reading.encoding)
         elif format == "columns":
@@ -109,7 +116,7 @@ class DependencyPredictor(ParsePredictor):
         if first is None:
             return iter(())
         if first.startswith("# ") or first.count("\t") == 9:
-            return read_lines(STANDARD_INPUT, enumerate(chain((first,), lines), start=1))
+            return read_lines(_STANDARD_INPUT, enumerate(chain((first,), lines), start=1))
         if "\t" in first.strip():
             raise FormatError(
                 f"the first line of standard input has {first.count(chr(9)) + 1} fields parted by tabs, and a parser "
@@ -122,12 +129,14 @@ class DependencyPredictor(ParsePredictor):
 
     # --- what comes out -----------------------------------------------------------------------------------------------
 
-    def parse(self, items: Sequence[Any], asking: Asking, constraints: Sequence[Any] | None = None) -> list[Prediction]:
+    def parse(
+        self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None = None
+    ) -> list[DependencyPrediction]:
         sentences = [self.sentence(item) for item in items]
-        encoded = self.encoding.encode(words_of(s, self.settings.words.columns) for s in sentences)
-        batches = BatchSettings(batch_size=self.config.evaluation.words_at_once, batch_by="tokens")
+        encoded = self.encoding.encode(parser_input(s, self.settings.words.columns) for s in sentences)
+        batches = BatchConfig(batch_size=self.config.evaluation.words_at_once, batch_by="tokens")
         generator = torch.Generator().manual_seed(asking.seed)
-        found: dict[int, Prediction] = {}
+        found: dict[int, DependencyPrediction] = {}
         with torch.inference_mode():
             for part in BatchPlan.by_length(encoded.lengths, batches):
                 some = [sentences[i] for i in part]
@@ -141,14 +150,14 @@ class DependencyPredictor(ParsePredictor):
         batch: Any,
         sentences: Sequence[ConlluSentence],
         constraints: Sequence[ConlluSentence] | None,
-        asking: Asking,
+        asking: PredictOptions,
         generator: torch.Generator,
-    ) -> list[Prediction]:
+    ) -> list[DependencyPrediction]:
         drawn, scored = asking.samples > 0, bool(asking.beyond() - {"constraint"})
         if batch.longest == 0:
-            return [Prediction(sentence, (), drawn, scored) for sentence in sentences]
-        allowed = None if constraints is None else allowed_of(sentences, constraints, self.names)
-        decoder = Decoder(self.settings, self.parser(batch), self.names, allowed)
+            return [DependencyPrediction(sentence, (), drawn, scored) for sentence in sentences]
+        allowed = None if constraints is None else allowed_arcs(sentences, constraints, self.names)
+        decoder = DependencyDecoder(self.settings, self.parser(batch), self.names, allowed)
         found = []
         for i, parses in enumerate(decoder.parses(asking, generator)):
             if not parses and constraints is not None:
@@ -158,7 +167,7 @@ class DependencyPredictor(ParsePredictor):
                     f"{' with one root' if self.settings.single_root else ''}): take some of it back"
                 )
             parses = parses if sentences[i].words else []  # no words are no sure tree
-            found.append(Prediction(sentences[i], tuple(parses), drawn, scored))
+            found.append(DependencyPrediction(sentences[i], tuple(parses), drawn, scored))
         return found
 
     def write(self, prediction: Any, item: Any, format: str) -> str:
@@ -171,8 +180,8 @@ class DependencyPredictor(ParsePredictor):
     # --- on trees that are known --------------------------------------------------------------------------------------
 
     def judge(
-        self, path: Path, reading: Reading = AS_TRAINED
-    ) -> tuple[list[list[Attached]], list[list[Attached]], list[ConlluSentence]]:
+        self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> tuple[list[list[DependencyArc]], list[list[DependencyArc]], list[ConlluSentence]]:
         """The right trees of a file, the model's own, and its sentences."""
         data = self.config.data.model_copy(update={"format": reading.format or "auto", "encoding": reading.encoding})
         sentences = list(read_sentences(data, path, to_score=True))
@@ -182,36 +191,38 @@ class DependencyPredictor(ParsePredictor):
             check_tree(sentence, single_root=False, whole=True)
         predicted = self.predict(sentences)
         own = [with_tags(s, p.heads, p.relations) for s, p in zip(sentences, predicted, strict=True)]
-        return [attached(s) for s in sentences], own, sentences
+        return [to_attachments(s) for s in sentences], own, sentences
 
-    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+    def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         references, predictions, sentences = self.judge(path, reading)
-        scores = all_scores_of(references, predictions)
+        scores = compute_all_scores(references, predictions)
         signatures = {name: f"{MEASURES[name].name}|n={len(sentences)}" for name in scores}
         unseen = unseen_line(count_unseen(sentences, self.names), "this file", "words have a relation")
         lines = [unseen] if unseen else []
         lines += report_lines(references, predictions, self.config.seed)
-        return Report(scores, signatures, tuple(lines))
+        return EvaluationReport(scores, signatures, tuple(lines))
 
-    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(
+        self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
+    ) -> PairedPredictions:
         name = metric or METRICS[0]
         if name not in MEASURES:
             raise DataError(f"two parsers cannot be compared by {name!r}: {did_you_mean(name, MEASURES)}")
         references, predictions, _ = self.judge(path, reading)
-        return Answers(MEASURES[name], references, predictions)
+        return PairedPredictions(MEASURES[name], references, predictions)
 
     # --- for people ---------------------------------------------------------------------------------------------------
 
-    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         prediction = self._best_of(item, asking)
         words, parse = prediction.words, prediction.best
         return draw_arcs(words, parse.heads, parse.relations, probabilities=parse.confidence)
 
-    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         return "\n".join(_sketched(self._best_of(item, asking)))
 
-    def _best_of(self, item: Any, asking: Asking) -> Prediction:
-        found: Prediction = self.predict([item], asking)[0]
+    def _best_of(self, item: Any, asking: PredictOptions) -> DependencyPrediction:
+        found: DependencyPrediction = self.predict([item], asking)[0]
         if not found.words:
             raise DataError("a text without words has no tree to draw")
         return found
@@ -226,7 +237,7 @@ class DependencyPredictor(ParsePredictor):
         ]
 
 
-def _sketched(prediction: Prediction) -> Iterator[str]:
+def _sketched(prediction: DependencyPrediction) -> Iterator[str]:
     """Every parse as a drawing for a terminal, with its probability where that was asked for."""
     for number, parse in enumerate(prediction.parses, start=1):
         if len(prediction.parses) > 1 or parse.log_prob is not None:
@@ -243,9 +254,9 @@ def load_predictor(folder: Path, device: torch.device) -> DependencyPredictor:
     """Read a trained parser from a run folder or a checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(ParseConfig, checkpoint.folder / CONFIG)
-    assert isinstance(config.model, BiaffineModel)
+    assert isinstance(config.model, BiaffineParserConfig)
     encoding = WordEncoding.load(config.model.words, checkpoint.folder)
     names = Labels.load(checkpoint.folder / RELATIONS)
     parser = build_parser(config.model, encoding, len(names))
     checkpoint.load_into(parser)
-    return DependencyPredictor(config, encoding, names, load_tokeniser(checkpoint.folder / TOKENISER), parser, device)
+    return DependencyPredictor(config, encoding, names, load_tokenizer(checkpoint.folder / TOKENIZER), parser, device)

@@ -6,26 +6,26 @@ from collections import Counter
 
 import numpy as np
 
-from catena.metrics.attachment import MEASURES, Attached, count_trees
+from catena.metrics.attachment import MEASURES, DependencyArc, count_trees
 from catena.metrics.intervals import bootstrap_score_interval
 from catena.metrics.text import table_lines
 from catena.randomness import Randomness
-from catena.tasks.parse.dependency.settings import METRICS
+from catena.tasks.parse.dependency.config import METRICS
 
-RESAMPLES = 1000
-MOST_MISTAKES = 10
+_RESAMPLES = 1000
+_MOST_MISTAKES = 10
 
 
-def report_lines(references: list[list[Attached]], predictions: list[list[Attached]], seed: int) -> list[str]:
+def report_lines(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]], seed: int) -> list[str]:
     """The scores with their intervals, each relation, and which relations are taken for which."""
     rows = count_trees(references, predictions)
     words = sum(len(tree) for tree in references)
     lines = [
-        f"{len(references):,} sentences, {words:,} words; intervals hold 95 % of {RESAMPLES:,} resamples of sentences"
+        f"{len(references):,} sentences, {words:,} words; intervals hold 95 % of {_RESAMPLES:,} resamples of sentences"
     ]
     for name in METRICS:
         measure = MEASURES[name]
-        found = bootstrap_score_interval(rows, measure.score, Randomness(seed).numpy("report"), resamples=RESAMPLES)
+        found = bootstrap_score_interval(rows, measure.score, Randomness(seed).numpy("report"), resamples=_RESAMPLES)
         lines.append(
             f"{name:<4} {100 * found.value:.2f} (95 % interval {100 * found.low:.2f} to {100 * found.high:.2f})   "
             f"{measure.name}|n={len(references)}"
@@ -47,7 +47,7 @@ def _crossing_line(rows: np.ndarray) -> str:
     return f"nonprojective_recall {100 * hits / n:.2f}: {hits:,} of {n:,} words on crossing arcs have the right head"
 
 
-def _relation_table(references: list[list[Attached]], predictions: list[list[Attached]]) -> list[str]:
+def _relation_table(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> list[str]:
     """For each relation, subtypes apart: how many of those predicted and of those there are have arc and relation
     right."""
     gold: Counter[str] = Counter(word.relation for tree in references for word in tree)
@@ -66,7 +66,7 @@ def _relation_table(references: list[list[Attached]], predictions: list[list[Att
     return table_lines(table)
 
 
-def _mistakes(references: list[list[Attached]], predictions: list[list[Attached]]) -> list[str]:
+def _mistakes(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> list[str]:
     """The most frequent wrong relations on right arcs."""
     wrong: Counter[tuple[str, str]] = Counter(
         (a.relation, b.relation)
@@ -76,6 +76,6 @@ def _mistakes(references: list[list[Attached]], predictions: list[list[Attached]
     )
     if not wrong:
         return ["no relation is wrong where the head is right"]
-    ordered = sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:MOST_MISTAKES]
+    ordered = sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:_MOST_MISTAKES]
     listed = [f"  {n:>5}  {a} taken for {b}" for (a, b), n in ordered]
     return ["the most frequent wrong relations where the head is right:", *listed]

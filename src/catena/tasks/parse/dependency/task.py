@@ -13,27 +13,27 @@ from torch import nn
 from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan
+from catena.data.config import BatchConfig
 from catena.data.examples import ConlluSentence
-from catena.data.settings import BatchSettings
-from catena.data.tokenise import build_tokeniser
+from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Labels
-from catena.metrics.attachment import MEASURES, Attached, count_trees
+from catena.metrics.attachment import MEASURES, DependencyArc, count_trees
 from catena.randomness import Randomness
-from catena.tasks.kept import TOKENISER
-from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.parse.dependency.dataset import Dataset, attached
-from catena.tasks.parse.dependency.decode import Decoder
-from catena.tasks.parse.dependency.loss import GoldTrees, sentence_losses
+from catena.tasks.kept import TOKENIZER
+from catena.tasks.looped import BatchedEpoch, NeuralTask
+from catena.tasks.parse.config import ParseConfig
+from catena.tasks.parse.dependency.config import METRICS, BiaffineParserConfig
+from catena.tasks.parse.dependency.dataset import DependencyDataset, to_attachments
+from catena.tasks.parse.dependency.decode import DependencyDecoder
+from catena.tasks.parse.dependency.loss import GoldDependencyTrees, sentence_losses
 from catena.tasks.parse.dependency.model import BiaffineParser
-from catena.tasks.parse.dependency.settings import METRICS, BiaffineModel
-from catena.tasks.parse.settings import ParseConfig
-from catena.tasks.pretrained import free_from_the_top
+from catena.tasks.pretrained import unfreeze_top_layers
 from catena.tasks.words.encoding import EncodedSentences, WordBatch
-from catena.tasks.words.pretrained import groups_of
-from catena.training.task import EpochPlan, Evaluation, LossOutput
+from catena.tasks.words.pretrained import pretrained_layer_groups
+from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 RELATIONS = "relations.json"
-SAMPLES = 3
+_SAMPLES = 3
 """Sentences of dev that are shown with what is wrong in their parses."""
 
 
@@ -42,12 +42,12 @@ class ParseBatch:
     """Sentences and their trees."""
 
     words: WordBatch
-    gold: GoldTrees
+    gold: GoldDependencyTrees
     known: int
     """Words whose heads are known."""
 
 
-class DependencyTask(TestedTask):
+class DependencyTask(NeuralTask):
     """A dependency parser, its data and its metric."""
 
     what_next = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
@@ -55,16 +55,16 @@ class DependencyTask(TestedTask):
     def __init__(
         self,
         config: ParseConfig,
-        data: Dataset,
+        data: DependencyDataset,
         model: BiaffineParser,
         device: torch.device,
         randomness: Randomness,
     ) -> None:
-        assert isinstance(config.model, BiaffineModel)
+        assert isinstance(config.model, BiaffineParserConfig)
         self.config, self.settings, self.data = config, config.model, data
         self.device, self.randomness = device, randomness
         self.parser = model.to(device)
-        self._frozen_at_first = groups_of(model.encoder.reader) if config.pretrained else []
+        self._frozen_at_first = pretrained_layer_groups(model.encoder.reader) if config.pretrained else []
 
     @property
     def model(self) -> nn.Module:
@@ -79,39 +79,41 @@ class DependencyTask(TestedTask):
         return True
 
     def epoch(self, number: int) -> EpochPlan:
-        free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
+        unfreeze_top_layers(self._frozen_at_first, number, self.config.unfreeze)
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.sentences.lengths[self.data.train], self.config.batches, generator)
-        return PlannedEpoch(plan, self._batch)
+        return BatchedEpoch(plan, self._batch)
 
     def _batch(self, rows: np.ndarray) -> ParseBatch:
         data, train = self.data, self.data.train[rows]
         known = sum(int((data.heads[int(row)] >= 0).sum()) for row in train)
         return ParseBatch(data.sentences.batch(train, self.device), data.gold(train, self.device), known)
 
-    def loss(self, batch: ParseBatch) -> LossOutput:
+    def loss(self, batch: ParseBatch) -> BatchLoss:
         losses = sentence_losses(self.settings, self.parser(batch.words), batch.gold)
-        return LossOutput(losses.sum() / batch.known, batch.known, batch.words.tokens)
+        return BatchLoss(losses.sum() / batch.known, batch.known, batch.words.tokens)
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def evaluate(self) -> Evaluation:
         references, predictions = self._parsed(self.data.dev)
-        return Evaluation(scores_of(references, predictions), self._samples(references, predictions))
+        return Evaluation(compute_scores(references, predictions), self._samples(references, predictions))
 
     def test_scores(self) -> dict[str, float]:
-        return all_scores_of(*self._parsed(self.data.test)) if len(self.data.test) else {}
+        return compute_all_scores(*self._parsed(self.data.test)) if len(self.data.test) else {}
 
-    def _parsed(self, rows: np.ndarray) -> tuple[list[list[Attached]], list[list[Attached]]]:
+    def _parsed(self, rows: np.ndarray) -> tuple[list[list[DependencyArc]], list[list[DependencyArc]]]:
         """The right trees and the model's own of some sentences."""
         examples = [self.data.examples[int(i)] for i in rows]
         size = self.config.evaluation.words_at_once
         found = parse_all(self.parser, self.settings, self.data.sentences, rows, self.data.names, size, self.device)
-        return [attached(e) for e in examples], [with_tags(e, h, q) for e, (h, q) in zip(examples, found, strict=True)]
+        return [to_attachments(e) for e in examples], [
+            with_tags(e, h, q) for e, (h, q) in zip(examples, found, strict=True)
+        ]
 
-    def _samples(self, references: list[list[Attached]], predictions: list[list[Attached]]) -> list[str]:
+    def _samples(self, references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> list[str]:
         lines = []
-        for i in np.linspace(0, len(references) - 1, min(SAMPLES, len(references))).astype(int):
+        for i in np.linspace(0, len(references) - 1, min(_SAMPLES, len(references))).astype(int):
             words = [word.form for word in self.data.examples[int(self.data.dev[i])].words]
             wrong = [
                 f"{words[j]} ← {words[b.head - 1] if b.head else 'root'} ({b.relation})"
@@ -130,7 +132,7 @@ class DependencyTask(TestedTask):
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
         self.data.names.save(folder / RELATIONS)
         self.data.encoding.save(folder)
-        build_tokeniser(self.config.tokenizer).save(folder / TOKENISER)
+        build_tokenizer(self.config.tokenizer).save(folder / TOKENIZER)
 
     def describe_batch(self, batch: ParseBatch) -> str:
         return f"{batch.words.size} sentences, longest {batch.words.longest} words"
@@ -141,7 +143,7 @@ class DependencyTask(TestedTask):
 
 def parse_all(
     parser: BiaffineParser,
-    settings: BiaffineModel,
+    settings: BiaffineParserConfig,
     sentences: EncodedSentences,
     rows: np.ndarray,
     names: Labels,
@@ -149,30 +151,32 @@ def parse_all(
     device: torch.device,
 ) -> list[tuple[list[int], list[str]]]:
     """Heads and relations of some sentences, in the order of ``rows``; sentences of like length are parsed together."""
-    batches = BatchSettings(batch_size=words_at_once, batch_by="tokens")
+    batches = BatchConfig(batch_size=words_at_once, batch_by="tokens")
     plan = BatchPlan.by_length(sentences.lengths[rows], batches)
     found: dict[int, tuple[list[int], list[str]]] = {}
     with torch.inference_mode():
         for part in plan:
             scores = parser(sentences.batch(rows[part], device))
-            for place, (heads, relations) in zip(part, Decoder(settings, scores, names).best(), strict=True):
+            for place, (heads, relations) in zip(part, DependencyDecoder(settings, scores, names).best(), strict=True):
                 found[int(place)] = heads, [names.name(q) for q in relations]
     return [found[i] for i in range(len(rows))]
 
 
-def with_tags(example: ConlluSentence, heads: Sequence[int], relations: Sequence[str]) -> list[Attached]:
+def with_tags(example: ConlluSentence, heads: Sequence[int], relations: Sequence[str]) -> list[DependencyArc]:
     """A predicted tree with the tags and features that the file has."""
     rows = zip(example.words, heads, relations, strict=True)
-    return [Attached(head, relation, word.upos, word.feats) for word, head, relation in rows]
+    return [DependencyArc(head, relation, word.upos, word.feats) for word, head, relation in rows]
 
 
-def scores_of(references: list[list[Attached]], predictions: list[list[Attached]]) -> dict[str, float]:
+def compute_scores(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> dict[str, float]:
     """The scores by name, the one that chooses checkpoints first."""
     sums = count_trees(references, predictions).sum(0)
     return {name: float(MEASURES[name].score(sums)) for name in METRICS}
 
 
-def all_scores_of(references: list[list[Attached]], predictions: list[list[Attached]]) -> dict[str, float]:
+def compute_all_scores(
+    references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]
+) -> dict[str, float]:
     """The same, with those that are too rare to be told at each evaluation."""
     sums = count_trees(references, predictions).sum(0)
     return {name: float(measure.score(sums)) for name, measure in MEASURES.items()}

@@ -14,7 +14,7 @@ from catena.metrics.attachment import nonprojective_words
 UNKNOWN = -1
 
 
-def heads_of(sentence: ConlluSentence) -> list[int]:
+def get_heads(sentence: ConlluSentence) -> list[int]:
     """The heads of the words; -1 where the file has ``_``."""
     return [UNKNOWN if word.head == "_" else int(word.head) for word in sentence.words]
 
@@ -39,7 +39,7 @@ def find_cycle(heads: Sequence[int]) -> list[int] | None:
     return None
 
 
-def lifted(heads: Sequence[int]) -> list[int]:
+def projectivize(heads: Sequence[int]) -> list[int]:
     """A projective tree near to this one: the shortest crossing arc is moved to the head of its head until none is
     left (Nivre & Nilsson 2005, section 2)."""
     found = list(heads)
@@ -49,7 +49,7 @@ def lifted(heads: Sequence[int]) -> list[int]:
     return found
 
 
-def line_of(sentence: ConlluSentence, word: int) -> str:
+def word_location(sentence: ConlluSentence, word: int) -> str:
     """Where a word stands, such as ``train.conllu:17``."""
     row = next(i for i, row in enumerate(sentence.rows) if row.id == str(word))
     return f"{sentence.place.file}:{sentence.place.line + row}"
@@ -63,24 +63,27 @@ def check_tree(sentence: ConlluSentence, single_root: bool, whole: bool = False)
         single_root: whether one word alone may hang from the root.
         whole: whether every word must have a head.
     """
-    heads = heads_of(sentence)
+    heads = get_heads(sentence)
     if whole and UNKNOWN in heads:
         word = heads.index(UNKNOWN) + 1
         raise FormatError(
-            f"{line_of(sentence, word)}: word {word} ({sentence.words[word - 1].form!r}) has no head, and a file that "
+            f"{word_location(sentence, word)}: word {word} ({sentence.words[word - 1].form!r}) has no head, and a "
+            f"file that "
             f"parses are compared with needs one for every word"
         )
     if (cycle := find_cycle(heads)) is not None:
         way = " → ".join(str(word) for word in cycle)
         raise FormatError(
-            f"{line_of(sentence, cycle[0])}: the heads go round in a circle (words {way}), so the sentence is no tree: "
+            f"{word_location(sentence, cycle[0])}: the heads go round in a circle (words {way}), so the sentence is "
+            f"no tree: "
             f"mend the column HEAD, or write _ for heads that are not known"
         )
     roots = [word for word, head in enumerate(heads, start=1) if head == 0]
     if single_root and len(roots) > 1:
         listed = ", ".join(str(word) for word in roots)
         raise FormatError(
-            f"{line_of(sentence, roots[1])}: the sentence has {len(roots)} roots (words {listed}), and one is allowed: "
+            f"{word_location(sentence, roots[1])}: the sentence has {len(roots)} roots (words {listed}), and one is "
+            f"allowed: "
             f"mend the column HEAD, or say --model.single-root false"
         )
     return heads

@@ -7,13 +7,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from catena.data.examples import ConlluRow, ConlluSentence, Place
+from catena.data.examples import ConlluRow, ConlluSentence, SourceLocation
 from catena.data.readers.conllu import to_text
 from catena.tasks.parse.dependency.decode import Parse
 
 
 @dataclass(frozen=True)
-class Prediction:
+class DependencyPrediction:
     """The parses of a sentence, best first, or as they were drawn. ``heads`` and ``relations`` are of the first."""
 
     sentence: ConlluSentence
@@ -50,10 +50,10 @@ def sentence_of_words(words: Sequence[str], text: str | None) -> ConlluSentence:
     """A sentence of CoNLL-U that knows nothing but its words, and the text that they come from."""
     rows = tuple(ConlluRow(str(i), word, *"________") for i, word in enumerate(words, start=1))
     comments = () if text is None else (f"# text = {' '.join(text.split())}",)
-    return ConlluSentence(rows, comments, Place("text", 1))
+    return ConlluSentence(rows, comments, SourceLocation("text", 1))
 
 
-def to_conllu(prediction: Prediction) -> str:
+def to_conllu(prediction: DependencyPrediction) -> str:
     """A block for each parse, with the blank line between and, but for its line end, the one after; "" for no words.
 
     A probability is a comment, the confidence in each word stands in MISC; both are given if they were asked for.
@@ -63,7 +63,7 @@ def to_conllu(prediction: Prediction) -> str:
     return "".join(to_text(sentence) for sentence in _sentences(prediction))[:-1]
 
 
-def _sentences(prediction: Prediction) -> Iterator[ConlluSentence]:
+def _sentences(prediction: DependencyPrediction) -> Iterator[ConlluSentence]:
     several = len(prediction.parses) > 1 or prediction.drawn
     for number, parse in enumerate(prediction.parses, start=1):
         comments = list(prediction.sentence.comments)
@@ -89,7 +89,7 @@ def _rows(sentence: ConlluSentence, parse: Parse) -> Iterator[ConlluRow]:
         word += 1
 
 
-def to_json(prediction: Prediction) -> str:
+def to_json(prediction: DependencyPrediction) -> str:
     """One line: the words, and of the first parse or of all that were asked for, heads and relations; of a sentence
     without words, an empty one whose probability is null, if it was asked for."""
     parses = [_as_dict(parse, prediction.scored) for parse in prediction.parses or (prediction.best,)]

@@ -17,7 +17,14 @@ from jaxtyping import Int32, Int64, UInt64
 
 from catena.errors import CheckpointError
 from catena.kernels.feature_keys import enter_keys, fill_keys, insert_keys, look_up_keys, packed_ids
-from catena.tasks.tag.features.templates import Look, Template, columns_of, fields_of, looks_of, parse_templates
+from catena.tasks.tag.features.templates import (
+    FeatureFunction,
+    Template,
+    feature_functions,
+    get_column,
+    parse_templates,
+    template_columns,
+)
 from catena.tasks.words.sentences import Sentence
 
 BLOCK = 8192
@@ -25,7 +32,7 @@ BLOCK = 8192
 REMEMBERED = 500_000
 """Different words whose looks are kept while a text is read."""
 
-NAMES = "features.txt"
+_NAMES = "features.txt"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +66,14 @@ class FeatureIds:
 class _Looked(dict[str, int]):
     """Different words of a column, numbered; ``numbers()[f, self[word]]`` is what look ``f`` sees."""
 
-    def __init__(self, looks: Sequence[Look], column: str | None) -> None:
+    def __init__(self, looks: Sequence[FeatureFunction], column: str | None) -> None:
         super().__init__()
         self.looks, self.column = looks, column
         self.new: list[list[int]] = []
         self.old = np.zeros((len(looks), 0), np.uint64)
 
     def __missing__(self, word: str) -> int:
-        self.new.append([number_of(look.make(word)) for look in self.looks])
+        self.new.append([feature_hash(look.make(word)) for look in self.looks])
         self[word] = len(self)
         return self[word]
 
@@ -81,7 +88,7 @@ class _Looked(dict[str, int]):
         self.new, self.old = [], self.old[:, :0]
 
 
-def number_of(value: str | None) -> int:
+def feature_hash(value: str | None) -> int:
     """64 bits that stand for a value on every machine; 0 for none."""
     if value is None:
         return 0
@@ -94,16 +101,16 @@ class KeyMaker:
 
     def __init__(self, templates: Sequence[Template]) -> None:
         self.templates = tuple(templates)
-        looks = looks_of(templates)
+        looks = feature_functions(templates)
         place = {look.name: i for i, look in enumerate(looks)}
         atoms = [atom for template in templates for atom in template.atoms]
         self.n_looks = len(looks)
-        self.columns = columns_of(templates)
+        self.columns = template_columns(templates)
         self.looked = []
         for column in dict.fromkeys(look.column for look in looks):
             here = [look for look in looks if look.column == column]
             self.looked.append((_Looked(here, column), [place[look.name] for look in here]))
-        self.seeds = np.array([number_of(str(template)) for template in templates], np.uint64)
+        self.seeds = np.array([feature_hash(str(template)) for template in templates], np.uint64)
         self.atom_first = np.cumsum([0, *(len(template.atoms) for template in templates)], dtype=np.int64)
         self.atom_function = np.array([place[atom.look.name] for atom in atoms], np.int64)
         self.atom_offset = np.array([atom.offset for atom in atoms], np.int64)
@@ -114,7 +121,7 @@ class KeyMaker:
         for looked, rows in self.looked:
             if len(looked) > REMEMBERED:
                 looked.forget()
-            fields = (field for sentence in sentences for field in fields_of(sentence, looked.column, self.columns))
+            fields = (field for sentence in sentences for field in get_column(sentence, looked.column, self.columns))
             at = np.fromiter(map(looked.__getitem__, fields), np.int64, int(first[-1]))
             values[rows] = looked.numbers()[:, at]
         keys = np.empty((int(first[-1]), len(self.templates)), np.uint64)
@@ -122,7 +129,7 @@ class KeyMaker:
         return keys
 
 
-def blocks_of(sentences: Iterable[Sentence], tokens: int = BLOCK) -> Iterator[list[Sentence]]:
+def sentence_blocks(sentences: Iterable[Sentence], tokens: int = BLOCK) -> Iterator[list[Sentence]]:
     """Sentences in blocks of at least so many tokens."""
     block: list[Sentence] = []
     held = 0
@@ -136,7 +143,7 @@ def blocks_of(sentences: Iterable[Sentence], tokens: int = BLOCK) -> Iterator[li
         yield block
 
 
-def starts_of(sentences: Sequence[Sentence]) -> Int64[np.ndarray, " s"]:
+def sentence_starts(sentences: Sequence[Sentence]) -> Int64[np.ndarray, " s"]:
     """Where each sentence begins when all stand one after another, and where the last one ends."""
     return np.cumsum([0, *map(len, sentences)], dtype=np.int64)
 
@@ -170,12 +177,12 @@ class FeatureDictionary:
         keep = np.arange(max(1, len(self.keys)), dtype=np.int32)
 
         def numbered(block: Sequence[Sentence]) -> Int32[np.ndarray, "n j"]:
-            keys = self._maker.keys(block, starts_of(block))
+            keys = self._maker.keys(block, sentence_starts(block))
             ids = np.empty(keys.shape, np.int32)
             look_up_keys(keys, self._table, self._table_ids, ids)
             return ids
 
-        return _packed((numbered(block) for block in blocks_of(sentences)), keep, starts_of(sentences))
+        return _packed((numbered(block) for block in sentence_blocks(sentences)), keep, sentence_starts(sentences))
 
     def kept(self, chosen: Int64[np.ndarray, " n"]) -> FeatureDictionary:
         """A dictionary of some of the features, in the order given."""
@@ -190,11 +197,11 @@ class FeatureDictionary:
     ) -> tuple[FeatureDictionary, FeatureIds]:
         """Number all features that sentences have often enough, and encode the sentences on the way."""
         counter = _Counter(templates)
-        raw = [counter.enter(block) for block in blocks_of(sentences)]
+        raw = [counter.enter(block) for block in sentence_blocks(sentences)]
         keep = np.flatnonzero(counter.counts[: counter.n] >= minimum_count)
         renumber = np.full(max(1, counter.n), -1, np.int32)
         renumber[keep] = np.arange(len(keep), dtype=np.int32)
-        encoded = _packed(iter(raw), renumber, starts_of(sentences))
+        encoded = _packed(iter(raw), renumber, sentence_starts(sentences))
         names = _names(sentences, templates, counter.places[keep])
         counted = cls(templates, counter.keys(keep), names)
         counted.of_pairs = np.array([one.pairs for one in templates], bool)[counter.places[keep] % len(templates)]
@@ -206,18 +213,18 @@ class FeatureDictionary:
         """Write the names of the features, one to a line; their keys are kept with the weights."""
         assert self.names is not None
         text = "".join(name.replace("\n", "\\n") + "\n" for name in self.names)
-        (folder / NAMES).write_bytes(text.encode("utf-8", "backslashreplace"))
+        (folder / _NAMES).write_bytes(text.encode("utf-8", "backslashreplace"))
 
     @classmethod
     def load(cls, folder: Path, templates: Sequence[str], keys: UInt64[np.ndarray, " f"]) -> FeatureDictionary:
         """The dictionary of a model folder."""
         try:
-            names = (folder / NAMES).read_bytes().decode("utf-8").split("\n")[:-1]
+            names = (folder / _NAMES).read_bytes().decode("utf-8").split("\n")[:-1]
         except OSError as error:
-            raise CheckpointError(f"{folder / NAMES} cannot be read ({error}): copy the model again") from None
+            raise CheckpointError(f"{folder / _NAMES} cannot be read ({error}): copy the model again") from None
         if len(names) != len(keys):
             raise CheckpointError(
-                f"{folder / NAMES} names {len(names)} features, and the model has {len(keys)}: copy it again"
+                f"{folder / _NAMES} names {len(names)} features, and the model has {len(keys)}: copy it again"
             )
         return cls(parse_templates(templates), keys, names)
 
@@ -234,7 +241,7 @@ class _Counter:
 
     def enter(self, block: Sequence[Sentence]) -> Int32[np.ndarray, "n j"]:
         """The ids of the features of a block, token by token and template by template; -1 for none."""
-        keys = self.maker.keys(block, starts_of(block))
+        keys = self.maker.keys(block, sentence_starts(block))
         self._make_room(keys.size)
         ids = np.empty(keys.shape, np.int32)
         before = self.n
@@ -284,10 +291,10 @@ def _names(sentences: Sequence[Sentence], templates: Sequence[Template], places:
     """Features in words, from where each was first met."""
     if not len(places):
         return []
-    first = starts_of(sentences)
+    first = sentence_starts(sentences)
     tokens, numbers = np.divmod(places, len(templates))
     owners = np.searchsorted(first, tokens, side="right") - 1
-    columns = columns_of(templates)
+    columns = template_columns(templates)
     return [
         str(templates[j].filled(sentences[s], i, columns))
         for s, i, j in zip(owners.tolist(), (tokens - first[owners]).tolist(), numbers.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""The tagger on features in the task: learnt into a run folder, loaded, and asked like any other tagger."""
+"""The tagger on features in the task: learned into a run folder, loaded, and asked like any other tagger."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from torch import Tensor
 from catena.checkpoint import CONFIG, Checkpoint
 from catena.config import to_toml
 from catena.randomness import Randomness
-from catena.tasks.application import Trained
+from catena.tasks.application import TrainResult
 from catena.tasks.tag.chains import ChainCandidate, ChainScorer, flat_tags
+from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.dataset import TagDataset
+from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.fitting import fit
-from catena.tasks.tag.features.learners import Learner, learner_of
+from catena.tasks.tag.features.learners import FeatureLearner, build_learner
 from catena.tasks.tag.features.model import FeatureModel
-from catena.tasks.tag.features.settings import FeatureTagger
 from catena.tasks.tag.features.templates import parse_templates
-from catena.tasks.tag.features.weights import layout_of
-from catena.tasks.tag.settings import TagConfig
-from catena.tasks.tag.tagging import Tagging
+from catena.tasks.tag.features.weights import build_layout
+from catena.tasks.tag.tagging import TagSet
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
 
 class FeatureCandidate(ChainCandidate):
-    """A tagger on features that is being learnt."""
+    """A tagger on features that is being learned."""
 
     def __init__(self, config: TagConfig, data: TagDataset, randomness: Randomness) -> None:
         settings = config.model
-        assert isinstance(settings, FeatureTagger)
+        assert isinstance(settings, FeatureTaggerConfig)
         self.config, self.data, self.settings = config, data, settings
         templates = [one for one in parse_templates(settings.templates) if one.atoms or not one.pairs]
         sentences, tags = [one.sentence for one in data.train], flat_tags(data)
         self.dictionary, ids = FeatureDictionary.count(sentences, templates, settings.minimum_count)
         alone = settings.structure == "softmax"
-        self.layout = layout_of(
+        self.layout = build_layout(
             ids, tags, len(self.dictionary), len(data.tagging.names),
             all_tags=settings.all_tags, transitions="none" if alone else settings.transitions,
             edges=settings.edges and not alone, of_pairs=self.dictionary.of_pairs,
         )  # fmt: skip
         self.tokens = ids.tokens
-        self._learner = learner_of(ids, tags, self.layout, settings, randomness)
+        self._learner = build_learner(ids, tags, self.layout, settings, randomness)
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> FeatureLearner:
         return self._learner
 
     def model(self) -> FeatureModel:
@@ -73,14 +73,14 @@ class FeatureCandidate(ChainCandidate):
 
 def fit_features(
     config: TagConfig, data: TagDataset, run: RunFolder, randomness: Randomness, reporter: Reporter
-) -> Trained:
+) -> TrainResult:
     """Learn a tagger on features into a run, from the start or from where it stands."""
     return fit(FeatureCandidate(config, data, randomness), config.training, run, reporter)
 
 
-def load_features(config: TagConfig, checkpoint: Checkpoint, tagging: Tagging) -> ChainScorer:
+def load_features(config: TagConfig, checkpoint: Checkpoint, tagging: TagSet) -> ChainScorer:
     """The tagger of a checkpoint."""
     settings = config.model
-    assert isinstance(settings, FeatureTagger)
+    assert isinstance(settings, FeatureTaggerConfig)
     model = FeatureModel.load(checkpoint.folder, settings.templates, settings.structure, checkpoint.weights())
     return ChainScorer(model, tagging)

@@ -1,6 +1,6 @@
 """Models that learn in a few whole steps, kept in a run folder: scored, saved, stopped and gone on with like any other.
 
-What is learnt, and how it is scored, is the candidate's; here is when. A step is whatever the learner takes for one:
+What is learned, and how it is scored, is the candidate's; here is when. A step is whatever the learner takes for one:
 an iteration of L-BFGS, a pass over the sentences, a round of EM.
 """
 
@@ -19,24 +19,32 @@ from torch import Tensor
 from catena.checkpoint import Checkpoint, read_checkpoint
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
-from catena.tasks.application import Trained
-from catena.tasks.tag.features.learners import Learner
+from catena.tasks.application import TrainResult
+from catena.tasks.tag.features.learners import FeatureLearner
+from catena.training.config import TrainingConfig
 from catena.training.interrupt import Interruption
-from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, Reporter, Started, Together
+from catena.training.report import (
+    EvaluationDone,
+    LinesReporter,
+    Progress,
+    Reporter,
+    ReporterGroup,
+    RunResult,
+    RunStarted,
+)
 from catena.training.run import RunFolder
-from catena.training.settings import TrainingSettings
 from catena.training.state import TrainingState
 
 
 class Candidate(ABC):
-    """A model that is being learnt."""
+    """A model that is being learned."""
 
     tokens: int
     """Words that one step reads."""
 
     @property
     @abstractmethod
-    def learner(self) -> Learner:
+    def learner(self) -> FeatureLearner:
         """What learns it."""
 
     @property
@@ -70,18 +78,18 @@ class Candidate(ABC):
 
     @abstractmethod
     def size(self) -> int:
-        """How many numbers are learnt."""
+        """How many numbers are learned."""
 
 
-def fit(candidate: Candidate, settings: TrainingSettings, run: RunFolder, reporter: Reporter) -> Trained:
+def fit(candidate: Candidate, settings: TrainingConfig, run: RunFolder, reporter: Reporter) -> TrainResult:
     """Learn from the start, or from the last whole checkpoint of the run, to the end."""
     return _Fit(candidate, settings, run, reporter).go()
 
 
 class _Fit:
-    def __init__(self, candidate: Candidate, settings: TrainingSettings, run: RunFolder, reporter: Reporter) -> None:
+    def __init__(self, candidate: Candidate, settings: TrainingConfig, run: RunFolder, reporter: Reporter) -> None:
         self.candidate, self.settings, self.run = candidate, settings, run
-        self.reporter = Together([reporter, LinesReporter(run.log)])
+        self.reporter = ReporterGroup([reporter, LinesReporter(run.log)])
         self.metric = settings.metric or candidate.metric
         self.state = TrainingState()
         self.steps = min((n for n in (settings.max_steps, settings.max_epochs) if n is not None), default=None)
@@ -90,7 +98,7 @@ class _Fit:
         self.began = time.monotonic()
         self.scored_step = self.saved_step = -1
 
-    def go(self) -> Trained:
+    def go(self) -> TrainResult:
         last = self.run.last(self.reporter.note)
         if last is not None:
             self._restore(last)
@@ -101,7 +109,7 @@ class _Fit:
         device = f"cpu ({threads} thread{'s' * (threads != 1)})"
         size, lines = self.candidate.size(), self.candidate.summary()
         try:
-            self.reporter.started(Started(device, size, size, lines, self.steps, self.state.step, self.run.path))
+            self.reporter.started(RunStarted(device, size, size, lines, self.steps, self.state.step, self.run.path))
             with Interruption() as interruption:
                 reason = self._steps(interruption)
             test = {} if reason == "interrupted" else self._test()
@@ -109,7 +117,7 @@ class _Fit:
             self.reporter.finished(outcome)
         finally:
             self.reporter.close()
-        return Trained(self.run.path, self.metric, outcome.scores, test, outcome.interrupted)
+        return TrainResult(self.run.path, self.metric, outcome.scores, test, outcome.interrupted)
 
     def _steps(self, interruption: Interruption) -> str:
         state, settings = self.state, self.settings
@@ -165,7 +173,7 @@ class _Fit:
             "step": state.step, "epoch": state.step, "loss": progress.loss, "learning_rate": None,
             "tokens": state.tokens, "scores": scores, "best": is_best, "seconds": round(self._seconds(), 3),
         })  # fmt: skip
-        self.reporter.evaluated(Evaluated(progress, scores, self.metric, is_best, ()))
+        self.reporter.evaluated(EvaluationDone(progress, scores, self.metric, is_best, ()))
 
     def _save(self) -> None:
         state = self.state
@@ -210,10 +218,10 @@ class _Fit:
         loss = self.candidate.learner.loss
         return Progress(state.step, self.steps, state.step, loss, 0.0, state.tokens / max(seconds, 1e-9), left)
 
-    def _outcome(self, reason: str) -> Outcome:
+    def _outcome(self, reason: str) -> RunResult:
         state, run = self.state, self.run
         scores = {name: math.nan if score is None else score for name, score in state.best_scores.items()}
         best_step = state.best_step if state.best_step >= 0 else None
         best = run.best() if best_step is not None else None
         last = run.folder_of(state.step)
-        return Outcome(reason, state.step, self._seconds(), self.metric, best_step, scores, best, last, run.path)
+        return RunResult(reason, state.step, self._seconds(), self.metric, best_step, scores, best, last, run.path)

@@ -16,19 +16,19 @@ from jaxtyping import Float64, Int32
 from catena.errors import DivergedError
 from catena.kernels.feature_online import CRF, MARGIN, MEMM, PERCEPTRON, SOFTMAX, learn_sentences
 from catena.randomness import Randomness
+from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureIds
 from catena.tasks.tag.features.likelihood import Likelihood
-from catena.tasks.tag.features.settings import FeatureTagger
-from catena.tasks.tag.features.weights import Layout
+from catena.tasks.tag.features.weights import WeightLayout
 from catena.training.quasi_newton import QuasiNewton
 
-PERIOD = 10
+_PERIOD = 10
 """Steps over which the objective must become smaller by more than the tolerance."""
 
 KINDS = {"crf": CRF, "softmax": SOFTMAX, "memm": MEMM, "perceptron": PERCEPTRON, "margin": MARGIN}
 
 
-class Learner(ABC):
+class FeatureLearner(ABC):
     """Something that learns step by step."""
 
     @property
@@ -58,21 +58,21 @@ class Learner(ABC):
         """Stand where :meth:`arrays` was taken."""
 
 
-class BatchLearner(Learner):
-    """L-BFGS or OWL-QN on the penalised likelihood of all sentences."""
+class BatchLearner(FeatureLearner):
+    """L-BFGS or OWL-QN on the penalized likelihood of all sentences."""
 
-    def __init__(self, function: Likelihood, settings: FeatureTagger) -> None:
+    def __init__(self, function: Likelihood, settings: FeatureTaggerConfig) -> None:
         self.items, self.tolerance = function.items, settings.tolerance
         self.search = QuasiNewton(function, np.zeros(function.layout.size), settings.l1, settings.memory)
         self.past: list[float] = []
 
     def step(self) -> bool:
         past = self.past
-        if len(past) >= PERIOD and (past[-PERIOD] - past[-1]) < self.tolerance * abs(past[-1]):
+        if len(past) >= _PERIOD and (past[-_PERIOD] - past[-1]) < self.tolerance * abs(past[-1]):
             return False
         if self.search.is_at_rest or not self.search.step():
             return False
-        self.past = [*past, self.search.objective][-PERIOD:]
+        self.past = [*past, self.search.objective][-_PERIOD:]
         return True
 
     @property
@@ -90,7 +90,7 @@ class BatchLearner(Learner):
         self.past = arrays["past"].tolist()
 
 
-class OnlineLearner(Learner):
+class OnlineLearner(FeatureLearner):
     """One sentence at a time, in an order that the seed draws anew for each pass.
 
     A perceptron's numbers are averages over all moments. The others make small what L-BFGS would, or, for a margin,
@@ -102,8 +102,8 @@ class OnlineLearner(Learner):
         self,
         data: FeatureIds,
         tags: Int32[np.ndarray, " m"],
-        layout: Layout,
-        settings: FeatureTagger,
+        layout: WeightLayout,
+        settings: FeatureTaggerConfig,
         randomness: Randomness,
     ) -> None:
         self.data, self.tags, self.layout, self.settings, self.randomness = data, tags, layout, settings, randomness
@@ -152,9 +152,13 @@ class OnlineLearner(Learner):
         self.total = float(arrays["numbers"][2])
 
 
-def learner_of(
-    data: FeatureIds, tags: Int32[np.ndarray, " m"], layout: Layout, settings: FeatureTagger, randomness: Randomness
-) -> Learner:
+def build_learner(
+    data: FeatureIds,
+    tags: Int32[np.ndarray, " m"],
+    layout: WeightLayout,
+    settings: FeatureTaggerConfig,
+    randomness: Randomness,
+) -> FeatureLearner:
     """The learner that a config asks for."""
     if settings.learns_by == "sgd":
         return OnlineLearner(data, tags, layout, settings, randomness)

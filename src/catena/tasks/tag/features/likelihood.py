@@ -1,4 +1,4 @@
-r"""The penalised log-likelihood of a tagger on features, and its gradient, over all sentences at once.
+r"""The penalized log-likelihood of a tagger on features, and its gradient, over all sentences at once.
 
 .. math::  L(w) = \sum_s \big( \log Z_s(w) - w \cdot \phi(x_s, y_s) \big) + \lambda_2 \|w\|_2^2
 
@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float64, Int32, Int64
 
 from catena.errors import DataError
-from catena.kernels.chain_loops import level_tables, log_rows
+from catena.kernels.chain_loops import log_rows, normalize_transitions
 from catena.kernels.feature_sums import (
     count_tags,
     score_tokens,
@@ -29,13 +29,13 @@ from catena.kernels.feature_sums import (
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_sums import add_times, dot
 from catena.tasks.tag.features.dictionary import FeatureIds
-from catena.tasks.tag.features.weights import Layout, pair_counts
+from catena.tasks.tag.features.weights import WeightLayout, pair_counts
 
-SummedOver = Literal["crf", "softmax", "memm"]
+_SummedOver = Literal["crf", "softmax", "memm"]
 
-MOST_COUNTS = 1 << 27
+_MOST_COUNTS = 1 << 27
 """Numbers that all threads' counts may hold together; with more, fewer threads are used."""
-ALWAYS_A_THREAD = 1 << 60
+_ALWAYS_A_THREAD = 1 << 60
 
 
 @dataclass(eq=False)
@@ -62,16 +62,16 @@ class _Table:
         entry = np.empty((2, k))
         entry[1] = start
         moves, matrix, matrix_t = (np.empty((1, k, k)) for _ in range(3))
-        level_tables(np.ascontiguousarray(transitions)[None], entry, moves, matrix, matrix_t)
+        normalize_transitions(np.ascontiguousarray(transitions)[None], entry, moves, matrix, matrix_t)
         return cls(entry, end[None].copy(), moves, matrix, matrix_t)
 
 
 def expectations(
     data: FeatureIds,
     tags: Int32[np.ndarray, " m"],
-    layout: Layout,
+    layout: WeightLayout,
     vector: Float64[np.ndarray, " n"],
-    over: SummedOver,
+    over: _SummedOver,
     shards: list[Int64[np.ndarray, "..."]],
     held: bool = False,
 ) -> Sums:
@@ -114,7 +114,7 @@ def expectations(
         for number in range(low, high):
             sum_shard(number)
 
-    in_row_blocks(sum_shards, len(shards), ALWAYS_A_THREAD)
+    in_row_blocks(sum_shards, len(shards), _ALWAYS_A_THREAD)
     for s in np.flatnonzero(~exact):
         _sum_in_logs(data, tags, layout, vector, int(s), held, log_z, counts[0])
     for more in counts[1:]:
@@ -126,7 +126,7 @@ def expectations(
 def _sum_in_logs(
     data: FeatureIds,
     tags: Int32[np.ndarray, " m"],
-    layout: Layout,
+    layout: WeightLayout,
     vector: Float64[np.ndarray, " n"],
     s: int,
     held: bool,
@@ -163,7 +163,7 @@ def _sum_in_logs(
         layout.end(counts)[:] += chances[0, -1]
 
 
-def shards_of(data: FeatureIds, sentences: Int64[np.ndarray, " c"], n: int) -> list[Int64[np.ndarray, "..."]]:
+def split_shards(data: FeatureIds, sentences: Int64[np.ndarray, " c"], n: int) -> list[Int64[np.ndarray, "..."]]:
     """Sentences shared out to ``n`` threads, long and short ones to each; four of like lengths together."""
     order = sentences[np.argsort(-data.lengths[sentences], kind="stable")]
     groups = np.arange(len(order)) // 4
@@ -179,19 +179,19 @@ class Likelihood:
         data: the features of the sentences.
         tags: the tag of each token, -1 where it is not known.
         layout: where the weights lie.
-        over: what is normalised.
+        over: what is normalized.
         l2: weight of the sum of the squared weights.
     """
 
     data: FeatureIds
     tags: Int32[np.ndarray, " m"]
-    layout: Layout
-    over: SummedOver = "crf"
+    layout: WeightLayout
+    over: _SummedOver = "crf"
     l2: float = 0.0
     threads: int = field(default_factory=torch.get_num_threads)
 
     def __post_init__(self) -> None:
-        data, n = self.data, max(1, min(self.threads, MOST_COUNTS // max(1, self.layout.size)))
+        data, n = self.data, max(1, min(self.threads, _MOST_COUNTS // max(1, self.layout.size)))
         sentence_of = np.repeat(np.arange(data.sentences), data.lengths)
         known = np.bincount(sentence_of[self.tags >= 0], minlength=data.sentences)
         chosen = np.flatnonzero(known > 0)
@@ -199,8 +199,8 @@ class Likelihood:
             raise DataError("no token of the training sentences has a tag: there is nothing to learn from")
         partly = np.flatnonzero((known > 0) & (known < data.lengths)) if self.over == "crf" else chosen[:0]
         self.items = len(chosen)
-        self._shards = shards_of(data, chosen, n)
-        self._partly = shards_of(data, partly, n) if len(partly) else []
+        self._shards = split_shards(data, chosen, n)
+        self._partly = split_shards(data, partly, n) if len(partly) else []
         self._unused = np.flatnonzero(~self.layout.in_use)
         self._observed = self._count(np.setdiff1d(chosen, partly))
 

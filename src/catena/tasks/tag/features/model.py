@@ -19,13 +19,13 @@ from catena.kernels.feature_sums import score_tokens
 from catena.structure.chain import LinearChain
 from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.features.dictionary import FeatureDictionary
-from catena.tasks.tag.features.weights import Layout
+from catena.tasks.tag.features.weights import WeightLayout
 from catena.tasks.words.sentences import Sentence
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureModel(ChainModel):
-    """Weights of features with tags, and of neighbouring tags.
+    """Weights of features with tags, and of neighboring tags.
 
     Args:
         dictionary: the features.
@@ -35,7 +35,7 @@ class FeatureModel(ChainModel):
     """
 
     dictionary: FeatureDictionary
-    layout: Layout
+    layout: WeightLayout
     vector: Float64[np.ndarray, " n"]
     structure: str
 
@@ -67,7 +67,7 @@ class FeatureModel(ChainModel):
         if self.structure == "softmax":
             return LinearChain(scores, lengths=lengths)
         if self.structure == "memm":
-            return locally_normalised(scores, moves, start, lengths)
+            return locally_normalized(scores, moves, start, lengths)
         if layout.stepped:
             steps = scores[..., layout.k :].unflatten(-1, (layout.k, layout.k))
             return LinearChain(scores[..., : layout.k].contiguous(), moves, start, end, steps, lengths=lengths)
@@ -125,7 +125,7 @@ class FeatureModel(ChainModel):
         first = np.concatenate(([0], ends[1:][kept])).astype(np.int64)
         vector = np.concatenate((weights[there], self.vector[layout.pairs :]))
         in_use = np.concatenate((layout.in_use[: layout.pairs][there], layout.in_use[layout.pairs :]))
-        slim = Layout(layout.k, first, layout.pair_tag[there], in_use, layout.stepped)
+        slim = WeightLayout(layout.k, first, layout.pair_tag[there], in_use, layout.stepped)
         return FeatureModel(self.dictionary.kept(kept), slim, vector, self.structure)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -149,17 +149,17 @@ class FeatureModel(ChainModel):
         k = round((len(parts["vector"]) - pairs + 1) ** 0.5) - 1  # k² + 2k numbers are no weights of features
         dictionary = FeatureDictionary.load(folder, templates, parts["keys"].view(np.uint64))
         stepped = bool((parts["pair_tag"] >= k).any())
-        layout = Layout(k, parts["pair_first"], parts["pair_tag"], parts["in_use"], stepped)
+        layout = WeightLayout(k, parts["pair_first"], parts["pair_tag"], parts["in_use"], stepped)
         return cls(dictionary, layout, parts["vector"], structure)
 
 
-def locally_normalised(
+def locally_normalized(
     scores: Float[Tensor, "b t k"],
     moves: Float[Tensor, "k k"],
     start: Float[Tensor, " k"],
     lengths: Int64[Tensor, " b"],
 ) -> LinearChain:
-    """A chain whose tags are normalised word by word, each given the one before it: log Z is 0."""
+    """A chain whose tags are normalized word by word, each given the one before it: log Z is 0."""
     first = (scores[:, 0] + start).log_softmax(-1)
     steps = (scores[:, :, None, :] + moves).log_softmax(-1)
     emissions = torch.zeros_like(scores)

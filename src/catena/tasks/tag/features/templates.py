@@ -1,4 +1,4 @@
-"""Feature templates: what a tagger sees of a token and its neighbours, in a notation that a person can write.
+"""Feature templates: what a tagger sees of a token and its neighbors, in a notation that a person can write.
 
     w[0]                     the word itself
     w[-1]|w[0]               the word before and this one, as one feature
@@ -23,7 +23,7 @@ from catena.errors import ConfigError, DataError
 from catena.registry import did_you_mean
 from catena.tasks.words.sentences import Sentence
 
-LONGEST_RUN = 4
+_LONGEST_RUN = 4
 """How many equal signs in a row a shape keeps."""
 
 
@@ -33,10 +33,10 @@ def shape(word: str) -> str:
     >>> shape("McDonald's-1997")
     "XxXxxxx'x-dddd"
     """
-    return _shape(word, LONGEST_RUN)
+    return _shape(word, _LONGEST_RUN)
 
 
-def outline(word: str) -> str:
+def collapsed_word_shape(word: str) -> str:
     """A shape in which no sign stands twice in a row.
 
     >>> outline("McDonald's-1997")
@@ -72,7 +72,7 @@ def suffix(n: int) -> Callable[[str], str | None]:
 
 
 @dataclass(frozen=True)
-class Look:
+class FeatureFunction:
     """One way to look at a token: its name, what is made of a field (None: there is nothing), and which column is read:
     that of the words, or a further one by its name or number."""
 
@@ -81,29 +81,29 @@ class Look:
     column: str | None = None
 
 
-PLAIN: dict[str, Callable[[str], str | None]] = {
+_PLAIN: dict[str, Callable[[str], str | None]] = {
     "w": lambda word: word,
     "lower": str.lower,
     "shape": shape,
-    "outline": outline,
+    "outline": collapsed_word_shape,
 }
 """Looks at the word that take no number."""
 
-NUMBERED: dict[str, Callable[[int], Callable[[str], str | None]]] = {"prefix": prefix, "suffix": suffix}
+_NUMBERED: dict[str, Callable[[int], Callable[[str], str | None]]] = {"prefix": prefix, "suffix": suffix}
 """Looks at the word that take one, as suffix3."""
 
-CONLLU = tuple(name for name in ConlluRow._fields if name not in ("id", "form"))
-KNOWN = (*PLAIN, "prefix3", "suffix3", "column1", *CONLLU, "tag", "bias")
+_CONLLU = tuple(name for name in ConlluRow._fields if name not in ("id", "form"))
+_KNOWN = (*_PLAIN, "prefix3", "suffix3", "column1", *_CONLLU, "tag", "bias")
 
-BIAS = "bias"
-TAG = "tag[-1]"
+_BIAS = "bias"
+_TAG = "tag[-1]"
 
 
 @dataclass(frozen=True)
 class Atom:
     """A look at the token that stands ``offset`` places on."""
 
-    look: Look
+    look: FeatureFunction
     offset: int
 
     def __str__(self) -> str:
@@ -123,29 +123,29 @@ class Template:
     pairs: bool = False
 
     def __str__(self) -> str:
-        parts = [TAG] * self.pairs + [str(atom) for atom in self.atoms]
-        return "|".join(parts) or BIAS
+        parts = [_TAG] * self.pairs + [str(atom) for atom in self.atoms]
+        return "|".join(parts) or _BIAS
 
     def filled(self, sentence: Sentence, i: int, columns: Sequence[str]) -> str | None:
         """The feature at a token in words, such as ``w[-1]|w[0]=the|cat``; None where there is none. ``columns`` names
         the further columns of the sentence."""
-        values = [value_at(atom, sentence, i, columns) for atom in self.atoms]
+        values = [atom_value(atom, sentence, i, columns) for atom in self.atoms]
         if any(value is None for value in values):
             return None
         return f"{self}={'|'.join(map(str, values))}" if self.atoms else str(self)
 
 
-def value_at(atom: Atom, sentence: Sentence, i: int, columns: Sequence[str]) -> str | None:
+def atom_value(atom: Atom, sentence: Sentence, i: int, columns: Sequence[str]) -> str | None:
     """What an atom sees from token ``i``."""
     at = i + atom.offset
     if at < 0:
         return f"<{at}>"
     if at >= len(sentence):
         return f"<+{at - len(sentence) + 1}>"
-    return atom.look.make(fields_of(sentence, atom.look.column, columns)[at])
+    return atom.look.make(get_column(sentence, atom.look.column, columns)[at])
 
 
-def fields_of(sentence: Sentence, column: str | None, columns: Sequence[str]) -> Sequence[str]:
+def get_column(sentence: Sentence, column: str | None, columns: Sequence[str]) -> Sequence[str]:
     """The column of a sentence that a look reads."""
     if column is None:
         return sentence.words
@@ -157,7 +157,7 @@ def fields_of(sentence: Sentence, column: str | None, columns: Sequence[str]) ->
     return sentence.columns[columns.index(column)]
 
 
-def columns_of(templates: Sequence[Template]) -> tuple[str, ...]:
+def template_columns(templates: Sequence[Template]) -> tuple[str, ...]:
     """The further columns that templates read, by name or number, in the order they first come."""
     read = (atom.look.column for template in templates for atom in template.atoms)
     return tuple(dict.fromkeys(column for column in read if column is not None))
@@ -165,9 +165,9 @@ def columns_of(templates: Sequence[Template]) -> tuple[str, ...]:
 
 # --- reading templates ------------------------------------------------------------------------------------------------
 
-ATOM = re.compile(r"(?P<name>[a-z_]+?)(?P<number>\d*)\[(?P<low>[+-]?\d+)(?:\.\.(?P<high>[+-]?\d+))?\]")
-CRF_PLUS_PLUS = re.compile(r"(?P<kind>[UB])[^:%]*(?::(?P<body>.*))?")
-CELL = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
+_ATOM = re.compile(r"(?P<name>[a-z_]+?)(?P<number>\d*)\[(?P<low>[+-]?\d+)(?:\.\.(?P<high>[+-]?\d+))?\]")
+_CRF_PLUS_PLUS = re.compile(r"(?P<kind>[UB])[^:%]*(?::(?P<body>.*))?")
+_CELL = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 
 
 def parse_templates(texts: Sequence[str]) -> list[Template]:
@@ -184,13 +184,13 @@ def parse_template(text: str) -> list[Template]:
     plain = text.strip()
     if "%x" in plain or plain in ("U", "B"):
         return _crf_plus_plus(plain)
-    if plain == BIAS:
+    if plain == _BIAS:
         return [Template(())]
     parts = plain.split("|")
-    pairs = parts.count(TAG)
+    pairs = parts.count(_TAG)
     if pairs > 1:
-        raise ConfigError(f"the template {text!r} names the tag before, {TAG}, more than once: leave one out")
-    choices = [_atoms(part, text) for part in parts if part not in (TAG, BIAS)]
+        raise ConfigError(f"the template {text!r} names the tag before, {_TAG}, more than once: leave one out")
+    choices = [_atoms(part, text) for part in parts if part not in (_TAG, _BIAS)]
     if sum(len(choice) > 1 for choice in choices) > 1:
         raise ConfigError(f"the template {text!r} has more than one range of places: write its templates one by one")
     most = max(map(len, choices), default=1)
@@ -198,13 +198,13 @@ def parse_template(text: str) -> list[Template]:
 
 
 def _atoms(part: str, template: str) -> list[Atom]:
-    match = ATOM.fullmatch(part.strip())
+    match = _ATOM.fullmatch(part.strip())
     if match is None:
         raise ConfigError(
             f"{part!r} in the template {template!r} is no name with a place, as w[0], suffix3[-1] or column1[-2..2]; "
             f"parts are joined by |"
         )
-    look = look_named(match["name"], match["number"], part)
+    look = feature_function(match["name"], match["number"], part)
     low = int(match["low"])
     high = low if match["high"] is None else int(match["high"])
     if high < low:
@@ -212,43 +212,47 @@ def _atoms(part: str, template: str) -> list[Atom]:
     return [Atom(look, offset) for offset in range(low, high + 1)]
 
 
-def look_named(name: str, number: str, part: str) -> Look:
+def feature_function(name: str, number: str, part: str) -> FeatureFunction:
     """The look of a name, such as ``suffix`` and ``3``."""
     if name == "word":
         name = "w"
-    if name in PLAIN and not number:
-        return Look(name, PLAIN[name])
-    if name in NUMBERED and number and int(number) > 0:
-        return Look(f"{name}{int(number)}", NUMBERED[name](int(number)))
+    if name in _PLAIN and not number:
+        return FeatureFunction(name, _PLAIN[name])
+    if name in _NUMBERED and number and int(number) > 0:
+        return FeatureFunction(f"{name}{int(number)}", _NUMBERED[name](int(number)))
     if name == "column" and number:
-        return Look(f"column{int(number)}", PLAIN["w"], str(int(number))) if int(number) else Look("w", PLAIN["w"])
-    if name in CONLLU and not number:
-        return Look(name, PLAIN["w"], name)
+        return (
+            FeatureFunction(f"column{int(number)}", _PLAIN["w"], str(int(number)))
+            if int(number)
+            else FeatureFunction("w", _PLAIN["w"])
+        )
+    if name in _CONLLU and not number:
+        return FeatureFunction(name, _PLAIN["w"], name)
     if name == "tag":
         raise ConfigError(
-            f"{part!r} asks for a tag at another place than the one before: {TAG} is the only one there is"
+            f"{part!r} asks for a tag at another place than the one before: {_TAG} is the only one there is"
         )
-    if name in (*NUMBERED, "column"):
+    if name in (*_NUMBERED, "column"):
         raise ConfigError(f"{part!r} needs a number, as in {name}3[0]")
-    raise ConfigError(f"{part!r} is no feature: {did_you_mean(name + number, KNOWN)}")
+    raise ConfigError(f"{part!r} is no feature: {did_you_mean(name + number, _KNOWN)}")
 
 
 def _crf_plus_plus(text: str) -> list[Template]:
-    match = CRF_PLUS_PLUS.fullmatch(text)
+    match = _CRF_PLUS_PLUS.fullmatch(text)
     if match is None:
         raise ConfigError(
             f"{text!r} is no template of CRF++: they read as U05:%x[-1,0]/%x[0,0], or B for pairs of tags"
         )
     body = match["body"] or ""
-    if CELL.sub("", body).strip("/ "):
+    if _CELL.sub("", body).strip("/ "):
         raise ConfigError(f"{text!r} holds more than cells %x[row,column] parted by slashes: leave the rest out")
-    atoms = tuple(Atom(look_named("column", column, text), int(row)) for row, column in CELL.findall(body))
+    atoms = tuple(Atom(feature_function("column", column, text), int(row)) for row, column in _CELL.findall(body))
     return [Template(atoms, match["kind"] == "B")]
 
 
-def looks_of(templates: Sequence[Template]) -> list[Look]:
+def feature_functions(templates: Sequence[Template]) -> list[FeatureFunction]:
     """The different looks of templates, in the order they first come."""
-    found: dict[str, Look] = {}
+    found: dict[str, FeatureFunction] = {}
     for template in templates:
         for atom in template.atoms:
             found.setdefault(atom.look.name, atom.look)

@@ -14,19 +14,19 @@ from jaxtyping import Bool, Float64, Int32, Int64
 from catena.kernels.feature_sums import seen_pairs
 from catena.tasks.tag.features.dictionary import FeatureIds
 
-WORTH_A_ROW = 8
+_WORTH_A_ROW = 8
 """With so many tags, a feature that is seen with more than a third of them has a row for all."""
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class WeightLayout:
     """Which weights there are.
 
     Args:
         k: how many tags.
         pair_first: feature ``f`` has weights for the tags ``pair_tag[pair_first[f] : pair_first[f + 1]]``.
         pair_tag: see there.
-        in_use: of all weights of the vector, those that are learnt.
+        in_use: of all weights of the vector, those that are learned.
         stepped: whether some features speak of pairs of tags: "tag" ``k + p * k + q`` is ``q`` after ``p``.
     """
 
@@ -68,7 +68,7 @@ class Layout:
         return vector[-self.k :]
 
 
-def layout_of(
+def build_layout(
     data: FeatureIds,
     tags: Int32[np.ndarray, " m"],
     features: int,
@@ -78,7 +78,7 @@ def layout_of(
     transitions: str,
     edges: bool,
     of_pairs: Bool[np.ndarray, " f"] | None = None,
-) -> Layout:
+) -> WeightLayout:
     """The weights of a tagger.
 
     Args:
@@ -89,7 +89,7 @@ def layout_of(
         all_tags: let every feature have a weight for every tag, and not for those alone that it is seen with.
         transitions: ``all``, ``seen`` or ``none``.
         edges: let first and last tags have weights.
-        of_pairs: the features that speak of pairs of neighbouring tags; none if omitted.
+        of_pairs: the features that speak of pairs of neighboring tags; none if omitted.
     """
     stepped = of_pairs is not None and bool(of_pairs.any())
     of_pairs = np.zeros(features, bool) if of_pairs is None else of_pairs
@@ -97,19 +97,19 @@ def layout_of(
         pair_first = np.concatenate(([0], np.cumsum(np.where(of_pairs, k * k, k)))).astype(np.int64)
         ranges = [np.arange(k, dtype=np.int32), np.arange(k, k + k * k, dtype=np.int32)]
         pair_tag = np.concatenate([ranges[0][:0], *(ranges[int(both)] for both in of_pairs)])
-        learnt = np.ones(len(pair_tag), bool)
+        learned = np.ones(len(pair_tag), bool)
     else:
         pairs = np.empty(len(data.ids), np.int64)
         seen_pairs(data.token_first, data.ids, tags, data.first, k, of_pairs, pairs)
         known = np.unique(pairs)
         owners, found = np.divmod(known[known >= 0], k + k * k)
-        pair_first, pair_tag, learnt = _padded(owners, found, features, k, of_pairs)
+        pair_first, pair_tag, learned = _padded(owners, found, features, k, of_pairs)
     in_use = np.concatenate((
-        learnt,
+        learned,
         moves_in_use(data.first, tags, k, transitions).ravel(),
         np.full(2 * k, edges),
     ))  # fmt: skip
-    return Layout(k, pair_first, pair_tag, in_use, stepped)
+    return WeightLayout(k, pair_first, pair_tag, in_use, stepped)
 
 
 def _padded(
@@ -119,20 +119,20 @@ def _padded(
     k: int,
     of_pairs: Bool[np.ndarray, " f"],
 ) -> tuple[Int64[np.ndarray, " f1"], Int32[np.ndarray, " q"], Bool[np.ndarray, " q"]]:
-    """Where the weights of each feature begin, their tags, and which are learnt, of features with the tags they have.
+    """Where the weights of each feature begin, their tags, and which are learned, of features with the tags they have.
 
     A feature with many of the tags is given all of them, in order: adding up rows is quicker than adding one by one.
     """
     counts = np.bincount(owners, minlength=features)
-    whole = (counts > k // 3) & (counts < k) & ~of_pairs & (k >= WORTH_A_ROW)
+    whole = (counts > k // 3) & (counts < k) & ~of_pairs & (k >= _WORTH_A_ROW)
     first = np.concatenate(([0], np.cumsum(np.where(whole, k, counts)))).astype(np.int64)
     owner = np.repeat(np.arange(features), np.diff(first))
     in_row = whole[owner]
-    pair_tag, learnt = (np.arange(len(owner)) - first[owner]).astype(np.int32), ~in_row
+    pair_tag, learned = (np.arange(len(owner)) - first[owner]).astype(np.int32), ~in_row
     pair_tag[~in_row] = tags[~whole[owners]]
     seen = whole[owners]
-    learnt[first[owners[seen]] + tags[seen]] = True
-    return first, pair_tag, learnt
+    learned[first[owners[seen]] + tags[seen]] = True
+    return first, pair_tag, learned
 
 
 def moves_in_use(

@@ -1,1 +1,1 @@
-"""Hidden Markov models as taggers: counted from tags, or learnt by EM without them."""
+"""Hidden Markov models as taggers: counted from tags, or learned by EM without them."""

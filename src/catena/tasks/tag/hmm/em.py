@@ -21,10 +21,10 @@ from jaxtyping import Float64, Int32, Int64
 from catena.errors import ImpossibleError
 from catena.randomness import Randomness
 from catena.tasks.tag.features.dictionary import FeatureIds
-from catena.tasks.tag.features.learners import Learner
-from catena.tasks.tag.features.likelihood import expectations, shards_of
-from catena.tasks.tag.features.weights import Layout
-from catena.tasks.tag.hmm.settings import HmmTagger
+from catena.tasks.tag.features.learners import FeatureLearner
+from catena.tasks.tag.features.likelihood import expectations, split_shards
+from catena.tasks.tag.features.weights import WeightLayout
+from catena.tasks.tag.hmm.config import HmmTaggerConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,14 @@ class HmmTables:
         return np.concatenate((self.emissions.T.ravel(), self.transitions.ravel(), self.start, self.end))
 
 
-def dense_layout(v: int, k: int) -> Layout:
+def dense_layout(v: int, k: int) -> WeightLayout:
     """The layout of a chain with one feature at each token, its symbol, and a weight for each of its tags."""
     first = np.arange(v + 1, dtype=np.int64) * k
-    return Layout(k, first, np.tile(np.arange(k, dtype=np.int32), v), np.ones(v * k + k * k + 2 * k, bool))
+    return WeightLayout(k, first, np.tile(np.arange(k, dtype=np.int32), v), np.ones(v * k + k * k + 2 * k, bool))
 
 
-def tables_from(
-    counts: Float64[np.ndarray, " n"], layout: Layout, smoothing: float, word_smoothing: float
+def normalize_counts(
+    counts: Float64[np.ndarray, " n"], layout: WeightLayout, smoothing: float, word_smoothing: float
 ) -> HmmTables:
     """Shares of counts, with something added to each. What was never met with no smoothing is impossible."""
     k = layout.k
@@ -68,7 +68,7 @@ def _shares(rows: Float64[np.ndarray, "n m"]) -> Float64[np.ndarray, "n m"]:
     return np.where(totals > 0, rows / np.where(totals > 0, totals, 1.0), 1 / rows.shape[1])
 
 
-class EmLearner(Learner):
+class EmLearner(FeatureLearner):
     """Rounds of EM. The first round counts what is known, or begins from random probabilities where nothing is.
 
     Args:
@@ -86,12 +86,12 @@ class EmLearner(Learner):
         tags: Int32[np.ndarray, " n"],
         k: int,
         v: int,
-        settings: HmmTagger,
+        settings: HmmTaggerConfig,
         randomness: Randomness,
     ) -> None:
         self.data = FeatureIds(symbols, np.arange(len(symbols) + 1, dtype=np.int64), first)
         self.tags, self.settings, self.layout = tags, settings, dense_layout(v, k)
-        self._shards = shards_of(self.data, np.arange(self.data.sentences), torch.get_num_threads())
+        self._shards = split_shards(self.data, np.arange(self.data.sentences), torch.get_num_threads())
         self.rounds, self.log_likelihood = 0, -np.inf
         self.tables = self._begin(randomness)
 
@@ -100,12 +100,12 @@ class EmLearner(Learner):
         known = self._known_counts()
         if known.any():
             # Something of everything, so that no sequence of what is not known is ruled out from the start.
-            return tables_from(known, layout, max(settings.smoothing, 0.1), max(settings.word_smoothing, 0.01))
+            return normalize_counts(known, layout, max(settings.smoothing, 0.1), max(settings.word_smoothing, 0.01))
         noise = randomness.numpy("states").uniform(1.0, 1.5, layout.size)
-        return tables_from(noise, layout, 0.0, 0.0)
+        return normalize_counts(noise, layout, 0.0, 0.0)
 
     def _known_counts(self) -> Float64[np.ndarray, " n"]:
-        """Counts of words with known tags, and of neighbours whose tags are both known."""
+        """Counts of words with known tags, and of neighbors whose tags are both known."""
         counts, layout, data = np.zeros(self.layout.size), self.layout, self.data
         known = self.tags >= 0
         words = layout.features(counts).reshape(-1, layout.k)
@@ -139,7 +139,7 @@ class EmLearner(Learner):
         if self.rounds > 0 and np.isfinite(before) and now - before < settings.tolerance * abs(now):
             return False
         self.log_likelihood = now
-        self.tables = tables_from(summed.counts, self.layout, settings.smoothing, settings.word_smoothing)
+        self.tables = normalize_counts(summed.counts, self.layout, settings.smoothing, settings.word_smoothing)
         self.rounds += 1
         return True
 

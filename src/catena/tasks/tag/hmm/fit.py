@@ -1,4 +1,4 @@
-"""The hidden Markov model in the task: learnt into a run folder, loaded, and asked like any other tagger."""
+"""The hidden Markov model in the task: learned into a run folder, loaded, and asked like any other tagger."""
 
 from __future__ import annotations
 
@@ -11,44 +11,49 @@ from torch import Tensor
 from catena.checkpoint import CONFIG, Checkpoint
 from catena.config import to_toml
 from catena.randomness import Randomness
-from catena.tasks.application import Trained
+from catena.tasks.application import TrainResult
 from catena.tasks.tag.chains import ChainCandidate, ChainScorer, flat_tags
+from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.dataset import TagDataset
-from catena.tasks.tag.features.dictionary import blocks_of, starts_of
+from catena.tasks.tag.features.dictionary import sentence_blocks, sentence_starts
 from catena.tasks.tag.features.fitting import fit
-from catena.tasks.tag.features.learners import Learner
+from catena.tasks.tag.features.learners import FeatureLearner
+from catena.tasks.tag.hmm.config import HmmTaggerConfig
 from catena.tasks.tag.hmm.em import EmLearner
 from catena.tasks.tag.hmm.model import HmmModel, best_names
-from catena.tasks.tag.hmm.settings import HmmTagger
-from catena.tasks.tag.hmm.symbols import Symbols
-from catena.tasks.tag.settings import TagConfig
-from catena.tasks.tag.tagging import Tagging
+from catena.tasks.tag.hmm.symbols import HmmSymbols
+from catena.tasks.tag.tagging import TagSet
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
-NAMED_BY = 2000
-"""Training sentences whose tags name the states of a model that was learnt without tags."""
+_NAMED_BY = 2000
+"""Training sentences whose tags name the states of a model that was learned without tags."""
 
 
 class HmmCandidate(ChainCandidate):
-    """A hidden Markov model that is being learnt."""
+    """A hidden Markov model that is being learned."""
 
     def __init__(self, config: TagConfig, data: TagDataset, randomness: Randomness) -> None:
         settings = config.model
-        assert isinstance(settings, HmmTagger)
+        assert isinstance(settings, HmmTaggerConfig)
         self.config, self.data, self.settings = config, data, settings
         words = [one.sentence.words for one in data.train]
-        self.symbols = Symbols.count(words, settings.minimum_count, settings.classes)
+        self.symbols = HmmSymbols.count(words, settings.minimum_count, settings.classes)
         self.tags = flat_tags(data)
         shown = self.tags if settings.learn == "counts" else np.full_like(self.tags, -1)
         self.tokens = len(self.tags)
         self._learner = EmLearner(
-            self.symbols.ids(words), starts_of([one.sentence for one in data.train]), shown, len(data.tagging.names),
-            len(self.symbols), settings, randomness,
-        )  # fmt: skip
+            self.symbols.ids(words),
+            sentence_starts([one.sentence for one in data.train]),
+            shown,
+            len(data.tagging.names),
+            len(self.symbols),
+            settings,
+            randomness,
+        )
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> FeatureLearner:
         return self._learner
 
     def model(self) -> HmmModel:
@@ -59,7 +64,7 @@ class HmmCandidate(ChainCandidate):
     def _names(self, model: HmmModel) -> list[int]:
         k = len(self.data.tagging.names)
         meetings, at = np.zeros((k, k)), 0
-        for block in blocks_of([one.sentence for one in self.data.train[:NAMED_BY]]):
+        for block in sentence_blocks([one.sentence for one in self.data.train[:_NAMED_BY]]):
             found = model.chain(block).argmax().numpy()
             states = found[found >= 0]
             tags = self.tags[at : at + len(states)]
@@ -87,11 +92,13 @@ class HmmCandidate(ChainCandidate):
         return k * v + k * k + 2 * k
 
 
-def fit_hmm(config: TagConfig, data: TagDataset, run: RunFolder, randomness: Randomness, reporter: Reporter) -> Trained:
+def fit_hmm(
+    config: TagConfig, data: TagDataset, run: RunFolder, randomness: Randomness, reporter: Reporter
+) -> TrainResult:
     """Learn a hidden Markov model into a run, from the start or from where it stands."""
     return fit(HmmCandidate(config, data, randomness), config.training, run, reporter)
 
 
-def load_hmm(checkpoint: Checkpoint, tagging: Tagging) -> ChainScorer:
+def load_hmm(checkpoint: Checkpoint, tagging: TagSet) -> ChainScorer:
     """The model of a checkpoint."""
     return ChainScorer(HmmModel.load(checkpoint.folder, checkpoint.weights()), tagging)

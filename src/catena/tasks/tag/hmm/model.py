@@ -14,7 +14,7 @@ from torch import Tensor
 from catena.structure.chain import LinearChain
 from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.hmm.em import HmmTables
-from catena.tasks.tag.hmm.symbols import Symbols
+from catena.tasks.tag.hmm.symbols import HmmSymbols
 from catena.tasks.words.sentences import Sentence
 
 
@@ -23,7 +23,7 @@ class HmmModel(ChainModel):
     """Tables of log-probabilities and the symbols they are of."""
 
     tables: HmmTables
-    symbols: Symbols
+    symbols: HmmSymbols
 
     def chain(self, sentences: Sequence[Sentence]) -> LinearChain:
         """The posterior of the tags of each sentence. Its log Z is log p(words), the end of the sentence included."""
@@ -65,7 +65,7 @@ class HmmModel(ChainModel):
     @classmethod
     def load(cls, folder: Path, tensors: Mapping[str, Tensor]) -> HmmModel:
         """The model of a checkpoint folder, given its tensors."""
-        return cls(HmmTables(**{name: tensor.numpy() for name, tensor in tensors.items()}), Symbols.load(folder))
+        return cls(HmmTables(**{name: tensor.numpy() for name, tensor in tensors.items()}), HmmSymbols.load(folder))
 
 
 def best_names(counts: Float64[np.ndarray, "k k"]) -> list[int]:

@@ -16,32 +16,32 @@ import numpy as np
 from jaxtyping import Int32
 
 from catena.errors import CheckpointError
-from catena.tasks.tag.features.templates import outline
+from catena.tasks.tag.features.templates import collapsed_word_shape
 
-SYMBOLS = "symbols.json"
-ENOUGH = 5
+_SYMBOLS = "symbols.json"
+_ENOUGH = 5
 """Rare words that looks must have in common to be a symbol of their own."""
-ENDING = 2
+_ENDING = 2
 """Letters of an ending."""
 
 
-def looks_of(word: str, classes: str) -> list[str]:
+def word_shapes(word: str, classes: str) -> list[str]:
     """The looks of a word, the most special first; the last is common to all words.
 
     >>> looks_of("Running", "endings")
     ['<Xx -ng>', '<Xx>', '<word>']
     """
-    whole = outline(word)
+    whole = collapsed_word_shape(word)
     shape = f"<{whole if len(whole) <= 4 else whole[:4] + '…'}>"
     if classes == "none":
         return ["<word>"]
-    if classes == "shapes" or not word[-ENDING:].isalpha():
+    if classes == "shapes" or not word[-_ENDING:].isalpha():
         return [shape, "<word>"]
-    return [f"{shape[:-1]} -{word[-ENDING:].lower()}>", shape, "<word>"]
+    return [f"{shape[:-1]} -{word[-_ENDING:].lower()}>", shape, "<word>"]
 
 
 @dataclass(frozen=True)
-class Symbols:
+class HmmSymbols:
     """The symbols of a model: names in the order of their ids, of words and of looks."""
 
     words: tuple[str, ...]
@@ -66,33 +66,33 @@ class Symbols:
         if word in ids:
             return ids[word]
         looks: dict[str, int] = self._look_ids  # type: ignore[attr-defined]
-        return next(looks[look] for look in looks_of(word, self.classes) if look in looks)
+        return next(looks[look] for look in word_shapes(word, self.classes) if look in looks)
 
     def ids(self, sentences: Iterable[Sequence[str]]) -> Int32[np.ndarray, " n"]:
         """The symbols of all words of sentences, one after another."""
         return np.array([self.id(word) for words in sentences for word in words], np.int32)
 
     @classmethod
-    def count(cls, sentences: Iterable[Sequence[str]], minimum_count: int, classes: str) -> Symbols:
+    def count(cls, sentences: Iterable[Sequence[str]], minimum_count: int, classes: str) -> HmmSymbols:
         """The words that are frequent enough, and the looks that enough of the others have."""
         counts = Counter(word for words in sentences for word in words)
         words = sorted(word for word, n in counts.items() if n >= minimum_count)
         rare: Counter[str] = Counter()
         for word, n in counts.items():
             if n < minimum_count:
-                rare.update(dict.fromkeys(looks_of(word, classes), n))
-        looks = sorted(look for look, n in rare.items() if n >= ENOUGH and look != "<word>")
+                rare.update(dict.fromkeys(word_shapes(word, classes), n))
+        looks = sorted(look for look, n in rare.items() if n >= _ENOUGH and look != "<word>")
         return cls(tuple(words), (*looks, "<word>"), classes)
 
     def save(self, folder: Path) -> None:
         kept = {"classes": self.classes, "looks": self.looks, "words": self.words}
         text = json.dumps(kept, ensure_ascii=False, indent=0)
-        (folder / SYMBOLS).write_bytes(text.encode("utf-8", "backslashreplace"))
+        (folder / _SYMBOLS).write_bytes(text.encode("utf-8", "backslashreplace"))
 
     @classmethod
-    def load(cls, folder: Path) -> Symbols:
+    def load(cls, folder: Path) -> HmmSymbols:
         try:
-            kept: dict[str, Any] = json.loads((folder / SYMBOLS).read_text(encoding="utf-8"))
+            kept: dict[str, Any] = json.loads((folder / _SYMBOLS).read_text(encoding="utf-8"))
             return cls(tuple(kept["words"]), tuple(kept["looks"]), str(kept["classes"]))
         except (OSError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{folder / SYMBOLS} cannot be read ({error}): copy the model again") from None
+            raise CheckpointError(f"{folder / _SYMBOLS} cannot be read ({error}): copy the model again") from None

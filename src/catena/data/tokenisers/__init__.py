@@ -1,1 +1,0 @@
-"""Tokenisers by family: plain (whitespace, characters, bytes), words, and trained subwords."""

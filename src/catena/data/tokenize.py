@@ -1,0 +1,54 @@
+"""Text to tokens and back. The kinds are in ``tokenizers/``; here they are built and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catena.config import Config
+from catena.data.config import TokenizerConfig
+from catena.data.saved_config import read_settings
+from catena.data.tokenizers.base import SETTINGS_FILE, Tokenizer
+from catena.data.tokenizers.plain import ByteTokenizer, CharacterTokenizer, WhitespaceTokenizer
+from catena.data.tokenizers.subwords import load_subwords, train_bpe, train_unigram
+from catena.data.tokenizers.words import WordTokenizer
+
+__all__ = ["Tokenizer", "build_tokenizer", "load_tokenizer"]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    build: Callable[[Any, Iterable[str]], Tokenizer]
+    load: Callable[[Any, Path], Tokenizer]
+
+
+def _untrained(tokenizer: Callable[[Any], Tokenizer]) -> _Kind:
+    return _Kind(lambda settings, texts: tokenizer(settings), lambda settings, folder: tokenizer(settings))
+
+
+_KINDS = {
+    "whitespace": _untrained(WhitespaceTokenizer),
+    "words": _untrained(WordTokenizer),
+    "characters": _untrained(CharacterTokenizer),
+    "bytes": _untrained(ByteTokenizer),
+    "bpe": _Kind(train_bpe, load_subwords),
+    "unigram": _Kind(train_unigram, load_subwords),
+}
+
+
+class _Saved(Config):
+    settings: TokenizerConfig
+
+
+def build_tokenizer(settings: TokenizerConfig, texts: Iterable[str] = ()) -> Tokenizer:
+    """Make the tokenizer that the settings describe. Only ``bpe`` and ``unigram`` read the texts, once."""
+    return _KINDS[settings.kind].build(settings, texts)
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Read a tokenizer that ``save`` wrote into a folder."""
+    found = read_settings(folder / SETTINGS_FILE, _Saved, "the folder of a tokenizer", "a tokenizer")
+    settings = found.settings
+    return _KINDS[settings.kind].load(settings, folder)

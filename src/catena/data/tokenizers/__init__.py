@@ -1,0 +1,1 @@
+"""Tokenizers by family: plain (whitespace, characters, bytes), words, and trained subwords."""

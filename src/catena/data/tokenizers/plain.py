@@ -1,0 +1,86 @@
+"""Tokenizers without rules of language: between blanks, by grapheme, by byte."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import regex
+
+from catena.data.config import ByteTokenizerConfig, CharacterTokenizerConfig, WhitespaceTokenizerConfig
+from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenizers.rules import cache_splits, text_rule, word_rule
+
+_GRAPHEME = regex.compile(r"\X")
+BYTE_SYMBOLS = tuple(chr(b) if 0x21 <= b <= 0x7E else f"<0x{b:02X}>" for b in range(256))
+"""The token of each byte: printable ASCII stands for itself, the rest for its number. No two are alike."""
+_BYTE_OF = {symbol: bytes([b]) for b, symbol in enumerate(BYTE_SYMBOLS)}
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
+
+
+class WhitespaceTokenizer(Tokenizer):
+    """Tokens stand between blanks of any kind."""
+
+    def __init__(self, settings: WhitespaceTokenizerConfig) -> None:
+        self._settings = settings
+        self._text = text_rule(settings)
+        rule = word_rule(settings)
+        self._cut = cache_splits(rule) if rule else None
+
+    @property
+    def settings(self) -> WhitespaceTokenizerConfig:
+        return self._settings
+
+    def tokens(self, text: str) -> list[str]:
+        words = self._text(text).split()
+        return words if self._cut is None else [token for word in words for token in self._cut(word)]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return " ".join(tokens)
+
+
+class CharacterTokenizer(Tokenizer):
+    """Graphemes (Unicode Standard Annex 29): what a reader takes for one character, blanks included."""
+
+    def __init__(self, settings: CharacterTokenizerConfig) -> None:
+        self._settings = settings
+        self._text = text_rule(settings)
+
+    @property
+    def settings(self) -> CharacterTokenizerConfig:
+        return self._settings
+
+    def tokens(self, text: str) -> list[str]:
+        text = self._text(text)
+        if text.isascii() and "\r" not in text:  # \r\n is the only grapheme of several ASCII characters
+            return list(text)
+        return _GRAPHEME.findall(text)
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return "".join(tokens)
+
+
+class ByteTokenizer(Tokenizer):
+    """The bytes of the UTF-8 text. Lone surrogates have bytes too, so every ``str`` comes back as it was."""
+
+    def __init__(self, settings: ByteTokenizerConfig) -> None:
+        self._settings = settings
+        self._text = text_rule(settings)
+
+    @property
+    def settings(self) -> ByteTokenizerConfig:
+        return self._settings
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return BYTE_SYMBOLS
+
+    def tokens(self, text: str) -> list[str]:
+        return [BYTE_SYMBOLS[b] for b in self._text(text).encode("utf-8", "surrogatepass")]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text of bytes. Bytes that are no UTF-8, such as a model may invent, become U+FFFD."""
+        joined = b"".join(_BYTE_OF.get(token, _REPLACEMENT) for token in tokens)
+        try:
+            return joined.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return joined.decode("utf-8", "replace")

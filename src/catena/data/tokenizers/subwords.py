@@ -1,0 +1,152 @@
+"""Trained subwords, on bytes: byte-pair encoding and unigram pieces, through the ``tokenizers`` library.
+
+Both start from the 256 bytes, so nothing is ever unknown and ``join`` gives back the text. A token is written
+as the library writes it, one printable character for each byte: ``Ġthe`` is " the". What was trained is kept
+in the library's own ``tokenizer.json`` and needs no network.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from catena.data.config import BpeTokenizerConfig, UnigramTokenizerConfig
+from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenizers.rules import text_rule
+from catena.errors import CheckpointError, DataError
+
+_TOKENIZER_FILE = "tokenizer.json"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNUSED_STEP = 1e-4
+"""The library sets the scores of bytes that its training left over this far apart, in no fixed order."""
+_SCORE_DIGITS = 3
+"""Scores (nats) are rounded to so many digits: sums in another order differ in the last ones."""
+
+
+class SubwordTokenizer(Tokenizer):
+    """Pieces of words as they were learned."""
+
+    def __init__(self, settings: BpeTokenizerConfig | UnigramTokenizerConfig, model: tokenizers.Tokenizer) -> None:
+        self._settings = settings
+        self._model = model
+        self._text = text_rule(settings)
+
+    @property
+    def settings(self) -> BpeTokenizerConfig | UnigramTokenizerConfig:
+        return self._settings
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        vocabulary = self._model.get_vocab()
+        return tuple(sorted(vocabulary, key=vocabulary.__getitem__))
+
+    def tokens(self, text: str) -> list[str]:
+        return self._model.encode(_encodable(self._text(text)), add_special_tokens=False).tokens
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return self._model.decoder.decode(list(tokens))
+
+    def shown(self, token: str) -> str:
+        """The characters of a piece, blanks as ▁. A piece of parts of characters, or of such as end lines, stays as it
+        is, and so does what is no piece, such as the mark of an end."""
+        if self._model.token_to_id(token) is None:
+            return token
+        text = self.join([token]).replace(" ", "▁")
+        return text if text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text else token
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        (folder / _TOKENIZER_FILE).write_text(self._model.to_str(pretty=True), encoding="utf-8")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._settings, self._model)
+
+
+def train_bpe(settings: BpeTokenizerConfig, texts: Iterable[str]) -> SubwordTokenizer:
+    """Learn merges. Ties go to the pair that was learned first, so the same texts give the same merges."""
+    trainer = trainers.BpeTrainer(
+        vocab_size=settings.size,
+        min_frequency=settings.min_count,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    return SubwordTokenizer(settings, _trained(models.BPE(), trainer, settings, texts))
+
+
+def train_unigram(settings: UnigramTokenizerConfig, texts: Iterable[str]) -> SubwordTokenizer:
+    """Learn pieces and their log-probabilities, put into one order."""
+    trainer = trainers.UnigramTrainer(
+        vocab_size=settings.size,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[],
+        show_progress=False,
+    )
+    model = _trained(models.Unigram(), trainer, settings, texts)
+    learned = json.loads(model.to_str())["model"]["vocab"]
+    model.model = models.Unigram(in_one_order([(piece, score) for piece, score in learned]))
+    return SubwordTokenizer(settings, model)
+
+
+def in_one_order(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The same pieces without the traces of the library's hash tables, which differ from run to run.
+
+    Bytes that the training left over stand in a band above the lowest score: all get the lowest. That changes
+    no cut, as a byte competes with no other byte.
+    """
+    lowest = min(score for _, score in pieces)
+    bytes_ = set(pre_tokenizers.ByteLevel.alphabet())
+    top_of_band = lowest + _UNUSED_STEP * (len(bytes_) + 1)
+    steady = [(piece, lowest if piece in bytes_ and score <= top_of_band else score) for piece, score in pieces]
+    rounded = [(piece, round(score, _SCORE_DIGITS)) for piece, score in steady]
+    return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
+
+
+def load_subwords(settings: BpeTokenizerConfig | UnigramTokenizerConfig, folder: Path) -> SubwordTokenizer:
+    """Read what :meth:`SubwordTokenizer.save` wrote."""
+    path = folder / _TOKENIZER_FILE
+    try:
+        model = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"{folder} has no {_TOKENIZER_FILE}: a part of the model is missing, copy it again"
+        ) from None
+    except Exception as error:  # the library raises bare Exception
+        raise CheckpointError(f"{path} is no tokenizer that can be read ({error}): copy the model again") from None
+    return SubwordTokenizer(settings, model)
+
+
+def _trained(
+    model: models.Model,
+    trainer: trainers.Trainer,
+    settings: BpeTokenizerConfig | UnigramTokenizerConfig,
+    texts: Iterable[str],
+) -> tokenizers.Tokenizer:
+    tokenizer = tokenizers.Tokenizer(model)
+    steps: list[pre_tokenizers.PreTokenizer] = [pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    if settings.digits == "split":
+        steps.insert(0, pre_tokenizers.Digits(individual_digits=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
+    tokenizer.decoder = decoders.ByteLevel()
+    change = text_rule(settings)
+    prepared = (_encodable(change(text)) for text in texts)
+    filled = (text for text in prepared if text)
+    first = next(filled, None)
+    if first is None:
+        raise DataError(f"a tokenizer of kind {settings.kind!r} is trained on text, and there is none: give it texts")
+    tokenizer.train_from_iterator(_chain(first, filled), trainer)
+    return tokenizer
+
+
+def _chain(first: str, rest: Iterable[str]) -> Iterable[str]:
+    yield first
+    yield from rest
+
+
+def _encodable(text: str) -> str:
+    """Half of a surrogate pair is no character, and the library refuses it."""
+    return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,129 @@
+"""Words, numbers and punctuation, by rules.
+
+The cuts follow the Penn Treebank where it has a custom (do n't, it 's, 50 %, $ 5), and keep whole what loses
+its sense in pieces: URLs, e-mail addresses, @names, #tags, emoji, 3.14, 1,000, 12:30, U.S., names of specials such as
+<unk> and, by an option, 11-year-old. Scripts without blanks are cut safely but not into words: Han characters one by
+one, runs of kana together. No character but blanks is lost, so the tokens of a text, written one after the other, are
+the text without its blanks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import regex
+
+from catena.data.config import WordTokenizerConfig
+from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenizers.rules import cache_splits, text_rule, word_rule
+from catena.data.vocabulary import SPECIAL_NAMES
+
+_CLITIC = r"['’](?:s|re|ve|ll|d|m)"
+_CONTRACTED = regex.compile(rf"(?i)([\w'’‐‑-]+?)((?:n['’]t)?(?:{_CLITIC})*)")
+_CONTRACTION = regex.compile(rf"(?i)n['’]t|{_CLITIC}")
+
+_URL_CHARACTER = r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{M}0-9\-._~:/?#@!$&*+,;=%']"
+_URL_END = r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{M}0-9\-_~/#@$&*+=%]"
+_IN_PARENTHESES = rf"\({_URL_CHARACTER}*+\)"
+
+# The bounds on the parts of an address keep time and memory linear on long lines without blanks.
+_PATTERN = r"""
+  SPECIAL
+| (?: (?i:https?|ftp):// | (?i:www)\. )
+  (?: URL_CHARACTER | IN_PARENTHESES ){0,2000} (?: URL_END | IN_PARENTHESES )
+| [\w.+%-]{1,64} @ (?: [\w-]{1,63} \. ){1,8} \p{L}{2,63}
+| (?<!\w) [@\#] \p{L} \w*
+| [0-9\#*] \uFE0F? \u20E3
+| (?= \p{Extended_Pictographic} | \p{Regional_Indicator} ) \X
+| (?<!\w) ['’] (?i: s | re | ve | ll | d | m | em | tis | twas | til ) (?!\w)
+| (?<!\w) (?: \p{L} \. ){2,} (?: \p{L} (?!\w) )?
+| (?<!\w) (?i: mr | mrs | ms | dr | prof | st | jr | sr | vs | ph\.d ) \.
+| \.{2,} | -{2,} | `` | ''
+| SIGN? WORD+ (?: JOINT WORD+ )*
+| \p{Han} \p{M}*
+| [\p{Hiragana}]+
+| [\p{Katakana}ー]+
+| \X
+"""
+_WORD = r"[\w--[\p{Han}\p{Hiragana}\p{Katakana}ー]]"
+_SIGN = r"(?: (?<![\w)\]%.]) (?: [-+−] \.? | \. ) (?=\d) )"
+_JOINT = {"keep": r"(?: ['’‐‑-] | (?<=\d) [.,:] (?=\d) )", "split": r"(?: ['’] | (?<=\d) [.,:] (?=\d) )"}
+
+
+@cache
+def word_pattern(hyphens: str) -> regex.Pattern[str]:
+    """What one token looks like; the alternatives are tried in order, and the last takes any grapheme."""
+    text = _PATTERN
+    parts = {"URL_CHARACTER": _URL_CHARACTER, "IN_PARENTHESES": _IN_PARENTHESES, "URL_END": _URL_END}
+    parts["SPECIAL"] = f"(?: {' | '.join(map(regex.escape, SPECIAL_NAMES))} )"
+    for name, part in {**parts, "SIGN": _SIGN, "JOINT": _JOINT[hyphens], "WORD": _WORD}.items():
+        text = text.replace(name, part)
+    return regex.compile(text, regex.VERBOSE | regex.V1)
+
+
+def split_contractions(word: str) -> list[str]:
+    """``shouldn't've`` is ``should``, ``n't``, ``'ve``; a word without a contraction stays whole."""
+    found = _CONTRACTED.fullmatch(word)
+    if not found or not found[2]:
+        return [word]
+    return [found[1], *_CONTRACTION.findall(found[2])]
+
+
+class WordTokenizer(Tokenizer):
+    """Cuts at blanks, then each piece by the pattern; pieces are remembered, so running text is fast."""
+
+    def __init__(self, settings: WordTokenizerConfig) -> None:
+        self._settings = settings
+        self._text = text_rule(settings)
+        self._pattern = word_pattern(settings.hyphens)
+        self._rule = word_rule(settings)
+        self._cut = cache_splits(self._cut_chunk)
+
+    @property
+    def settings(self) -> WordTokenizerConfig:
+        return self._settings
+
+    def tokens(self, text: str) -> list[str]:
+        cut = self._cut
+        return [token for chunk in self._text(text).split() for token in cut(chunk)]
+
+    def _cut_chunk(self, chunk: str) -> list[str]:
+        tokens = self._pattern.findall(chunk)
+        if "'" in chunk or "’" in chunk:
+            tokens = [part for token in tokens for part in split_contractions(token)]
+        if self._rule:
+            tokens = [part for token in tokens for part in self._rule(token)]
+        return tokens
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text as a writer would space it: a guess where the tokens do not tell, as with quotes."""
+        text: list[str] = []
+        previous = ""
+        open_quotes: set[str] = set()
+        for token in tokens:
+            quote = token in _QUOTES
+            closes = quote and token in open_quotes
+            if text and not (closes or _no_blank_between(previous, token, self._settings.hyphens)):
+                text.append(" ")
+            text.append(token)
+            if quote:
+                open_quotes ^= {token}
+            # A quote that was just opened holds on to what follows it.
+            previous = "(" if quote and not closes else token
+        return "".join(text)
+
+
+_QUOTES = frozenset({'"', "'"})
+_CLOSING = regex.compile(rf"(?i)[.,!?;:%)\]}}…»”]|\.\.+|''|n['’]t|{_CLITIC}")
+_OPENING = regex.compile(r"[(\[{$£€«“]|``")
+_NO_BLANKS = r"[\p{Han}\p{Hiragana}\p{Katakana}ー\u3000-\u303F\uFF00-\uFF65]"
+_BLANKLESS = regex.compile(rf"{_NO_BLANKS}\p{{M}}*|\p{{Hiragana}}+|[\p{{Katakana}}ー]+")
+
+
+def _no_blank_between(left: str, right: str, hyphens: str) -> bool:
+    if _CLOSING.fullmatch(right) or _OPENING.fullmatch(left):
+        return True
+    if hyphens == "split" and "-" in (left, right):
+        return True
+    return bool(_BLANKLESS.fullmatch(left) and _BLANKLESS.fullmatch(right))

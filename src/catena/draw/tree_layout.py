@@ -1,0 +1,107 @@
+"""Tidy trees: every node above the middle of its children, no two subtrees overlapping, equal subtrees drawn alike.
+
+The rules of Reingold & Tilford (1981) for nodes of any width and any number of children. Siblings are packed once from
+the left and once from the right, and stand half way between: both keep all distances, so the mean does as well, and a
+mirrored tree gets the mirrored drawing.
+
+The outline of a subtree is kept from its lowest level up, and those of siblings are merged into the deepest, so only
+the levels of the shallower ones are looked at: time O(n).
+
+Knows nothing of labels: widths in, positions out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass
+class Outline:
+    """How far a subtree reaches to the left and right of its root, at each level from the lowest up; add ``shift``."""
+
+    left: list[float]
+    right: list[float]
+    shift: float = 0.0
+
+    @property
+    def depth(self) -> int:
+        return len(self.left)
+
+    def edge(self, side: int, level: int) -> float:
+        """How far it reaches to a side (-1 left, 1 right), counted towards that side, at a level below the root."""
+        return (self.right[-1 - level] + self.shift) if side > 0 else -(self.left[-1 - level] + self.shift)
+
+
+def tree_layout(widths: Sequence[float], children: Sequence[Sequence[int]], gap: float) -> list[float]:
+    """The x of each node's middle. Node 0 is the root, at 0.
+
+    Args:
+        widths: ``widths[i]`` is how much room node ``i`` needs.
+        children: ``children[i]`` lists the children of node ``i`` from left to right, each of a number above ``i``.
+        gap: the least distance between neighbors on a level.
+    """
+    outlines: dict[int, Outline] = {}
+    offsets = [0.0] * len(widths)
+    for node in reversed(range(len(widths))):
+        below = [outlines.pop(child) for child in children[node]]
+        places = _packed(below, gap)
+        for child, place in zip(children[node], places, strict=True):
+            offsets[child] = place
+        outline = _merged(below, places)
+        outline.left.append(-widths[node] / 2 - outline.shift)
+        outline.right.append(widths[node] / 2 - outline.shift)
+        outlines[node] = outline
+    xs = [0.0] * len(widths)
+    for node, below_it in enumerate(children):
+        for child in below_it:
+            xs[child] = xs[node] + offsets[child]
+    return xs
+
+
+def _packed(outlines: Sequence[Outline], gap: float) -> list[float]:
+    """Where the roots of neighboring subtrees stand, relative to the middle between the first and the last."""
+    if not outlines:
+        return []
+    from_left = _packed_towards(1, outlines, gap)
+    from_right = _packed_towards(-1, outlines[::-1], gap)
+    span = from_left[-1]
+    return [(a + span - b) / 2 - span / 2 for a, b in zip(from_left, reversed(from_right), strict=True)]
+
+
+def _packed_towards(side: int, outlines: Sequence[Outline], gap: float) -> list[float]:
+    """The least distances from the first subtree, each next one further to the side."""
+    edge: list[float] = []
+    places: list[float] = []
+    for outline, later in zip(outlines, _later([outline.depth for outline in outlines]), strict=True):
+        shared = range(min(len(edge), outline.depth))
+        place = max((edge[level] + gap + outline.edge(-side, level) for level in shared), default=0.0)
+        places.append(place)
+        edge[: outline.depth] = [place + outline.edge(side, level) for level in range(outline.depth)[:later]]
+        del edge[later:]
+    return places
+
+
+def _later(depths: Sequence[int]) -> list[int]:
+    """For each place the largest depth behind it."""
+    found, most = [], 0
+    for depth in reversed(depths):
+        found.append(most)
+        most = max(most, depth)
+    return found[::-1]
+
+
+def _merged(outlines: Sequence[Outline], places: Sequence[float]) -> Outline:
+    """The outline of several subtrees together: at each level that of the outermost which reaches it."""
+    if not outlines:
+        return Outline([], [])
+    deepest = max(range(len(outlines)), key=lambda i: outlines[i].depth)
+    base = outlines[deepest]
+    base.shift += places[deepest]
+    for i in range(deepest - 1, -1, -1):
+        for level in range(outlines[i].depth):
+            base.left[-1 - level] = places[i] - outlines[i].edge(-1, level) - base.shift
+    for i in range(deepest + 1, len(outlines)):
+        for level in range(outlines[i].depth):
+            base.right[-1 - level] = places[i] + outlines[i].edge(1, level) - base.shift
+    return base

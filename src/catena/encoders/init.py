@@ -1,0 +1,58 @@
+r"""First values of weights, those of recurrences above all.
+
+* ``default``: uniform in ±1/√d, as torch draws them;
+* ``identity``: recurrent matrices are the identity, so that a ReLU network first adds up what it reads (Le et
+  al. 2015, section 2); the others as ``xavier``;
+* ``orthogonal``: recurrent matrices are random and orthogonal, so that gradients keep their norm (Saxe et al.
+  2014); the others as ``xavier``;
+* ``xavier``: uniform in ±√(6 / (fan in + fan out)) (Glorot & Bengio 2010, equation 16);
+* ``he``: normal with variance 2 / fan in (He et al. 2015, equation 10);
+* ``depth_scaled``: as ``xavier``, layer l (from 1) divided by √l (Zhang et al. 2019, section 4).
+
+A matrix of several gates is treated block by block. Biases are 0 but for ``default``; then comes the forget
+gate's.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from catena.encoders.cells import Recurrence
+from catena.encoders.config import InitName
+
+
+@torch.no_grad()
+def init_weights(recurrence: Recurrence, init: InitName, layer: int = 1, forget_bias: float | None = None) -> None:
+    """Draw the weights of a recurrence anew, as the ``layer``-th of a stack, counted from 1."""
+    if init != "default":
+        for block in recurrence.input_blocks():
+            _draw(block, init if init in ("he", "depth_scaled") else "xavier", layer)
+        for block in recurrence.recurrent_blocks():
+            _draw(block, init, layer)
+        for vector in recurrence.vectors():
+            vector.zero_()
+    if forget_bias is not None:
+        for i, bias in enumerate(recurrence.forget_biases()):
+            bias.fill_(forget_bias if i == 0 else 0.0)
+
+
+@torch.no_grad()
+def depth_scale_init(part: nn.Module, layer: int) -> None:
+    """Divide every matrix of a part by the square root of its layer's number, from 1 (Zhang et al. 2019, section 4)."""
+    for module in part.modules():
+        if isinstance(module, nn.Linear):
+            module.weight /= math.sqrt(layer)
+
+
+def _draw(block: Tensor, init: str, layer: int) -> None:
+    if init == "identity":
+        nn.init.eye_(block)
+    elif init == "orthogonal":
+        nn.init.orthogonal_(block)
+    elif init == "he":
+        nn.init.kaiming_normal_(block, nonlinearity="relu")
+    else:
+        nn.init.xavier_uniform_(block, gain=1 / math.sqrt(layer) if init == "depth_scaled" else 1.0)

@@ -1,0 +1,273 @@
+r"""Products of few rows with a large matrix, for steps of a decoder on a CPU.
+
+.. math::  y_{rj} \mathrel{+}= \sum_i x_{ri} w_{ij}
+
+Libraries for matrix products are made for many rows. With one row the time is that of reading the weights, with
+sixteen that of the multiplications; either is met if the matrix is kept in panels of :data:`PANEL_COLUMNS` columns,
+each a
+contiguous piece of memory, and a tile of the result, a few rows by one panel, stays in registers while the sum over
+``i`` runs. Compilers do not find this form by themselves, so the tile is written in vector instructions of LLVM,
+which every processor has in its own width.
+
+Single precision. Time O(n d_in d_out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from catena.kernels.jit import SUMS, jit, jit_function, jit_inline
+from catena.kernels.top_loops import max_value
+from catena.kernels.vector_math import exp_less
+
+PANEL_COLUMNS = 32
+"""Columns of a panel."""
+MAX_TILE_ROWS = 16
+"""Rows whose products with 10,000 columns lie near."""
+SIMD_LANES = 16
+"""Numbers of a vector; LLVM cuts it into as many registers as the processor needs."""
+
+FLOAT, INDEX = ir.FloatType(), ir.IntType(64)
+VECTOR = ir.VectorType(FLOAT, SIMD_LANES)
+
+
+def pack_panels(matrix: np.ndarray) -> np.ndarray:
+    """A matrix ``d_in d_out`` as panels, ``p d_in WIDE``; columns that are missing in the last one are zero."""
+    d_in, d_out = matrix.shape
+    filled = np.zeros((d_in, round_up_to_panel(d_out)), np.float32)
+    filled[:, :d_out] = matrix
+    return np.ascontiguousarray(
+        filled.reshape(d_in, filled.shape[1] // PANEL_COLUMNS, PANEL_COLUMNS).transpose(1, 0, 2)
+    )
+
+
+def round_up_to_panel(d: int) -> int:
+    """The next whole number of panels."""
+    return -(-d // PANEL_COLUMNS) * PANEL_COLUMNS
+
+
+def _tile(n_rows: int) -> Any:
+    """The function ``tile(x, x_stride, panel, d_in, first, first_stride, y, y_stride)`` of pointers that puts the sum
+    of a product and what is at ``first`` into ``n_rows`` rows of ``y``, as wide as a panel."""
+    signature = types.void(*(types.CPointer(types.float32), types.int64) * 4)
+
+    @intrinsic
+    def tile(
+        context: Any, x: Any, x_stride: Any, panel: Any, d_in: Any, first: Any, first_stride: Any, y: Any, y_stride: Any
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            _write_tile(builder, n_rows, *arguments)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return tile
+
+
+def _write_tile(
+    builder: Any, n_rows: int, x: Any, x_stride: Any, panel: Any, d_in: Any, first: Any, first_stride: Any, y: Any,
+    y_stride: Any,
+) -> None:  # fmt: skip
+    """The instructions of a tile: its numbers are loaded, pass through the loop over ``d_in``, and are stored."""
+    places = _places(builder, n_rows, y, y_stride)
+    starts = [builder.load(place, align=4) for place in _places(builder, n_rows, first, first_stride)]
+    before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
+    builder.cbranch(builder.icmp_signed(">", d_in, INDEX(0)), loop, after)
+
+    builder.position_at_end(loop)
+    i = builder.phi(INDEX)
+    sums = [builder.phi(VECTOR) for _ in places]
+    offset = builder.mul(i, INDEX(PANEL_COLUMNS))
+    weights = [
+        builder.load(vector_pointer(builder, panel, builder.add(offset, INDEX(column))), align=4)
+        for column in range(0, PANEL_COLUMNS, SIMD_LANES)
+    ]
+    if n_rows > 2:  # there is time to fetch the next panel meanwhile
+        ahead = builder.add(offset, builder.mul(d_in, INDEX(PANEL_COLUMNS)))
+        for column in range(0, PANEL_COLUMNS, SIMD_LANES):
+            fetch(builder, builder.gep(panel, [builder.add(ahead, INDEX(column))]))
+    added: list[Any] = []
+    for row in range(n_rows):
+        number = builder.load(builder.gep(x, [builder.add(builder.mul(INDEX(row), x_stride), i)]), align=4)
+        everywhere = in_all_lanes(builder, number)
+        for weight in weights:
+            product = builder.fmul(everywhere, weight, flags=("contract",))
+            added.append(builder.fadd(sums[len(added)], product, flags=("contract",)))
+    following = builder.add(i, INDEX(1))
+    builder.cbranch(builder.icmp_signed("<", following, d_in), loop, after)
+    i.add_incoming(INDEX(0), before)
+    i.add_incoming(following, loop)
+
+    builder.position_at_end(after)
+    for start, total, new in zip(starts, sums, added, strict=True):
+        total.add_incoming(start, before)
+        total.add_incoming(new, loop)
+    results = [builder.phi(VECTOR) for _ in places]
+    for result, start, new, place in zip(results, starts, added, places, strict=True):
+        result.add_incoming(start, before)
+        result.add_incoming(new, loop)
+        builder.store(result, place, align=4)
+
+
+def _places(builder: Any, n_rows: int, pointer: Any, stride: Any) -> list[Any]:
+    """The vectors of ``n_rows`` rows, as wide as a panel."""
+    return [
+        vector_pointer(builder, pointer, builder.add(builder.mul(INDEX(row), stride), INDEX(column)))
+        for row in range(n_rows)
+        for column in range(0, PANEL_COLUMNS, SIMD_LANES)
+    ]
+
+
+def vector_pointer(builder: Any, pointer: Any, offset: Any) -> Any:
+    """The place of as many numbers as a vector holds."""
+    return builder.bitcast(builder.gep(pointer, [offset]), VECTOR.as_pointer())
+
+
+def fetch(builder: Any, pointer: Any) -> None:
+    """Begin to fetch what is read soon."""
+    address, number = builder.bitcast(pointer, ir.IntType(8).as_pointer()), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+    read, near, data = number(0), number(2), number(1)
+    builder.call(function, [address, read, near, data])
+
+
+def in_all_lanes(builder: Any, number: Any) -> Any:
+    """A vector that has the number everywhere."""
+    nothing = ir.Constant(VECTOR, ir.Undefined)
+    one = builder.insert_element(nothing, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(
+        one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), SIMD_LANES), [0] * SIMD_LANES)
+    )
+
+
+@intrinsic
+def _pointer_to(context: Any, array: Any, offset: Any) -> Any:
+    """The place of a number in a contiguous array, counted from its first."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0]).data
+        return builder.gep(data, [arguments[1]])
+
+    return types.CPointer(array.dtype)(array, types.int64), generate
+
+
+# A decorated intrinsic takes one argument less than its definition, which a type checker cannot know.
+place_of: Any = _pointer_to
+_one, _two, _three, _four, _five, _six, _seven, _eight = (_tile(n_rows) for n_rows in range(1, 9))
+
+
+@jit_inline()
+def _rows_at_once(left: Any) -> Any:
+    """Of so many rows that are left: eight, but the last ones in halves, since a tile of one row takes as long as one
+    of two or three."""
+    if left >= 16:
+        return 8
+    return left if left <= 8 else (left + 1) // 2
+
+
+@jit_inline()
+def add_tiles(
+    x: Any, x_at: Any, x_stride: Any, panel: Any, d_in: Any, y: Any, y_at: Any, y_stride: Any, n: Any
+) -> None:
+    """Add the product of ``n`` rows with a panel, at a pointer, to as many rows. Rows of ``x``, of which ``d_in``
+    numbers count, and of ``y``, as wide as a panel, begin where they are said to and lie their strides apart."""
+    _tiles(x, x_at, x_stride, panel, d_in, y, y_at, y_stride, y, y_at, y_stride, n)
+
+
+@jit_inline()
+def _tiles(
+    x: Any, x_at: Any, x_stride: Any, panel: Any, d_in: Any, first: Any, first_at: Any, first_stride: Any, y: Any,
+    y_at: Any, y_stride: Any, n: Any,
+) -> None:  # fmt: skip
+    """As :func:`add_tiles`, but what the product is added to is read at another place."""
+    row = 0
+    while row < n:
+        rows = _rows_at_once(n - row)
+        left, right = place_of(x, x_at + row * x_stride), place_of(y, y_at + row * y_stride)
+        start = place_of(first, first_at + row * first_stride)
+        if rows == 8:
+            _eight(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
+        elif rows == 7:
+            _seven(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
+        elif rows == 6:
+            _six(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
+        elif rows == 5:
+            _five(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
+        elif rows == 4:
+            _four(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
+        elif rows == 3:
+            _three(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
+        elif rows == 2:
+            _two(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
+        else:
+            _one(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
+        row += rows
+
+
+@jit_function()
+def add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
+    """y += x w in the columns of the panels from ``low`` to ``high``, for ``x`` of ``n d_in`` or wider, panels as
+    :func:`packed` makes them, and ``y`` of ``n`` rows as wide as all panels; all of them contiguous."""
+    n, stride = x.shape
+    d_in, wide = panels.shape[1], y.shape[1]
+    for p in range(low, high):
+        add_tiles(x, 0, stride, place_of(panels, p * d_in * PANEL_COLUMNS), d_in, y, p * PANEL_COLUMNS, wide, n)
+
+
+@jit_function()
+def put_product(x: Any, panels: Any, first: Any, y: Any, low: Any, high: Any) -> None:
+    """y = x w + first in the same columns; ``first`` is as wide as all panels."""
+    n, stride = x.shape
+    d_in, wide = panels.shape[1], y.shape[1]
+    for p in range(low, high):
+        panel, at = place_of(panels, p * d_in * PANEL_COLUMNS), p * PANEL_COLUMNS
+        _tiles(x, 0, stride, panel, d_in, first, at, 0, y, at, wide, n)
+
+
+def _log_softmax_rows(y: Any, v: Any, low: Any, high: Any) -> None:
+    """The log of the softmax of the first ``v`` numbers of each row from ``low`` to ``high``, in their place."""
+    powers = np.empty(v, np.float32)
+    for r in range(low, high):
+        row = y[r, :v]
+        most = max_value(row)
+        exp_less(row, most, powers)
+        mass = np.float32(0)
+        for j in range(v):
+            mass += powers[j]
+        less = most + np.log(mass)
+        for j in range(v):
+            row[j] -= less
+
+
+_log_softmax: Callable[..., None] = jit_function(SUMS)(_log_softmax_rows)
+log_softmax_rows: Callable[..., None] = jit("2", "i", "i", "i", fastmath=SUMS)(_log_softmax_rows)
+
+
+@jit("2", "3", "2", "1", "i", "i", "i")
+def log_softmax_products(x: Any, panels: Any, y: Any, first: Any, v: Any, low: Any, high: Any) -> None:
+    """Both for the rows from ``low`` to ``high``, a few after another, while their products are near."""
+    for begin in range(low, high, MAX_TILE_ROWS):
+        end = min(begin + MAX_TILE_ROWS, high)
+        put_product(x[begin:end], panels, first, y[begin:end], 0, panels.shape[0])
+        _log_softmax(y, v, begin, end)
+
+
+@jit("2", "3", "2", "1", "i", "i")
+def multiply_onto(x: Any, panels: Any, y: Any, first: Any, low: Any, high: Any) -> None:
+    """As :func:`multiply`, with ``first`` added to every row."""
+    put_product(x, panels, first, y, low, high)
+
+
+@jit("2", "3", "2", "i", "i")
+def multiply(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
+    """y = x w in the columns of the panels from ``low`` to ``high``, as :func:`add_product` takes them."""
+    y[:, low * PANEL_COLUMNS : high * PANEL_COLUMNS] = np.float32(0)
+    add_product(x, panels, y, low, high)

@@ -1,0 +1,138 @@
+"""Searches from their settings.
+
+A stepper is prepared first, then reads the prompt, then is searched::
+
+    stepper = prepared(settings, model)
+    state = stepper.extend(stepper.start(len(prompts)), ids, lengths)
+    found = search(settings, stepper, state, generator)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+import torch
+
+from catena.errors import ConfigError
+from catena.search.beam_search import beam
+from catena.search.config import (
+    BaseSearchConfig,
+    BeamConfig,
+    DiverseBeamConfig,
+    FilterConfig,
+    GreedyConfig,
+    RankingConfig,
+    SampleConfig,
+    StochasticBeamConfig,
+)
+from catena.search.diverse import diverse_beam
+from catena.search.filters import Filter, min_p, temperature, top_k, top_p, typical
+from catena.search.greedy_search import THE_LIKELIEST, greedy, likeliest
+from catena.search.hypothesis import Hypotheses
+from catena.search.ranking import (
+    LengthPenalty,
+    Stop,
+    average_length_penalty,
+    gnmt_length_penalty,
+    no_length_penalty,
+    stop_after,
+    stop_at_max_length,
+    stop_when_optimal,
+)
+from catena.search.repeats import NoRepeatNgram
+from catena.search.sampling import Generators, sample
+from catena.search.sampling import stream as stream_sample
+from catena.search.single_path import single_path, stream_ids
+from catena.search.stepper import Stepper
+from catena.search.stochastic import stochastic_beam
+
+
+def wrap_stepper(settings: BaseSearchConfig, stepper: Stepper[Any]) -> Stepper[Any]:
+    """The stepper that is searched: what the settings forbid is impossible."""
+    return NoRepeatNgram(stepper, settings.no_repeat) if settings.no_repeat else stepper
+
+
+def build_filters(settings: FilterConfig) -> list[Filter]:
+    """The filters that the settings ask for, in the order of their fields."""
+    filters: list[Filter] = []
+    if settings.temperature != 1.0:
+        filters.append(partial(temperature, t=settings.temperature))
+    if settings.top_k is not None:
+        filters.append(partial(top_k, k=settings.top_k))
+    shares: list[tuple[Callable[..., Any], float | None]] = [
+        (top_p, settings.top_p),
+        (typical, settings.typical),
+        (min_p, settings.min_p),
+    ]
+    return filters + [partial(each, p=share) for each, share in shares if share is not None]
+
+
+def search(settings: BaseSearchConfig, stepper: Stepper[Any], state: Any, generators: Generators) -> Hypotheses:
+    """The hypotheses for each prefix of ``state``. Searches that draw nothing leave the generators alone."""
+    return _SEARCHES[type(settings)](settings, stepper, state, generators)
+
+
+def stream(
+    settings: BaseSearchConfig, stepper: Stepper[Any], state: Any, generators: Generators
+) -> Iterator[list[int | None]]:
+    """The ids of each row as they are chosen, None where a row has stopped; of other searches the best, at the end."""
+    if isinstance(settings, SampleConfig):
+        more = build_filters(settings), settings.min_length
+        return stream_sample(stepper, state, generators, settings.max_length, *more)
+    if isinstance(settings, GreedyConfig):
+        return stream_ids(
+            single_path(stepper, state, likeliest, settings.max_length, settings.min_length, look=THE_LIKELIEST)
+        )
+    best = [row[0].ids if row else () for row in search(settings, stepper, state, generators)]
+    return (list(ids) for ids in zip_longest(*best))
+
+
+def _greedy(settings: GreedyConfig, stepper: Stepper[Any], state: Any, _: Generators) -> Hypotheses:
+    return greedy(stepper, state, settings.max_length, settings.min_length)
+
+
+def _sample(settings: SampleConfig, stepper: Stepper[Any], state: Any, generators: Generators) -> Hypotheses:
+    filters = build_filters(settings)
+    return sample(stepper, state, generators, settings.max_length, filters, settings.min_length, settings.n)
+
+
+def _stochastic(
+    settings: StochasticBeamConfig, stepper: Stepper[Any], state: Any, generators: Generators
+) -> Hypotheses:
+    if not isinstance(generators, torch.Generator):
+        raise ConfigError(f"a stochastic beam draws from one generator for all rows, but {len(generators)} are given")
+    more = build_filters(settings), settings.min_length
+    drawn = stochastic_beam(stepper, state, generators, settings.n, settings.max_length, *more)
+    return [row.hypotheses for row in drawn]
+
+
+def _beam(settings: BeamConfig, stepper: Stepper[Any], state: Any, _: Generators) -> Hypotheses:
+    return beam(stepper, state, settings.width, settings.max_length, settings.min_length, *_ranking(settings))
+
+
+def _diverse(settings: DiverseBeamConfig, stepper: Stepper[Any], state: Any, _: Generators) -> Hypotheses:
+    sizes = settings.width, settings.groups, settings.max_length, settings.strength, settings.min_length
+    return diverse_beam(stepper, state, *sizes, *_ranking(settings))
+
+
+def _ranking(settings: RankingConfig) -> tuple[int, LengthPenalty, float, Stop]:
+    normalize = {
+        "nothing": no_length_penalty,
+        "average": average_length_penalty,
+        "gnmt": gnmt_length_penalty(settings.alpha),
+    }[settings.normalize]
+    enough = settings.width if settings.stop_count is None else settings.stop_count
+    stop = {"sure": stop_when_optimal, "length": stop_at_max_length, "count": stop_after(enough)}[settings.stop]
+    return settings.n_best, normalize, settings.coverage, stop
+
+
+_SEARCHES: dict[type[BaseSearchConfig], Callable[..., Hypotheses]] = {
+    GreedyConfig: _greedy,
+    SampleConfig: _sample,
+    BeamConfig: _beam,
+    DiverseBeamConfig: _diverse,
+    StochasticBeamConfig: _stochastic,
+}

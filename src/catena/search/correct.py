@@ -1,0 +1,66 @@
+"""Correction of text: the true sequence behind an observed one, by Markov chains over the posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catena.search.channel import EditChannel
+from catena.search.mcmc import AnnealingSchedule, Samples, metropolis_hastings
+from catena.search.moves import EditMoves, ModelProposal
+from catena.search.stepper import Stepper
+from catena.search.target import NoisyChannelPosterior, TokenIds
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The most frequent sequence of the chains, and how sure it is."""
+
+    ids: TokenIds
+    probability: float
+    """The share of the samples that are this sequence: an estimate of its posterior probability."""
+    log_weights: tuple[float, float]
+    """log p(text) + log p(observed | text) of the observed text itself, and of the correction."""
+    samples: Samples
+    """The chains, with the shares that were accepted and how many independent draws they are worth."""
+
+    def alternatives(self) -> dict[TokenIds, float]:
+        """Every sequence that was met, with its share, the most frequent first."""
+        return self.samples.frequencies()
+
+
+def correct(
+    stepper: Stepper[Any],
+    channel: EditChannel,
+    observed: Sequence[int],
+    schedule: AnnealingSchedule,
+    generator: np.random.Generator,
+    sharpness: float = 1.0,
+    longer: int = 2,
+) -> Correction:
+    """The text that was meant, given what was observed, a language model and a channel of errors.
+
+    Chains start from the observed text. Their moves are the errors of the channel, with its confusions, and what the
+    language model would write.
+
+    Args:
+        sharpness: a power of the language model; above 1 it is trusted more than it deserves.
+        longer: how many symbols more than the observed text the true one may have.
+    """
+    observed = tuple(observed)
+    target = NoisyChannelPosterior(stepper, channel, observed, sharpness)
+    moves = EditMoves(
+        channel.symbols,
+        len(observed) + longer,
+        confusions=channel.confusions,
+        favorites=observed,
+        near=0.4,
+        guide=ModelProposal(stepper, channel.symbols),
+    )
+    samples = metropolis_hastings(target, observed, moves, schedule, generator)
+    best, share = next(iter(samples.frequencies().items()))
+    before, after = target.log_weights([observed, best])
+    return Correction(best, share, (before, after), samples)

@@ -1,0 +1,99 @@
+r"""Filters of the next id's distribution: pure functions from log-probabilities to log-probabilities.
+
+What is filtered out is exactly -inf and the rest is normalized again, so filters compose in any order:
+``nucleus(temperature(log_probs, 0.7), 0.9)``. At least one id that was possible stays so; a row without any stays
+as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.errors import ConfigError
+from catena.numerics import NEG_INF, log_sum_exp
+
+Filter = Callable[[Float[Tensor, "n v"]], Float[Tensor, "n v"]]
+
+USUAL = 512
+"""So many of the likeliest ids nearly always hold the mass that is kept; only if they do not, all are sorted."""
+
+
+def log_normalize(scores: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
+    """Scores to log-probabilities; a row of -inf stays."""
+    total = log_sum_exp(scores, dim=-1)[:, None]
+    return scores - torch.where(total == NEG_INF, 0.0, total)
+
+
+def apply(filters: Sequence[Filter], log_probs: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
+    """One filter after another."""
+    for each in filters:
+        log_probs = each(log_probs)
+    return log_probs
+
+
+def temperature(log_probs: Float[Tensor, "n v"], t: float) -> Float[Tensor, "n v"]:
+    """p^(1/t), normalized: below 1 sharper, above 1 flatter."""
+    if not t > 0:
+        raise ConfigError(f"temperature must be above 0, but it is {t}: greedy search is the limit at 0")
+    return log_normalize(log_probs / t)
+
+
+def top_k(log_probs: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
+    """The ``k`` likeliest ids (Fan et al. 2018); of equal ones no more than ``k`` stay."""
+    if k < 1:
+        raise ConfigError(f"top_k must be at least 1, but it is {k}")
+    k = min(k, log_probs.shape[-1])
+    return _only(log_probs, log_probs.topk(k).indices, torch.ones(len(log_probs), k, dtype=torch.bool))
+
+
+def top_p(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
+    """The fewest likeliest ids that hold a mass of at least ``p`` (Holtzman et al. 2020)."""
+    _check_mass("nucleus", p)
+    return _first_with_mass(log_probs, log_probs, p)
+
+
+def typical(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
+    """The fewest ids, those whose surprise is nearest to the entropy first, that hold a mass of at least ``p``.
+
+    Meister et al. (2023), section 4.
+    """
+    _check_mass("typical", p)
+    surprise = torch.where(log_probs == NEG_INF, 0.0, -log_probs)
+    entropy = (log_probs.exp() * surprise).sum(dim=-1, keepdim=True)
+    nearness = -(surprise - entropy).abs()
+    return _first_with_mass(log_probs, nearness.masked_fill(log_probs == NEG_INF, NEG_INF), p)
+
+
+def min_p(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
+    """The ids at least ``p`` times as likely as the likeliest (Nguyen et al. 2024)."""
+    _check_mass("min_p", p)
+    if log_probs.shape[-1] == 0:
+        return log_probs
+    least = log_probs.amax(dim=-1, keepdim=True) + torch.tensor(p, dtype=torch.float64).log().item()
+    return log_normalize(log_probs.masked_fill(log_probs < least, NEG_INF))
+
+
+def _check_mass(name: str, p: float) -> None:
+    if not 0 < p <= 1:
+        raise ConfigError(f"{name} must be above 0 and at most 1, but it is {p}")
+
+
+def _first_with_mass(log_probs: Tensor, order: Tensor, p: float) -> Tensor:
+    """Ids in falling ``order`` until their mass reaches ``p``."""
+    v = log_probs.shape[-1]
+    for k in sorted({min(USUAL, v), v}):
+        places = order.topk(k).indices
+        mass = log_probs.gather(1, places).exp()
+        before = mass.cumsum(dim=1) - mass
+        if k == v or bool((before[:, -1:] >= p).all()):
+            break
+    return _only(log_probs, places, before < p)
+
+
+def _only(log_probs: Tensor, places: Int[Tensor, "n k"], kept: Bool[Tensor, "n k"]) -> Tensor:
+    some = log_probs.gather(1, places).masked_fill(~kept.to(places.device), NEG_INF)
+    return log_normalize(torch.full_like(log_probs, NEG_INF).scatter(1, places, some))

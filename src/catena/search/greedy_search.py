@@ -1,0 +1,41 @@
+r"""Greedy search: the likeliest id at every step.
+
+.. math::  y_t = \arg\max_w p(w \mid y_{<t})
+
+It finds the likeliest sequence only where no good beginning leads to a bad end; see ``beam``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.search.hypothesis import Hypotheses
+from catena.search.next_scores import ScoreFn, TopIds, top_ids
+from catena.search.single_path import single_path, to_hypotheses
+from catena.search.stepper import Stepper
+
+THE_LIKELIEST: ScoreFn = partial(top_ids, k=1)
+
+
+def likeliest(near: TopIds) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
+    """The likeliest id of each row, the first of equals."""
+    return near.ids[:, 0], near.log_probs[:, 0]
+
+
+@torch.no_grad()
+def greedy(stepper: Stepper[Any], state: Any, max_length: int, min_length: int = 0) -> Hypotheses:
+    """One hypothesis for each prefix of ``state``, its score the log-probability.
+
+    Args:
+        max_length: the most steps: so many ids, the end among them.
+        min_length: the end is not chosen before so many ids are written.
+    """
+    n = len(stepper.log_probs(state)) if max_length == 0 else 0
+    return to_hypotheses(
+        single_path(stepper, state, likeliest, max_length, min_length, leaving=True, look=THE_LIKELIEST), n
+    )

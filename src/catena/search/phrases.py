@@ -1,0 +1,68 @@
+"""Machines for phrases that must, or must not, be written.
+
+Both have one arc for each label at their first state, and failure arcs elsewhere: the size is that of the vocabulary
+and the phrases together. Aho & Corasick (1975).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from catena.errors import ConfigError
+from catena.structure.automaton.build import from_arcs
+from catena.structure.automaton.wfsa import FAILURE, Automaton
+
+_Phrase = Sequence[int]
+
+
+def without_phrases(phrases: Sequence[_Phrase], v: int) -> Automaton:
+    """The strings of ``v`` ids (labels: ids + 1) in which none of the phrases occurs."""
+    children, failures, complete = _trie(phrases, v)
+    dead = len(children)
+    arcs = [
+        (q, dead if complete[r] else r, id + 1, id + 1, 0.0)
+        for q, below in enumerate(children)
+        for id, r in below.items()
+    ]
+    arcs += [(0, 0, id + 1, id + 1, 0.0) for id in range(v) if id not in children[0]]
+    arcs += [(q, failures[q], FAILURE, FAILURE, 0.0) for q in range(1, len(children))]
+    return from_arcs(arcs, [0], [q for q in range(len(children)) if not complete[q]], n_states=dead + 1)
+
+
+def with_phrase(phrase: _Phrase, v: int) -> Automaton:
+    """The strings of ``v`` ids (labels: ids + 1) in which the phrase occurs."""
+    children, failures, complete = _trie([phrase], v)
+    last = complete.index(True)
+    arcs = [(q, r, id + 1, id + 1, 0.0) for q, below in enumerate(children) for id, r in below.items()]
+    arcs += [(q, q, id + 1, id + 1, 0.0) for q in {0, last} for id in range(v) if id not in children[q]]
+    arcs += [(q, failures[q], FAILURE, FAILURE, 0.0) for q in range(1, last)]
+    return from_arcs(arcs, [0], [last])
+
+
+def _trie(phrases: Sequence[_Phrase], v: int) -> tuple[list[dict[int, int]], list[int], list[bool]]:
+    """Children by id, the longest other suffix of each state, and whether a phrase ends there."""
+    children: list[dict[int, int]] = [{}]
+    complete = [False]
+    for phrase in phrases:
+        if not phrase or not all(0 <= id < v for id in phrase):
+            raise ConfigError(f"a phrase must be of one or more ids below {v}, but one is {list(phrase)}")
+        at = 0
+        for id in phrase:
+            if id not in children[at]:
+                children[at][id] = len(children)
+                children.append({})
+                complete.append(False)
+            at = children[at][id]
+        complete[at] = True
+    failures, todo = [0] * len(children), deque(children[0].values())
+    while todo:
+        q = todo.popleft()
+        complete[q] = complete[q] or complete[failures[q]]
+        for id, r in children[q].items():
+            at = failures[q]
+            while at and id not in children[at]:
+                at = failures[at]
+            failures[r] = children[at].get(id, 0)
+            todo.append(r)
+    return children, failures, complete

@@ -1,0 +1,202 @@
+r"""The stepper: a distribution over sequences, one id after another. All that a search knows of a model.
+
+.. math::  p(y) = \prod_{t} p(y_t \mid y_{<t})
+
+Knows nothing of tokens: ids in, log-probabilities out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.errors import ShapeError, StepperError
+from catena.kernels.top import largest
+
+StepperState = TypeVar("StepperState")
+"""What a stepper remembers of the prefixes it has read, one row for each: a value that only the stepper opens."""
+
+
+def check_log_probs(log_probs: Tensor, v: int) -> Float[Tensor, "n v"]:
+    """The log-probabilities of a stepper, which may be anybody's, if they have the shape that searches rely on."""
+    if log_probs.ndim != 2 or log_probs.shape[1] != v:
+        raise StepperError(
+            f"log_probs must have the shape [n, v] with v = {v}, but it has {list(log_probs.shape)}: check_stepper of "
+            f"catena.search.check tells what else a stepper must keep to"
+        )
+    return log_probs
+
+
+def check_no_nan(log_probs: Float[Tensor, "n k"], written: int, rows: Int[Tensor, " n"]) -> None:
+    """Raise where a row has nan, which a search would take for impossible; ``rows`` are the numbers of its prefixes."""
+    if bool((wrong := log_probs.isnan()).any()):
+        row = int(rows[wrong.any(dim=1)][0])
+        raise StepperError(
+            f"log_probs of row {row} are nan after {written} ids, where an impossible id has -inf: look for nan among "
+            f"the weights of the model"
+        )
+
+
+class Branch(NamedTuple):
+    """Next ids after which a constraint requires the same number of ids, in each of some rows."""
+
+    rows: Int[Tensor, " m"]
+    ids: Int[Tensor, " c"]
+    """Without the end."""
+    remaining: Int[Tensor, " m"]
+    """How many ids the constraint requires, in each row, after any one of ``ids``."""
+
+
+class Stepper(ABC, Generic[StepperState]):
+    """p(next | prefix) for many prefixes at once, one row for each.
+
+    Searches rely on these laws, which ``tests/laws/stepper_laws.py`` holds:
+
+    - ``advance``, ``select``, ``join`` and ``extend`` make new states and leave those they were given as they were.
+    - A row never depends on the other rows.
+    - ``advance`` takes every id, ``end`` and impossible ones included, since rows that are finished move along in the
+      batch; what ``log_probs`` says after those is not read, but must not be nan or fail.
+    """
+
+    v: int
+    """The size of the vocabulary: ids are 0 … v - 1."""
+    end: int
+    """The id that ends a sequence. Its log-probability is the last factor of p(y)."""
+    single_rows: bool = False
+    """Whether a step is shorter for every row that is left out: not where all sources must have as many rows."""
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device of the ids it takes and the log-probabilities it returns; None if it takes ids of any device.
+
+        Steppers that are tied to a device return it, so that steppers of several devices can be combined.
+        """
+        return None
+
+    @abstractmethod
+    def start(self, n: int) -> StepperState:
+        """The state of ``n`` empty prefixes, with the mark of the beginning, if there is one, already read."""
+
+    @abstractmethod
+    def log_probs(self, state: StepperState) -> Float[Tensor, "n v"]:
+        """``log_probs[i, w]`` is log p(w | prefix i): normalized, and exactly -inf for what is impossible."""
+
+    def likeliest(self, state: StepperState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        """The ``k`` largest of ``log_probs`` in each row, in falling order, and their ids. Models that find them
+        without the others have their own."""
+        return largest(check_log_probs(self.log_probs(state), self.v), k)
+
+    @abstractmethod
+    def advance(self, state: StepperState, ids: Int[Tensor, " n"]) -> StepperState:
+        """The state after one more id in every row."""
+
+    @abstractmethod
+    def select(self, state: StepperState, rows: Int[Tensor, " m"]) -> StepperState:
+        """The state of the given rows, in their order; rows may be repeated and left out."""
+
+    @abstractmethod
+    def join(self, states: Sequence[StepperState]) -> StepperState:
+        """The rows of several states, one state after another.
+
+        The states may be of other steppers of the same model, with other sources; a stepper that cannot join them
+        raises an error.
+        """
+
+    @property
+    def constrained(self) -> bool:
+        """Whether :meth:`branches` groups the next ids by what a constraint still requires."""
+        return False
+
+    def branches(self, state: StepperState) -> list[Branch]:
+        """All next ids that a constraint allows, grouped by how many ids it requires after them.
+
+        Beams reserve slots by these numbers. Only for steppers that are ``constrained``.
+        """
+        raise NotImplementedError
+
+    def extend(self, state: StepperState, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> StepperState:
+        """The state after ``lengths[i]`` ids of row ``i``: reads a prompt. What lies beyond a length is not read.
+
+        This one takes ``t`` steps, the rows sorted by length so that none is read too far. Models that can read
+        many ids at once have their own.
+        """
+        counts = checked_lengths(ids, lengths)
+        if len(set(counts)) <= 1:
+            for t in range(max(counts, default=0)):
+                state = self.advance(state, ids[:, t])
+            return state
+        order = lengths.argsort(descending=True, stable=True)
+        state, ids = self.select(state, order), ids[order]
+        live, read = len(counts), []
+        for t in range(max(counts)):
+            still = sum(count > t for count in counts)
+            if still < live:
+                places = torch.arange(live, device=order.device)
+                read.append(self.select(state, places[still:]))
+                state, live = self.select(state, places[:still]), still
+            state = self.advance(state, ids[:live, t])
+        return self.select(self.join([state, *reversed(read)]), order.argsort())
+
+    def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
+        """``[i, t]`` is log p(ids[i, t] | ids[i, :t]) after the empty prefix, 0 beyond the length.
+
+        Nothing is added: the caller appends ``end``. This one takes ``t`` steps; models have faster ones.
+        """
+        counts = checked_lengths(ids, lengths)
+        state, found = self.start(len(counts)), []
+        for t in range(max(counts, default=0)):
+            real = lengths > t
+            read = torch.where(real, ids[:, t], self.end)
+            log_probs = self.log_probs(state).gather(1, read[:, None])[:, 0]
+            found.append(torch.where(real, log_probs, 0.0))
+            state = self.advance(state, read)
+        if not found:
+            return self.log_probs(state).new_zeros(ids.shape)
+        return torch.nn.functional.pad(torch.stack(found, dim=1), (0, ids.shape[1] - len(found)))
+
+
+def checked_lengths(ids: Tensor, lengths: Tensor) -> list[int]:
+    """The lengths as numbers, or an error where one does not fit the ids."""
+    counts = lengths.tolist()
+    for row, count in enumerate(counts):
+        if not 0 <= count <= ids.shape[1]:
+            raise ShapeError(f"lengths must be 0 to {ids.shape[1]}, the width of ids, but row {row} is {count}")
+    return counts
+
+
+class HasAttention(ABC, Generic[StepperState]):
+    """What a stepper that looks at a source offers beside: where it looks. Coverage in beam search asks for it."""
+
+    @abstractmethod
+    def attention(self, state: StepperState) -> Float[Tensor, "n s"]:
+        """The weights over source positions that ``log_probs(state)`` rests on; 0 where there is only padding."""
+
+    @abstractmethod
+    def source_mask(self, state: StepperState) -> Bool[Tensor, "n s"]:
+        """True where a source position is real."""
+
+
+class WrapperStepper(Stepper[StepperState]):
+    """A stepper around another one, whose states hold states of the inner one."""
+
+    stepper: Stepper[Any]
+
+    @property
+    def device(self) -> torch.device | None:
+        return self.stepper.device
+
+    @property
+    def constrained(self) -> bool:
+        return self.stepper.constrained
+
+    @abstractmethod
+    def inner(self, state: StepperState) -> Any:
+        """The state of the inner stepper."""
+
+    def branches(self, state: StepperState) -> list[Branch]:
+        return self.stepper.branches(self.inner(state))

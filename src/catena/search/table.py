@@ -1,0 +1,79 @@
+"""A stepper that is a table: p(next | the last few ids), written out. For examples, tests and small models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.errors import DataError, ShapeError
+from catena.numerics import NEG_INF, safe_log
+from catena.search.stepper import Stepper
+
+
+class TableStepper(Stepper[Tensor]):
+    """An n-gram model whose table is given.
+
+    Args:
+        table: ``table[h₁, …, hₙ₋₁, w]`` is log p(w | h₁ … hₙ₋₁), the latest id last. A history axis has v + 1 entries:
+            the last one stands for all places before the beginning. One axis alone is a model without history.
+        end: the id that ends a sequence.
+    """
+
+    def __init__(self, table: Float[Tensor, "..."], end: int) -> None:
+        self.table = table
+        self.v = table.shape[-1] if table.dim() else 0
+        self.end = end
+        if table.dim() == 0 or any(size != self.v + 1 for size in table.shape[:-1]) or not 0 <= end < self.v:
+            raise ShapeError(
+                "a table of next ids must have the shape [v + 1, …, v + 1, v] and an end below v, but its shape is "
+                f"{list(table.shape)} and end={end}"
+            )
+
+    @classmethod
+    def of(
+        cls, rows: Mapping[tuple[int, ...], Sequence[float | int]], end: int, dtype: torch.dtype = torch.float64
+    ) -> TableStepper:
+        """From probabilities by history; a history shorter than the longest stands at the beginning.
+
+        What is not given is impossible.
+
+        >>> coin = TableStepper.of({(): [0.5, 0.5, 0], (0,): [0, 0, 1], (1,): [0, 0, 1]}, end=2)
+        >>> coin.log_probs(coin.start(1)).exp().tolist()
+        [[0.5, 0.5, 0.0]]
+        """
+        order = max((len(history) for history in rows), default=0)
+        v = max((len(row) for row in rows.values()), default=0)
+        table = torch.full((v + 1,) * order + (v,), NEG_INF, dtype=dtype)
+        for history, row in rows.items():
+            if len(row) != v or abs(sum(row) - 1) > 1e-6 or min(row) < 0:
+                raise DataError(
+                    f"the row after {list(history)} must hold {v} probabilities that sum to 1, but it is {list(row)}"
+                )
+            if not all(0 <= w < v for w in history):
+                raise DataError(f"a history must hold ids below {v}, but one is {list(history)}")
+            table[(v,) * (order - len(history)) + tuple(history)] = safe_log(torch.tensor(row, dtype=dtype))
+        return cls(table, end)
+
+    @property
+    def device(self) -> torch.device:
+        return self.table.device
+
+    def start(self, n: int) -> Int[Tensor, "n h"]:
+        return torch.full((n, self.table.dim() - 1), self.v, device=self.table.device)
+
+    def log_probs(self, state: Int[Tensor, "n h"]) -> Float[Tensor, "n v"]:
+        if self.table.dim() == 1:
+            return self.table.expand(len(state), self.v)
+        return self.table[state.unbind(1)]
+
+    def advance(self, state: Int[Tensor, "n h"], ids: Int[Tensor, " n"]) -> Int[Tensor, "n h"]:
+        return torch.cat((state, ids[:, None]), dim=1)[:, 1:]
+
+    def select(self, state: Int[Tensor, "n h"], rows: Int[Tensor, " m"]) -> Int[Tensor, "m h"]:
+        return state[rows]
+
+    def join(self, states: Sequence[Int[Tensor, "_ h"]]) -> Int[Tensor, "n h"]:
+        return torch.cat(list(states))

@@ -1,0 +1,20 @@
+"""Settings of encoder-decoders: typed values, told apart by ``kind``. Imports no torch.
+
+Each kind has its class in a module of its own, ``<kind>_settings``; ``EncoderDecoderConfig`` is any of them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
+from catena.seq2seq.copy_config import CopyNetConfig
+from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
+
+EncoderDecoderConfig = Annotated[
+    RecurrentSeq2SeqConfig | TransformerSeq2SeqConfig | ConvolutionalSeq2SeqConfig | CopyNetConfig,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,140 @@
+"""An author of responses with its encoding: scores them, ranks them and writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from catena.data.batches import BatchPlan, pad
+from catena.data.config import BatchConfig
+from catena.data.dialogue import Exchange
+from catena.data.vocabulary import PAD, UNK
+from catena.lm.base import AutoregressiveLM
+from catena.metrics.diversity import distinct
+from catena.randomness import Randomness
+from catena.search.build import search, wrap_stepper
+from catena.search.config import BaseSearchConfig
+from catena.search.without import ForbidIds
+from catena.tasks.converse.dataset import context_response_pairs
+from catena.tasks.converse.index import RetrievedResponse
+from catena.tasks.converse.predictor import USER_INPUT_LOCATION
+from catena.tasks.converse.questions import RankingExample
+from catena.tasks.converse.rankers import Ranker, content_words
+from catena.tasks.converse.writing import EncodedContext, ResponseModel, WritingBatch, WritingEncoding
+
+NGRAMS = "ngrams.bin"
+_EMPTY_CONTEXT = Exchange((), (), USER_INPUT_LOCATION)
+"""A context in which nothing was said."""
+
+
+class ResponseGenerator(Ranker):
+    """An author with its encoding: scores responses and writes them. ``ngram`` is what the author is compared with.
+
+    As a ranker it prefers responses that are more likely after the context than without any, for each of their tokens:
+    otherwise common ones would win everywhere (Li et al. 2016, section 3).
+    """
+
+    def __init__(
+        self,
+        author: ResponseModel,
+        encoding: WritingEncoding,
+        ngram: AutoregressiveLM[Any],
+        device: torch.device,
+        at_once: int,
+    ) -> None:
+        self.author, self.encoding, self.ngram, self.device, self.at_once = author, encoding, ngram, device, at_once
+
+    # --- scoring ------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def log_probs(self, pairs: Sequence[tuple[Exchange, str]]) -> list[np.ndarray]:
+        """log p of each token of responses, the end among them, after their contexts."""
+        contexts = [self.encoding.context(exchange) for exchange, _ in pairs]
+        responses = [self.response(text, context) for (_, text), context in zip(pairs, contexts, strict=True)]
+        found: list[np.ndarray] = [np.zeros(0)] * len(pairs)
+        training = self.author.network.training
+        self.author.network.eval()
+        sizes = np.array([len(c) + len(r) for c, r in zip(contexts, responses, strict=True)], np.int64)
+        for rows in BatchPlan.by_length(sizes, BatchConfig(batch_size=self.at_once)):
+            own = [responses[int(row)] for row in rows]
+            batch = WritingBatch.of([contexts[int(row)] for row in rows], own, self.device)
+            flat = self.author.log_probs(batch).double().cpu().numpy()
+            ends = np.cumsum([0, *(len(ids) for ids in own)])
+            for row, (low, high) in zip(rows, pairwise(ends.tolist()), strict=True):
+                found[int(row)] = flat[low:high]
+        self.author.network.train(training)
+        return found
+
+    def response(self, text: str, context: EncodedContext) -> np.ndarray:
+        """The ids of a response, those of words that can only be copied among them if the author copies."""
+        return self.encoding.response(text, context.new if self.author.copies else ())
+
+    def ngram_log_probs(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """The same by n-grams, without a context."""
+        responses = [self.encoding.response(text) for text in texts]
+        found = []
+        for low in range(0, len(responses), self.at_once):
+            part = responses[low : low + self.at_once]
+            ids, lengths = pad(part, PAD)
+            rows = self.ngram.token_log_probs(ids, lengths).double().numpy()
+            found += [row[: len(own)] for row, own in zip(rows, part, strict=True)]
+        return found
+
+    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
+        pairs = [(question.exchange, text) for question in questions for text in question.candidates]
+        after = self.log_probs(pairs)
+        texts = list(dict.fromkeys(text for _, text in pairs))
+        alone = dict(zip(texts, self.log_probs([(_EMPTY_CONTEXT, text) for text in texts]), strict=True))
+        gains = iter([float((own - alone[text]).mean()) for own, (_, text) in zip(after, pairs, strict=True)])
+        return [np.array([next(gains) for _ in question.candidates]) for question in questions]
+
+    def knows(self, exchange: Exchange) -> bool:
+        tokens = [token for turn in exchange.context for token in self.encoding.tokenizer.tokens(turn)]
+        return self.author.copies or any(id != UNK for id in self.encoding.vocabulary.ids(content_words(tokens)))
+
+    def perplexities(self, part: Sequence[Exchange]) -> tuple[dict[str, float], int]:
+        """Perplexity on the right responses of a part, that of the n-grams on the same, and their tokens."""
+        pairs = list(context_response_pairs(part))
+        own = np.concatenate(self.log_probs(pairs))
+        other = np.concatenate(self.ngram_log_probs([text for _, text in pairs]))
+        nats, theirs = -float(own.mean()), -float(other.mean())
+        scores = {"perplexity": math.exp(min(nats, 700)), "nats_per_token": nats}
+        return {**scores, "ngram_perplexity": math.exp(min(theirs, 700))}, len(own)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def write(
+        self, contexts: Sequence[Exchange], settings: BaseSearchConfig, generator: torch.Generator
+    ) -> list[list[RetrievedResponse]]:
+        """Responses to contexts by a search, with their log-probabilities; unknown words are never written."""
+        found: list[list[RetrievedResponse]] = []
+        self.author.network.eval()
+        for low in range(0, len(contexts), self.at_once):
+            read = [self.encoding.context(one) for one in contexts[low : low + self.at_once]]
+            stepper, state = self.author.begun(WritingBatch.asked(read, self.device))
+            searched = search(settings, wrap_stepper(settings, ForbidIds(stepper, [UNK])), state, generator)
+            found += [
+                [RetrievedResponse(self.encoding.text(h.ids, one.new), h.log_prob, h.finished) for h in row]
+                for one, row in zip(read, searched, strict=True)
+            ]
+        return found
+
+    def diversity(self, contexts: Sequence[Exchange], settings: BaseSearchConfig) -> dict[str, float]:
+        """distinct-1 and distinct-2 of one response to each context."""
+        if not contexts:
+            return {}
+        generator = Randomness(0).torch("written")
+        texts = [row[0].text if row else "" for row in self.write(contexts, settings, generator)]
+        tokens = [self.encoding.tokenizer.tokens(text) for text in texts]
+        return {f"distinct_{n}": distinct(tokens, n) for n in (1, 2)}
+
+    def save(self, folder: Path) -> None:
+        self.encoding.save(folder)
+        self.ngram.save(folder / NGRAMS)  # type: ignore[attr-defined]

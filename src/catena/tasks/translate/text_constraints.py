@@ -1,0 +1,118 @@
+"""What translations must hold, must not hold, and begin with: lines of a file, made acceptors for a search.
+
+A line belongs to a text; its fields stand between tabs::
+
+    Haus <TAB> -Hund <TAB> ^Das
+
+A field is a phrase that must be written; with - before it, one that must not; with ^ before it, what the translation
+begins with (+ before a phrase that itself begins so). Phrases are whole words: Haus is not in Haustier. Where tokens
+are words, phrases are sequences of ids. Where they are pieces, a machine reads the characters of the pieces, so that a
+phrase counts however it is cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from catena.data.files import open_text
+from catena.data.vocabulary import UNK
+from catena.errors import DataError
+from catena.search.acceptor import Acceptor, Intersection
+from catena.search.automaton_acceptor import AutomatonAcceptor
+from catena.search.phrases import with_phrase, without_phrases
+from catena.structure.automaton.build import from_arcs
+from catena.tasks.spelling import build_phrase_acceptors
+from catena.tasks.translate.encoding import TextEncoding
+
+
+@dataclass(frozen=True)
+class TranslationConstraints:
+    """What the translation of one text must be like."""
+
+    must: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    prefix: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.must or self.without or self.prefix)
+
+    @classmethod
+    def of(cls, line: str) -> TranslationConstraints:
+        """The wishes of a line."""
+        must, without, prefix = [], [], ""
+        for field in (field.strip() for field in line.split("\t")):
+            if field[:1] == "-":
+                without.append(field[1:].strip())
+            elif field[:1] == "^":
+                prefix = field[1:].strip()
+            elif field:
+                must.append(field.removeprefix("+").strip())
+        return cls(tuple(filter(None, must)), tuple(filter(None, without)), prefix)
+
+
+def read_wishes(path: Path) -> list[TranslationConstraints]:
+    """The wishes of a file, line by line."""
+    with open_text(path) as lines:
+        found = []
+        for number, line in lines:
+            found.append(TranslationConstraints.of(line))
+            _check_together(found[-1], f"{path}:{number}")
+    if not found:
+        raise DataError(f"{path} has no line: write one for each text, or one for all of them")
+    return found
+
+
+def build_acceptor(wishes: TranslationConstraints, side: TextEncoding) -> Acceptor:
+    """The sequences of target ids whose text is as wished."""
+    if side.tokenizer.settings.kind in ("words", "whitespace"):
+        sets = _of_words(wishes, side)
+    else:
+        sets = build_phrase_acceptors(wishes.must, wishes.without, wishes.prefix, side.tokenizer, side.vocabulary)
+    return sets[0] if len(sets) == 1 else Intersection(sets)
+
+
+def _check_together(wishes: TranslationConstraints, where: str) -> None:
+    """Refuse what must not be written within what must: no translation could be found."""
+    for bad in wishes.without:
+        for good in filter(None, (*wishes.must, wishes.prefix)):
+            if f" {' '.join(bad.split())} " in f" {' '.join(good.split())} ":
+                raise DataError(f"{where} asks for {good!r} and forbids {bad!r}, and no text can be both: drop one")
+
+
+# --- where tokens are words -------------------------------------------------------------------------------------------
+
+
+def _of_words(wishes: TranslationConstraints, side: TextEncoding) -> list[Acceptor]:
+    v = len(side.vocabulary)
+    sets: list[Acceptor] = []
+    if wishes.must:
+        sets.append(
+            Intersection([AutomatonAcceptor(with_phrase(_ids(text, side), v), v) for text in wishes.must], in_turn=True)
+        )
+    if wishes.without:
+        known = [ids for text in wishes.without if UNK not in (ids := _ids(text, side, strict=False))]
+        if known:
+            sets.append(AutomatonAcceptor(without_phrases(known, v), v))
+    if wishes.prefix:
+        first = _ids(wishes.prefix, side)
+        arcs = [(i, i + 1, id + 1, id + 1, 0.0) for i, id in enumerate(first)]
+        arcs += [(len(first), len(first), id + 1, id + 1, 0.0) for id in range(v)]
+        sets.append(AutomatonAcceptor(from_arcs(arcs, [0], [len(first)]), v))
+    return sets or [_anything(v)]
+
+
+def _anything(v: int) -> Acceptor:
+    return AutomatonAcceptor(from_arcs([(0, 0, id + 1, id + 1, 0.0) for id in range(v)], [0], [0]), v)
+
+
+def _ids(text: str, side: TextEncoding, strict: bool = True) -> list[int]:
+    tokens = side.tokenizer.tokens(text)
+    ids = side.vocabulary.ids(tokens)
+    if strict and (not ids or UNK in ids):
+        unknown = [repr(token) for token, id in zip(tokens, ids, strict=True) if id == UNK]
+        raise DataError(
+            f"a constraint must be of words that the model knows, and {text!r} "
+            + (f"has {', '.join(unknown)}, which it does not" if unknown else "has none")
+        )
+    return ids

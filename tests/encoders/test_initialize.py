@@ -1,0 +1,108 @@
+"""First values of the weights: each block of each matrix has what its name says."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from catena.encoders.build import build_recurrence, build_recurrent
+from catena.encoders.cells import Elman, Recurrence
+from catena.encoders.config import RecurrentConfig
+from catena.encoders.init import init_weights
+
+CELLS = ["elman", "leaky", "lstm", "peephole_lstm", "coupled_lstm", "gru", "gru_reset_first"]
+
+
+def made(cell: str, init: str, d_in: int = 30, d: int = 40, layer: int = 1) -> Recurrence:
+    recurrence = build_recurrence(RecurrentConfig(cell=cell, d=d, peephole="full"), d_in)
+    init_weights(recurrence, init, layer)
+    return recurrence
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_identity(cell: str) -> None:
+    recurrence = made(cell, "identity")
+    for block in recurrence.recurrent_blocks():
+        assert torch.equal(block, torch.eye(40))
+    assert all((vector == 0).all() for vector in recurrence.vectors())
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_orthogonal(cell: str) -> None:
+    for block in made(cell, "orthogonal").recurrent_blocks():
+        torch.testing.assert_close(block @ block.t(), torch.eye(40), atol=1e-5, rtol=0)
+        assert not torch.equal(block, torch.eye(40))
+
+
+def is_uniform(block: Tensor, bound: float) -> bool:
+    """Whether values fill ±bound: none beyond, some near the ends, and the variance bound² / 3."""
+    largest = block.abs().max().item()
+    return 0.97 * bound < largest <= bound * (1 + 1e-6) and abs(block.var().item() / (bound**2 / 3) - 1) < 0.15
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_xavier_and_its_depth_scaled_form_are_uniform_with_their_bounds(cell: str) -> None:
+    for init, layer, shrink in (("xavier", 4, 1.0), ("depth_scaled", 1, 1.0), ("depth_scaled", 4, 2.0)):
+        recurrence = made(cell, init, layer=layer)
+        assert all(is_uniform(block, math.sqrt(6 / 70) / shrink) for block in recurrence.input_blocks())
+        assert all(is_uniform(block, math.sqrt(6 / 80) / shrink) for block in recurrence.recurrent_blocks())
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_he_is_normal_with_variance_two_over_fan_in(cell: str) -> None:
+    recurrence = made(cell, "he")
+    for block in recurrence.input_blocks():
+        assert block.var().item() == pytest.approx(2 / 30, rel=0.2)
+    for block in recurrence.recurrent_blocks():
+        assert block.var().item() == pytest.approx(2 / 40, rel=0.2)
+        assert block.abs().max() > 2.5 * math.sqrt(2 / 40)  # no uniform reaches so far
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_by_default_all_is_uniform_within_one_over_the_root_of_the_size(cell: str) -> None:
+    recurrence = made(cell, "default")
+    assert all(is_uniform(block, 1 / math.sqrt(40)) for block in recurrence.input_blocks())
+
+
+def test_the_blocks_are_views_that_cover_every_matrix() -> None:
+    for cell in CELLS:
+        recurrence = build_recurrence(RecurrentConfig(cell=cell, d=3, peephole="full"), 2)
+        with torch.no_grad():
+            for view in (*recurrence.input_blocks(), *recurrence.recurrent_blocks(), *recurrence.vectors()):
+                view.fill_(7.0)
+        assert all((p == 7).all() for p in recurrence.parameters()), cell
+
+
+@pytest.mark.parametrize("init", ["default", "orthogonal"])
+def test_the_forget_bias_is_set_for_the_forget_gate_alone(init: str) -> None:
+    for cell, names in (("lstm", "ifgo"), ("peephole_lstm", "ifgo"), ("coupled_lstm", "fog")):
+        recurrence = build_recurrence(RecurrentConfig(cell=cell, d=50), 2)
+        init_weights(recurrence, init, forget_bias=1.0)
+        biases = [v for v in recurrence.vectors() if v.shape == (50 * len(names),)]
+        total = sum(biases[1:], biases[0]).detach().view(len(names), 50)
+        for name, bias in zip(names, total, strict=True):
+            assert torch.equal(bias, torch.ones(50)) == (name == "f"), (cell, name)
+    gru = build_recurrence(RecurrentConfig(cell="gru"), 2)
+    assert gru.forget_biases() == []
+
+
+def test_settings_reach_the_weights_of_every_layer_and_direction() -> None:
+    encoder = build_recurrent(RecurrentConfig(cell="lstm", d=4, n_layers=2, init="identity", forget_bias=3.0), 2)
+    for recurrence in (*encoder.forwards, *encoder.backwards):
+        assert all(torch.equal(block, torch.eye(4)) for block in recurrence.recurrent_blocks())
+        assert (sum(recurrence.forget_biases()) == 3).all()
+    deep = build_recurrent(RecurrentConfig(cell="gru", d=30, n_layers=4, init="depth_scaled"), 30)
+    ends = [max(block.abs().max().item() for block in r.recurrent_blocks()) for r in deep.forwards]
+    assert ends == pytest.approx([math.sqrt(6 / 60 / layer) for layer in (1, 2, 3, 4)], rel=0.02)
+
+
+def test_an_identity_relu_network_first_adds_up_what_it_reads() -> None:
+    cell = Elman(2, 2, nn.ReLU())
+    init_weights(cell, "identity")
+    with torch.no_grad():
+        cell.weight_x.copy_(torch.eye(2))
+    x = torch.rand(5, 1, 2)
+    torch.testing.assert_close(cell(x)[0], x.cumsum(dim=0))

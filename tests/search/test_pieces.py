@@ -1,0 +1,93 @@
+"""Patterns over characters that constrain sequences of words and subwords, against lists of all sequences."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.errors import ConfigError, ImpossibleError
+from catena.search.acceptor import UNREACHABLE
+from catena.search.constrained import Constrained
+from catena.search.pieces import PieceAcceptor
+from catena.search.sampling import sample
+from catena.structure.automaton.regex import from_regex
+from tests.search.models import random_table
+
+LATER = ["a", "ab", "b", " c", "bca", ""]
+FIRST = ["a", "ab", "b", "c", "bca", ""]
+ALPHABET = "abc "
+PATTERNS = ["a*", "(ab|c)*", "[ab]{2,4}", "a( c)?b?", ".*c.*", "b?( c)+", "[^b]*", "(a|b|c| )*", "abca", "c c( c)?"]
+
+
+def text_of(ids: tuple[int, ...]) -> str:
+    return "".join((FIRST if i == 0 else LATER)[id] for i, id in enumerate(ids))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_sequence_is_accepted_if_its_text_matches(pattern: str) -> None:
+    acceptor = PieceAcceptor(from_regex(pattern, ALPHABET), LATER, FIRST)
+    for length in range(5):
+        for ids in itertools.product(range(5), repeat=length):
+            assert acceptor.accepts(ids) == bool(re.fullmatch(pattern, text_of(ids))), (ids, text_of(ids))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_how_many_ids_are_needed_is_the_least(pattern: str) -> None:
+    acceptor = PieceAcceptor(from_regex(pattern, ALPHABET), LATER, FIRST)
+    longest = 6
+    for prefix in itertools.chain.from_iterable(itertools.product(range(6), repeat=n) for n in range(3)):
+        place = acceptor.start()
+        dead = False
+        for id in prefix:
+            dead = dead or acceptor.options(place).needed[id] >= UNREACHABLE
+            place = place if dead else acceptor.step(place, id)
+        if dead:
+            continue
+        least = next(
+            (
+                n
+                for n in range(longest)
+                for rest in itertools.product(range(5), repeat=n)
+                if re.fullmatch(pattern, text_of(prefix + rest)) and 5 not in prefix
+            ),
+            None,
+        )
+        assert least is None or acceptor.options(place).shortest == least, (prefix, least)
+
+
+def test_ids_without_a_text_are_never_written() -> None:
+    acceptor = PieceAcceptor(from_regex(".*", ALPHABET), LATER, FIRST)
+    assert acceptor.options(acceptor.start()).needed[5] == UNREACHABLE
+    assert acceptor.options(acceptor.start()).needed[0] == 0
+
+
+@given(st.sampled_from(PATTERNS), st.integers(0, 20))
+def test_what_is_drawn_matches(pattern: str, seed: int) -> None:
+    stepper = Constrained(random_table(6, 1, 5), PieceAcceptor(from_regex(pattern, ALPHABET), LATER, FIRST), 9)
+    (row,) = sample(stepper, stepper.start(1), torch.Generator().manual_seed(seed), 9, n=3)
+    for one in row:
+        assert one.finished
+        assert re.fullmatch(pattern, text_of(one.ids))
+
+
+def test_a_pattern_that_the_vocabulary_cannot_write_is_refused() -> None:
+    with pytest.raises(ImpossibleError, match="no sequence of the vocabulary"):
+        PieceAcceptor(from_regex("xyz"), LATER, FIRST)
+
+
+def test_there_must_be_a_first_text_for_each_id() -> None:
+    with pytest.raises(ConfigError, match="for each of 6 ids, and there are 1"):
+        PieceAcceptor(from_regex("a"), LATER, ["a"])
+
+
+def test_every_place_is_read_once() -> None:
+    acceptor = PieceAcceptor(from_regex("a*", ALPHABET), LATER, FIRST)
+    place = acceptor.step(acceptor.start(), 0)
+    assert acceptor.step(place, 0) == place
+    assert np.shares_memory(acceptor._after(place), acceptor._after(place))
