@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Device of the structure laws, the stepper laws and the commands; may be repeated. Default: cpu.",
     )
     parser.addoption("--update-golden", action="store_true", help="Write the recorded outputs of the commands again.")
+    parser.addoption("--update-style", action="store_true", help="Write the baseline of the style lint again.")
 
 
 def devices(config: pytest.Config) -> list[str]:

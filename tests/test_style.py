@@ -1,0 +1,220 @@
+"""Words of the sources and docs: no private idiom, and errors, docstrings and names in one form.
+
+Every finding is printed as ``file:line: phrase -> word``. ``style_baseline.json`` counts what was there when the lint
+was introduced, for each rule and file; a count may fall and never rise. ``pytest tests/test_style.py --update-style``
+writes the file after texts have been improved. A line may opt out by a trailing ``# style: <reason>``.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BASELINE = Path(__file__).parent / "style_baseline.json"
+
+HARD = {
+    r"\b[Aa]sk(s|ed|ing)?\b": "request, query, 'if n_best is set'",
+    r"\b[Mm]embers?\b": "structure, sequence, tree; of an ensemble: model",
+    r"\b([Tt]old|[Tt]ells?|[Tt]elling)\b|what is (told|said|asked)": "given, reported, shows, returns",
+    r"\b([Hh]ouse|[Rr]ooms?)\b": "package, subpackage; of memory: buffer, capacity",
+    r"\b[Ss]lopes?\b|\b[Cc]hances?\b": "gradient, probability",
+    r"(?<!there )(?<!There )\b(is|are|was|were|be) no\b": "is not a",
+    r"\banew\b|\b[Ll]ikewise\b|\balike\b|\b[Bb]ut for\b": "again, also, the same, except",
+    r"\b[Ss]o many\b": "N, the number of",
+    r"\b[Ww]ish(es)?\b": "constraint",
+    r"is that of|are those of": "name the thing again",
+    r"\b(learnt|spelt|spoilt)\b": "learned, spelled, invalid",
+    r"\b[Aa] person\b|\b[Ww]hoever\b|\bgoes? on\b|of (one|another|either) make": "you, any, continue, of the same kind",
+    r"\blikeliest\b|in falling order|whole numbers?\b": "most probable, in descending order, integer",
+}
+SOFT = {
+    r"\b([Bb]eside|[Bb]eyond|of which|[Ww]hatever|[Pp]eople|[Aa]t once|drawn|weigh|twin)\b": "a plainer word",
+    r"\bstands? (in|at|for|before|behind)\b": "is",
+    r"\balone\b": "only",
+    r"\bshare\b": "fraction",
+    r"\bplace\b": "index, position, slot, location",
+}
+DOCSTRING_ONLY = {r"\b[Rr]efuse[sd]?\b": "Raise X if ..."}
+ERROR_ONLY = {r", and (is|has|are) |but it (is|has)\b": "must be ..., got {value}. Cure."}
+BRITISH = re.compile(r"(is(e|ed|er|ing|ation)$|[a-z]is(e|ed|er)_|colour|neighbour|labelled|metre)", re.IGNORECASE)
+NOT_BRITISH = re.compile(r"(raise|noise|rise|wise|precise|exercise|promise|raised|noised|advertise|otherwise)(_|$)")
+
+
+class Finding(NamedTuple):
+    rule: str
+    file: str
+    line: int
+    text: str
+
+
+def python_files() -> list[Path]:
+    folders = ("src", "tests", "benchmarks", "examples")
+    mine = Path(__file__).resolve()
+    return [p for f in folders for p in sorted((ROOT / f).rglob("*.py")) if p.resolve() != mine]
+
+
+def doc_files() -> list[Path]:
+    return [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
+
+
+def documented(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.Constant]]:
+    """The nodes that have a docstring, each with its constant."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                yield node, first.value
+
+
+def raised_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts of ``raise`` statements, with {} for values."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            text = literal(node.exc.args[0])
+            if text:
+                yield node.lineno, text
+
+
+def literal(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
+    return ""
+
+
+def prose(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Comments, string literals and test names, line by line."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for offset, line in enumerate(node.value.split("\n")):
+                yield node.lineno + offset, line
+        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.lineno, node.name.replace("_", " ")
+
+
+def match(patterns: dict[str, str], file: str, lines: Iterator[tuple[int, str]]) -> Iterator[Finding]:
+    quick = re.compile("|".join(patterns))
+    for number, text in lines:
+        if not quick.search(text):
+            continue
+        for pattern, word in patterns.items():
+            for found in re.finditer(pattern, text):
+                yield Finding(pattern, file, number, f"{found.group()} -> {word}")
+
+
+@cache
+def findings() -> tuple[Finding, ...]:
+    found: list[Finding] = []
+    for path in python_files():
+        file, source = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        found += check_python(file, source, tree)
+    for path in doc_files():
+        lines = enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
+        found += match(HARD | SOFT, path.relative_to(ROOT).as_posix(), lines)
+    return tuple(found)
+
+
+def check_python(file: str, source: str, tree: ast.Module) -> list[Finding]:
+    exempt = {number for number, line in enumerate(source.split("\n"), 1) if "# style: " in line}
+    found = list(match(HARD | SOFT, file, prose(source, tree)))
+    if file.startswith("src/"):
+        docs = [(c.lineno + i, line) for _, c in documented(tree) for i, line in enumerate(c.value.split("\n"))]
+        found += match(DOCSTRING_ONLY, file, iter(docs))
+        found += match(ERROR_ONLY, file, raised_texts(tree))
+        found += check_errors(file, tree)
+        found += check_first_sentences(file, tree)
+        found += check_names(file, tree)
+    return [finding for finding in found if finding.line not in exempt]
+
+
+def check_errors(file: str, tree: ast.Module) -> Iterator[Finding]:
+    for line, text in raised_texts(tree):
+        if " must " in text and not re.search(r"must .+, got .+\. [A-Z].+\.$", text, re.DOTALL):
+            yield Finding("error form", file, line, f"{text[:60]!r} -> <name> must be <need>, got <value>. <Cure>.")
+
+
+def check_first_sentences(file: str, tree: ast.Module) -> Iterator[Finding]:
+    for _, constant in documented(tree):
+        first = constant.value.strip().split("\n\n")[0]
+        line = first.split("\n")[0]
+        if not re.search(r"[.!?]($|\s)", line) or line.rstrip().endswith((";", ":", ",")):
+            yield Finding("first sentence", file, constant.lineno, f"{line[:60]!r} -> one sentence on one line")
+
+
+def check_names(file: str, tree: ast.Module) -> Iterator[Finding]:
+    for node in tree.body:
+        name = getattr(node, "name", "")
+        if isinstance(node, ast.FunctionDef) and not name.startswith("_") and re.search(r"_of$", name):
+            yield Finding("x_of", file, node.lineno, f"{name} -> verb and object")
+        if name and BRITISH.search(name) and not NOT_BRITISH.search(name):
+            yield Finding("american spelling", file, node.lineno, name)
+
+
+def counted() -> dict[str, dict[str, int]]:
+    """The number of findings for each rule and file."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for finding in findings():
+        counts[finding.rule][finding.file] += 1
+    return {rule: dict(sorted(files.items())) for rule, files in sorted(counts.items())}
+
+
+def test_no_file_has_more_findings_than_before(request: pytest.FixtureRequest) -> None:
+    now = counted()
+    if request.config.getoption("--update-style"):
+        BASELINE.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
+    before = json.loads(BASELINE.read_text(encoding="utf-8"))
+    grown = {(r, f) for r, files in now.items() for f, n in files.items() if n > before.get(r, {}).get(f, 0)}
+    lines = [f"{f.file}:{f.line}: {f.text}" for f in findings() if (f.rule, f.file) in grown]
+    assert not lines, "\n".join(lines)
+
+
+def test_baseline_has_no_slack() -> None:
+    """A text that was improved stays improved."""
+    now, before = counted(), json.loads(BASELINE.read_text(encoding="utf-8"))
+    slack = [f"{f}: {r}" for r, fs in before.items() for f, n in fs.items() if now.get(r, {}).get(f, 0) < n]
+    assert not slack, "run pytest tests/test_style.py --update-style:\n" + "\n".join(slack)
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        ('"""What is asked of it."""', r"\b[Aa]sk(s|ed|ing)?\b"),
+        ("x = 1  # a person reads it", r"\b[Aa] person\b|\b[Ww]hoever\b|\bgoes? on\b|of (one|another|either) make"),
+        ('def f(x):\n    raise ValueError(f"x must be 1, and is {x}")', "error form"),
+        ('"""Half a\nsentence."""', "first sentence"),
+        ("def scores_of(x): ...", "x_of"),
+        ("class Tokeniser: ...", "american spelling"),
+    ],
+)
+def test_lint_finds_each_kind_of_fault(source: str, rule: str) -> None:
+    assert rule in {f.rule for f in check_python("src/catena/x.py", source, ast.parse(source))}
+
+
+def test_lint_skips_lines_that_opt_out() -> None:
+    source = "x = 1  # a person reads it  # style: quoted"
+    assert check_python("src/catena/x.py", source, ast.parse(source)) == []
+
+
+def test_lint_accepts_plain_text() -> None:
+    source = '"""Sum of scores."""\ndef f(x):\n    raise ValueError(f"x must be 1, got {x}. Pass 1.")\n'
+    assert check_python("src/catena/x.py", source, ast.parse(source)) == []
