@@ -20,10 +20,10 @@ from torch import Tensor
 
 import structure
 from catena.structure.automaton.build import edit_model, from_string, from_strings
-from catena.structure.automaton.compose import compose
-from catena.structure.automaton.determinize import determinize
+from catena.structure.automaton.composition import compose
+from catena.structure.automaton.determinization import determinize
 from catena.structure.automaton.distance import total
-from catena.structure.automaton.minimize import minimize
+from catena.structure.automaton.minimization import minimize
 from catena.structure.automaton.openfst import write_openfst
 from catena.structure.automaton.rational import closure, single_start_state, union
 from catena.structure.automaton.search import best_paths

@@ -1,36 +1,27 @@
-"""Catena: sequence models, from n-grams to Transformers, on your own machine.
+"""Catena: sequence models on your own machine, from n-grams to Transformers.
 
-The names below are imported when they are first used, so that ``import catena`` costs no torch.
+Names are imported when they are first used, so that ``import catena`` does not import torch.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from catena.version import __version__
+from catena._lazy import lazy_exports
+from catena.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from catena.tasks.classify.estimator import TextClassifier
-    from catena.tasks.load import load
-    from catena.tasks.tag.estimator import Tagger
-    from catena.vectors.table import WordVectors
-
-_HOME = {
-    "load": "catena.tasks.load",
-    "TextClassifier": "catena.tasks.classify.estimator",
-    "Tagger": "catena.tasks.tag.estimator",
-    "WordVectors": "catena.vectors.table",
-}
+    from catena.tasks.classify.estimator import TextClassifier as TextClassifier
+    from catena.tasks.load import load as load
+    from catena.tasks.tag.estimator import Tagger as Tagger
+    from catena.vectors.table import WordVectors as WordVectors
 
 __all__ = ["Tagger", "TextClassifier", "WordVectors", "__version__", "load"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'catena' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Tagger": "catena.tasks.tag.estimator",
+        "TextClassifier": "catena.tasks.classify.estimator",
+        "WordVectors": "catena.vectors.table",
+        "load": "catena.tasks.load",
+    },
+)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from catena.structure.backend import use_backend
+from catena.structure.dependency_tree import DependencyTree
 from catena.structure.nonprojective import NonProjectiveTree
 from catena.structure.projective import ProjectiveTree
 from tests.laws.dependency_laws import listed
@@ -230,3 +231,12 @@ def test_half_precision_is_served_by_the_reference(kind: type[Any], backend: str
         log_z = kind(arcs.to(dtype)).log_partition()
         assert log_z.dtype == dtype
         assert torch.allclose(log_z.double(), kind(arcs.to(dtype).double()).log_partition(), rtol=0.05)
+
+
+@pytest.mark.parametrize(("projective", "kind"), [(True, ProjectiveTree), (False, NonProjectiveTree)])
+def test_dependency_tree_builds_either_kind(projective: bool, kind: type) -> None:
+    arcs, labels = torch.randn(2, 4, 4, dtype=torch.float64), torch.randn(2, 4, 4, 3, dtype=torch.float64)
+    options = {"single_root": False, "lengths": torch.tensor([3, 2])}
+    tree = DependencyTree(arcs, labels, projective=projective, **options)
+    assert isinstance(tree, kind)
+    assert torch.equal(tree.marginals(), kind(arcs, labels, **options).marginals())

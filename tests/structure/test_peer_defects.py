@@ -19,7 +19,7 @@ from catena.numerics import log_add_exp, log_sum_exp
 from catena.structure.alignment import Alignment
 from catena.structure.alignment_one_to_one import OneToOneAlignment
 from catena.structure.automaton.build import edit_model, from_string, from_strings
-from catena.structure.automaton.compose import compose
+from catena.structure.automaton.composition import compose
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.paths import PathDistribution
 from catena.structure.backend import use_backend

@@ -168,7 +168,7 @@ def test_a_saved_model_is_the_same(model: JointModel, tmp_path: Path) -> None:
 
 def test_the_machines_are_written_and_read_again(model: JointModel, tmp_path: Path) -> None:
     from catena.structure.automaton.build import from_string
-    from catena.structure.automaton.compose import compose
+    from catena.structure.automaton.composition import compose
     from catena.structure.automaton.distance import total
 
     fst_export.write(model, tmp_path)

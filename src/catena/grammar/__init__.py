@@ -21,3 +21,51 @@
 
 Needs no torch, but for ``dense``.
 """
+
+from typing import TYPE_CHECKING
+
+from catena._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from catena.grammar.cfg import Grammar as Grammar
+    from catena.grammar.cfg import Nonterminal as Nonterminal
+    from catena.grammar.cfg import Rule as Rule
+    from catena.grammar.derivation import Derivation as Derivation
+    from catena.grammar.files import read_grammar as read_grammar
+    from catena.grammar.files import write_grammar as write_grammar
+    from catena.grammar.forest import Forest as Forest
+    from catena.grammar.generate import Generator as Generator
+    from catena.grammar.induction import induce as induce
+    from catena.grammar.normal_form import to_normal_form as to_normal_form
+    from catena.grammar.parse import CFGParser as CFGParser
+
+__all__ = [
+    "CFGParser",
+    "Derivation",
+    "Forest",
+    "Generator",
+    "Grammar",
+    "Nonterminal",
+    "Rule",
+    "induce",
+    "read_grammar",
+    "to_normal_form",
+    "write_grammar",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "CFGParser": ".parse",
+        "Derivation": ".derivation",
+        "Forest": ".forest",
+        "Generator": ".generate",
+        "Grammar": ".cfg",
+        "Nonterminal": ".cfg",
+        "Rule": ".cfg",
+        "induce": ".induction",
+        "read_grammar": ".files",
+        "to_normal_form": ".normal_form",
+        "write_grammar": ".files",
+    },
+)

@@ -1,1 +1,88 @@
 """What compares a prediction with a reference. Plain sequences and numpy arrays in, numbers out."""
+
+from typing import TYPE_CHECKING
+
+from catena._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from catena.metrics.brackets import bracket_f1 as bracket_f1
+    from catena.metrics.calibration import expected_calibration_error as expected_calibration_error
+    from catena.metrics.calibration import fit_temperature as fit_temperature
+    from catena.metrics.classification import accuracy as accuracy
+    from catena.metrics.classification import f1 as f1
+    from catena.metrics.classification import multilabel_f1 as multilabel_f1
+    from catena.metrics.classification import precision as precision
+    from catena.metrics.classification import recall as recall
+    from catena.metrics.edits import edit_distance as edit_distance
+    from catena.metrics.edits import symbol_error as symbol_error
+    from catena.metrics.edits import word_error as word_error
+    from catena.metrics.intervals import wilson_interval as wilson_interval
+    from catena.metrics.measure import Metric as Metric
+    from catena.metrics.probabilities import brier_score as brier_score
+    from catena.metrics.probabilities import log_loss as log_loss
+    from catena.metrics.ranking import recall_at_k as recall_at_k
+    from catena.metrics.significance import approximate_randomization as approximate_randomization
+    from catena.metrics.significance import mcnemar as mcnemar
+    from catena.metrics.significance import paired_bootstrap as paired_bootstrap
+    from catena.metrics.spans import span_f1 as span_f1
+    from catena.metrics.summary import rouge as rouge
+    from catena.metrics.translation import bleu as bleu
+    from catena.metrics.translation import chrf as chrf
+    from catena.metrics.translation import ter as ter
+
+__all__ = [
+    "Metric",
+    "accuracy",
+    "approximate_randomization",
+    "bleu",
+    "bracket_f1",
+    "brier_score",
+    "chrf",
+    "edit_distance",
+    "expected_calibration_error",
+    "f1",
+    "fit_temperature",
+    "log_loss",
+    "mcnemar",
+    "multilabel_f1",
+    "paired_bootstrap",
+    "precision",
+    "recall",
+    "recall_at_k",
+    "rouge",
+    "span_f1",
+    "symbol_error",
+    "ter",
+    "wilson_interval",
+    "word_error",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Metric": ".measure",
+        "accuracy": ".classification",
+        "approximate_randomization": ".significance",
+        "bleu": ".translation",
+        "bracket_f1": ".brackets",
+        "brier_score": ".probabilities",
+        "chrf": ".translation",
+        "edit_distance": ".edits",
+        "expected_calibration_error": ".calibration",
+        "f1": ".classification",
+        "fit_temperature": ".calibration",
+        "log_loss": ".probabilities",
+        "mcnemar": ".significance",
+        "multilabel_f1": ".classification",
+        "paired_bootstrap": ".significance",
+        "precision": ".classification",
+        "recall": ".classification",
+        "recall_at_k": ".ranking",
+        "rouge": ".summary",
+        "span_f1": ".spans",
+        "symbol_error": ".edits",
+        "ter": ".translation",
+        "wilson_interval": ".intervals",
+        "word_error": ".edits",
+    },
+)

@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from catena.errors import DataError
 from catena.extras import require
-from catena.metrics.measure import Metric, as_pairs
+from catena.metrics.measure import Metric, MetricValue, as_pairs
 from catena.registry import did_you_mean
 
 _Cut = Literal["13a", "intl", "zh", "char", "none"]
@@ -100,3 +100,24 @@ def ter_of_sums(sums: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batc
     """Edits over the length of the references; 100 where something stands against nothing."""
     edits, wanted = sums[..., 0], sums[..., 1]
     return np.where(wanted > 0, 100 * edits / np.where(wanted > 0, wanted, 1.0), np.where(edits > 0, 100.0, 0.0))
+
+
+def bleu(references: Sequence[str], predictions: Sequence[str], tokenize: _Cut = "13a") -> MetricValue:
+    """Corpus BLEU of ``predictions`` in [0, 100], as sacrebleu computes it.
+
+    Args:
+        references: one reference for each prediction.
+        predictions: detokenized texts.
+        tokenize: how sacrebleu splits texts into words.
+    """
+    return translation_measure("bleu", tokenize)(references, predictions)
+
+
+def chrf(references: Sequence[str], predictions: Sequence[str]) -> MetricValue:
+    """Corpus chrF2 of ``predictions`` in [0, 100], as sacrebleu computes it."""
+    return translation_measure("chrf")(references, predictions)
+
+
+def ter(references: Sequence[str], predictions: Sequence[str]) -> MetricValue:
+    """Translation edit rate of ``predictions`` in percent, as sacrebleu computes it; lower is better."""
+    return translation_measure("ter")(references, predictions)

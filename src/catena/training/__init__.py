@@ -1,1 +1,31 @@
 """What knows an epoch, an optimizer and a checkpoint. The loop knows a task only by its interface."""
+
+from typing import TYPE_CHECKING
+
+from catena._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from catena.training.config import TrainingConfig as TrainingConfig
+    from catena.training.loop import resume as resume
+    from catena.training.loop import train as train
+    from catena.training.report import Reporter as Reporter
+    from catena.training.task import Task as Task
+
+__all__ = [
+    "Reporter",
+    "Task",
+    "TrainingConfig",
+    "resume",
+    "train",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Reporter": ".report",
+        "Task": ".task",
+        "TrainingConfig": ".config",
+        "resume": ".loop",
+        "train": ".loop",
+    },
+)

@@ -15,7 +15,7 @@ from pathlib import Path
 from catena.errors import DataError
 from catena.lm.ngram.automaton import compact_automaton
 from catena.structure.automaton.build import Arc, from_arcs, from_string
-from catena.structure.automaton.compose import compose
+from catena.structure.automaton.composition import compose
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.search import ScoredPath as FoundString
 from catena.structure.automaton.search import best_strings

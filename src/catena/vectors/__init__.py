@@ -1,1 +1,28 @@
 """Vectors of words for their own sake: learned from text, asked for neighbors and analogies, scored, and mapped."""
+
+from typing import TYPE_CHECKING
+
+from catena._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from catena.vectors.evaluate import evaluate_analogies as evaluate_analogies
+    from catena.vectors.evaluate import evaluate_similarities as evaluate_similarities
+    from catena.vectors.table import WordVectors as WordVectors
+    from catena.vectors.train import train_vectors as train_vectors
+
+__all__ = [
+    "WordVectors",
+    "evaluate_analogies",
+    "evaluate_similarities",
+    "train_vectors",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "WordVectors": ".table",
+        "evaluate_analogies": ".evaluate",
+        "evaluate_similarities": ".evaluate",
+        "train_vectors": ".train",
+    },
+)

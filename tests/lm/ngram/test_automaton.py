@@ -13,7 +13,7 @@ from catena.errors import DataError, LimitError
 from catena.lm.ngram.automaton import compact_automaton, dense_automaton
 from catena.lm.ngram.model import NgramModel
 from catena.structure.automaton.build import from_string
-from catena.structure.automaton.compose import compose
+from catena.structure.automaton.composition import compose
 from catena.structure.automaton.distance import total
 from tests.lm.ngram.texts import FIRST, sentences, trained
 from tests.oracle import ngram as oracle

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from catena.errors import FormatError, LimitError, ShapeError, UnknownNameError
 from catena.structure.automaton.build import edit_model, from_arcs, from_lexicon, from_string, from_strings
-from catena.structure.automaton.compose import compose
-from catena.structure.automaton.determinize import is_deterministic
+from catena.structure.automaton.composition import compose
+from catena.structure.automaton.determinization import is_deterministic
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.regex import from_regex
 from catena.structure.automaton.symbols import SymbolTable

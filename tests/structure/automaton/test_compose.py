@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from catena.errors import LimitError, ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string
-from catena.structure.automaton.compose import compose, intersect
+from catena.structure.automaton.composition import compose, intersect
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.rational import closure
 from catena.structure.backend import use_backend

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from catena.errors import LimitError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string, from_strings
-from catena.structure.automaton.compose import compose
-from catena.structure.automaton.determinize import determinize, is_deterministic
+from catena.structure.automaton.composition import compose
+from catena.structure.automaton.determinization import determinize, is_deterministic
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.equivalence import equivalent
-from catena.structure.automaton.minimize import minimize
-from catena.structure.automaton.push import normalize, push
+from catena.structure.automaton.minimization import minimize
+from catena.structure.automaton.pushing import normalize, push
 from catena.structure.automaton.rational import closure, union
 from catena.structure.backend import use_backend
 from catena.structure.semirings import (
@@ -80,7 +80,7 @@ def test_the_compiled_construction_finds_the_sets_of_the_plain_one(semiring, pla
 
 
 def test_by_default_a_machine_may_become_ten_times_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catena.structure.automaton.determinize._MOST_STATES", 20)
+    monkeypatch.setattr("catena.structure.automaton.determinization._MOST_STATES", 20)
     tree = from_strings([[1 + (i >> b & 1) for b in range(5)] for i in range(32)], semiring=BooleanSemiring())
     assert determinize(union(tree, tree)).n_states > 50
     # Which of the last seven labels was 1: 2^7 sets of 8 states.

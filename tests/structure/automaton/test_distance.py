@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catena.errors import DivergentSumError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string
-from catena.structure.automaton.compose import compose
+from catena.structure.automaton.composition import compose
 from catena.structure.automaton.distance import arc_marginals, distances, total
 from catena.structure.automaton.reference import closure_of_matrix
 from catena.structure.backend import use_backend

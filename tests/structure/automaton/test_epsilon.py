@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catena.errors import DivergentSumError
 from catena.structure.automaton.build import from_arcs, from_string
-from catena.structure.automaton.compose import compose
+from catena.structure.automaton.composition import compose
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.rational import closure

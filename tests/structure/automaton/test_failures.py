@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catena.errors import DataError, ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string
-from catena.structure.automaton.compose import compose
+from catena.structure.automaton.composition import compose
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.failures import expand_failures

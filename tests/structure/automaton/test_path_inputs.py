@@ -13,7 +13,7 @@ from torch import Tensor
 
 from catena.errors import ConfigError, DataError, ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string
-from catena.structure.automaton.compose import intersect
+from catena.structure.automaton.composition import intersect
 from catena.structure.automaton.ngrams import from_ngram_table
 from catena.structure.automaton.paths import PathDistribution
 from catena.structure.automaton.rational import concatenate, connect, union

@@ -12,7 +12,7 @@ import torch
 
 from catena.errors import DivergentSumError, ImpossibleError, ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string, from_strings
-from catena.structure.automaton.compose import compose
+from catena.structure.automaton.composition import compose
 from catena.structure.automaton.distance import arc_marginals, total
 from catena.structure.automaton.paths import PathConstraint, PathDistribution
 from catena.structure.automaton.search import best_paths, best_strings

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from catena.errors import DivergentSumError
 from catena.structure.automaton.build import edit_model, from_string
-from catena.structure.automaton.compose import compose
-from catena.structure.automaton.determinize import determinize
+from catena.structure.automaton.composition import compose
+from catena.structure.automaton.determinization import determinize
 from catena.structure.automaton.distance import distances, total
 from catena.structure.automaton.epsilon import remove_epsilon
-from catena.structure.automaton.minimize import minimize
+from catena.structure.automaton.minimization import minimize
 from catena.structure.automaton.openfst import from_openfst, to_openfst
 from catena.structure.automaton.rational import closure, concatenate, connect, invert, project, reverse, union
 from catena.structure.automaton.search import best_paths, best_strings

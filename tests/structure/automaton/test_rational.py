@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 
 from catena.errors import DivergentSumError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string, from_strings
-from catena.structure.automaton.compose import compose
+from catena.structure.automaton.composition import compose
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.rational import (
     closure,

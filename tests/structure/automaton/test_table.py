@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catena.errors import ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string, from_strings
-from catena.structure.automaton.determinize import determinize
+from catena.structure.automaton.determinization import determinize
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.ngrams import from_ngrams
 from catena.structure.automaton.regex import from_regex

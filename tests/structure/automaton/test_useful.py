@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from catena.errors import DivergentSumError
 from catena.structure.automaton.build import from_arcs
-from catena.structure.automaton.compose import compose, intersect
-from catena.structure.automaton.determinize import determinize
+from catena.structure.automaton.composition import compose, intersect
+from catena.structure.automaton.determinization import determinize
 from catena.structure.automaton.distance import arc_marginals, distances, total
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.equivalence import equivalent
-from catena.structure.automaton.minimize import minimize
+from catena.structure.automaton.minimization import minimize
 from catena.structure.automaton.paths import PathConstraint, PathDistribution
-from catena.structure.automaton.push import push
+from catena.structure.automaton.pushing import push
 from catena.structure.automaton.rational import closure, connect
 from catena.structure.automaton.search import best_paths, best_strings
 from catena.structure.automaton.wfsa import Automaton

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from catena.errors import DivergentSumError
-from catena.structure.automaton.determinize import determinize, label_pairs
+from catena.structure.automaton.determinization import determinize, label_pairs
 from catena.structure.automaton.epsilon import remove_epsilon
-from catena.structure.automaton.push import damping, push, push_damped
+from catena.structure.automaton.pushing import damping, push, push_damped
 from catena.structure.automaton.rational import connect, union
 from catena.structure.automaton.topology import IntArray
 from catena.structure.automaton.weights import nonzero

@@ -42,7 +42,7 @@ from catena.structure.semirings import Semiring
 class PathConstraint:
     """Which arcs, beginnings and ends a path may have; True = allowed, and what is None allows all.
 
-    Constraints on strings are machines themselves: :func:`catena.structure.automaton.compose.intersect`.
+    Constraints on strings are machines themselves: :func:`catena.structure.automaton.composition.intersect`.
 
     Args:
         arcs: ``arcs[..., i]`` is True where a path may take arc ``i``.

@@ -22,8 +22,8 @@ import torch
 from catena.errors import FormatError, LimitError
 from catena.numerics import NEG_INF
 from catena.structure.automaton.build import Arc, from_arcs, string_to_labels
-from catena.structure.automaton.determinize import determinize
-from catena.structure.automaton.minimize import minimize
+from catena.structure.automaton.determinization import determinize
+from catena.structure.automaton.minimization import minimize
 from catena.structure.automaton.symbols import SymbolTable
 from catena.structure.automaton.wfsa import LOG, Automaton
 from catena.structure.semirings import BooleanSemiring, Semiring

@@ -11,14 +11,14 @@ import torch
 
 from catena.errors import DivergentSumError
 from catena.kernels.lattice_partition import refine_partition
-from catena.structure.automaton.determinize import (
+from catena.structure.automaton.determinization import (
     check_comparable,
     is_deterministic,
     label_pairs,
     quantize_weights,
     resolve_tolerance,
 )
-from catena.structure.automaton.push import damping, push, push_damped
+from catena.structure.automaton.pushing import damping, push, push_damped
 from catena.structure.automaton.rational import connect
 from catena.structure.automaton.segments import distinct
 from catena.structure.automaton.topology import Topology
