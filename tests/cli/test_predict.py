@@ -171,7 +171,7 @@ def test_broken_encodings_are_named_and_cured(catena: Catena, trained: Path, tmp
         (["RUN", "FILE", "--length-penalty", "x"], 2, "--length-penalty must be a number, and is 'x'"),
         (["RUN", "FILE", "--length-penalty", "-1"], 2, "--length-penalty must be 0 or more, and is -1.0"),
         (["RUN", "FILE", "--length-penalty", "nan"], 2, "--length-penalty must be 0 or more, and is nan"),
-        (["RUN", "FILE", "--num-beams", "x"], 2, "--beam-size must be a whole number, and is 'x'"),
+        (["RUN", "FILE", "--beam-size", "x"], 2, "--beam-size must be a whole number, and is 'x'"),
         (["RUN", "FILE", "--n-best", "0"], 2, "--n-best must be 1 or more, and is 0"),
         (["RUN", "FILE", "-o", "."], 2, ". is a folder: name a file in it, such as predictions.tsv"),
     ],

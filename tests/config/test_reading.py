@@ -73,7 +73,7 @@ cell = 3
 [optimizer]
 momentum = 7
 
-[optimizer]
+[optimizr]
 rate = 3
 """
     said = message(House, tomllib.loads(text), text)
@@ -85,7 +85,7 @@ rate = 3
         "  - model.cell (line 9) is a key of 'recurrent', not of 'convolution': change model.kind or leave it out",
         "  - momentum is 7.0, but must not exceed 1: lower optimizer.momentum (line 11)",
         "  - sed (line 3) is not a known key: did you mean 'seed'?",
-        "  - optimizer (line 14) is not a known key: did you mean 'optimizer'?",
+        "  - optimizr (line 14) is not a known key: did you mean 'optimizer'?",
     ]
 
 

@@ -260,15 +260,15 @@ def test_a_loaded_tokenizer_is_the_one_that_was_saved(options: TokenizerConfig, 
 
 
 def test_a_damaged_folder_is_refused_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"has no tokenizer\.json"):
+    with pytest.raises(CheckpointError, match=r"has no config\.json"):
         load_tokenizer(tmp_path)
-    (tmp_path / "tokenizer.json").write_text("{")
+    (tmp_path / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match="cannot be read"):
         load_tokenizer(tmp_path)
-    (tmp_path / "tokenizer.json").write_text('{"format": 2, "settings": {}}')
+    (tmp_path / "config.json").write_text('{"format": 2, "settings": {}}')
     with pytest.raises(CheckpointError, match="format 1"):
         load_tokenizer(tmp_path)
-    (tmp_path / "tokenizer.json").write_text('{"format": 1, "settings": {"kind": "wrods"}}')
+    (tmp_path / "config.json").write_text('{"format": 1, "settings": {"kind": "wrods"}}')
     with pytest.raises(CheckpointError, match="did you mean 'words'"):
         load_tokenizer(tmp_path)
     build_tokenizer(BpeTokenizerConfig(size=300), TEXTS).save(tmp_path)

@@ -35,7 +35,7 @@ class EvaluateFlags(AnswerFlags, WeightFlags, DeviceFlags):
     """Lines for a person, or one JSON object."""
     ensemble: Annotated[tuple[Path, ...], arg("RUN")] = ()
     """More runs that answer together with the first; give FILE before this flag."""
-    beam_size: Annotated[int | None, arg("N", "--num-beams", shown="(default: as trained)")] = None
+    beam_size: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
     """So many beginnings of an answer are kept while it is searched, for models that search."""
     length_penalty: Annotated[float | None, arg("X", shown="(default: as trained)")] = None
     """The power of the length that scores of answers are divided by, for models that search."""

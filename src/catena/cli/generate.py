@@ -75,7 +75,7 @@ class GenerateFlags(WeightFlags, DeviceFlags):
 
 def run(argv: Sequence[str]) -> int:
     """Write texts, one for each prompt or as many as are asked for."""
-    keys, rest = take_keys(GenerateConfig, GenerateFlags, [_usual_name(word) for word in argv])
+    keys, rest = take_keys(GenerateConfig, GenerateFlags, argv)
     flags = parse_flags(GenerateFlags, rest, _USAGE, _ABOUT, GenerateConfig, override({}, keys))
     config = parse(GenerateConfig, override({}, keys), source="the command line")
     if flags.fuse_weight < 0:
@@ -109,13 +109,6 @@ def run(argv: Sequence[str]) -> int:
         for one in row:
             sys.stdout.write(_line(one, flags.format) + "\n")
     return 0
-
-
-def _usual_name(word: str) -> str:
-    """Other programs' name for the mass of a nucleus is taken too."""
-    flag, equals, value = word.partition("=")
-    renamed = {"--top-p": "--top-p", "--top_p": "--top-p", "--search.top-p": "--search.nucleus"}
-    return renamed.get(flag, flag) + equals + value
 
 
 def _check_wishes(flags: GenerateFlags) -> None:

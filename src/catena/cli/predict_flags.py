@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 class PredictOptionFlags:
     """What is asked for; each task says which of these it answers."""
 
-    n_best: Annotated[int, arg("N", "--n-best")] = 1
+    n_best: Annotated[int, arg("N")] = 1
     """So many answers for each text, the best first."""
     samples: Annotated[int, arg("N")] = 0
     """So many answers drawn from the model's distribution instead of the best."""
     confidence: bool = False
     """Give the probability of every part of an answer: each tag, span or arc."""
-    scores: Annotated[bool, arg(None, "--return-scores")] = False
+    scores: bool = False
     """Give the log-probability of every answer."""
-    alignment: Annotated[bool, arg(None, "--return-attention")] = False
+    alignment: bool = False
     """Show which part of an answer comes from which part of the text."""
     constraint: Annotated[Path | None, arg("FILE")] = None
     """A file that fixes or forbids parts of the answers, text by text."""
-    beam_size: Annotated[int | None, arg("N", "--num-beams", shown="(default: as trained)")] = None
+    beam_size: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
     """So many beginnings of an answer are kept while it is searched; 1 takes the likeliest word at every step."""
     length_penalty: Annotated[float | None, arg("X", shown="(default: as trained)")] = None
     """The power of the length that scores are divided by: 0 prefers short answers, 1 nearly divides by the length."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from catena.data.config import BaseTokenizerConfig
 from catena.data.saved_config import write_settings
 
-SETTINGS_FILE = "tokenizer.json"
+SETTINGS_FILE = "config.json"
 
 
 class Tokenizer(ABC):
