@@ -1,8 +1,8 @@
-"""The pictures of the documentation, made by the code that stands beside them.
+"""Make the pictures of the documentation from the code next to them.
 
     python -m tests.draw.images
 
-writes every SVG file that docs/draw.md and the pages of docs/structures/ make and show into docs/images/.
+writes every SVG file that docs/draw.md and the pages of docs/structures/ create and show into docs/images/.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ PAGES = [DOCS / "draw.md", *sorted((DOCS / "structures").glob("*.md"))]
 
 
 def blocks(page: Path) -> list[str]:
-    """The Python examples of a page."""
+    """Return the Python examples of a page."""
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def shown(page: Path) -> list[str]:
-    """The names of the SVG files in docs/images/ that a page shows."""
+    """Return the names of the SVG files in docs/images/ that a page shows."""
     return re.findall(r"!\[[^\]]+\]\((?:\.\./)?images/([\w.-]+\.svg)\)", page.read_text(encoding="utf-8"))
 
 
 def run(page: Path, folder: Path) -> str:
-    """Run the examples of a page, one after the other, in a folder. Gives what they print."""
+    """Run the examples of a page in order in a folder, and return their output."""
     before = Path.cwd()
     printed = io.StringIO()
     names: dict[str, object] = {"__name__": "__example__"}

@@ -1,4 +1,4 @@
-"""One picture of every kind, made of any words."""
+"""One picture of every kind, for any words."""
 
 from __future__ import annotations
 

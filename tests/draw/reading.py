@@ -1,4 +1,4 @@
-"""Reads a picture back: every mark with the box it covers, found from the SVG alone."""
+"""Parse a picture back into marks with the box that each covers, using only the SVG."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _text_corners(attributes: dict[str, str], get: dict[str, float], text: str) 
 
 
 def path_points(d: str) -> list[tuple[float, float]]:
-    """Points on a path of absolute moves, lines and cubic curves, dense enough to see where it runs."""
+    """Return points on a path of absolute moves, lines and cubic curves, dense enough to follow it."""
     points: list[tuple[float, float]] = []
     for name, numbers in re.findall(r"([MLCZ])([^MLCZ]*)", d):
         values = [float(number) for number in numbers.split()]
@@ -121,7 +121,7 @@ def _bezier(start: tuple[float, float], controls: list[tuple[float, float]], t: 
 
 
 def assert_inside(picture: Picture) -> None:
-    """Everything that is drawn lies within the view box."""
+    """Assert that every mark is within the view box."""
     found = read(picture)
     view = found.view.grown(0.02)
     for mark in found.marks:
@@ -133,7 +133,7 @@ def assert_inside(picture: Picture) -> None:
 
 
 def assert_apart(marks: list[Mark], slack: float = 0.05) -> None:
-    """No two texts share an area."""
+    """Assert that no two texts overlap."""
     shown = [mark for mark in marks if mark.box.width > 0]
     for i, a in enumerate(shown):
         for b in shown[:i]:
@@ -141,7 +141,7 @@ def assert_apart(marks: list[Mark], slack: float = 0.05) -> None:
 
 
 def _share(a: Mark, b: Mark, slack: float) -> bool:
-    """Whether two rectangles, slanted or not, share an area: none of their sides' directions tells them apart."""
+    """Return whether two rectangles, slanted or not, overlap: no direction of their sides separates them."""
     for corners in (a.points, b.points):
         for other in corners[1:3]:
             dx, dy = other[0] - corners[0][0], other[1] - corners[0][1]

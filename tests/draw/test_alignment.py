@@ -1,4 +1,4 @@
-"""Alignments: links from word to word, and paths through the grid."""
+"""Alignments: links between words, and paths through the grid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_links_join_their_words():
     assert "f-soft" in found.text("!").classes, "a word without a link is paler"
 
 
-def test_sure_links_are_stronger_and_lie_above():
+def test_probable_links_are_stronger_and_on_top():
     links = read(draw_links(SOURCE, TARGET, [(0, 0, 0.9), (1, 1, 0.1), (2, 2, 1.0)])).having("path", "s-accent")
     assert [link.attributes.get("opacity") for link in links] == ["0.19", "0.91", None]
     assert links[0].tooltip == "ist – is: .10"
@@ -34,7 +34,7 @@ def test_each_sequence_has_its_own_direction():
     assert found.text("hello").box.x1 < found.text("world").box.x0
 
 
-def test_a_path_runs_over_the_corners_of_the_grid():
+def test_path_runs_over_corners_of_grid():
     path = [(0, 0), (1, 1), (1, 2), (2, 2)]
     found = read(draw_alignment_path(["a", "b"], ["a", "c"], path))
     dots = [mark.box.middle for mark in found.marks if mark.kind == "circle"]
@@ -46,11 +46,11 @@ def test_a_path_runs_over_the_corners_of_the_grid():
     assert len(other.having("line", "s-best")) == 1, "a pair that differs"
 
 
-def test_operations_become_a_path():
+def test_operations_become_path():
     path = path_of_operations([0, 1, 2, -1, -1])
     assert path == [(0, 0), (1, 1), (1, 2), (2, 2)]
     assert path_of_operations([]) == [(0, 0)]
-    with pytest.raises(DataError, match=r"operations\[1\] must be 0, 1, 2 or -1, but it is 3"):
+    with pytest.raises(DataError, match=r"operations\[1\] must be 0, 1, 2 or -1, got 3"):
         path_of_operations([0, 3])
 
 
@@ -61,28 +61,26 @@ def test_cells_are_shaded_by_probability():
 
 
 @pytest.mark.parametrize("link", [(3, 0), (0, 4), (-1, 0), (0, 0, 1.5)])
-def test_links_outside_are_refused(link):
-    with pytest.raises(
-        DataError, match=r"links\[0\] must join one of 3 source positions and one of 4 target positions"
-    ):
+def test_links_out_of_range_raise(link):
+    with pytest.raises(DataError, match=r"links\[0\] must join one of 3 source and 4 target positions"):
         draw_links(SOURCE, TARGET, [link])
 
 
 @pytest.mark.parametrize(
     ("path", "options", "error", "sentence"),
     [
-        ([], {}, DataError, "there is nothing to draw: path is empty"),
-        ([(0, 5)], {}, DataError, r"path must have points from \(0, 0\) to \(3, 4\), but it has \(0, 5\)"),
+        ([], {}, DataError, "There is nothing to draw: path is empty"),
+        ([(0, 5)], {}, DataError, r"path must have points from \(0, 0\) to \(3, 4\), got \(0, 5\)"),
         (
             [(0, 0), (2, 1)],
             {},
             DataError,
-            r"one symbol of either sequence or of both, but \(0, 0\) to \(2, 1\) does not",
+            r"one symbol of one or both sequences per step, got \(0, 0\) to \(2, 1\)",
         ),
-        ([(1, 1), (0, 0)], {}, DataError, r"one symbol of either sequence or of both"),
-        ([(0, 0)], {"probabilities": np.zeros((4, 3))}, ShapeError, r"probabilities must have the shape \[3, 4\]"),
+        ([(1, 1), (0, 0)], {}, DataError, r"one symbol of one or both sequences"),
+        ([(0, 0)], {"probabilities": np.zeros((4, 3))}, ShapeError, r"probabilities must have shape \[3, 4\]"),
     ],
 )
-def test_paths_that_are_none_are_refused(path, options, error, sentence):
+def test_invalid_paths_raise(path, options, error, sentence):
     with pytest.raises(error, match=sentence):
         draw_alignment_path(SOURCE, TARGET, path, **options)

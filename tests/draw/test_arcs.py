@@ -1,4 +1,4 @@
-"""Dependency arcs: none coincide, each touches its words, labels have room; trees of any shape, crossing ones too."""
+"""Dependency arcs: none coincide, each touches its words, labels have space, for all trees including crossing ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def within(a: DrawnArc, b: DrawnArc) -> bool:
 
 
 @given(all_heads())
-def test_arcs_that_share_a_stretch_have_different_heights_and_the_outer_is_higher(heads):
+def test_overlapping_arcs_have_different_heights_and_outer_is_higher(heads):
     arcs = arcs_of(heads)
     found = levels(arcs)
     for i, a in enumerate(arcs):
@@ -47,7 +47,7 @@ def test_arcs_that_share_a_stretch_have_different_heights_and_the_outer_is_highe
 
 
 @given(all_heads())
-def test_every_end_of_an_arc_has_a_place_of_its_own(heads):
+def test_each_arc_end_has_its_own_port(heads):
     arcs = arcs_of(heads)
     ends = [end for at_word in ports(arcs, len(heads)) for end in at_word]
     assert sorted(ends) == sorted(
@@ -56,13 +56,13 @@ def test_every_end_of_an_arc_has_a_place_of_its_own(heads):
 
 
 def brackets(found: Read) -> list[Mark]:
-    """The lines of arcs, without arrow heads."""
+    """Return the lines of arcs, without arrow heads."""
     return [mark for mark in found.marks if mark.kind == "path" and any(name.startswith("s-") for name in mark.classes)]
 
 
 @settings(max_examples=40)
 @given(all_heads(), st.booleans())
-def test_arcs_touch_the_words_they_join_and_no_two_coincide(heads, mirrored):
+def test_arcs_touch_words_they_join_and_no_two_coincide(heads, mirrored):
     words = [f"w{i}" * (1 + i % 3) for i in range(len(heads))]
     direction = "right-to-left" if mirrored else "left-to-right"
     labels = [f"a long label {i}" for i in range(len(heads))]
@@ -91,7 +91,7 @@ def test_arcs_touch_the_words_they_join_and_no_two_coincide(heads, mirrored):
     assert_apart(found.texts())
 
 
-def test_the_arrow_is_at_the_dependent():
+def test_arrow_is_at_dependent():
     found = read(draw_arcs(["a", "b"], [2, 0]))
     tips = [mark.points[0] for mark in found.marks if mark.kind == "path" and "fill" not in mark.attributes]
     assert tips[0][0] == pytest.approx(found.text("a").box.middle[0])
@@ -100,14 +100,14 @@ def test_the_arrow_is_at_the_dependent():
     assert root.box.x0 == pytest.approx(root.box.x1, abs=2.0), "the root's arrow falls straight down"
 
 
-def test_nested_arcs_at_a_word_do_not_cross_there():
+def test_nested_arcs_at_word_do_not_cross_there():
     order = ports(arcs_of([2, 0, 2, 2, 2]), 5)[1]
     assert order == [(0, True), (1, False), (4, True), (3, True), (2, True)]
     both = ports(arcs_of([3, 3, 0]), 3)[2]
     assert both == [(1, True), (0, True), (2, False)]
 
 
-def test_labels_stand_on_their_arcs():
+def test_labels_are_on_their_arcs():
     found = read(draw_arcs(WORDS, HEADS, LABELS))
     for line, label in zip(brackets(found), LABELS, strict=True):
         near = [t for t in found.texts() if t.text == label and line.box.x0 <= t.box.middle[0] <= line.box.x1]
@@ -120,7 +120,7 @@ def test_probabilities_fade_arcs_and_are_written():
     assert [line.attributes.get("opacity") for line in brackets(found)] == [None, None, "0.4"]
 
 
-def test_a_second_tree_is_drawn_below_and_what_differs_is_marked():
+def test_second_tree_is_below_and_differences_are_marked():
     other = [2, 3, 0, 5, 3, 3, 8, 6, 3]
     found = read(draw_arcs(WORDS, other, LABELS, other_heads=HEADS, other_labels=LABELS))
     lines = brackets(found)
@@ -132,17 +132,17 @@ def test_a_second_tree_is_drawn_below_and_what_differs_is_marked():
     assert [i for i, line in enumerate(relabeled) if "s-bad" in line.classes] == [4]
 
 
-def test_tags_stand_under_the_words():
+def test_tags_are_below_words():
     found = read(draw_arcs(["a", "b"], [2, 0], tags=["T1", "T2"]))
     assert found.text("T1").box.y0 > found.text("a").box.y1 - 4
     assert found.text("T1").box.middle[0] == found.text("a").box.middle[0]
 
 
-def test_words_without_a_head_have_no_arc():
+def test_words_without_head_have_no_arc():
     assert len(brackets(read(draw_arcs(["a", "b", "c"], [-1, 0, -1])))) == 1
 
 
-def test_scripts_from_right_to_left_begin_at_the_right():
+def test_right_to_left_words_start_at_right():
     found = read(draw_arcs(["ראיתי", "כלב"], [0, 1]))
     assert found.text("ראיתי").box.x0 > found.text("כלב").box.x1
 
@@ -150,17 +150,17 @@ def test_scripts_from_right_to_left_begin_at_the_right():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "sentence"),
     [
-        (([], []), {}, DataError, "there is nothing to draw: words is empty"),
-        ((["a"], [0, 1]), {}, ShapeError, "heads must have one entry for each of the 1 words, but it has 2"),
-        ((["a", "b"], [0, 3]), {}, DataError, r"heads\[1\] must be from 0 \(the root\) to 2 .*but it is 3"),
-        ((["a", "b"], [0, 2]), {}, DataError, r"heads\[1\] is 2, which is the word itself"),
-        ((["a"], [0], ["x", "y"]), {}, ShapeError, "labels must have one entry for each of the 1 words"),
-        ((["a"], [0]), {"tags": []}, ShapeError, "tags must have one entry for each of the 1 words, but it has 0"),
-        ((["a"], [0]), {"probabilities": [1.5]}, DataError, r"must be probabilities, from 0 to 1, but .*\[0\] is 1.5"),
+        (([], []), {}, DataError, "There is nothing to draw: words is empty"),
+        ((["a"], [0, 1]), {}, ShapeError, "heads must have 1 entries, one per entry of words, got 2"),
+        ((["a", "b"], [0, 3]), {}, DataError, r"heads\[1\] must be from 0 \(the root\) to 2 .*got 3"),
+        ((["a", "b"], [0, 2]), {}, DataError, r"heads\[1\] must not be the word itself, got 2"),
+        ((["a"], [0], ["x", "y"]), {}, ShapeError, "labels must have 1 entries, one per entry of words"),
+        ((["a"], [0]), {"tags": []}, ShapeError, "tags must have 1 entries, one per entry of words, got 0"),
+        ((["a"], [0]), {"probabilities": [1.5]}, DataError, r"must be probabilities in \[0, 1\], got 1.5 at .*\[0\]"),
         ((["a"], [0]), {"probabilities": [[1.0]]}, ShapeError, r"probabilities must have the axes \[t\]"),
-        ((["a"], [0]), {"other_heads": [1]}, DataError, r"other_heads\[0\] is 1, which is the word itself"),
+        ((["a"], [0]), {"other_heads": [1]}, DataError, r"other_heads\[0\] must not be the word itself, got 1"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(arguments, options, error, sentence):
+def test_invalid_arguments_raise(arguments, options, error, sentence):
     with pytest.raises(error, match=sentence):
         draw_arcs(*arguments, **options)

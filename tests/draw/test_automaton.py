@@ -1,4 +1,4 @@
-"""Machines: every state, every arc, what is initial and final; labels and lines that do not collide."""
+"""Finite-state machines: every state and arc, initial and final states, labels and lines that do not collide."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def states(found):
     return [mark for mark in found.marks if mark.kind == "rect" and {"f-faint", "s-ink"} <= set(mark.classes)]
 
 
-def test_final_states_have_two_outlines_and_initial_ones_an_arrow():
+def test_final_states_have_two_outlines_and_initial_ones_arrow():
     found = read(draw_automaton(ARCS, [0], [2, 3]))
     boxes = states(found)
     inner = [mark for mark in found.having("rect", "s-ink") if mark.attributes.get("fill") == "none"]
@@ -47,7 +47,7 @@ def test_final_states_have_two_outlines_and_initial_ones_an_arrow():
     assert stubs[0].box.x1 <= boxes[0].box.x0
 
 
-def test_arcs_between_the_same_states_share_a_line():
+def test_arcs_between_same_states_share_line():
     found = read(draw_automaton(ARCS, [0], [3]))
     lines = [mark for mark in found.marks if mark.kind == "path" and "s-edge" in mark.classes]
     assert len(lines) == 6, "five pairs of states and one loop"
@@ -64,7 +64,7 @@ def test_states_may_have_names_and_initial_weights():
     assert {"start", "end", "x", "1.5"} == {mark.text for mark in found.texts()}
 
 
-def test_a_machine_without_arcs_is_drawn():
+def test_machine_without_arcs_is_drawn():
     assert len(states(read(draw_automaton([], [0], [0])))) == 1
 
 
@@ -79,7 +79,7 @@ def test_many_arcs_between_two_states_are_summed_up():
 
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from(["a", "long label", ""])), max_size=12))
-def test_labels_keep_clear_of_states_and_of_the_lines_of_other_arcs(arcs):
+def test_labels_keep_clear_of_states_and_of_lines_of_other_arcs(arcs):
     picture = draw_automaton(arcs, [0], [5])
     assert_inside(picture)
     found = read(picture)
@@ -90,7 +90,7 @@ def test_labels_keep_clear_of_states_and_of_the_lines_of_other_arcs(arcs):
         assert not any(label.box.overlaps(state.box) for state in boxes)
     for i, a in enumerate(boxes):
         assert not any(a.box.overlaps(b.box) for b in boxes[:i])
-    # A line is drawn before all labels; where it passes one, that label must be its own, on the line's very height.
+    # A line is drawn before all labels; a label on the line must be its own, at exactly its height.
     lines = [mark for mark in found.marks if mark.kind == "path" and "s-edge" in mark.classes]
     for label in labels:
         inner = label.box.grown(-2.0)
@@ -111,10 +111,10 @@ def _inside(box, point) -> bool:
 @pytest.mark.parametrize(
     ("arcs", "initial", "best", "sentence"),
     [
-        ([], [], (), "there is nothing to draw: initial is empty"),
-        ([(0, 1, "a")], [0], (1,), "best must hold numbers of arcs, from 0 to 0, but it holds 1"),
+        ([], [], (), "There is nothing to draw: initial is empty"),
+        ([(0, 1, "a")], [0], (1,), "best must hold indices of arcs from 0 to 0, got 1"),
     ],
 )
-def test_what_does_not_fit_is_refused(arcs, initial, best, sentence):
+def test_invalid_arguments_raise(arcs, initial, best, sentence):
     with pytest.raises(DataError, match=sentence):
         draw_automaton(arcs, initial, [0], best=best)

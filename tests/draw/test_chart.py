@@ -1,4 +1,4 @@
-"""Charts: a cell for each span, over the words it covers; the tree is framed."""
+"""Charts: a cell for each span, above the words it covers; the tree is framed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cells(found):
     return found.having("rect", "f-faint")
 
 
-def test_every_span_has_a_cell_over_its_words():
+def test_every_span_has_cell_over_its_words():
     found = read(draw_chart(WORDS, SCORES))
     boxes = [mark.box for mark in cells(found)]
     assert len(boxes) == 6
@@ -39,13 +39,13 @@ def test_every_span_has_a_cell_over_its_words():
     assert "9" not in [mark.text for mark in found.texts()], "what stands below the diagonal is not read"
 
 
-def test_the_largest_number_is_the_strongest():
+def test_largest_number_is_strongest():
     heat = read(draw_chart(WORDS, SCORES)).having("rect", "f-heat")
     strengths = [float(mark.attributes["opacity"]) for mark in heat]
     assert strengths == [1.0, 0.25, 0.75, 0.5, 0.6, 0.7]
 
 
-def test_numbers_below_zero_are_shaded_from_the_least_to_the_largest():
+def test_numbers_below_zero_are_shaded_from_least_to_largest():
     scores = np.array([[-4.0, -1.0, -3.0], [0, -2.0, -np.inf], [0, 0, -4.0]])
     found = read(draw_chart(WORDS, scores))
     strengths = {mark.tooltip: float(mark.attributes["opacity"]) for mark in found.having("rect", "f-heat")}
@@ -55,7 +55,7 @@ def test_numbers_below_zero_are_shaded_from_the_least_to_the_largest():
     assert len(found.texts()) == 3 + 5
 
 
-def test_labels_are_the_best_ones_or_those_of_the_tree():
+def test_labels_are_best_ones_or_those_of_tree():
     scores = np.stack([SCORES, SCORES * 0.5], -1)
     found = read(draw_chart(WORDS, scores, ["X", "Y"], tree=[(0, 2, 1), (0, 0, 0), (1, 2, 0), (-1, -1, -1)]))
     shown = [mark.text for mark in found.texts()]
@@ -67,7 +67,7 @@ def test_labels_are_the_best_ones_or_those_of_the_tree():
     assert found.description == "she: X .50; she saw him: Y .50; saw him: X .75"
 
 
-def test_scripts_from_right_to_left_begin_at_the_right():
+def test_right_to_left_words_start_at_right():
     words = ["ראיתי", "את", "הכלב"]
     found = read(draw_chart(words, SCORES, tree=[(0, 1)]))
     assert found.text(words[0]).box.x0 > found.text(words[2]).box.x1
@@ -84,20 +84,20 @@ def test_scripts_from_right_to_left_begin_at_the_right():
             SCORES[:2],
             {},
             ShapeError,
-            r"scores must have the shape \[3, 3\] \(words by words\), but its shape is \[2, 3\]",
+            r"scores must have shape \[3, 3\] \(words by words\), got \[2, 3\]",
         ),
-        (SCORES, {"labels": ["X"]}, ShapeError, r"scores must have the axes \[t, t, k\], but the shape is \[3, 3\]"),
-        (SCORES, {"tree": [[0, 1, 2, 3]]}, ShapeError, r"rows \(first, last\) or \(first, last, label\), .* 4 numbers"),
-        (SCORES, {"tree": [[0, 3]]}, DataError, r"tree\[0\] must be a span within 3 words, but it is \(0, 3\)"),
-        (SCORES, {"tree": [[2, 1]]}, DataError, r"tree\[0\] must be a span within 3 words, but it is \(2, 1\)"),
+        (SCORES, {"labels": ["X"]}, ShapeError, r"scores must have the axes \[t, t, k\], got the shape \[3, 3\]"),
+        (SCORES, {"tree": [[0, 1, 2, 3]]}, ShapeError, r"rows of 2 or 3 entries, got 4"),
+        (SCORES, {"tree": [[0, 3]]}, DataError, r"tree\[0\] must be a span of 3 words, got \(0, 3\)"),
+        (SCORES, {"tree": [[2, 1]]}, DataError, r"tree\[0\] must be a span of 3 words, got \(2, 1\)"),
         (
             SCORES[..., None],
             {"labels": ["X"], "tree": [[0, 1, 1]]},
             DataError,
-            "one of the 1 labels, but it has label 1",
+            "one of 1 labels, got 1",
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(scores, options, error, sentence):
+def test_invalid_arguments_raise(scores, options, error, sentence):
     with pytest.raises(error, match=sentence):
         draw_chart(WORDS, scores, **options)

@@ -1,4 +1,4 @@
-"""Curves: points where they belong, gaps where there is no number, series from the rows of a run."""
+"""Curves: points at the right positions, gaps at missing values, series from the rows of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = [
 ]
 
 
-def test_rows_become_series_with_names_of_what_is_nested():
+def test_series_of_rows_joins_nested_names_with_dots():
     found = series_of_rows(ROWS)
     assert list(found) == ["epoch", "loss", "scores.accuracy"]
     assert found["scores.accuracy"] == [(10.0, 0.5), (20.0, 0.75), (30.0, 0.7)]
@@ -27,18 +27,18 @@ def test_rows_become_series_with_names_of_what_is_nested():
     assert list(series_of_rows(ROWS, x="epoch", names=["loss"])) == ["loss"]
 
 
-def test_the_metrics_of_a_run_can_be_drawn():
+def test_metrics_of_run_can_be_drawn():
     path = Path(__file__).parent.parent / "fixtures" / "run_v1" / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert "loss" in read(draw_curves(series_of_rows(rows, names=["loss"]))).title
 
 
-def test_a_series_that_no_row_has_is_refused():
-    with pytest.raises(DataError, match=r"no row has a number 'f1' beside 'step': there are epoch, loss, scores.acc"):
+def test_unknown_series_raises():
+    with pytest.raises(DataError, match=r"No row has 'f1' together with 'step'. Choose from: epoch, loss, scores.acc"):
         series_of_rows(ROWS, names=["f1"])
 
 
-def test_points_are_where_the_ticks_say():
+def test_points_agree_with_ticks():
     found = read(draw_curves({"a": [(0, 0), (50, 0.25), (100, 1)]}, y_title="share"))
     (line,) = [mark for mark in found.marks if mark.kind == "path"]
     assert found.text("100").box.middle[0] == pytest.approx(line.points[-1][0], abs=0.02)
@@ -51,19 +51,19 @@ def test_points_are_where_the_ticks_say():
     assert y2 < y0, "large numbers are above"
 
 
-def test_points_are_drawn_in_the_order_of_x():
+def test_points_are_drawn_in_order_of_x():
     shuffled = draw_curves({"a": [(3, 1), (1, 2), (2, 5)]})
     assert shuffled == draw_curves({"a": [(1, 2), (2, 5), (3, 1)]})
 
 
-def test_what_is_not_finite_leaves_a_gap():
+def test_non_finite_values_leave_gap():
     points = [(1, 1.0), (2, 2.0), (3, math.nan), (4, 1.0), (5, math.inf), (6, 2.0), (7, 1.0)]
     found = read(draw_curves({"a": points}))
     assert len([mark for mark in found.marks if mark.kind == "path"]) == 2
     assert len([mark for mark in found.marks if mark.kind == "circle"]) == 5
 
 
-def test_series_have_colors_dashes_and_a_legend():
+def test_series_have_colors_dashes_and_legend():
     found = read(draw_curves({"train": [(0, 1), (1, 2)], "dev": [(0, 2), (1, 3)]}))
     lines = [mark for mark in found.marks if mark.kind == "path"]
     assert [line.classes for line in lines] == [("s-c0",), ("s-c1",)]
@@ -74,7 +74,7 @@ def test_series_have_colors_dashes_and_a_legend():
 
 
 @pytest.mark.parametrize(("mark", "text", "x"), [("largest", "7.5", 2), ("least", "0.5", 3)])
-def test_the_best_point_is_marked(mark, text, x):
+def test_best_point_is_marked(mark, text, x):
     found = read(draw_curves({"a": [(0, 3), (2, 7.5), (3, 0.5)]}, mark=mark))
     (ring,) = [m for m in found.marks if m.kind == "circle" and m.attributes.get("fill") == "none"]
     (line,) = [m for m in found.marks if m.kind == "path"]
@@ -87,7 +87,7 @@ def test_many_points_have_no_dots():
     assert not [mark for mark in found.marks if mark.kind == "circle"]
 
 
-def test_equal_ratios_are_equally_far_apart_on_a_logarithmic_axis():
+def test_equal_ratios_are_equally_far_apart_on_logarithmic_axis():
     (line,) = [
         m for m in read(draw_curves({"a": [(0, 1), (1, 10), (2, 100)]}, logarithmic=True)).marks if m.kind == "path"
     ]
@@ -96,6 +96,6 @@ def test_equal_ratios_are_equally_far_apart_on_a_logarithmic_axis():
 
 
 @pytest.mark.parametrize("series", [{}, {"a": []}, {"a": [(0, math.nan)]}])
-def test_nothing_to_draw_is_refused(series):
-    with pytest.raises(DataError, match="there is nothing to draw"):
+def test_empty_series_raises(series):
+    with pytest.raises(DataError, match="There is nothing to draw"):
         draw_curves(series)

@@ -1,4 +1,4 @@
-"""The examples in the docstrings are right."""
+"""The examples in the docstrings are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heat maps: shades by size, signs by color, numbers all alike."""
+"""Heat maps: shades by size, colors by sign, the same decimals in all cells."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def strengths(values, **options):
     return [(m.classes[0], float(m.attributes["opacity"])) for m in marks]
 
 
-def test_shades_are_shares_of_the_largest():
+def test_shades_are_fractions_of_largest_value():
     assert [s for _, s in strengths(TABLE)] == pytest.approx([0.5, 0.125, 0.25, 1.0, 0.125], abs=0.01)
     assert [s for _, s in strengths(TABLE, shades="rows")] == pytest.approx([1.0, 0.25, 0.25, 1.0, 0.125], abs=0.01)
     assert [s for _, s in strengths(TABLE, shades="columns")] == pytest.approx([1.0, 1.0, 0.5, 1.0, 1.0], abs=0.01)
 
 
-def test_signs_have_colors_and_infinities_a_place():
+def test_signs_have_colors_and_infinity_has_dot():
     found = strengths([[1.0, -2.0, -np.inf], [np.inf, 0.5, 0.0]])
     assert found == [("f-heat", 0.5), ("f-cold", 1.0), ("f-heat", 1.0), ("f-heat", 0.25)]
 
 
-def test_cells_stand_where_their_row_and_column_meet():
+def test_cells_are_at_their_row_and_column():
     found = read(draw_heat([[11.0, 12.0, 13.0], [21.0, 22.0, 23.0]], ROWS, COLUMNS))
     for i, row in enumerate(ROWS, 1):
         for j, column in enumerate(COLUMNS, 1):
@@ -38,7 +38,7 @@ def test_cells_stand_where_their_row_and_column_meet():
             assert y == pytest.approx(found.text(row).box.middle[1], abs=1.0)
 
 
-def test_numbers_of_a_table_have_as_many_decimals():
+def test_all_cells_have_equal_decimals():
     assert format_values(np.array([[0.5, 0.25], [0.0, 1.0]])) == [[".50", ".25"], ["0", "1"]]
     assert format_values(np.array([[3.0, 12.0]])) == [["3", "12"]]
     assert format_values(np.array([[-1.5, 12.25, -np.inf]])) == [["−1.50", "12.25", "·"]]
@@ -47,7 +47,7 @@ def test_numbers_of_a_table_have_as_many_decimals():
     assert format_values(np.array([[-np.inf, np.inf]])) == [["·", "∞"]]
 
 
-def test_large_tables_have_tooltips_in_place_of_numbers():
+def test_large_tables_have_tooltips_instead_of_numbers():
     n = 40
     found = read(draw_heat(np.ones((n, n)), [f"r{i}" for i in range(n)], [f"c{i}" for i in range(n)]))
     assert len(found.texts()) == 2 * n
@@ -68,12 +68,12 @@ def test_long_names_of_columns_are_slanted():
             TABLE,
             ["a"],
             ShapeError,
-            r"values must have the shape \[1, 3\] \(rows by columns\), but its shape is \[2, 3\]",
+            r"values must have shape \[1, 3\] \(rows by columns\), got \[2, 3\]",
         ),
-        (TABLE, [], DataError, "there is nothing to draw: rows is empty"),
-        ([["x"]], ROWS, ShapeError, r"values must be numbers with the axes \[n, m\], but they are not"),
+        (TABLE, [], DataError, "There is nothing to draw: rows is empty"),
+        ([["x"]], ROWS, ShapeError, r"values must be numbers with the axes \[n, m\], got list"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(values, rows, error, sentence):
+def test_invalid_arguments_raise(values, rows, error, sentence):
     with pytest.raises(error, match=sentence):
         draw_heat(values, rows, COLUMNS)

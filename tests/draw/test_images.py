@@ -1,4 +1,4 @@
-"""The pictures that the documentation shows are those that its examples make."""
+"""The pictures of the documentation are those that its examples create."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.draw.images import DOCS, IMAGES, PAGES, blocks, run, shown
 
 
-def test_the_page_of_pictures_makes_what_it_shows(tmp_path):
+def test_draw_page_creates_pictures_it_shows(tmp_path):
     page = DOCS / "draw.md"
     printed = run(page, tmp_path)
     stale = [name for name in shown(page) if (tmp_path / name).read_bytes() != (IMAGES / name).read_bytes()]
@@ -21,7 +21,7 @@ def test_the_page_of_pictures_makes_what_it_shows(tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_picture_of_a_page_exists_is_small_and_is_saved_by_its_examples(page):
+def test_every_picture_of_page_exists_is_small_and_is_saved_by_its_examples(page):
     code = "\n".join(blocks(page))
     for name in shown(page):
         assert f'"{name}"' in code

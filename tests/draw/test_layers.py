@@ -1,4 +1,4 @@
-"""Layouts of graphs: no cycle is left, layers are longest paths, nothing overlaps, few crossings."""
+"""Graph layouts: no cycles remain, layers are longest paths, nothing overlaps, few crossings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def has_cycle(n: int, edges: list[tuple[int, int]]) -> bool:
 
 
 @given(graphs())
-def test_turned_edges_leave_no_cycle_and_none_are_turned_without_need(graph):
+def test_turned_edges_remove_all_cycles_and_none_is_unnecessary(graph):
     n, edges = graph
     turned = turned_edges(n, edges)
     forward = [(b, a) if turn else (a, b) for (a, b), turn in zip(edges, turned, strict=True)]
@@ -48,7 +48,7 @@ def test_turned_edges_leave_no_cycle_and_none_are_turned_without_need(graph):
             assert has_cycle(n, rest), "every turned edge closes a cycle with edges that are not turned"
 
 
-def test_the_walk_begins_where_it_is_told():
+def test_search_starts_at_given_nodes():
     assert turned_edges(2, [(0, 1), (1, 0)]) == [False, True]
     assert turned_edges(2, [(0, 1), (1, 0)], first=[1]) == [True, False]
 
@@ -63,8 +63,8 @@ def test_layers_are_longest_paths(graph):
 
 
 @given(st.lists(st.tuples(st.floats(-50, 50), st.floats(0.5, 4.0)), min_size=1, max_size=12))
-def test_rising_numbers_are_the_nearest(pairs):
-    """The conditions of Karush, Kuhn and Tucker: each block is its weighted mean, and no split of it would rise."""
+def test_rising_returns_nearest_sequence(pairs):
+    """Karush-Kuhn-Tucker conditions: each block is its weighted mean, and no split of it would be increasing."""
     values, weights = [v for v, _ in pairs], [w for _, w in pairs]
     found = rising(values, weights)
     assert all(a <= b + 1e-9 for a, b in itertools.pairwise(found))
@@ -91,7 +91,7 @@ def test_crossings_are_counted():
 
 @settings(max_examples=40)
 @given(graphs())
-def test_nothing_that_stands_in_a_column_overlaps(graph):
+def test_items_of_column_do_not_overlap(graph):
     n, edges = graph
     sizes = [DrawingSize(10.0 + i, 10.0, 12.0 + 5 * (i % 3), 12.0) for i in range(n)]
     labels = [DrawingSize(15.0, 15.0, 8.0 * (1 + i % 2), 8.0) for i in range(len(edges))]
@@ -116,7 +116,7 @@ def test_nothing_that_stands_in_a_column_overlaps(graph):
         assert gap >= 20.0 - 1e-9
 
 
-def test_a_chain_is_a_straight_line():
+def test_chain_is_straight_line():
     layout = layout_graph(
         [DrawingSize(5.0, 5.0, 5.0, 5.0)] * 4,
         [(0, 1), (1, 2), (2, 3)],
@@ -127,12 +127,12 @@ def test_a_chain_is_a_straight_line():
     assert set(layout.heights) == {0.0}
 
 
-def test_the_order_in_columns_avoids_crossings():
-    # 0 leads to 3 and 1 to 2, so as they are numbered the two edges would cross.
+def test_order_in_columns_avoids_crossings():
+    # 0 leads to 3 and 1 to 2, so in the order of their indices the two edges would cross.
     size = DrawingSize(5.0, 5.0, 5.0, 5.0)
     layout = layout_graph([size] * 4, [(0, 3), (1, 2)], [size] * 2, (9.0, 9.0))
     assert (layout.heights[0] < layout.heights[1]) == (layout.heights[3] < layout.heights[2])
 
 
-def test_the_empty_graph_has_an_empty_layout():
+def test_empty_graph_has_empty_layout():
     assert layout_graph([], [], [], (1.0, 1.0)).xs == ()

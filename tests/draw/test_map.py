@@ -1,4 +1,4 @@
-"""Maps: one scale for both directions, names beside their points and never on one another."""
+"""Maps: one scale for both axes, labels next to their points and without overlaps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ places = st.lists(st.tuples(st.floats(0, 120), st.floats(0, 60)), min_size=1, ma
 
 @settings(max_examples=40)
 @given(places, st.sampled_from(["word", "a longer name", "x"]))
-def test_names_lie_on_no_other_name_and_on_no_point(places, name):
+def test_labels_overlap_no_label_and_no_point(places, name):
     boxes = placed_labels(places, [name] * len(places))
     shown = [box for box in boxes if box is not None]
     for a, b in itertools.combinations(shown, 2):
@@ -33,7 +33,7 @@ def test_names_lie_on_no_other_name_and_on_no_point(places, name):
             assert near.y0 <= y <= near.y1
 
 
-def test_a_name_that_fits_nowhere_is_left_to_its_tooltip():
+def test_label_without_space_is_only_in_tooltip():
     points = np.zeros((12, 2))
     points[:, 0] = np.arange(12) * 0.01
     points[-1] = 1.0
@@ -51,14 +51,14 @@ def test_distances_have_one_scale_and_y_points_upwards():
     assert a[1] - c[1] == pytest.approx(100.0)
 
 
-def test_groups_have_colors_and_a_legend():
+def test_groups_have_colors_and_legend():
     found = read(draw_map([(0, 0), (1, 1), (2, 0)], ["a", "b", "c"], groups=["one", "two", "one"]))
     dots = [mark.classes[0] for mark in found.marks if mark.kind == "circle"]
     assert dots == ["f-c0", "f-c1", "f-c0", "f-c0", "f-c1"], "three points and two samples"
     assert {"one", "two"} <= {mark.text for mark in found.texts()}
 
 
-def test_points_in_one_place_and_empty_names_are_drawn():
+def test_coincident_points_and_empty_labels_are_drawn():
     found = read(draw_map([(1, 1), (1, 1)], ["", "b"]))
     assert [mark.text for mark in found.texts()] == ["b"]
 
@@ -66,11 +66,11 @@ def test_points_in_one_place_and_empty_names_are_drawn():
 @pytest.mark.parametrize(
     ("points", "error", "sentence"),
     [
-        ([(0, 0, 0)], ShapeError, r"points must have the shape \[1, 2\] \(x and y for each label\), .* \[1, 3\]"),
-        ([(0, np.inf)], DataError, "points must be finite to be drawn on a map"),
-        ([0, 0], ShapeError, r"points must have the axes \[n, c\], but the shape is \[2\]"),
+        ([(0, 0, 0)], ShapeError, r"points must have shape \[1, 2\] \(x and y for each label\), got \[1, 3\]"),
+        ([(0, np.inf)], DataError, "points has a value that is not finite"),
+        ([0, 0], ShapeError, r"points must have the axes \[n, c\], got the shape \[2\]"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(points, error, sentence):
+def test_invalid_arguments_raise(points, error, sentence):
     with pytest.raises(error, match=sentence):
         draw_map(points, ["a"])

@@ -1,4 +1,4 @@
-"""A map as a page: all points in it, nothing from a network."""
+"""Map pages contain all points and load nothing from a network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.draw.map_page import draw_map_page
 from catena.errors import DataError
 
 
-def test_a_page_holds_all_points_and_needs_no_network(tmp_path: Path) -> None:
+def test_page_contains_all_points_and_needs_no_network(tmp_path: Path) -> None:
     words = ["plain", "</script><b>", "日本", 'say "hi"']
     page = draw_map_page(
         np.array([[0, 0], [4, 2], [2, 2], [1, 1.0]]), words, groups=["x", "y", "x", "z"], title="A & B"
@@ -29,8 +29,8 @@ def test_a_page_holds_all_points_and_needs_no_network(tmp_path: Path) -> None:
     assert "@" not in re.sub(r"@media", "", text)
 
 
-def test_what_cannot_be_a_page_is_refused(tmp_path: Path) -> None:
+def test_invalid_points_and_paths_raise(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="finite"):
         draw_map_page(np.array([[0, np.inf]]), ["a"])
-    with pytest.raises(DataError, match=r"saved as \.html"):
+    with pytest.raises(DataError, match=r"path must end in \.html"):
         draw_map_page(np.array([[0, 0.0]]), ["a"]).save(tmp_path / "map.svg")

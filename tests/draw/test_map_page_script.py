@@ -1,4 +1,4 @@
-"""The script of the page runs, in Node where it is installed, over a document that is no more than what it asks for."""
+"""The script of a map page, run in Node if installed, on a minimal stub of the document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catena.draw.map_page import draw_map_page
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="Node is not installed")
 
-# What the page draws is written down, at first and after all that a reader does. A letter is 7 wide, the canvas 800 by
+# The harness records the drawing of the page, first and after each user event. A letter is 7 wide, the canvas 800 by
 # 600.
 HARNESS = """
 const fs = require("fs"), vm = require("vm");
@@ -59,14 +59,14 @@ for (const [part, name, event] of given.events) {
   const target = part === "window" ? world.window : part === "media" ? media : parts[part];
   target.handlers[name](Object.assign({preventDefault() {}}, event));
   while (frames.length) frames.shift()();
-  seen.push({...drawn, said: parts.said.textContent, asked: parts.search.value});
+  seen.push({...drawn, said: parts.said.textContent, query: parts.search.value});
 }
 console.log(JSON.stringify({seen, options: parts.words.children.map(o => o.value)}));
 """
 
 
 class Outline(HTMLParser):
-    """Elements, in order, and whether each one is closed where it ought to be."""
+    """Record the elements in order, and check that each one is closed."""
 
     EMPTY = ("meta", "input")
 
@@ -93,14 +93,14 @@ def page(labels: list[str]) -> str:
 
 
 def script_of(html: str) -> tuple[str, str]:
-    """The data and the program of a page."""
+    """Return the data and the script of a page."""
     found = re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)
     assert len(found) == 2
     return found[0], found[1]
 
 
 def played(labels: list[str], *events: tuple[str, str, Any]) -> Any:
-    """What is on the page at first and after each event, and the words that the search offers."""
+    """Return the drawing at first and after each event, and the words that the search offers."""
     data, script = script_of(page(labels))
     given = json.dumps({"data": data, "script": script, "events": events})
     ran = subprocess.run([str(NODE), "-e", HARNESS], input=given, capture_output=True, text=True, timeout=60)
@@ -111,7 +111,7 @@ def played(labels: list[str], *events: tuple[str, str, Any]) -> Any:
 WORDS = ["king", "queen", "Paris", "</script>", 'a"b', "日本"]
 
 
-def test_the_page_is_well_formed_and_needs_no_network() -> None:
+def test_page_is_well_formed_and_needs_no_network() -> None:
     outline = Outline()
     html = page(WORDS)
     outline.feed(html)
@@ -133,7 +133,7 @@ def test_all_words_are_shown_and_offered() -> None:
 
 
 @needs_node
-def test_names_never_lie_on_one_another_and_come_with_zoom() -> None:
+def test_labels_never_overlap_and_appear_with_zoom() -> None:
     many = [f"word{i}" for i in range(400)]
     few, more = played(many, ("map", "wheel", {"clientX": 400, "clientY": 300, "deltaY": -1000, "deltaMode": 0}))[
         "seen"
@@ -147,17 +147,17 @@ def test_names_never_lie_on_one_another_and_come_with_zoom() -> None:
 
 
 @needs_node
-def test_what_is_searched_comes_to_the_middle() -> None:
+def test_searched_word_moves_to_center() -> None:
     seen = played(WORDS, ("search", "input", "PAR"), ("search", "input", "zebra"), ("whole", "click", {}))["seen"]
     assert seen[1]["ring"] == pytest.approx([400, 300])
     assert [text for text, x, y in seen[1]["labels"] if abs(x - 411) < 1 and abs(y - 300) < 1] == ["Paris"]
     assert (seen[2]["said"], seen[2]["rings"]) == ("no such word", 0)
-    assert (seen[3]["said"], seen[3]["asked"]) == ("", "")
+    assert (seen[3]["said"], seen[3]["query"]) == ("", "")
     assert seen[3]["labels"] == seen[0]["labels"]
 
 
 @needs_node
-def test_dragging_arrows_and_two_fingers_move_the_map() -> None:
+def test_dragging_arrows_and_two_fingers_move_map() -> None:
     def finger(number: int, x: float, y: float) -> dict[str, float]:
         return {"pointerId": number, "clientX": x, "clientY": y}
 
@@ -182,6 +182,6 @@ def test_dragging_arrows_and_two_fingers_move_the_map() -> None:
 
 
 @needs_node
-def test_a_new_size_and_new_colors_redraw() -> None:
+def test_resize_and_color_change_redraw() -> None:
     seen = played(["one", "two"], ("window", "resize", {}), ("media", "change", {}))["seen"]
     assert seen[0]["labels"] == seen[1]["labels"] == seen[2]["labels"]

@@ -1,4 +1,4 @@
-"""Colors that can be read, in light and in dark. Contrast by the formula of WCAG 2.2."""
+"""Readable colors in light and dark mode. Contrast by the formula of WCAG 2.2."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def blend(color: tuple[float, ...], paper: tuple[float, ...], opacity: float) ->
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["ink", "soft", "accent", "best", "good", "bad", *map(category, range(N_CATEGORIES))])
-def test_text_stands_out_from_the_paper(name, mode):
+def test_text_contrasts_with_paper(name, mode):
     assert contrast(rgb(PALETTE[name][mode]), rgb(PALETTE["paper"][mode])) >= 4.5
     assert contrast(rgb(PALETTE[name][mode]), rgb(PALETTE["faint"][mode])) >= 4.4
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("heat", ["heat", "cold"])
-def test_numbers_stand_out_from_heat_of_any_strength(heat, mode):
+def test_numbers_contrast_with_heat_of_any_strength(heat, mode):
     for hundredths in range(101):
         opacity = hundredths / 100
         cell = blend(rgb(PALETTE[heat][mode]), rgb(PALETTE["faint"][mode]), opacity)
@@ -44,17 +44,17 @@ def test_numbers_stand_out_from_heat_of_any_strength(heat, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_numbers_stand_out_from_discs(mode):
+def test_numbers_contrast_with_discs(mode):
     for disc in ("accent", "best"):
         assert contrast(rgb(PALETTE["on-strong"][mode]), rgb(PALETTE[disc][mode])) >= 4.5
 
 
-def test_categories_are_different_and_come_again():
+def test_categories_differ_and_repeat():
     assert len({PALETTE[category(i)] for i in range(N_CATEGORIES)}) == N_CATEGORIES
     assert category(N_CATEGORIES) == category(0)
 
 
-def test_the_dark_sheet_comes_last_and_can_be_made_the_only_one():
+def test_dark_sheet_comes_last_and_can_be_made_only_one():
     sheet = stylesheet({"s-line", "f-ink"})
     light, dark = (PALETTE["ink"][mode] for mode in MODES)
     assert sheet.index(light) < sheet.index("@media (prefers-color-scheme:dark)") < sheet.index(dark)

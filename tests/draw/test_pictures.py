@@ -1,4 +1,4 @@
-"""What holds for every picture, whatever the words: valid XML, all of it inside, nothing from outside."""
+"""Properties of every picture for any words: valid XML, all marks inside, no external references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = ["she", "saw", "the", "man", "with", "binoculars"]
 @example(ODD_WORDS[:8])
 @example(ODD_WORDS[8:])
 @example([""])
-def test_any_words_give_valid_xml_with_everything_inside_the_view_box(kind, words):
+def test_any_words_give_valid_xml_with_everything_inside_view_box(kind, words):
     assert_inside(PICTURES[kind](words))
 
 
@@ -30,12 +30,12 @@ def test_any_words_give_valid_xml_with_everything_inside_the_view_box(kind, word
 @settings(max_examples=10)
 @given(words)
 @example(["a" * 500, "b", "c" * 90])
-def test_no_two_texts_lie_on_one_another(kind, words):
+def test_no_two_texts_overlap(kind, words):
     assert_apart(read(PICTURES[kind](words)).texts())
 
 
 @kinds
-def test_the_same_values_give_the_same_bytes(kind):
+def test_same_values_give_same_bytes(kind):
     first, second = PICTURES[kind](PLAIN), PICTURES[kind](list(PLAIN))
     assert first == second
     assert first.svg.encode() == second.svg.encode()
@@ -43,21 +43,21 @@ def test_the_same_values_give_the_same_bytes(kind):
 
 
 @kinds
-def test_nothing_is_referred_to_and_nothing_runs(kind):
+def test_pictures_have_no_references_and_no_scripts(kind):
     svg = PICTURES[kind](PLAIN).svg
     assert not re.search(r"<script|<image|<use|<foreignObject|href|url\(|@import|@font-face|\bid=|\bon\w+=", svg)
     assert re.findall(r"https?://[^\"']+", svg) == ["http://www.w3.org/2000/svg"]
 
 
 @kinds
-def test_it_says_in_words_what_it_shows(kind):
+def test_pictures_have_title_and_description(kind):
     found = read(PICTURES[kind](PLAIN))
     assert found.title
     assert len(found.description) > 10
 
 
 @kinds
-def test_every_class_has_a_color_for_light_and_for_dark(kind):
+def test_every_class_has_color_for_light_and_for_dark(kind):
     found = read(PICTURES[kind](PLAIN))
     light, dark = found.style.split(DARK_OPEN)
     assert dark.endswith(DARK_CLOSE)

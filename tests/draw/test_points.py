@@ -1,4 +1,4 @@
-"""Points and ways over them."""
+"""Points and paths over them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.draw.reading import read
 SQUARE = [(0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 1.0)]
 
 
-def test_a_way_goes_from_point_to_point_and_a_round_trip_is_filled():
+def test_path_joins_its_points_and_closed_path_is_filled():
     found = read(draw_path(np.array(SQUARE), [(0, 1, 2, 0), (3, 2)], title="two ways"))
     at = {k: found.text(str(k)).box.middle for k in range(4)}
     ring, open_way = found.having("path", "s-accent")
@@ -27,15 +27,15 @@ def test_a_way_goes_from_point_to_point_and_a_round_trip_is_filled():
     assert found.title == "two ways"
 
 
-def test_single_points_and_empty_ways_are_drawn():
+def test_single_points_and_empty_paths_are_drawn():
     assert read(draw_path([(3.0, 3.0)], [(0,), ()])).text("0")
-    with pytest.raises(DataError, match="over points 0 to 3"):
+    with pytest.raises(DataError, match="indices from 0 to 3"):
         draw_path(SQUARE, [(0, 4)])
     with pytest.raises(DataError, match="nothing to draw"):
         draw_path([], [])
 
 
-def test_points_stand_on_the_terminal_where_they_lie():
+def test_sketch_points_keeps_relative_positions():
     lines = sketch_points(SQUARE).splitlines()
     assert (len(lines), len(lines[0])) == (ROWS, COLUMNS)
     assert (lines[0][0], lines[0][-1], lines[-1][0], lines[-1][-1]) == ("3", "2", "0", "1")

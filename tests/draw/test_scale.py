@@ -1,4 +1,4 @@
-"""Ticks at round numbers, short text, and the map from values to pixels."""
+"""Ticks at round values, short text, and the map from values to pixels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ values = st.floats(-1e9, 1e9)
 
 
 @given(sizes, st.integers(1, 12))
-def test_a_step_is_the_least_round_number_that_is_large_enough(span, most):
+def test_step_is_least_round_number_that_is_large_enough(span, most):
     step = nice_step(span, most)
     power = 10 ** math.floor(math.log10(step) + 1e-9)
     assert min(abs(step / power - f) for f in (1, 2, 5)) < 1e-6
@@ -46,7 +46,7 @@ def test_ticks_are_exact_decimals():
     assert [str(t) for t in ticks(-0.1, 0.3, 4)] == ["-0.1", "0.0", "0.1", "0.2", "0.3"]
 
 
-def test_log_ticks_are_powers_of_ten_and_more_where_there_is_room():
+def test_log_ticks_are_powers_of_ten_and_more_if_they_fit():
     assert log_ticks(1.0, 1000.0, 4) == [1.0, 10.0, 100.0, 1000.0]
     assert log_ticks(1.0, 100.0, 8) == [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
     assert log_ticks(1.1, 1.9) == [1.1, 1.9]
@@ -54,7 +54,7 @@ def test_log_ticks_are_powers_of_ten_and_more_where_there_is_room():
 
 
 @given(st.lists(values, min_size=1), st.floats(-100, 100), st.floats(120, 500))
-def test_an_axis_holds_its_values_between_its_ends(found, start, end):
+def test_axis_holds_its_values_between_its_ends(found, start, end):
     axis = fit_axis(found, start, end)
     for value in (*found, *axis.marks):
         assert start - 1e-6 * (end - start) <= axis.at(value) <= end + 1e-6 * (end - start)
@@ -75,7 +75,7 @@ def test_axes_are_widened_to_ticks_or_tight_or_hold_zero():
     assert fit_axis([0.0], 0.0, 1.0, zero=True).low == 0.0
 
 
-def test_equal_ratios_are_equally_far_apart_on_a_logarithmic_axis():
+def test_equal_ratios_are_equally_far_apart_on_logarithmic_axis():
     axis = fit_axis([1.0, 100.0], 0.0, 10.0, logarithmic=True)
     assert axis.at(10.0) - axis.at(1.0) == pytest.approx(axis.at(100.0) - axis.at(10.0))
     assert fit_axis([7.0], 0.0, 1.0, logarithmic=True).low < 7.0
@@ -84,13 +84,13 @@ def test_equal_ratios_are_equally_far_apart_on_a_logarithmic_axis():
 @pytest.mark.parametrize(
     ("values", "logarithmic", "sentence"),
     [
-        ([], False, "there is nothing to draw: no value is finite"),
-        ([math.nan, math.inf], False, "there is nothing to draw: no value is finite"),
-        ([-1.7e308, 1.7e308], False, "too far apart for an axis"),
-        ([0.0, 1.0], True, "a logarithmic axis needs values above 0, but the least is 0"),
+        ([], False, "There is nothing to draw: no value is finite"),
+        ([math.nan, math.inf], False, "There is nothing to draw: no value is finite"),
+        ([-1.7e308, 1.7e308], False, "too large for an axis"),
+        ([0.0, 1.0], True, "Values on a logarithmic axis must be positive, got 0"),
     ],
 )
-def test_what_has_no_axis_is_refused(values, logarithmic, sentence):
+def test_fit_axis_of_invalid_values_raises(values, logarithmic, sentence):
     with pytest.raises(DataError, match=sentence):
         fit_axis(values, 0.0, 1.0, logarithmic=logarithmic)
 
@@ -103,7 +103,7 @@ def test_short_numbers():
 
 
 @given(values)
-def test_short_numbers_are_right_to_three_digits(value):
+def test_short_numbers_are_correct_to_three_digits(value):
     text = short(value).replace("−", "-")
     for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if text.endswith(unit):

@@ -1,4 +1,4 @@
-"""Spans: bars under the right words, nested ones in rows of their own, lines broken between words."""
+"""Spans: bars under the right words, nested spans in separate rows, line breaks between words."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_tags_become_spans():
 
 
 @pytest.mark.parametrize("tag", ["X-a", "B", "O-a", "", "b-a"])
-def test_what_is_no_tag_is_refused(tag):
-    with pytest.raises(DataError, match=r"tags\[1\] must be O, B-label or I-label"):
+def test_invalid_tag_raises(tag):
+    with pytest.raises(DataError, match=r"tags\[1\] must be O or B-, I-, L-"):
         spans_of_tags(["O", tag])
 
 
 @given(some_spans)
-def test_spans_that_share_words_have_rows_of_their_own_and_inner_ones_are_nearer(found):
+def test_overlapping_spans_have_different_rows_and_inner_is_closer(found):
     spans = [DrawnSpan(*span) for span in found]
     rows = assign_rows(spans)
     for i, a in enumerate(spans):
@@ -77,25 +77,25 @@ def test_bars_lie_under_their_words_and_nothing_overlaps(spans, width):
             assert end == 7 or bar.box.x1 < words[end].x0
 
 
-def test_a_span_goes_on_in_the_next_line():
+def test_span_continues_in_next_line():
     found = read(draw_spans(WORDS, [(4, 7, "x")], width=260))
     assert len(bars(found)) == 2
     lines = sorted({mark.box.middle[1] for mark in found.texts() if mark.text in WORDS})
     assert len(lines) == 2
 
 
-def test_labels_of_one_name_have_one_color():
+def test_equal_labels_have_equal_colors():
     found = read(draw_spans(WORDS, [(0, 1, "x"), (2, 3, "y"), (4, 5, "x")]))
     assert [bar.classes[0] for bar in bars(found)] == ["f-c0", "f-c1", "f-c0"]
     assert found.description == "x: book; y: flight; x: New"
 
 
-def test_scripts_from_right_to_left_begin_at_the_right():
+def test_right_to_left_words_start_at_right():
     found = read(draw_spans(["שלום", "עולם"], [(0, 1, "x")]))
     assert found.text("שלום").box.x0 > found.text("עולם").box.x1
 
 
 @pytest.mark.parametrize("span", [(0, 8, "x"), (-1, 2, "x"), (3, 3, "x")])
-def test_spans_outside_the_text_are_refused(span):
-    with pytest.raises(DataError, match=r"spans\[0\] must have 0 <= start < end <= 7, the number of words, but it is"):
+def test_spans_outside_text_raise(span):
+    with pytest.raises(DataError, match=r"spans\[0\] must have 0 <= start < end <= 7, the number of words, got"):
         draw_spans(WORDS, [span])

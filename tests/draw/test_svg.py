@@ -1,4 +1,4 @@
-"""The builder: what is written is what was asked for, and its box is known."""
+"""The SVG builder writes the requested marks and knows their boxes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_boxes():
     assert not box.overlaps(Box(0.0, 2.0, 4.0, 3.0))
 
 
-def test_the_view_box_is_what_is_drawn_and_a_margin():
+def test_view_box_is_what_is_drawn_and_margin():
     canvas = Canvas()
     canvas.rect(Box(-10.0, 5.0, 30.0, 25.0), "ink", "line", width=2.0)
     found = read(canvas.picture("a name", "a description"))
@@ -38,7 +38,7 @@ def test_the_view_box_is_what_is_drawn_and_a_margin():
     assert (found.title, found.description) == ("a name", "a description")
 
 
-def test_the_heading_is_the_title_and_stands_above_everything():
+def test_heading_is_title_and_above_everything():
     canvas = Canvas()
     canvas.circle(0.0, 0.0, 10.0, "ink")
     found = read(canvas.picture("a name", "more", heading="<Heading>"))
@@ -48,7 +48,7 @@ def test_the_heading_is_the_title_and_stands_above_everything():
 
 @pytest.mark.parametrize(("text", "start", "end"), [("word", "start", "end"), ("שלום", "end", "start")])
 def test_text_begins_or_ends_at_its_point_in_either_direction(text, start, end):
-    """SVG's anchors are swapped for text from right to left, so that a box stays where it was asked for."""
+    """SVG's anchors are swapped for right-to-left text, so that the box stays at the requested position."""
     canvas = Canvas()
     canvas.text(50.0, 0.0, text, anchor="start")
     canvas.text(50.0, 20.0, text, anchor="end")
@@ -61,7 +61,7 @@ def test_text_begins_or_ends_at_its_point_in_either_direction(text, start, end):
     assert middle.box.middle[0] == pytest.approx(50.0)
 
 
-def test_long_text_is_cut_and_its_tooltip_holds_all():
+def test_long_text_is_truncated_and_its_tooltip_is_complete():
     canvas = Canvas()
     box = canvas.text(0.0, 0.0, "x" * 99, most=60.0)
     (mark,) = read(canvas.picture("", "")).texts()

@@ -1,4 +1,4 @@
-"""Characters that can be drawn, widths that are not too small, and directions."""
+"""Drawable characters, sufficient widths, and text directions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catena.draw.text import clean, is_right_to_left, shorten, text_width
 
-# The advance widths of DejaVu Sans, in thousandths of an em, as its font file has them.
+# The advance widths of DejaVu Sans from its font file, in thousandths of an em.
 DEJAVU = {
     "Hello, world!": 6326,
     "WAVE": 2989,
@@ -46,12 +46,12 @@ def test_blanks_that_svg_would_drop_are_shown():
 
 
 @pytest.mark.parametrize("text", DEJAVU)
-def test_widths_are_those_of_a_wide_font_and_little_more(text):
+def test_widths_bound_those_of_wide_font_tightly(text):
     true = DEJAVU[text] / 1000
     assert true <= text_width(text, 1.0) <= (1.02 if text.isascii() else 1.14) * true
 
 
-def test_wide_characters_are_an_em_and_marks_are_nothing():
+def test_wide_characters_are_em_and_marks_are_nothing():
     assert text_width("東京", 10.0) == 20.0
     assert text_width("e\u0301", 10.0) == text_width("e", 10.0) == text_width("é", 10.0)
     assert text_width("a\u200db", 10.0) == text_width("ab", 10.0)
@@ -60,7 +60,7 @@ def test_wide_characters_are_an_em_and_marks_are_nothing():
 
 
 @given(st.text(st.characters(), min_size=1, max_size=30), st.floats(20.0, 200.0))
-def test_shortened_text_fits_and_is_a_beginning(text, most):
+def test_shortened_text_fits_and_is_beginning(text, most):
     text = clean(text)
     found = shorten(text, 10.0, most)
     assert text_width(found, 10.0) <= most

@@ -1,4 +1,4 @@
-"""The rules of a tidy tree, on trees of any shape."""
+"""The rules of tree layout, on trees of any shape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Shape = tuple[list[float], list[list[int]], list[int]]
 
 @st.composite
 def trees(draw: st.DrawFn) -> Shape:
-    """Widths, children and depths; every node after its parent, the children of a node from left to right."""
+    """Return widths, children and depths; every node after its parent, children from left to right."""
     parents = [draw(st.integers(max(0, i - 6), i)) for i in range(draw(st.integers(0, 25)))]
     children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
     depths = [0]
@@ -27,7 +27,7 @@ def trees(draw: st.DrawFn) -> Shape:
 
 
 def in_order(children: list[list[int]], depths: list[int]) -> dict[int, list[int]]:
-    """The nodes of each level, from left to right."""
+    """Return the nodes of each level, from left to right."""
     rows: dict[int, list[int]] = {}
     waiting = [0]
     while waiting:
@@ -47,7 +47,7 @@ def test_nothing_overlaps_and_order_is_kept(tree, gap):
 
 
 @given(trees())
-def test_a_node_stands_over_the_middle_of_its_children(tree):
+def test_node_is_centered_above_its_children(tree):
     widths, children, _ = tree
     xs = tree_layout(widths, children, 5.0)
     assert xs[0] == 0.0
@@ -57,7 +57,7 @@ def test_a_node_stands_over_the_middle_of_its_children(tree):
 
 
 @given(trees())
-def test_a_mirrored_tree_gets_the_mirrored_drawing(tree):
+def test_mirrored_tree_gets_mirrored_drawing(tree):
     widths, children, _ = tree
     xs = tree_layout(widths, children, 5.0)
     mirrored = tree_layout(widths, [below[::-1] for below in children], 5.0)
@@ -65,8 +65,8 @@ def test_a_mirrored_tree_gets_the_mirrored_drawing(tree):
 
 
 @given(trees(), trees())
-def test_equal_subtrees_are_drawn_alike_wherever_they_stand(tree, other):
-    """Two copies of a tree with another between them: the copies have the same form."""
+def test_equal_subtrees_have_equal_shapes(tree, other):
+    """Two copies of a tree with another tree between them have the same shape."""
     widths, children, _ = tree
     n, m = len(widths), len(other[0])
     starts = [1, 1 + n, 1 + n + m]
@@ -80,8 +80,8 @@ def test_equal_subtrees_are_drawn_alike_wherever_they_stand(tree, other):
 
 
 @given(trees())
-def test_two_children_are_as_near_as_their_subtrees_allow(tree):
-    """Where a node has two children, some level of the two subtrees is exactly the gap apart."""
+def test_two_children_are_as_close_as_their_subtrees_allow(tree):
+    """If a node has two children, some level of the two subtrees is exactly the gap apart."""
     widths, children, depths = tree
     xs = tree_layout(widths, children, 5.0)
     for below in children:
@@ -100,20 +100,20 @@ def test_two_children_are_as_near_as_their_subtrees_allow(tree):
             assert min(-edges[1][d] - edges[0][d] for d in shared) == pytest.approx(5.0)
 
 
-def test_neighbors_without_children_stand_side_by_side():
+def test_leaves_are_side_by_side():
     assert tree_layout([4.0, 10.0, 20.0, 10.0], [[1, 2, 3], [], [], []], 2.0) == [0.0, -17.0, 0.0, 17.0]
 
 
-def test_a_small_subtree_between_large_ones_stands_half_way():
-    # Two wide grandchildren force the outer children apart; the middle one has room on both sides.
+def test_small_subtree_between_large_ones_is_centered():
+    # Two wide grandchildren force the outer children apart; the middle one has space on both sides.
     widths = [1.0, 1.0, 1.0, 1.0, 100.0, 100.0]
     xs = tree_layout(widths, [[1, 2, 3], [4], [], [5], [], []], 10.0)
     assert xs[3] - xs[1] == 110.0
     assert xs[2] == (xs[1] + xs[3]) / 2
 
 
-def test_subtrees_share_room_below_a_shallow_neighbor():
-    # The deep left subtree may reach under its shallow sibling: outlines count, not boxes.
+def test_deep_subtree_may_extend_below_shallow_sibling():
+    # The deep left subtree may extend under its shallow sibling: outlines count, not boxes.
     widths = [1.0, 1.0, 10.0, 100.0]
     xs = tree_layout(widths, [[1, 2], [3], [], []], 2.0)
     assert xs[2] - xs[1] == 7.5

@@ -1,4 +1,4 @@
-"""Phrase-structure trees: from both kinds of value, in both directions, compared with a reference."""
+"""Phrase-structure trees: both input types, both directions, comparison with a reference."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def as_tree(value: object) -> Tree:
     return Tree(label, tuple(as_tree(child) for child in below), None, place)
 
 
-def test_both_kinds_of_tree_give_the_same_picture():
+def test_both_kinds_of_tree_give_same_picture():
     assert draw_tree(as_tree(SENTENCE)) == draw_tree(SENTENCE)
 
 
-def test_the_empty_outer_bracket_is_left_out():
+def test_empty_outer_bracket_is_left_out():
     outer = Tree("", (as_tree(SENTENCE),), None, SourceLocation("trees.mrg", 1))
     assert draw_tree(outer) == draw_tree(SENTENCE)
 
@@ -41,7 +41,7 @@ def test_nodes_come_before_their_children_and_know_their_spans():
 
 
 @pytest.mark.parametrize("level", [True, False])
-def test_words_stand_in_order_under_their_tags(level):
+def test_words_are_in_order_below_their_tags(level):
     found = read(draw_tree(SENTENCE, level_words=level))
     xs = [found.text(word).box.middle[0] for word in WORDS]
     assert xs == sorted(xs)
@@ -52,7 +52,7 @@ def test_words_stand_in_order_under_their_tags(level):
     assert found.text("S").box.middle[1] < min(ys.values())
 
 
-def test_every_edge_joins_a_node_and_its_child():
+def test_every_edge_joins_node_and_its_child():
     found = read(draw_tree(SENTENCE))
     edges = found.having("path", "s-edge")
     assert len(edges) == len(read_tree(SENTENCE).labels) - 1
@@ -64,7 +64,7 @@ def test_every_edge_joins_a_node_and_its_child():
         assert len(above) == len(below) == 1
 
 
-def test_scripts_from_right_to_left_begin_at_the_right():
+def test_right_to_left_words_start_at_right():
     tree = ("S", ("N", "הכלב"), ("V", "רדף"))
     by_script = read(draw_tree(tree))
     assert by_script.text("הכלב").box.x0 > by_script.text("רדף").box.x1
@@ -73,7 +73,7 @@ def test_scripts_from_right_to_left_begin_at_the_right():
     assert read(draw_tree(SENTENCE, direction="right-to-left")).text("me").box.x1 < 0
 
 
-def test_nodes_that_the_reference_lacks_are_marked():
+def test_nodes_that_reference_lacks_are_marked():
     reference = ("S", ("NP", ("DT", "the"), ("NN", "dog")), ("V", "saw"), ("NP", ("PRP", "me")))
     found = read(draw_tree(SENTENCE, reference=reference))
     marked = [mark for mark in found.texts() if "f-bad" in mark.classes]
@@ -82,7 +82,7 @@ def test_nodes_that_the_reference_lacks_are_marked():
     assert not any("f-bad" in mark.classes for mark in read(draw_tree(SENTENCE, reference=SENTENCE)).texts())
 
 
-def test_a_node_that_occurs_twice_must_occur_twice_in_the_reference():
+def test_node_that_occurs_twice_must_occur_twice_in_reference():
     twice, once = ("S", ("X", ("X", "a")), "b"), ("S", ("X", "a"), "b")
     assert len(read(draw_tree(twice, reference=once)).having("text", "f-bad")) == 1
 
@@ -95,11 +95,11 @@ def test_very_deep_trees_are_drawn():
 
 
 @pytest.mark.parametrize("tree", [("S", 3), (), (1, "a"), ["S", "a"], None])
-def test_what_is_no_tree_is_refused(tree):
-    with pytest.raises(DataError, match="a tree is a word or a tuple of a label and the trees below it"):
+def test_invalid_tree_raises(tree):
+    with pytest.raises(DataError, match="tree must be a word or a tuple of a label and subtrees"):
         draw_tree(tree)
 
 
-def test_a_reference_over_other_words_is_refused():
-    with pytest.raises(DataError, match="a tree over the same words, but it has 1, and the tree 4"):
+def test_reference_over_other_words_raises():
+    with pytest.raises(DataError, match="a tree over the same words, got 1 words for 4"):
         draw_tree(SENTENCE, reference=("S", "a"))

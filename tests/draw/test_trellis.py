@@ -1,4 +1,4 @@
-"""Trellises: discs by probability, the best path through them, lines by transitions."""
+"""Trellises: discs by probability, the best path through them, lines by transition probability."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def discs(found):
     return [mark for mark in found.marks if mark.kind == "circle" and mark.classes != ("f-paper",)]
 
 
-def test_the_area_of_a_disc_is_its_probability():
+def test_area_of_disc_is_its_probability():
     found = discs(read(draw_trellis(WORDS, TAGS, MARGINALS)))
     for mark, chance in zip(found, MARGINALS.ravel(), strict=True):
         radius = float(mark.attributes["r"])
@@ -37,7 +37,7 @@ def test_columns_are_words_and_rows_are_tags():
 
 
 @pytest.mark.parametrize("path", [["O", "O", "B"], [0, 0, 1]])
-def test_the_path_is_drawn_through_its_discs(path):
+def test_path_is_drawn_through_its_discs(path):
     found = read(draw_trellis(WORDS, TAGS, MARGINALS, path=path))
     marks = discs(found)
     assert [i for i, mark in enumerate(marks) if "f-best" in mark.classes] == [0, 2, 5]
@@ -47,9 +47,9 @@ def test_the_path_is_drawn_through_its_discs(path):
     assert found.description == "Best path: flights O .75; to O 1; Rome B .96"
 
 
-def test_lines_are_by_transitions_and_improbable_ones_are_left_out():
+def test_lines_follow_transitions_and_improbable_ones_are_omitted():
     steps = np.zeros((3, 2, 2))
-    steps[0] = np.inf  # not read
+    steps[0] = np.inf  # ignored
     steps[1] = [[0.75, 0.0], [0.25, 0.0]]
     steps[2] = [[0.04, 0.96], [0.001, 0.0]]
     lines = read(draw_trellis(WORDS, TAGS, MARGINALS, transitions=steps)).having("line", "s-accent")
@@ -57,13 +57,13 @@ def test_lines_are_by_transitions_and_improbable_ones_are_left_out():
     assert len(read(draw_trellis(WORDS, TAGS, MARGINALS)).having("line", "s-line")) == 8
 
 
-def test_numbers_are_written_unless_they_are_not_wanted():
+def test_numbers_are_printed_unless_disabled():
     shown = [mark.text for mark in read(draw_trellis(WORDS, TAGS, MARGINALS)).texts()]
     assert {".75", ".25", "1", ".04", ".96"} <= set(shown)
     assert len(read(draw_trellis(WORDS, TAGS, MARGINALS, numbers=False)).texts()) == 5
 
 
-def test_scripts_from_right_to_left_begin_at_the_right():
+def test_right_to_left_words_start_at_right():
     found = read(draw_trellis(["שלום", "עולם"], TAGS, MARGINALS[:2]))
     assert found.text("שלום").box.x0 > found.text("עולם").box.x1
     assert found.text("B").box.x0 > found.text("שלום").box.x1
@@ -72,23 +72,23 @@ def test_scripts_from_right_to_left_begin_at_the_right():
 @pytest.mark.parametrize(
     ("marginals", "options", "error", "sentence"),
     [
-        (MARGINALS.T, {}, ShapeError, r"marginals must have the shape \[3, 2\] \(words by tags\), .* \[2, 3\]"),
-        ([1.0, 2.0], {}, ShapeError, r"marginals must have the axes \[t, k\], but the shape is \[2\]"),
-        ([[1.0], [1.0, 2.0]], {}, ShapeError, r"marginals must be numbers with the axes \[t, k\], but they are not"),
-        (MARGINALS * 2, {}, DataError, r"must be probabilities, from 0 to 1, but marginals\[0, 0\] is 1.5; scores"),
-        (MARGINALS + np.nan, {}, DataError, r"marginals must not hold nan, but marginals\[0, 0\] is nan"),
-        (MARGINALS, {"path": ["O"]}, ShapeError, "path must have one entry for each of the 3 words"),
-        (MARGINALS, {"path": ["O", "O", "X"]}, DataError, r"path\[2\] must be one of the 2 tags.*but it is 'X'"),
-        (MARGINALS, {"path": [0, 2, 0]}, DataError, r"path\[1\] must be one of the 2 tags.*but it is 2"),
-        (MARGINALS, {"transitions": np.zeros((2, 2, 2))}, ShapeError, r"transitions must have the shape \[3, 2, 2\]"),
+        (MARGINALS.T, {}, ShapeError, r"marginals must have shape \[3, 2\] \(words by tags\), got \[2, 3\]"),
+        ([1.0, 2.0], {}, ShapeError, r"marginals must have the axes \[t, k\], got the shape \[2\]"),
+        ([[1.0], [1.0, 2.0]], {}, ShapeError, r"marginals must be numbers with the axes \[t, k\], got list"),
+        (MARGINALS * 2, {}, DataError, r"probabilities in \[0, 1\], got 1.5 at marginals\[0, 0\]. Convert"),
+        (MARGINALS + np.nan, {}, DataError, r"marginals must not contain nan, got nan at marginals\[0, 0\]"),
+        (MARGINALS, {"path": ["O"]}, ShapeError, "path must have 3 entries, one per entry of words"),
+        (MARGINALS, {"path": ["O", "O", "X"]}, DataError, r"path\[2\] must be one of 2 tags, got 'X'"),
+        (MARGINALS, {"path": [0, 2, 0]}, DataError, r"path\[1\] must be one of 2 tags, got 2"),
+        (MARGINALS, {"transitions": np.zeros((2, 2, 2))}, ShapeError, r"transitions must have shape \[3, 2, 2\]"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(marginals, options, error, sentence):
+def test_invalid_arguments_raise(marginals, options, error, sentence):
     with pytest.raises(error, match=sentence):
         draw_trellis(WORDS, TAGS, marginals, **options)
 
 
-def test_tensors_are_taken_as_they_are():
+def test_tensors_are_accepted():
     torch = pytest.importorskip("torch")
     tensor = torch.tensor(MARGINALS, requires_grad=True)
     assert draw_trellis(WORDS, TAGS, tensor) == draw_trellis(WORDS, TAGS, MARGINALS)

@@ -1,4 +1,4 @@
-"""Pictures of results: SVG first, PNG and terminal text beside it. Knows no model: plain values in, a Picture out."""
+"""Pictures of results as SVG, PNG and terminal text. Independent of models: plain values in, a Picture out."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Alignments: two sequences with links between them, or the path through the grid that they span."""
+"""Alignments as links between two sequences, or as a path through the grid of both."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def draw_links(
     *,
     title: str = "",
 ) -> Picture:
-    """Draw two sequences, one above the other, and which parts belong together.
+    """Draw two sequences, one above the other, with links between aligned elements.
 
     Args:
-        source: the sequence above.
-        target: the sequence below.
-        links: ``(i, j)`` for source ``i`` and target ``j``, counted from 0, or ``(i, j, probability)``: sure links are
-            drawn strongly, others faintly.
+        source: the upper sequence.
+        target: the lower sequence.
+        links: ``(i, j)`` links source ``i`` to target ``j``, counted from 0; ``(i, j, probability)`` also sets the
+            opacity of the line.
         title: a heading.
     """
     check_some("source", source)
@@ -38,32 +38,32 @@ def draw_links(
     above, below = _row(source), _row(target)
     linked = {i for i, _, _ in found}, {j for _, j, _ in found}
     canvas = Canvas()
-    for i, j, chance in sorted(found, key=lambda link: (link[2], link[:2])):
+    for i, j, prob in sorted(found, key=lambda link: (link[2], link[:2])):
         x0, x1 = above[i], below[j]
         path = Path().move(x0, 12.0)
         path.curve((x0, BETWEEN * 0.55), (x1, BETWEEN * 0.45), (x1, BETWEEN - 12.0))
-        note = f"{source[i]} \u2013 {target[j]}" + ("" if chance >= 1 else f": {probability(chance)}")
-        strength = None if chance >= 1 else 0.1 + 0.9 * chance
-        canvas.path(path, stroke="accent", width=1.0 + 1.2 * chance, opacity=strength, tooltip=note)
+        note = f"{source[i]} \u2013 {target[j]}" + ("" if prob >= 1 else f": {probability(prob)}")
+        strength = None if prob >= 1 else 0.1 + 0.9 * prob
+        canvas.path(path, stroke="accent", width=1.0 + 1.2 * prob, opacity=strength, tooltip=note)
     for words, xs, y, side in ((source, above, 0.0, linked[0]), (target, below, BETWEEN, linked[1])):
         for i, (word, x) in enumerate(zip(words, xs, strict=True)):
             canvas.text(x, y, word, color="ink" if i in side else "soft")
-    told = "; ".join(f"{source[i]} \u2013 {target[j]}" for i, j, _ in sorted(found))
-    return canvas.picture(f"Alignment of: {' '.join(source)} | {' '.join(target)}", told or "no links", title)
+    description = "; ".join(f"{source[i]} \u2013 {target[j]}" for i, j, _ in sorted(found))
+    return canvas.picture(f"Alignment of: {' '.join(source)} | {' '.join(target)}", description or "no links", title)
 
 
 def _checked(number: int, link: Sequence[RealNumber], n: int, m: int) -> tuple[int, int, float]:
-    i, j, chance = int(link[0]), int(link[1]), float(link[2]) if len(link) > 2 else 1.0
-    if not (0 <= i < n and 0 <= j < m and 0 <= chance <= 1 + 1e-6):
+    i, j, prob = int(link[0]), int(link[1]), float(link[2]) if len(link) > 2 else 1.0
+    if not (0 <= i < n and 0 <= j < m and 0 <= prob <= 1 + 1e-6):
         raise DataError(
-            f"links[{number}] must join one of {n} source positions and one of {m} target positions, counted from 0, "
-            f"with a probability from 0 to 1, but it is {tuple(link)}"
+            f"links[{number}] must join one of {n} source and {m} target positions (from 0) with a probability in "
+            f"[0, 1], got {tuple(link)}. Pass (i, j) or (i, j, probability)."
         )
-    return i, j, min(chance, 1.0)
+    return i, j, min(prob, 1.0)
 
 
 def _row(words: Sequence[str]) -> list[float]:
-    """The middles of words in a row whose own middle is at 0."""
+    """Return the center x of each word in a row that is centered at 0."""
     widths = [text_width(shorten(clean(word), WORD, LONGEST_WORD), WORD) for word in words]
     x, xs = -(sum(widths) + WORD_GAP * (len(words) - 1)) / 2, []
     for width in widths:
@@ -83,12 +83,13 @@ def draw_alignment_path(
     """Draw a monotone alignment as a path from the upper left to the lower right of a grid.
 
     Args:
-        source: the sequence along the left side; it is read downwards.
+        source: the sequence along the left side, read downwards.
         target: the sequence along the top.
-        path: points ``(i, j)``: so many symbols of the source and of the target have been read. A step down reads one
-            of the source, a step to the right one of the target, a diagonal step one of both: such a pair is marked
-            in green where the two are equal and in orange where not.
-        probabilities: ``probabilities[i, j]``, that source ``i`` and target ``j`` are aligned: the shade of a cell.
+        path: points ``(i, j)`` after ``i`` source symbols and ``j`` target symbols. A step down reads a source symbol,
+            a step to the right a target symbol, a diagonal step one of each. A diagonal step is green if the two
+            symbols are equal and orange otherwise.
+        probabilities: ``probabilities[i, j]`` is the probability that source ``i`` and target ``j`` are aligned; it
+            sets the shade of the cell.
         title: a heading.
     """
     check_some("source", source)
@@ -108,13 +109,15 @@ def draw_alignment_path(
         canvas.text(-10.0, (i + 0.5) * CELL, text, anchor="end", most=LABEL_MOST)
     for j, text in enumerate(target):
         canvas.text((j + 0.5) * width, -14.0, text, most=LABEL_MOST)
-    told = "; ".join(_step(source, target, a, b) for a, b in pairwise(points))
-    return canvas.picture(f"Alignment of: {' '.join(source)} | {' '.join(target)}", told, title)
+    description = "; ".join(_step(source, target, a, b) for a, b in pairwise(points))
+    return canvas.picture(f"Alignment of: {' '.join(source)} | {' '.join(target)}", description, title)
 
 
 def path_of_operations(operations: Sequence[int]) -> list[tuple[int, int]]:
-    """The path of operations by number, as an alignment's best member has them: 0 reads one symbol of both, 1 one of
-    the target (an insertion), 2 one of the source (a deletion); -1 is behind the last.
+    """Return the path of a sequence of edit operations, as in the argmax of an alignment distribution.
+
+    Operation 0 reads one symbol of both sequences, 1 one target symbol (an insertion), 2 one source symbol (a
+    deletion). -1 is padding after the last operation.
 
     >>> path_of_operations([0, 2, 1, -1])
     [(0, 0), (1, 1), (2, 1), (2, 2)]
@@ -125,7 +128,7 @@ def path_of_operations(operations: Sequence[int]) -> list[tuple[int, int]]:
         if operation == -1:
             break
         if operation not in steps:
-            raise DataError(f"operations[{number}] must be 0, 1, 2 or -1, but it is {operation}")
+            raise DataError(f"operations[{number}] must be 0, 1, 2 or -1, got {operation}. Use -1 only as padding.")
         path.append((path[-1][0] + steps[operation][0], path[-1][1] + steps[operation][1]))
     return path
 
@@ -135,11 +138,12 @@ def _checked_path(path: Sequence[tuple[int, int]], n: int, m: int) -> list[tuple
     points = [(int(i), int(j)) for i, j in path]
     for i, j in points:
         if not (0 <= i <= n and 0 <= j <= m):
-            raise DataError(f"path must have points from (0, 0) to ({n}, {m}), but it has ({i}, {j})")
+            raise DataError(f"path must have points from (0, 0) to ({n}, {m}), got ({i}, {j}). Remove that point.")
     for a, b in pairwise(points):
         if (b[0] - a[0], b[1] - a[1]) not in ((0, 1), (1, 0), (1, 1)):
             raise DataError(
-                f"a step of the path must read one symbol of either sequence or of both, but {a} to {b} does not"
+                f"path must advance by one symbol of one or both sequences per step, got {a} to {b}. Add the points "
+                "between them."
             )
     return points
 
@@ -153,11 +157,11 @@ def _draw_cells(canvas: Canvas, n: int, m: int, width: float, probabilities: Num
         for i in range(n):
             for j in range(m):
                 box = Box(j * width, i * CELL, (j + 1) * width, (i + 1) * CELL)
-                chance = min(max(float(table[i, j]), 0.0), 1.0)
-                if chance >= 0.005:
-                    canvas.rect(box, "heat", opacity=chance)
-                    text = probability(chance)
-                    canvas.text(box.x0 + 3.0, box.y1 - 7.0, text, size=TINY - 1, color=on_heat(chance), anchor="start")
+                prob = min(max(float(table[i, j]), 0.0), 1.0)
+                if prob >= 0.005:
+                    canvas.rect(box, "heat", opacity=prob)
+                    text = probability(prob)
+                    canvas.text(box.x0 + 3.0, box.y1 - 7.0, text, size=TINY - 1, color=on_heat(prob), anchor="start")
     for i in range(n + 1):
         canvas.line((0.0, i * CELL), (m * width, i * CELL), "line")
     for j in range(m + 1):

@@ -1,8 +1,8 @@
-"""Dependency trees: arcs above the words, from each head to its dependents; a second tree below for comparison.
+"""Dependency trees as arcs above the words, with an optional second tree below for comparison.
 
-Arcs are brackets with round corners. Of two arcs that share a stretch of the sentence one runs higher: the outer one
-where they are nested, either where they cross. Every arc touches a word at a place of its own. So no two arcs ever
-coincide, and every label has the height of its arc to itself.
+Each arc leads from a head to a dependent and has round corners. If two arcs overlap horizontally, one of them is
+higher: the outer one if they are nested, either one if they cross. Each arc touches a word at its own point. So arcs
+never coincide, and no two labels at the same height overlap.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PORT, LEVEL, CORNER, WORD_GAP, LABEL_ROOM = 8.0, 26.0, 9.0, 20.0, 26.0
 
 
 class DrawnArc(NamedTuple):
-    """An arc from a head to a word, both counted from 0; the head is -1 for the root."""
+    """An arc from a head to a word, both counted from 0. The head is -1 for the root."""
 
     head: int
     word: int
 
     @property
     def left(self) -> int:
-        """The first of the words that it spans; an arc of the root stands over its word."""
+        """The first word that the arc spans. The arc of the root spans only its word."""
         return min(self) if self.head >= 0 else self.word
 
     @property
@@ -40,15 +40,15 @@ class DrawnArc(NamedTuple):
 
 
 def levels(arcs: Sequence[DrawnArc]) -> list[int]:
-    """The height of each arc, from 1: above all that it encloses, and not that of any it crosses. Roots are on top.
+    """Return the height of each arc, from 1: above all arcs it encloses, different from all it crosses, roots on top.
 
-    >>> levels([Arc(1, 0), Arc(1, 2), Arc(1, 3), Arc(-1, 1)])
+    >>> levels([DrawnArc(1, 0), DrawnArc(1, 2), DrawnArc(1, 3), DrawnArc(-1, 1)])
     [1, 1, 2, 3]
     """
     found = [0] * len(arcs)
     order = sorted((i for i, arc in enumerate(arcs) if arc.head >= 0), key=lambda i: (_length(arcs[i]), arcs[i].left))
     for place, i in enumerate(order):
-        # What keeps an inner arc off a height also shares a stretch with the outer one, so the outer one runs higher.
+        # An arc that blocks a height for an inner arc also overlaps the outer arc, so the outer arc is always higher.
         taken = {found[j] for j in order[:place] if arcs[j].left < arcs[i].right and arcs[i].left < arcs[j].right}
         found[i] = next(level for level in count(1) if level not in taken)
     top = max(found, default=0) + 1
@@ -60,10 +60,10 @@ def _length(arc: DrawnArc) -> int:
 
 
 def ports(arcs: Sequence[DrawnArc], n_words: int) -> list[list[tuple[int, bool]]]:
-    """The ends of arcs at each word, from left to right: (number of the arc, whether it is the head's end).
+    """Return the arc ends at each word, from left to right, as (index of the arc, whether it is the head's end).
 
-    Arcs to the left come first, the longest last; then the root; then arcs to the right, the longest first. So arcs
-    that are nested at a word do not cross there.
+    Arcs to the left come first, the longest last; then the root; then arcs to the right, the longest first. So nested
+    arcs do not cross at a word.
     """
     at: list[list[tuple[tuple[int, int, int], tuple[int, bool]]]] = [[] for _ in range(n_words)]
     for i, arc in enumerate(arcs):
@@ -89,19 +89,19 @@ def draw_arcs(
     direction: Direction = "auto",
     title: str = "",
 ) -> Picture:
-    """Draw a dependency tree, or any choice of one head for each word.
+    """Draw a dependency tree, or any assignment of one head to each word.
 
     Args:
         words: the sentence.
-        heads: ``heads[i]`` is the head of word ``i``; words are counted from 1, and 0 is the root, as in CoNLL-U. -1:
-            none is drawn.
-        labels: ``labels[i]`` stands on the arc from ``heads[i]``.
-        tags: a row of small text under the words.
-        probabilities: ``probabilities[i]`` of the arc from ``heads[i]``: sure arcs are drawn strongly, others faintly,
-            each with the number.
-        other_heads: a second tree, such as the reference; drawn below, and what differs is red in the first.
-        other_labels: its labels.
-        direction: where the first word stands; by the script of the words if "auto".
+        heads: ``heads[i]`` is the head of word ``i``, as in CoNLL-U: words are counted from 1, and 0 is the root. No
+            arc is drawn for -1.
+        labels: ``labels[i]`` is the label of the arc from ``heads[i]``.
+        tags: small text below each word.
+        probabilities: ``probabilities[i]`` is the probability of the arc from ``heads[i]``. It is printed at the arc
+            and sets its opacity.
+        other_heads: a second tree below the words, such as the reference. Arcs of the first that differ are red.
+        other_labels: labels of the second tree.
+        direction: reading direction of the words; "auto" detects it from their script.
         title: a heading.
     """
     check_some("words", words)
@@ -109,12 +109,12 @@ def draw_arcs(
     below = None if other_heads is None else build_side(words, "other_heads", other_heads, "other_labels", other_labels)
     if tags is not None:
         check_count("tags", len(tags), len(words), "words")
-    chances = None
+    probs = None
     if probabilities is not None:
-        chances = array("probabilities", probabilities, "t")
-        check_shape("probabilities", chances, [len(words)], "one for each word")
-        check_probabilities("probabilities", chances)
-        above = above.with_chances([float(p) for p in chances])
+        probs = array("probabilities", probabilities, "t")
+        check_shape("probabilities", probs, [len(words)], "one for each word")
+        check_probabilities("probabilities", probs)
+        above = above.with_probabilities([float(p) for p in probs])
     mirrored = direction == "right-to-left" or (direction == "auto" and is_right_to_left(words))
     layout = _layout(words, tags, [above, *([below] if below else [])], mirrored)
     canvas = Canvas()
@@ -128,20 +128,20 @@ def draw_arcs(
     return canvas.picture("Dependencies of: " + " ".join(words), _described(words, above), title)
 
 
-# --- what is drawn on one side ------------------------------------------------------------------------------
+# --- the arcs of one side -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Side:
-    """One tree: its arcs in the order of the words, the text on each, and how strongly each is drawn."""
+    """One tree: its arcs in word order, the text on each, and the opacity of each."""
 
     arcs: tuple[DrawnArc, ...]
     names: tuple[str, ...]
     texts: tuple[str, ...]
     strengths: tuple[float, ...]
 
-    def with_chances(self, chances: Sequence[float]) -> Side:
-        kept = [chances[arc.word] for arc in self.arcs]
+    def with_probabilities(self, probs: Sequence[float]) -> Side:
+        kept = [probs[arc.word] for arc in self.arcs]
         texts = tuple(f"{name} {probability(p)}".strip() for name, p in zip(self.names, kept, strict=True))
         return Side(self.arcs, self.names, texts, tuple(0.2 + 0.8 * min(max(p, 0.0), 1.0) for p in kept))
 
@@ -149,7 +149,7 @@ class Side:
 def build_side(
     words: Sequence[str], heads_name: str, heads: Sequence[int], labels_name: str, labels: Sequence[str] | None
 ) -> Side:
-    """One tree over the words as arcs with names, checked; the names of its arguments are those in errors."""
+    """Return one tree over the words as checked, labeled arcs. Errors use the given argument names."""
     check_count(heads_name, len(heads), len(words), "words")
     if labels is not None:
         check_count(labels_name, len(labels), len(words), "words")
@@ -158,10 +158,10 @@ def build_side(
         if not -1 <= head <= len(words):
             raise DataError(
                 f"{heads_name}[{word}] must be from 0 (the root) to {len(words)} (the last word), or -1 for none, "
-                f"but it is {head}"
+                f"got {head}. Count words from 1."
             )
         if head == word + 1:
-            raise DataError(f"{heads_name}[{word}] is {head}, which is the word itself (words are counted from 1)")
+            raise DataError(f"{heads_name}[{word}] must not be the word itself, got {head}. Count words from 1.")
         if head >= 0:
             arcs.append(DrawnArc(head - 1, word))
             names.append("" if labels is None else labels[word])
@@ -169,12 +169,12 @@ def build_side(
     return Side(tuple(arcs), tuple(names), tuple(texts), (1.0,) * len(arcs))
 
 
-# --- where everything stands --------------------------------------------------------------------------------
+# --- layout -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ArcLayout:
-    """The middle of each word, how far it reaches, the text rows' height, and the sign of the direction."""
+    """The center and half width of each word, the height of the text rows, and the sign of the direction."""
 
     xs: tuple[float, ...]
     floor: float
@@ -186,17 +186,17 @@ def _shown_width(text: str, size: float) -> float:
 
 
 def _layout(words: Sequence[str], tags: Sequence[str] | None, sides: Sequence[Side], mirrored: bool) -> ArcLayout:
-    """Place the words from left to right, each as near to those before it as words, ports and labels allow."""
+    """Place the words from left to right, each as close to the previous ones as words, ports and labels allow."""
     ends = [ports(side.arcs, len(words)) for side in sides]
-    rooms = []
+    widths = []
     for i, word in enumerate(words):
-        room = max(_shown_width(word, WORD), _shown_width(tags[i], SMALL) if tags else 0.0)
-        room = max([room, *((len(side[i]) - 1) * PORT for side in ends)])
+        space = max(_shown_width(word, WORD), _shown_width(tags[i], SMALL) if tags else 0.0)
+        space = max([space, *((len(side[i]) - 1) * PORT for side in ends)])
         roots = [t for s in sides for arc, t in zip(s.arcs, s.texts, strict=True) if arc == DrawnArc(-1, i)]
-        rooms.append(max([room, *(_shown_width(text, SMALL) - WORD_GAP / 2 for text in roots)]))
+        widths.append(max([space, *(_shown_width(text, SMALL) - WORD_GAP / 2 for text in roots)]))
     xs: list[float] = []
     for i in range(len(words)):
-        x = xs[-1] + (rooms[i - 1] + rooms[i]) / 2 + WORD_GAP if xs else 0.0
+        x = xs[-1] + (widths[i - 1] + widths[i]) / 2 + WORD_GAP if xs else 0.0
         for side, at in zip(sides, ends, strict=True):
             for number, (arc, text) in enumerate(zip(side.arcs, side.texts, strict=True)):
                 if arc.right == i and arc.head >= 0:
@@ -209,13 +209,13 @@ def _layout(words: Sequence[str], tags: Sequence[str] | None, sides: Sequence[Si
 
 
 def _offset(ends: Sequence[Sequence[tuple[int, bool]]], word: int, number: int, arc: DrawnArc) -> float:
-    """How far right of the middle of a word an arc touches it."""
+    """Return the distance from the center of a word to the point where an arc touches it, positive to the right."""
     place = ends[word].index((number, arc.head == word))
     return (place - (len(ends[word]) - 1) / 2) * PORT
 
 
 def _draw_side(canvas: Canvas, layout: ArcLayout, side: Side, reference: Side | None, up: bool) -> None:
-    """Draw the arcs of a tree, then their labels, which may hide a crossing arc but no other label."""
+    """Draw the arcs of a tree, then their labels. A label may cover a crossing arc but never another label."""
     ends = ports(side.arcs, len(layout.xs))
     heights = levels(side.arcs)
     base = -WORD * 0.95 if up else layout.floor
@@ -240,11 +240,11 @@ def _draw_side(canvas: Canvas, layout: ArcLayout, side: Side, reference: Side | 
 
 
 def _bracket(start: float, end: float, base: float, top: float) -> Path:
-    """From the head up, over, and down to just above the word, with round corners."""
+    """Return the path from the head up, over, and down to just above the word, with round corners."""
     side = 1.0 if end > start else -1.0
     up = 1.0 if top > base else -1.0
     corner = min(CORNER, abs(end - start) / 2, abs(top - base))
-    bend = corner * 0.45  # how far a control point keeps from the corner for a quarter of a circle
+    bend = corner * 0.45  # distance of the control point from the corner that gives a quarter circle
     path = Path().move(start, base).line(start, top - up * corner)
     path.curve((start, top - up * bend), (start + side * bend, top), (start + side * corner, top))
     path.line(end - side * corner, top)

@@ -1,6 +1,6 @@
-"""Finite-state machines: states in layers from left to right, arcs with what they read, write and weigh.
+"""Finite-state machines: states in layers from left to right, arcs labeled by input, output and weight.
 
-Arcs between the same two states share a line, with a row of text for each. Needs no other program for the layout.
+Arcs between the same two states are one line with a row of text for each. The layout needs no external program.
 """
 
 from __future__ import annotations
@@ -39,12 +39,11 @@ def draw_automaton(
     """Draw an acceptor or a transducer.
 
     Args:
-        arcs: ``(source, target, label)`` or ``(source, target, label, weight)``. States are any numbers or names. A
-            label is a text, or a pair of what is read and what is written; an empty one, or ``<eps>``, is
-            epsilon.
-        initial: the states to begin in, or a dictionary from these to their weights (None: no weight is shown).
-        final: the states to end in, likewise.
-        best: the numbers of arcs that are marked, such as those of the best path.
+        arcs: ``(source, target, label)`` or ``(source, target, label, weight)``. States are integers or names. A
+            label is a text, or a pair of input and output label. An empty label or ``<eps>`` is epsilon.
+        initial: the initial states, or a dictionary from them to their weights (None shows no weight).
+        final: the final states, in the same form.
+        best: indices of arcs to highlight, such as those of the best path.
         title: a heading.
     """
     machine = _read(arcs, initial, final, best)
@@ -65,12 +64,12 @@ def draw_automaton(
     return canvas.picture("Automaton", _described(machine), title)
 
 
-# --- what is drawn ------------------------------------------------------------------------------------------
+# --- reading the arguments ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class StateRow:
-    """The text of one arc, and whether it is marked."""
+    """The text of one arc, and whether it is highlighted."""
 
     text: str
     marked: bool
@@ -78,7 +77,7 @@ class StateRow:
 
 @dataclass(frozen=True)
 class AutomatonDrawing:
-    """States by number, the rows of text between each pair of them, and how wide and high a state is drawn."""
+    """States by index, the text rows between each pair of states, and the size of a drawn state."""
 
     names: tuple[str, ...]
     rows: dict[tuple[int, int], list[StateRow]]
@@ -97,10 +96,10 @@ def _read(arcs: Sequence[Arc], initial: _Ends, final: _Ends, best: Sequence[int]
     rows: dict[tuple[int, int], list[StateRow]] = {}
     chosen = {int(i) for i in best}
     if wrong := [i for i in sorted(chosen) if not 0 <= i < len(arcs)]:
-        raise DataError(f"best must hold numbers of arcs, from 0 to {len(arcs) - 1}, but it holds {wrong[0]}")
+        raise DataError(f"best must hold indices of arcs from 0 to {len(arcs) - 1}, got {wrong[0]}. Remove that index.")
     for i, arc in enumerate(arcs):
         if not 3 <= len(arc) <= 4:
-            raise DataError(f"arcs[{i}] must be (source, target, label) or (source, target, label, weight): {arc!r}")
+            raise DataError(f"arcs[{i}] must have 3 or 4 entries, got {arc!r}. Pass (source, target, label[, weight]).")
         pair = numbers[arc[0]], numbers[arc[1]]
         rows.setdefault(pair, []).append(StateRow(_label(arc), i in chosen))
     names = tuple(str(state) for state in numbers)
@@ -145,7 +144,7 @@ def _shown_rows(rows: Sequence[StateRow]) -> list[StateRow]:
     return [*rows[: MOST_ROWS - 1], StateRow(f"… {len(rows) - MOST_ROWS + 1} more", False)]
 
 
-# --- how much room it needs ---------------------------------------------------------------------------------
+# --- sizes --------------------------------------------------------------------------------------------------
 
 
 def _width(text: str, size: float) -> float:
@@ -175,8 +174,11 @@ def _state_size(machine: AutomatonDrawing, state: int) -> DrawingSize:
 def _ports(
     machine: AutomatonDrawing, pairs: Sequence[tuple[int, int]], layout: Layered
 ) -> dict[tuple[int, int], float]:
-    """At which height, from the middle of the state, each edge touches it: keys are (edge, 0 or 1) for the left and
-    right end of its way, and (-1, state) for the arrow into an initial state."""
+    """Return the height at which each edge touches a state, relative to the center of the state.
+
+    Keys are (edge, 0 or 1) for the left and right end of its route, and (-1, state) for the arrow into an initial
+    state.
+    """
     sides: dict[tuple[int, int], list[tuple[float, tuple[int, int]]]] = {}
     for number, ((a, b), route) in enumerate(zip(pairs, layout.routes, strict=True)):
         left, right = (b, a) if route.turned else (a, b)
@@ -196,7 +198,7 @@ def _ports(
 
 
 def _reach(machine: AutomatonDrawing, port: float) -> float:
-    """How far the outline of a state is from its middle, to the side, at the height of a port."""
+    """Return the horizontal distance from the center of a state to its outline at the height of a port."""
     return machine.half - machine.radius + (machine.radius**2 - port**2) ** 0.5
 
 

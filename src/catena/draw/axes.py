@@ -1,4 +1,4 @@
-"""The frame of a diagram: a grid, round numbers along its sides, titles, and a legend."""
+"""The frame of a diagram: grid lines, tick labels, axis titles and a legend."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from catena.draw.svg import SMALL, TINY, Canvas
 from catena.draw.text import clean, shorten, text_width
 
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
-"""Lines are told apart by these as well as by color."""
+"""Dash patterns, so that lines differ by more than color."""
 
 _LEGEND_MOST = 220.0
 
 
 def tick_texts(axis: Axis) -> list[str]:
-    """The numbers at the ticks, with as many digits as it takes to tell neighbors apart."""
+    """Return the tick labels, with as many digits as needed to make neighboring labels differ."""
     for digits in range(3, 16):
         texts = [short(mark, digits) for mark in axis.marks]
         if len(set(texts)) == len(texts):
@@ -24,7 +24,7 @@ def tick_texts(axis: Axis) -> list[str]:
 
 
 def draw_axes(canvas: Canvas, x: Axis, y: Axis, x_title: str, y_title: str, x_grid: bool = False) -> None:
-    """Horizontal grid lines with their numbers, the numbers along the bottom, and the titles of both."""
+    """Draw horizontal grid lines with their values, the values along the bottom, and both axis titles."""
     left, right, bottom = min(x.start, x.end), max(x.start, x.end), y.start
     for mark, text in zip(y.marks, tick_texts(y), strict=True):
         place = y.at(mark)
@@ -44,16 +44,16 @@ def draw_axes(canvas: Canvas, x: Axis, y: Axis, x_title: str, y_title: str, x_gr
 def draw_legend(
     canvas: Canvas, names: Sequence[str], colors: Sequence[str], x: float, y: float, width: float, dashed: bool
 ) -> None:
-    """A sample and a name for each series, in rows that grow upwards from ``y``."""
+    """Draw a sample and a name for each series, in rows that grow upwards from ``y``."""
     rows: list[list[tuple[float, int]]] = [[]]
     used = 0.0
     for number, name in enumerate(names):
-        room = text_width(shorten(clean(name), SMALL, _LEGEND_MOST), SMALL) + 44.0
-        if rows[-1] and used + room > width:
+        space = text_width(shorten(clean(name), SMALL, _LEGEND_MOST), SMALL) + 44.0
+        if rows[-1] and used + space > width:
             rows.append([])
             used = 0.0
         rows[-1].append((used, number))
-        used += room
+        used += space
     for height, row in enumerate(reversed(rows)):
         for offset, number in row:
             place = y - height * 18.0

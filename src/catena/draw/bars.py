@@ -1,4 +1,4 @@
-"""Bars: one number for each name, with intervals where they are known; and histograms of many numbers."""
+"""Bar charts of one value per label, with optional intervals, and histograms."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def draw_bars(
     width: int = 420,
     title: str = "",
 ) -> Picture:
-    """Draw a bar to the right, or to the left below 0, for each number.
+    """Draw a horizontal bar for each value, to the left if it is negative.
 
     Args:
         labels: the names of the bars, from the top.
         values: ``values[i]`` is the length of bar ``i``.
         intervals: ``intervals[i]`` is ``(low, high)``, drawn as a line over the end of bar ``i``.
-        x_title: what the numbers are.
-        width: of the diagram without its frame, in pixels.
+        x_title: title of the value axis.
+        width: width of the plot area in pixels.
         title: a heading.
     """
     check_some("labels", labels)
@@ -62,13 +62,13 @@ def draw_bars(
     canvas.line((axis.at(0.0), 0.0), (axis.at(0.0), bottom), "edge")
     if x_title:
         canvas.text(width / 2, bottom + 31.0, x_title, size=SMALL, color="soft")
-    told = "; ".join(f"{label}: {short(float(v))}" for label, v in zip(labels, lengths, strict=True))
-    return canvas.picture(x_title or "Bars", told, title)
+    description = "; ".join(f"{label}: {short(float(v))}" for label, v in zip(labels, lengths, strict=True))
+    return canvas.picture(x_title or "Bars", description, title)
 
 
 def _finite(name: str, values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     if not np.isfinite(values).all():
-        raise DataError(f"{name} must be finite to be drawn as bars, but one is {values[~np.isfinite(values)][0]}")
+        raise DataError(f"{name} must be finite, got {values[~np.isfinite(values)][0]}. Remove or replace that value.")
     return values
 
 
@@ -91,10 +91,10 @@ def _draw_bar(canvas: Canvas, axis: Axis, y: float, value: float, interval: tupl
 def histogram_bins(
     values: Float[np.ndarray, " n"], bins: int | None = None
 ) -> tuple[Float[np.ndarray, " m"], Int[np.ndarray, " b"]]:
-    """The edges of equal bins at round numbers, and how many values each holds; the last edge belongs to its bin.
+    """Return the edges of equal bins at round values, and the number of values in each bin.
 
-    The width is that of Freedman & Diaconis (1981), 2 IQR n^(-1/3), or a share of the range if ``bins`` are asked for,
-    rounded to 1, 2 or 5 times a power of ten. Whole numbers are never split.
+    The bin width follows Freedman & Diaconis (1981), 2 IQR n^(-1/3), or the range divided by ``bins``, rounded to 1, 2
+    or 5 times a power of ten. Integers are never split. The last edge belongs to the last bin.
     """
     low, high = float(values.min()), float(values.max())
     if low == high:
@@ -123,15 +123,15 @@ def draw_histogram(
     height: int = 220,
     title: str = "",
 ) -> Picture:
-    """Draw how often numbers fall into equal bins with round edges.
+    """Draw a histogram with equal bins and round bin edges.
 
     Args:
-        values: the numbers.
-        bins: about how many bins; by the spread of the numbers if omitted.
-        x_title: what the numbers are.
-        y_title: what is counted.
-        width: of the diagram without its frame, in pixels.
-        height: likewise.
+        values: the values to count.
+        bins: approximate number of bins; chosen from the spread of the values if omitted.
+        x_title: title of the value axis.
+        y_title: title of the count axis.
+        width: width of the plot area in pixels.
+        height: height of the plot area in pixels.
         title: a heading.
     """
     found = _finite("values", array("values", values, "n"))
@@ -149,5 +149,5 @@ def draw_histogram(
             note = f"{short(float(left))} to {short(float(right))}: {count}"
             canvas.rect(box, "accent", opacity=0.85, tooltip=note)
     low, mean, high = (short(float(v)) for v in (found.min(), found.mean(), found.max()))
-    told = f"{len(found)} numbers from {low} to {high}, mean {mean}"
-    return canvas.picture(f"Histogram of {x_title or 'numbers'}", told, title)
+    description = f"{len(found)} numbers from {low} to {high}, mean {mean}"
+    return canvas.picture(f"Histogram of {x_title or 'numbers'}", description, title)

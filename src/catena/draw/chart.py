@@ -1,4 +1,4 @@
-"""CKY charts: a pyramid with a cell for each span of the sentence, the whole sentence on top, the best tree marked."""
+"""CKY charts: a pyramid with a cell for each span, the whole sentence on top, the best tree highlighted."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def draw_chart(
     direction: Direction = "auto",
     title: str = "",
 ) -> Picture:
-    """Draw a number, and a label where there are labels, for every span of a sentence.
+    """Draw a score, and a label if there are labels, for every span of a sentence.
 
     Args:
         words: the sentence.
-        scores: ``scores[i, j]`` is the number of the span from word ``i`` to word ``j``, both included; with labels
-            ``scores[i, j, q]`` is that of label ``q``, and the cell shows the label with the largest. What stands
-            at ``i > j`` is not read. Minus infinity is drawn as nothing.
+        scores: ``scores[i, j]`` is the score of the span from word ``i`` to word ``j``, both included. With labels,
+            ``scores[i, j, q]`` is the score of label ``q``, and the cell shows the best label. Entries with ``i > j``
+            are ignored. Minus infinity leaves the cell empty.
         labels: the names of the labels.
-        tree: the spans of a tree, in rows ``(first, last)`` or ``(first, last, label)``; rows of -1 are not read.
-            Their cells get a frame, and show the label of the tree.
-        direction: where the first word stands; by the script of the words if "auto".
+        tree: the spans of a tree, in rows ``(first, last)`` or ``(first, last, label)``; rows of -1 are ignored.
+            Their cells get a frame and show the label of the tree.
+        direction: reading direction of the words; "auto" detects it from their script.
         title: a heading.
     """
     check_some("words", words)
@@ -56,13 +56,13 @@ def draw_chart(
         canvas.rect(_box(first, last, width, mirrored).grown(-2.0), None, "best", width=2.5, radius=4.0)
     for i, word in enumerate(words):
         canvas.text(_box(i, i, width, mirrored).middle[0], 14.0, word, most=WIDEST)
-    told = sorted(spans) or [(0, len(words) - 1)]
-    cells = [f"{' '.join(words[i : j + 1])}: {names[i][j]} {texts[i][j]}".replace("  ", " ") for i, j in told]
+    shown = sorted(spans) or [(0, len(words) - 1)]
+    cells = [f"{' '.join(words[i : j + 1])}: {names[i][j]} {texts[i][j]}".replace("  ", " ") for i, j in shown]
     return canvas.picture("Chart of: " + " ".join(words), "; ".join(cells), title)
 
 
 def _cells_of(t: int) -> list[tuple[int, int]]:
-    """All spans, the longest first."""
+    """Return all spans, the longest first."""
     return [(i, i + span - 1) for span in range(t, 0, -1) for i in range(t - span + 1)]
 
 
@@ -72,22 +72,22 @@ def _box(i: int, j: int, width: float, mirrored: bool) -> Box:
 
 
 def _spans(tree: NumberSequence | None, t: int, k: int) -> dict[tuple[int, int], int]:
-    """The spans of the tree with their labels, -1 where it has none."""
+    """Return the spans of the tree with their labels, -1 if the tree has none."""
     if tree is None:
         return {}
     rows = array("tree", tree, "n c").astype(int)
     if rows.shape[1] not in (2, 3):
         raise ShapeError(
-            f"tree must have rows (first, last) or (first, last, label), but a row has {rows.shape[1]} numbers"
+            f"tree must have rows of 2 or 3 entries, got {rows.shape[1]}. Pass (first, last) or (first, last, label)."
         )
     spans = {}
     for row, (first, last, *label) in enumerate(rows.tolist()):
         if first < 0:
             continue
         if not first <= last < t:
-            raise DataError(f"tree[{row}] must be a span within {t} words, but it is ({first}, {last})")
+            raise DataError(f"tree[{row}] must be a span of {t} words, got ({first}, {last}). Count words from 0.")
         if label and k and not 0 <= label[0] < k:
-            raise DataError(f"tree[{row}] must have one of the {k} labels, but it has label {label[0]}")
+            raise DataError(f"tree[{row}] must have one of {k} labels, got {label[0]}. Count labels from 0.")
         spans[first, last] = label[0] if label and k else -1
     return spans
 
@@ -95,7 +95,7 @@ def _spans(tree: NumberSequence | None, t: int, k: int) -> dict[tuple[int, int],
 def _cells(
     words: Sequence[str], scores: NumberSequence, labels: Sequence[str] | None, spans: Mapping[tuple[int, int], int]
 ) -> tuple[Float[np.ndarray, "t t"], list[list[str]]]:
-    """The number of each span, minus infinity below the diagonal, and the name of the label that it belongs to."""
+    """Return the score of each span, minus infinity below the diagonal, and the name of its label."""
     t = len(words)
     if labels is None:
         table = array("scores", scores, "t t")
@@ -115,7 +115,7 @@ def _cells(
 
 
 def _strengths(table: Float[np.ndarray, "t t"]) -> Float[np.ndarray, "t t"]:
-    """From 0 to 1: numbers from 0 on by their size, others by where they lie between the least and the largest."""
+    """Return color strengths in [0, 1], by size for non-negative tables and by rank in the range otherwise."""
     finite = table[np.isfinite(table)]
     if not len(finite):
         return np.zeros_like(table)

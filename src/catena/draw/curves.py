@@ -1,4 +1,4 @@
-"""Learning curves, and any other numbers over steps: several series, round numbers on the axes, a legend."""
+"""Learning curves and other series of values over steps, with round tick values and a legend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catena.draw.values import RealNumber, check_some
 from catena.errors import DataError
 
 _MOST_DOTS = 40
-"""A series with more points is drawn without a dot for each."""
+"""A series with more points is drawn without a dot at each point."""
 
 Series = Mapping[str, Sequence[tuple[RealNumber, RealNumber]]]
 
@@ -25,12 +25,12 @@ Series = Mapping[str, Sequence[tuple[RealNumber, RealNumber]]]
 def series_of_rows(
     rows: Sequence[Mapping[str, Any]], x: str = "step", names: Sequence[str] | None = None
 ) -> dict[str, list[tuple[float, float]]]:
-    """Series from rows of numbers, such as the lines of a run's ``metrics.jsonl``.
+    """Return series from rows of values, such as the lines of ``metrics.jsonl`` in a run folder.
 
     Args:
-        rows: the rows; what is nested has names with dots, as ``scores.accuracy``. A None becomes a gap.
-        x: the name of what all series run over.
-        names: which series; all that have numbers if omitted.
+        rows: the rows. Nested values get names with dots, such as ``scores.accuracy``. None becomes a gap.
+        x: name of the value on the x axis.
+        names: the series to return; all numeric ones if omitted.
 
     >>> series_of_rows([{"step": 1, "loss": 2.0, "scores": {"accuracy": 0.5}}])
     {'loss': [(1.0, 2.0)], 'scores.accuracy': [(1.0, 0.5)]}
@@ -45,7 +45,7 @@ def series_of_rows(
     found = {name: points for name, points in found.items() if any(math.isfinite(value) for _, value in points)}
     for name in names or ():
         if name not in found:
-            raise DataError(f"no row has a number {name!r} beside {x!r}: there are {', '.join(found) or 'none'}")
+            raise DataError(f"No row has {name!r} together with {x!r}. Choose from: {', '.join(found) or 'none'}.")
     return found if names is None else {name: found[name] for name in names}
 
 
@@ -70,16 +70,17 @@ def draw_curves(
     height: int = 280,
     title: str = "",
 ) -> Picture:
-    """Draw series of numbers as lines.
+    """Draw series of values as lines.
 
     Args:
-        series: for each name the points ``(x, y)``, drawn in the order of x. A y that is not finite leaves a gap.
-        x_title: what x is.
-        y_title: what y is.
-        logarithmic: equal ratios of y have equal distances.
-        mark: write the largest or least y of each series at its point.
-        width: of the diagram without its frame, in pixels.
-        height: likewise.
+        series: the points ``(x, y)`` of each named series, drawn in the order of x. A y that is not finite leaves a
+            gap.
+        x_title: title of the x axis.
+        y_title: title of the y axis.
+        logarithmic: use a logarithmic y axis.
+        mark: mark the largest or least y of each series and print its value.
+        width: width of the plot area in pixels.
+        height: height of the plot area in pixels.
         title: a heading.
     """
     check_some("series", list(series))
@@ -100,12 +101,12 @@ def draw_curves(
     if len(points) > 1 or not y_title:
         colors = [category(number) for number in range(len(points))]
         draw_legend(canvas, list(points), colors, 0.0, -height - (36.0 if y_title else 18.0), float(width), dashed=True)
-    told = "; ".join(f"{name}: {_told(found)}" for name, found in points.items())
-    return canvas.picture(y_title or ", ".join(points), told, title)
+    description = "; ".join(f"{name}: {_summary(found)}" for name, found in points.items())
+    return canvas.picture(y_title or ", ".join(points), description, title)
 
 
 def _pieces(points: Sequence[Point]) -> list[list[Point]]:
-    """Stretches of points whose y is finite."""
+    """Return the maximal runs of points whose y is finite."""
     pieces: list[list[Point]] = [[]]
     for point in points:
         if math.isfinite(point[1]):
@@ -132,7 +133,7 @@ def _draw_series(canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, numb
 def _draw_mark(
     canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, color: str, mark: str, taken: OccupiedBoxes
 ) -> None:
-    """A ring around the best point of a series, and its number where there is room."""
+    """Draw a ring around the best point of a series, and its value if there is space."""
     finite = [point for point in points if math.isfinite(point[1])]
     if not mark or not finite:
         return
@@ -150,7 +151,7 @@ def _draw_mark(
             return
 
 
-def _told(points: Sequence[Point]) -> str:
+def _summary(points: Sequence[Point]) -> str:
     finite = [point for point in points if math.isfinite(point[1])]
     if not finite:
         return "no numbers"

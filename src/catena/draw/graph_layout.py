@@ -1,16 +1,16 @@
-"""Layered drawings of directed graphs: from left to right, every edge with a place of its own in each column it passes.
+"""Layered layout of directed graphs from left to right, with a separate slot for each edge in each column it crosses.
 
-The steps of Sugiyama et al. (1981), each in a plain form:
+The steps of Sugiyama et al. (1981), each in a simple form:
 
-1. edges that close a cycle, in a depth-first walk, are turned around;
-2. every node's layer is the length of the longest path to it (by Kahn's order);
-3. layers are two columns apart: the column between holds the labels of edges;
-4. the order within columns is by the mean place of the neighbors, swept to and fro; the order with the fewest
-   crossings is kept;
-5. heights are the mean heights of the neighbors, moved apart where they would be too near: the nearest such heights
-   in the sense of least squares, by merging blocks (pool adjacent violators).
+1. reverse the edges that close a cycle in a depth-first search;
+2. the layer of a node is the length of the longest path to it (Kahn's algorithm);
+3. layers are two columns apart: the column between holds the edge labels;
+4. nodes of a column are sorted by the mean position of their neighbors, sweeping back and forth; the order with the
+   fewest crossings is kept;
+5. heights are the mean heights of the neighbors, moved apart if they are too close: the least-squares solution, by
+   merging blocks (pool adjacent violators).
 
-Knows nothing of what nodes and edges mean: sizes in, positions out.
+The module only sees sizes and returns positions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SWEEPS, HEIGHT_SWEEPS = 8, 24
 
 
 class DrawingSize(NamedTuple):
-    """The room that something needs around its middle."""
+    """The space that an item needs around its center."""
 
     left: float
     right: float
@@ -35,9 +35,9 @@ class DrawingSize(NamedTuple):
 
 @dataclass(frozen=True)
 class Route:
-    """The way of an edge from left to right: (column, height) of its left end, of each place between, of its right end.
+    """The route of an edge from left to right as (column, height) of its left end, each stop, and its right end.
 
-    ``turned``: it leads from right to left. ``label`` is the stop at which its label stands.
+    ``turned``: the edge leads from right to left. ``label`` is the index of the stop that holds its label.
     """
 
     stops: tuple[tuple[int, float], ...]
@@ -47,8 +47,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Layered:
-    """Where everything stands: column and height of each node, the edges' ways, and of each column the middle and how
-    far it reaches to the left and right of it."""
+    """The layout: column and height of each node, the edge routes, and the center and extent of each column."""
 
     columns: tuple[int, ...]
     heights: tuple[float, ...]
@@ -60,7 +59,7 @@ class Layered:
 
 @dataclass
 class EdgePiece:
-    """A node, or the place of an edge in a column."""
+    """A node, or the slot of an edge in a column."""
 
     size: DrawingSize
     column: int
@@ -77,14 +76,14 @@ def layout_graph(
     gap: tuple[float, float],
     first: Sequence[int] = (),
 ) -> Layered:
-    """Lay out a graph without edges from a node to itself.
+    """Return the layout of a graph without self-loops.
 
     Args:
         nodes: the size of each node.
         edges: source and target of each edge.
         labels: the size of the label of each edge.
-        gap: the least distance between columns, and between what stands below one another.
-        first: the nodes at which the walk begins.
+        gap: the least distance between columns, and between items of a column.
+        first: the nodes at which the depth-first search starts.
     """
     turned = turned_edges(len(nodes), edges, first)
     forward = [(b, a) if turn else (a, b) for (a, b), turn in zip(edges, turned, strict=True)]
@@ -108,7 +107,7 @@ def layout_graph(
 
 
 def turned_edges(n: int, edges: Sequence[tuple[int, int]], first: Sequence[int] = ()) -> list[bool]:
-    """Which edges lead back to a node whose walk is not finished: with these turned there is no cycle."""
+    """Return which edges lead back to an unfinished node. Reversing them removes all cycles."""
     out: list[list[int]] = [[] for _ in range(n)]
     for i, (a, _) in enumerate(edges):
         out[a].append(i)
@@ -133,7 +132,7 @@ def turned_edges(n: int, edges: Sequence[tuple[int, int]], first: Sequence[int] 
 
 
 def longest_paths(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The number of edges of the longest path to each node of a graph without cycles. Kahn (1962)."""
+    """Return the number of edges of the longest path to each node of an acyclic graph. Kahn (1962)."""
     due = [0] * n
     out: list[list[int]] = [[] for _ in range(n)]
     for a, b in edges:
@@ -155,7 +154,7 @@ def longest_paths(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _way(pieces: list[EdgePiece], source: int, target: int, label: DrawingSize, turned: bool) -> list[int]:
-    """The pieces that an edge passes, with new ones between its ends. The label is next to where it really begins."""
+    """Return the pieces that an edge passes, adding new ones between its ends, the label next to its true start."""
     start, end = pieces[source].column, pieces[target].column
     labeled = end - 1 if turned else start + 1
     way = [source]
@@ -178,9 +177,9 @@ def _sorted_columns(pieces: Sequence[EdgePiece]) -> list[list[int]]:
     for sweep in range(SWEEPS):
         to_the_right = sweep % 2 == 0
         for column in columns if to_the_right else reversed(columns):
-            beside = {i: pieces[i].left if to_the_right else pieces[i].right for i in column}
-            wish = {i: sum(place[j] for j in beside[i]) / len(beside[i]) if beside[i] else place[i] for i in column}
-            column.sort(key=lambda i: wish[i])
+            near = {i: pieces[i].left if to_the_right else pieces[i].right for i in column}
+            mean = {i: sum(place[j] for j in near[i]) / len(near[i]) if near[i] else place[i] for i in column}
+            column.sort(key=lambda i: mean[i])
             place.update((i, float(k)) for k, i in enumerate(column))
         count = crossings(pieces, columns)
         if count < fewest:
@@ -189,7 +188,7 @@ def _sorted_columns(pieces: Sequence[EdgePiece]) -> list[list[int]]:
 
 
 def crossings(pieces: Sequence[EdgePiece], columns: Sequence[Sequence[int]]) -> int:
-    """How many pairs of edges cross between neighboring columns."""
+    """Return the number of pairs of edges that cross between neighboring columns."""
     total = 0
     for column, following in pairwise(columns):
         place = {i: k for k, i in enumerate(following)}
@@ -212,40 +211,40 @@ def _set_heights(pieces: Sequence[EdgePiece], columns: Sequence[Sequence[int]], 
         for column in columns if sweep % 2 == 0 else reversed(columns):
             both = sweep >= HEIGHT_SWEEPS // 2
             one_side = [pieces[i].left if sweep % 2 == 0 else pieces[i].right for i in column]
-            beside = [
+            neighbors = [
                 [*pieces[i].left, *pieces[i].right] if both else near for i, near in zip(column, one_side, strict=True)
             ]
-            wishes = [_mean_height(pieces, i, near) for i, near in zip(column, beside, strict=True)]
-            _settle(pieces, column, wishes, gap)
+            desired = [_mean_height(pieces, i, near) for i, near in zip(column, neighbors, strict=True)]
+            _settle(pieces, column, desired, gap)
 
 
-def _mean_height(pieces: Sequence[EdgePiece], i: int, beside: Sequence[int]) -> float:
-    """The mean height of the neighbors. Places of the same edge count more, so that long edges become straight."""
-    weights = [pieces[i].weight * pieces[j].weight for j in beside]
+def _mean_height(pieces: Sequence[EdgePiece], i: int, neighbors: Sequence[int]) -> float:
+    """Return the mean height of the neighbors. Pieces of the same edge count more, so that long edges are straight."""
+    weights = [pieces[i].weight * pieces[j].weight for j in neighbors]
     if not weights:
         return pieces[i].y
-    return sum(weight * pieces[j].y for weight, j in zip(weights, beside, strict=True)) / sum(weights)
+    return sum(weight * pieces[j].y for weight, j in zip(weights, neighbors, strict=True)) / sum(weights)
 
 
-def _settle(pieces: Sequence[EdgePiece], column: Sequence[int], wishes: Sequence[float], gap: float) -> None:
-    """Give each piece of a column the height it wishes, or the nearest heights that keep all of them apart."""
+def _settle(pieces: Sequence[EdgePiece], column: Sequence[int], desired: Sequence[float], gap: float) -> None:
+    """Give each piece of a column its desired height, or the nearest heights that keep the pieces apart."""
     needed = [0.0]
     for a, b in pairwise(column):
         needed.append(needed[-1] + pieces[a].size.below + gap + pieces[b].size.above)
     middle = needed[-1] / 2
-    free = [wish - (need - middle) for wish, need in zip(wishes, needed, strict=True)]
+    free = [target - (need - middle) for target, need in zip(desired, needed, strict=True)]
     settled = rising(free, [pieces[i].weight for i in column])
     for i, y, need in zip(column, settled, needed, strict=True):
         pieces[i].y = y + need - middle
 
 
 def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The numbers that never fall and are nearest to ``values`` in the sense of weighted least squares.
+    """Return the non-decreasing sequence nearest to ``values`` by weighted least squares.
 
     >>> rising([3.0, 1.0, 5.0], [1.0, 1.0, 1.0])
     [2.0, 2.0, 5.0]
     """
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, how many
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, size
     for value, weight in zip(values, weights, strict=True):
         block = (value, weight, 1)
         while blocks and blocks[-1][0] > block[0]:
@@ -263,7 +262,7 @@ def _middles(
     rights: Sequence[float],
     gap: float,
 ) -> tuple[float, ...]:
-    """The middle of each column; where edges are steep there is more room."""
+    """Return the center of each column. Columns with steep edges get more space."""
     xs: list[float] = []
     for c, column in enumerate(columns):
         steep = max((abs(pieces[i].y - pieces[j].y) for i in column for j in pieces[i].left), default=0.0)

@@ -1,7 +1,7 @@
-"""Heat maps: a table of numbers as color, for attention weights, confusion tables and scores.
+"""Heat maps of tables of values, for attention weights, confusion tables and scores.
 
-Numbers from 0 on are shades of one color. Where some are below 0, those are shades of another, and 0 is blank. A
-minus infinity, the score of what is impossible, is a blank cell with a dot.
+Non-negative values are shades of one color. Negative values are shades of a second color, and 0 is blank. Minus
+infinity, the score of an impossible structure, is a blank cell with a dot.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ def draw_heat(
     shades: _Shades = "all",
     title: str = "",
 ) -> Picture:
-    """Draw a table of numbers as a heat map.
+    """Draw a table of values as a heat map.
 
     Args:
-        values: ``values[i, j]`` is the number of row ``i`` and column ``j``.
+        values: ``values[i, j]`` is the value of row ``i`` and column ``j``.
         rows: the names of the rows.
         columns: the names of the columns.
-        row_title: what the rows are, such as "reference".
-        column_title: what the columns are, such as "prediction".
-        numbers: write the numbers into the cells; only where the table is small if None.
-        shades: the darkest cell is the largest of all, or of each row (as in a confusion table), or of each column.
+        row_title: title of the rows, such as "reference".
+        column_title: title of the columns, such as "prediction".
+        numbers: print the values in the cells; None prints them only in small tables.
+        shades: scale the colors by the largest value of the table ("all"), of each row (as in a confusion table), or
+            of each column.
         title: a heading.
     """
     check_some("rows", rows)
@@ -70,7 +71,7 @@ def draw_heat(
 
 
 def format_values(table: Float[np.ndarray, "n m"]) -> list[list[str]]:
-    """The numbers as text, all with as many decimals: none for counts, two without the zero for probabilities."""
+    """Return the values as text with equal decimals: none for counts, two without leading zero for probabilities."""
     finite = table[np.isfinite(table)]
     most = float(np.abs(finite).max()) if len(finite) else 0.0
     show: Callable[[float], str]
@@ -96,7 +97,7 @@ def _cell(texts: Sequence[Sequence[str]], columns: Sequence[str], numbers: bool)
 
 
 def _strengths(table: Float[np.ndarray, "n m"], shades: _Shades) -> Float[np.ndarray, "n m"]:
-    """From 0 to 1: how strong the color of each cell is."""
+    """Return the color strength of each cell, in [0, 1]."""
     sizes = np.where(np.isfinite(table), np.abs(table), 0.0)
     most = sizes.max(axis={"all": None, "rows": 1, "columns": 0}[shades], keepdims=True)
     strengths = sizes / np.where(most > 0, most, 1.0)

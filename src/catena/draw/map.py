@@ -1,8 +1,8 @@
-"""Maps: named points in a plane, such as words by their vectors. Names never lie on one another.
+"""Maps of labeled points in the plane, such as words by their vectors, without overlapping labels.
 
-Each name is tried at eight places around its point, nearest first; one that fits nowhere is left to the tooltip. Names
-are tried in the order in which they are given, so the important ones should come first. Near points are found by a
-grid, so the time is O(n) where points are spread out.
+Eight positions around its point are tried for each label, nearest first; a label that fits nowhere is only in the
+tooltip. Labels are placed in the given order, so put the important ones first. A grid finds nearby labels, so the
+time is O(n) for points that are spread out.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def draw_map(
     height: int = 480,
     title: str = "",
 ) -> Picture:
-    """Draw points with names.
+    """Draw labeled points.
 
     Args:
-        points: ``points[i]`` is the place of point ``i`` in the plane; x and y are drawn to the same scale.
-        labels: ``labels[i]`` is its name, "" for none. Names that would cover others are left out, later ones first.
+        points: ``points[i]`` has the coordinates of point ``i``; x and y have the same scale.
+        labels: ``labels[i]`` is its label, "" for none. Labels that would overlap earlier ones are left out.
         groups: ``groups[i]`` is its group: a color and an entry of the legend.
-        width: the largest width of the cloud of points, in pixels.
-        height: the largest height.
+        width: the largest width of the point cloud, in pixels.
+        height: the largest height of the point cloud, in pixels.
         title: a heading.
     """
     check_some("labels", labels)
@@ -76,19 +76,19 @@ def draw_map(
 
 
 def fit_points(points: Float[np.ndarray, "n c"], n: int, width: int, height: int) -> list[tuple[float, float]]:
-    """The points in pixels, as large as fits, y upwards."""
+    """Return the points in pixels, as large as fits, y upwards."""
     check_shape("points", points, [n, 2], "x and y for each label")
     if not np.isfinite(points).all():
-        raise DataError("points must be finite to be drawn on a map, but one is not")
+        raise DataError("points has a value that is not finite. Remove that point.")
     low = points.min(0)
     span = points.max(0) - low
-    scale = min((room / s for room, s in zip((width, height), span.tolist(), strict=True) if s > 0), default=1.0)
+    scale = min((space / s for space, s in zip((width, height), span.tolist(), strict=True) if s > 0), default=1.0)
     moved = (points - low) * scale
     return [(float(x), -float(y)) for x, y in moved]
 
 
 def placed_labels(places: Sequence[tuple[float, float]], labels: Sequence[str]) -> list[Box | None]:
-    """The box of each name, or None where it is empty or fits nowhere beside its point."""
+    """Return the box of each label, or None if it is empty or does not fit next to its point."""
     taken = OccupiedBoxes()
     for x, y in places:
         taken.add(Box(x, y, x, y).grown(DOT))
@@ -104,7 +104,7 @@ def placed_labels(places: Sequence[tuple[float, float]], labels: Sequence[str]) 
 
 
 def _around(x: float, y: float, width: float) -> list[Box]:
-    """Places for a name beside its point: to the right, left, above, below, and at the corners."""
+    """Return candidate boxes for a label around its point: right, left, above, below, and the corners."""
     half, away = SMALL * 0.62, DOT + 2.0
     sides = [(away + width / 2, 0.0), (-away - width / 2, 0.0), (0.0, -away - half), (0.0, away + half)]
     corners = [(dx * (away * 0.6 + width / 2), dy * (away * 0.6 + half)) for dy in (-1, 1) for dx in (1, -1)]

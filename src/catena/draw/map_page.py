@@ -1,6 +1,6 @@
-"""A map as one HTML page: zoom with the wheel, the fingers or the keys, drag, and search. Needs no network.
+"""A map of labeled points as one HTML page with zoom (wheel, touch, keys), drag and search. Needs no network.
 
-Names never lie on one another: at each zoom those are shown that have room, the first ones first.
+Labels never overlap: at each zoom level the page shows those that fit, in the given order.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from catena.errors import DataError
 
 @dataclass(frozen=True)
 class Page:
-    """A finished page: HTML text that is saved, or shown by a notebook in a frame."""
+    """An HTML page that can be saved or shown in a notebook frame."""
 
     html: str
 
     def save(self, path: str | Path) -> Path:
-        """Write the page to ``name.html``; a reader sees the old file or the new, never a part."""
+        """Write the page to ``name.html`` atomically and return the path."""
         path = Path(path)
         if path.suffix.lower() not in (".html", ".htm"):
-            raise DataError(f"a page is saved as .html, but the file is to be called {path.name!r}")
+            raise DataError(f"path must end in .html, got {path.name!r}. Save the page as {path.stem + '.html'!r}.")
         write_atomically(path, self.html.encode("utf-8"))
         return path
 
@@ -37,19 +37,19 @@ class Page:
 def draw_map_page(
     points: NumberSequence, labels: Sequence[str], *, groups: Sequence[str] | None = None, title: str = "Map"
 ) -> Page:
-    """Draw named points as a page.
+    """Draw labeled points as an interactive page.
 
     Args:
-        points: ``points[i]`` is the place of point ``i`` in the plane.
-        labels: ``labels[i]`` is its name; names that come first are shown first where room is short.
-        groups: ``groups[i]`` is its group, which gives its color.
+        points: ``points[i]`` has the coordinates of point ``i``.
+        labels: ``labels[i]`` is its label; earlier labels take precedence if space is short.
+        groups: ``groups[i]`` is its group, which sets its color.
         title: the heading of the page.
     """
     check_some("labels", labels)
     places = array("points", points, "n c")
     check_shape("points", places, [len(labels), 2], "x and y for each label")
     if not np.isfinite(places).all():
-        raise DataError("points must be finite to be drawn on a map, but one is not")
+        raise DataError("points has a value that is not finite. Remove that point.")
     if groups is not None:
         check_count("groups", len(groups), len(labels), "points")
     names = list(dict.fromkeys(groups or ()))

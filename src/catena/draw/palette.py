@@ -1,6 +1,6 @@
-"""The colors, by what they mean, in light and in dark. Knows nothing of SVG elements.
+"""Colors by meaning, for light and dark backgrounds. Independent of SVG elements.
 
-Text colors stand out from the paper by a contrast of 4.5 or more in both (WCAG 2.2, success criterion 1.4.3).
+Text colors have a contrast of at least 4.5 to the background in both modes (WCAG 2.2, success criterion 1.4.3).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Color(NamedTuple):
-    """One meaning, as it looks on white and on black."""
+    """One color as a pair for light and dark mode."""
 
     light: str
     dark: str
@@ -27,13 +27,13 @@ PALETTE = {
     "best": Color("#bc4c00", "#f0883e"),
     "good": Color("#1a7f37", "#3fb950"),
     "bad": Color("#cf222e", "#ff7b72"),
-    # Heat is laid on the paper with an opacity. Black and white are then told apart by how strong it is.
+    # Heat covers the paper with an opacity. Its strength then decides between black and white text.
     "heat": Color("#0550ae", "#79c0ff"),
     "cold": Color("#953800", "#ffa657"),
     "on-weak": Color("#000000", "#ffffff"),
     "on-middle": Color("#000000", "#000000"),
     "on-strong": Color("#ffffff", "#000000"),
-    # Categories, told apart by hue and, next to each other, by lightness.
+    # Categories differ by hue and, for neighbors in this list, by lightness.
     "c0": Color("#0969da", "#58a6ff"),
     "c1": Color("#bc4c00", "#f0883e"),
     "c2": Color("#1a7f37", "#3fb950"),
@@ -46,25 +46,25 @@ PALETTE = {
 
 N_CATEGORIES = 8
 MIDDLE, STRONG = 0.57, 0.74
-"""From which opacity of heat on, black reads better on dark paper, and white on light paper."""
+"""Opacity of heat above which black text reads better on dark paper, and white text on light paper."""
 
 DARK_OPEN, DARK_CLOSE = "@media (prefers-color-scheme:dark){", "}/*dark*/"
 
 
 def category(number: int) -> str:
-    """The color of the category with this number; they come again after the last."""
+    """Return the color name of the category with this index, modulo the number of colors."""
     return f"c{number % N_CATEGORIES}"
 
 
 def on_heat(opacity: float) -> str:
-    """The color of text that stands on heat of this opacity."""
+    """Return the name of the text color to use on heat of this opacity."""
     if opacity < MIDDLE:
         return "on-weak"
     return "on-middle" if opacity < STRONG else "on-strong"
 
 
 def stylesheet(classes: Iterable[str]) -> str:
-    """The rules for classes such as ``f-ink`` (filled with ink) and ``s-line`` (a stroke), light and dark."""
+    """Return the CSS rules for classes such as ``f-ink`` (fill with ink) and ``s-line`` (stroke), light and dark."""
     light, dark = [], []
     for name in sorted(classes):
         light.append(_rule(name, 0))
@@ -79,5 +79,5 @@ def _rule(name: str, mode: int) -> str:
 
 
 def in_the_dark(svg: str) -> str:
-    """The same SVG as it looks where dark colors are preferred, for programs that do not know of the preference."""
+    """Return the SVG with its dark colors made unconditional, for programs without ``prefers-color-scheme``."""
     return svg.replace(DARK_OPEN, "").replace(DARK_CLOSE, "")

@@ -1,4 +1,4 @@
-"""A finished picture: SVG text that is shown by a notebook, or saved as SVG or PNG."""
+"""A finished picture: SVG text that a notebook can show and that can be saved as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from catena.errors import DataError
 
 @dataclass(frozen=True)
 class Picture:
-    """What every drawing function returns. Two pictures of the same values are equal."""
+    """A picture, the result of every drawing function. Pictures of the same values are equal."""
 
     svg: str
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture to ``name.svg`` or ``name.png``; a reader sees the old file or the new, never a part."""
+        """Write the picture to ``name.svg`` or ``name.png`` atomically and return the path."""
         path = Path(path)
         suffix = path.suffix.lower()
         if suffix == ".png":
             return to_png(self.svg, path)
         if suffix != ".svg":
-            raise DataError(f"a picture is saved as .svg or .png, but the file is to be called {path.name!r}")
+            raise DataError(f"path must end in .svg or .png, got {path.name!r}. Change the extension.")
         write_atomically(path, self.svg.encode("utf-8"))
         return path
 

@@ -1,4 +1,4 @@
-"""Which places of a picture are taken, so that names need not lie on one another."""
+"""Occupied boxes of a picture, to avoid overlapping labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BUCKET = 64.0
 
 
 class OccupiedBoxes:
-    """Boxes that are in use, in buckets by where they lie."""
+    """A set of occupied boxes, in buckets by position."""
 
     def __init__(self) -> None:
         self.buckets: dict[tuple[int, int], list[Box]] = {}
@@ -19,10 +19,10 @@ class OccupiedBoxes:
         return [(column, row) for column in columns for row in rows]
 
     def add(self, box: Box) -> None:
-        """From now on this place is taken."""
+        """Mark a box as occupied."""
         for key in self._keys(box):
             self.buckets.setdefault(key, []).append(box)
 
     def hit(self, box: Box) -> bool:
-        """Whether a place overlaps with one that is taken."""
+        """Return whether a box overlaps an occupied one."""
         return any(box.overlaps(other) for key in self._keys(box) for other in self.buckets.get(key, ()))

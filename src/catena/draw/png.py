@@ -1,4 +1,4 @@
-"""PNG from SVG, by the library resvg, which needs nothing else. Knows nothing of what is drawn."""
+"""PNG from SVG with the library resvg, which has no dependencies."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _SIZE = re.compile(r'<svg [^>]*\bwidth="([\d.]+)" height="([\d.]+)"')
 
 
 def to_png(svg: str, path: str | Path, scale: RealNumber = 2, dark: bool = False) -> Path:
-    """Write an SVG to a PNG file, ``scale`` pixels for each pixel of the SVG, in light or dark colors."""
+    """Write an SVG to a PNG file with ``scale`` PNG pixels per SVG pixel, in light or dark colors."""
     path = Path(path)
     write_atomically(path, png_bytes(svg, scale, dark))
     return path
 
 
 def png_bytes(svg: str, scale: RealNumber = 2, dark: bool = False) -> bytes:
-    """The content of the PNG file of an SVG."""
+    """Return the bytes of the PNG file of an SVG."""
     resvg = require("resvg_py", "png", "drawing PNG files")
     if not scale > 0:
-        raise DataError(f"the scale of a PNG must be above 0, but it is {scale}")
+        raise DataError(f"scale must be positive, got {scale}. Use 2 for a sharp picture.")
     if size := _SIZE.search(svg):
         width, height = (float(side) * scale for side in size.groups())
         if width * height > _MOST_PIXELS:
             raise DataError(
-                f"at scale {scale:g} the picture has {width:,.0f} x {height:,.0f} pixels, and at most "
-                f"{_MOST_PIXELS:,} are drawn as PNG: give a smaller scale, or save it as .svg"
+                f"A PNG must have at most {_MOST_PIXELS:,} pixels, got {width:,.0f} x {height:,.0f} at scale "
+                f"{scale:g}. Use a smaller scale, or save it as .svg."
             )
-    zoom = int(scale) if scale == int(scale) else scale  # older versions take whole numbers only
+    zoom = int(scale) if scale == int(scale) else scale  # older versions accept only integers
     try:
         return bytes(resvg.svg_to_bytes(svg_string=in_the_dark(svg) if dark else svg, zoom=zoom))
     except ValueError as error:
-        raise DataError(f"this SVG cannot be drawn as PNG: {error}") from error
+        raise DataError(f"The SVG could not be rendered as PNG: {error}. Save it as .svg.") from error

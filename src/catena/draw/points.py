@@ -1,4 +1,4 @@
-"""Points in the plane and ways over them: round trips, hulls, triangles."""
+"""Points in the plane and paths over them: tours, hulls, triangles."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _RADIUS = 9.0
 def draw_path(
     points: NumberSequence, ways: Sequence[Sequence[int]], *, width: int = 420, height: int = 420, title: str = ""
 ) -> Picture:
-    """Draw points with their numbers, and lines that go from one to the next.
+    """Draw numbered points and paths through them.
 
     Args:
-        points: ``points[i]`` is the place of point ``i`` in the plane; x and y are drawn to the same scale.
-        ways: each is a list of points, from the first to the last; one that ends where it began is filled faintly.
-        width: the largest width of the cloud of points, in pixels.
-        height: the largest height.
+        points: ``points[i]`` has the coordinates of point ``i``; x and y have the same scale.
+        ways: each path is a list of point indices. A path that ends where it begins is filled faintly.
+        width: the largest width of the point cloud, in pixels.
+        height: the largest height of the point cloud, in pixels.
         title: a heading.
     """
     check_some("points", list(points))
@@ -31,7 +31,7 @@ def draw_path(
     canvas = Canvas()
     for way in ways:
         if any(not 0 <= k < len(places) for k in way):
-            raise DataError(f"a way must go over points 0 to {len(places) - 1}, but it is {list(way)}")
+            raise DataError(f"ways must hold indices from 0 to {len(places) - 1}, got {list(way)}. Count from 0.")
         if len(way) < 2:
             continue
         path = Path().move(*places[way[0]])

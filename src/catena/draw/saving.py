@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic file writing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write under a temporary name in the same folder, which is made if need be, and rename."""
+    """Write to a temporary file in the same folder, creating the folder if needed, and rename it to ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{secrets.token_hex(6)}.unfinished")
     try:

@@ -1,4 +1,4 @@
-"""Axes: ticks at round numbers, numbers as short text, and the map from values to pixels."""
+"""Axes: ticks at round values, values as short text, and the map from values to pixels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MINUS = "−"
 
 
 def nice_step(span: float, most: int) -> float:
-    """The least of 1, 2 and 5 times a power of ten that divides ``span`` into at most ``most`` steps."""
+    """Return the least of 1, 2 and 5 times a power of ten that divides ``span`` into at most ``most`` steps."""
     if not (span > 0 and math.isfinite(span)) or most < 1:
-        raise DataError(f"an axis needs a span above 0 and room for a step, but span={span} and most={most}")
+        raise DataError(f"span and most must be positive, got span={span} and most={most}. Pass positive values.")
     power = 10.0 ** math.floor(math.log10(span / most))
     for factor in (1.0, 2.0, 5.0, 10.0):
         if span <= factor * power * most * (1 + 1e-9):
@@ -23,7 +23,7 @@ def nice_step(span: float, most: int) -> float:
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from ``low`` or just above to ``high`` or just below, at most ``most`` + 1 of them.
+    """Return at most ``most`` + 1 round values in [low, high].
 
     >>> ticks(0.0, 0.93)
     [0.0, 0.2, 0.4, 0.6, 0.8]
@@ -35,7 +35,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def log_ticks(low: float, high: float, most: int = 8) -> list[float]:
-    """Powers of ten between two positive numbers, with their 2 and 5 fold where there is room."""
+    """Return powers of ten between two positive values, with their 2 and 5 fold if ``most`` allows."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for factors in ((1, 2, 5), (1, 3), (1,)):
         found = [f * 10.0**p for p in powers for f in factors if low * (1 - 1e-9) <= f * 10.0**p <= high * (1 + 1e-9)]
@@ -46,7 +46,7 @@ def log_ticks(low: float, high: float, most: int = 8) -> list[float]:
 
 
 def short(value: float, digits: int = 3) -> str:
-    """A number in as few characters as say it: three digits, thousands as k, no trailing zeros.
+    """Return a value as short text: three digits, thousands as k, no trailing zeros.
 
     >>> [short(v) for v in (0.12345, 12000.0, 3.0, -0.5, 1.5e9)]
     ['0.123', '12k', '3', '−0.5', '1.5G']
@@ -68,13 +68,13 @@ def short(value: float, digits: int = 3) -> str:
 
 
 def format_fixed(value: float, places: int = 2) -> str:
-    """A number with so many decimals, and a minus sign as wide as a digit."""
+    """Return a value with ``places`` decimals and a minus sign as wide as a digit."""
     text = f"{value:.{places}f}"
     return text[1:] if float(text) == 0 and text[0] == "-" else text.replace("-", _MINUS)
 
 
 def probability(value: float) -> str:
-    """Two decimals without the leading zero, as tables have them: ``.07``, ``1``."""
+    """Return a probability with two decimals and no leading zero, as in ``.07`` and ``1``."""
     text = f"{value:.2f}"
     return {"1.00": "1", "0.00": "0", "-0.00": "0"}.get(text, text.lstrip("0"))
 
@@ -85,13 +85,13 @@ def _trimmed(text: str) -> str:
 
 @dataclass(frozen=True)
 class Axis:
-    """A map from values to pixels, and the ticks on it.
+    """A map from values to pixels, with ticks.
 
     Args:
         low: the value at ``start``.
         high: the value at ``end``.
         start: the pixel of ``low``.
-        end: the pixel of ``high``; may be below ``start``, as on a vertical axis.
+        end: the pixel of ``high``; less than ``start`` on a vertical axis.
         marks: the values that get a tick.
         logarithmic: equal ratios have equal distances.
     """
@@ -104,7 +104,7 @@ class Axis:
     logarithmic: bool = False
 
     def at(self, value: float) -> float:
-        """The pixel of a value."""
+        """Return the pixel of a value."""
         low, high = self.low, self.high
         if self.logarithmic:
             low, high, value = math.log(low), math.log(high), math.log(value)
@@ -121,10 +121,20 @@ def fit_axis(
     zero: bool = False,
     tight: bool = False,
 ) -> Axis:
-    """An axis that holds all finite values, and 0 with ``zero``. Widened to the ticks around them, if not ``tight``."""
+    """Return an axis over all finite values.
+
+    Args:
+        values: the values to show; those that are not finite are ignored.
+        start: the pixel of the least value.
+        end: the pixel of the largest value.
+        most: the largest number of steps between ticks.
+        logarithmic: use a logarithmic axis.
+        zero: include 0.
+        tight: end the axis at the extreme values instead of the next ticks.
+    """
     found = [v for v in values if math.isfinite(v)]
     if not found:
-        raise DataError("there is nothing to draw: no value is finite")
+        raise DataError("There is nothing to draw: no value is finite. Check the values.")
     low, high = min(found), max(found)
     if logarithmic:
         return _log_axis(low, high, start, end, most)
@@ -134,7 +144,7 @@ def fit_axis(
         pad = abs(low) * 0.1 or 1.0
         low, high = (low if zero and low == 0 else low - pad), high + pad
     if not math.isfinite(high - low):
-        raise DataError(f"the values from {low:g} to {high:g} are too far apart for an axis")
+        raise DataError(f"The range from {low:g} to {high:g} is too large for an axis. Remove extreme values.")
     if not tight:
         step = nice_step(high - low, most)
         low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
@@ -144,7 +154,7 @@ def fit_axis(
 
 def _log_axis(low: float, high: float, start: float, end: float, most: int) -> Axis:
     if low <= 0:
-        raise DataError(f"a logarithmic axis needs values above 0, but the least is {low:g}")
+        raise DataError(f"Values on a logarithmic axis must be positive, got {low:g}. Use a linear axis.")
     if high / low < 1.01:
         low, high = low / 2, high * 2
     return Axis(low, high, start, end, tuple(log_ticks(low, high, most)), logarithmic=True)

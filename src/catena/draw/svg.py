@@ -1,7 +1,7 @@
-"""A small builder of SVG: shapes and text by meaning, and a view box that holds all of them.
+"""A small SVG builder with shapes and text in named colors, and a view box that encloses all of them.
 
-Every mark reports the box it covers, so the size of a picture is known without a browser. Nothing is referred to from
-outside: no script, no font, no image, and no id that another picture on the same page could have too.
+Every mark reports the box it covers, so the size of a picture is known without a browser. A picture has no external
+references: no script, font or image, and no id that could clash with another picture on the same page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WORD, SMALL, TINY = 14.0, 11.5, 10.0
 ASCENT, DESCENT = 0.95, 0.28
 MARGIN = 14.0
 LONGEST_WORD = 30 * WORD
-"""A single word or label is cut at this width; its tooltip holds all of it."""
+"""A single word or label is truncated at this width; its tooltip has the full text."""
 
 _Anchor = Literal["start", "middle", "end"]
 
@@ -91,7 +91,7 @@ class Path:
 
 
 def number(value: float) -> str:
-    """A coordinate with at most two decimals, and no more characters than needed.
+    """Return a coordinate with at most two decimals and no unnecessary characters.
 
     >>> number(12.5), number(3.0), number(-0.001)
     ('12.5', '3', '0')
@@ -101,12 +101,12 @@ def number(value: float) -> str:
 
 
 def attribute(value: float | str) -> str:
-    """The value of an attribute: words as they are, numbers in few digits."""
+    """Return the text of an attribute value: strings as they are, numbers with few digits."""
     return value if isinstance(value, str) else number(value)
 
 
 class Canvas:
-    """Marks in the order in which they are drawn; later ones lie above."""
+    """A list of marks in drawing order; later marks are on top."""
 
     def __init__(self) -> None:
         self.marks: list[str] = []
@@ -173,11 +173,11 @@ class Canvas:
         tooltip: str = "",
     ) -> None:
         xs, ys = zip(*path.points(), strict=True)
-        box = Box(min(xs), min(ys), max(xs), max(ys))  # of the control points too: a curve stays inside their hull
+        box = Box(min(xs), min(ys), max(xs), max(ys))  # control points included: a curve stays in their convex hull
         self._mark("path", {"d": str(path)}, box, fill, stroke, width, opacity, tooltip, dash)
 
     def arrow_head(self, tip: Point, direction: Point, color: str, size: float = 7.0, opacity: float = 1.0) -> None:
-        """A filled triangle whose tip lies at ``tip`` and which points along ``direction``."""
+        """Draw a filled triangle with its tip at ``tip`` that points along ``direction``."""
         length = (direction[0] ** 2 + direction[1] ** 2) ** 0.5
         dx, dy = direction[0] / length, direction[1] / length
         x, y = tip[0] - dx * size, tip[1] - dy * size
@@ -202,9 +202,9 @@ class Canvas:
         most: float = LONGEST_WORD,
         tooltip: str = "",
     ) -> Box:
-        """Text whose middle line is at ``y``, and which begins, ends or has its middle at ``x``. Gives its box.
+        """Draw text centered vertically at ``y`` and anchored horizontally at ``x``, and return its box.
 
-        With ``backed`` a piece of paper lies behind it, so that no line runs through it.
+        With ``backed``, a rectangle in the paper color behind the text hides lines that cross it.
         """
         whole = clean(text)
         shown = shorten(whole, size, most, bold)
@@ -224,7 +224,7 @@ class Canvas:
     def slanted_text(
         self, x: float, y: float, text: str, angle: float, *, size: float = WORD, most: float = LONGEST_WORD
     ) -> Box:
-        """Text that begins at a point and rises to the right by ``angle`` degrees. Gives the box of what it covers."""
+        """Draw text that starts at a point and rises to the right by ``angle`` degrees, and return its box."""
         whole = clean(text)
         shown = shorten(whole, size, most)
         turn = -math.radians(angle)
@@ -268,7 +268,7 @@ class Canvas:
             shape["opacity"] = opacity
         self._element("text", shape, [f"f-{color}"], escape(shown, quote=False), tooltip)
 
-    # --- what all marks share -------------------------------------------------------------------------------
+    # --- common parts of marks ------------------------------------------------------------------------------
 
     def _mark(
         self,
@@ -312,10 +312,10 @@ class Canvas:
     def _cover(self, box: Box) -> None:
         self.box = box if self.box is None else self.box.union(box)
 
-    # --- the whole ------------------------------------------------------------------------------------------
+    # --- the result -----------------------------------------------------------------------------------------
 
     def picture(self, name: str, description: str, heading: str = "") -> Picture:
-        """Close the canvas. ``heading`` is drawn above all else; ``name`` and ``description`` say it in words."""
+        """Return the finished picture, with ``heading`` on top and ``name`` and ``description`` as alternative text."""
         box = self.box or Box(0.0, 0.0, 0.0, 0.0)
         if heading:
             y = box.y0 - 18.0

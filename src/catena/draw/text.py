@@ -1,7 +1,7 @@
-"""What a piece of text needs before it can be drawn: safe characters, a width, a direction.
+"""Preparation of text for drawing: safe characters, width and direction.
 
-Widths are those of a wide sans-serif font (DejaVu Sans, Verdana). The fonts a reader is likely to have are as wide or
-narrower, so what fits here fits there. Knows nothing of SVG.
+Widths are measured in a wide sans-serif font (DejaVu Sans, Verdana). Common fonts are at most as wide, so text that
+fits here also fits there. Independent of SVG.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-# Hundredths of an em, rounded up: one line for each width that printable ASCII characters have.
+# Hundredths of an em, rounded up: one line for each width among the printable ASCII characters.
 _WIDTHS = {
     28: "'ijl",
     30: "IJ",
@@ -51,10 +51,10 @@ _BLANKS = re.compile(r"^ +| +$| {2,}")
 
 
 def clean(text: str) -> str:
-    """The text with every character visible and allowed in XML.
+    """Return the text with every character visible and allowed in XML.
 
-    Control characters become their pictures, blanks that SVG would drop become open boxes, and what XML does not
-    allow becomes the replacement character.
+    Control characters become their pictures, blanks that SVG would drop become open boxes, and characters that XML
+    forbids become the replacement character.
 
     >>> clean("a\\tb\\0 ")
     'a␉b␀␣'
@@ -91,12 +91,12 @@ def _ems(character: str) -> float:
 
 
 def text_width(text: str, size: float, bold: bool = False) -> float:
-    """The width of a text that :func:`clean` has seen, in the unit of ``size``, which is one em."""
+    """Return the width of a text processed by :func:`clean`, in the unit of ``size``, which is one em."""
     return sum(map(_ems, text)) * size * (_BOLD if bold else 1.0)
 
 
 def shorten(text: str, size: float, most: float, bold: bool = False) -> str:
-    """The text, or as much of its beginning as fits into ``most`` with an ellipsis.
+    """Return the text, or its longest beginning that fits into ``most`` with an ellipsis.
 
     >>> shorten("Donaudampfschifffahrt", 10.0, 70.0)
     'Donaudam…'
@@ -114,7 +114,7 @@ def shorten(text: str, size: float, most: float, bold: bool = False) -> str:
 
 
 def is_right_to_left(texts: Iterable[str]) -> bool:
-    """Whether more characters run from right to left (Hebrew, Arabic) than from left to right."""
+    """Return whether more characters run from right to left (Hebrew, Arabic) than from left to right."""
     balance = 0
     for text in texts:
         for character in text:

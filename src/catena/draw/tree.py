@@ -1,6 +1,6 @@
-"""Phrase-structure trees: labels above, words below, tidy.
+"""Phrase-structure trees: labels above, words below.
 
-Knows :class:`catena.data.examples.Tree` and nested tuples, ``("S", ("NP", "dogs"), ("VP", "bark"))``.
+Accepts :class:`catena.data.examples.Tree` and nested tuples, ``("S", ("NP", "dogs"), ("VP", "bark"))``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from catena.draw.tree_layout import tree_layout
 from catena.errors import DataError
 
 AnyTree: TypeAlias = Any
-"""A :class:`Tree`, a word, or a tuple of a label and the trees below it."""
+"""A :class:`Tree`, a word, or a tuple of a label and its subtrees."""
 
 Direction = Literal["auto", "left-to-right", "right-to-left"]
 
@@ -34,7 +34,7 @@ class Nodes:
     children: list[list[int]] = field(default_factory=list)
 
     def words(self) -> list[int]:
-        """The nodes that are words, from left to right."""
+        """Return the nodes that are words, from left to right."""
         return [node for node in self._preorder() if self.is_word[node]]
 
     def _preorder(self) -> list[int]:
@@ -46,7 +46,7 @@ class Nodes:
         return order
 
     def spans(self) -> list[tuple[str, int, int]]:
-        """``(label, first, last)`` of each node, its words counted from 0; last = first - 1 where it has none."""
+        """Return ``(label, first, last)`` of each node, words counted from 0; last = first - 1 if it has no words."""
         first, last, seen = {}, {}, 0
         for node in self._preorder():
             first[node] = seen
@@ -58,7 +58,7 @@ class Nodes:
 
 
 def read_tree(tree: AnyTree) -> Nodes:
-    """The nodes of a tree; a tree of the Penn Treebank's empty outer bracket is taken without it."""
+    """Return the nodes of a tree, without the empty outer bracket of the Penn Treebank."""
     nodes = Nodes()
     if isinstance(tree, Tree) and tree.label == "" and len(tree.children) == 1:
         tree = tree.children[0]
@@ -86,8 +86,8 @@ def _opened(tree: AnyTree) -> tuple[str, list[AnyTree]]:
         return tree[0], list(tree[1:])
     shown = repr(tree)
     raise DataError(
-        "a tree is a word or a tuple of a label and the trees below it, such as ('NP', ('DT', 'the'), ('NN', 'dog')), "
-        f"but a part of this one is {shown[:60] + '…' if len(shown) > 60 else shown}"
+        "tree must be a word or a tuple of a label and subtrees, such as ('NP', ('DT', 'the'), ('NN', 'dog')), "
+        f"got the part {shown[:60] + '…' if len(shown) > 60 else shown}. Convert it to nested tuples."
     )
 
 
@@ -103,9 +103,9 @@ def draw_tree(
 
     Args:
         tree: a :class:`catena.data.examples.Tree` or nested tuples.
-        reference: another tree over as many words; nodes that it does not have are drawn in red.
-        level_words: bring all words to the lowest row, where they read as a sentence.
-        direction: where the first word stands; by the script of the words if "auto".
+        reference: another tree over the same words; nodes that it does not have are drawn in red.
+        level_words: align all words in the lowest row.
+        direction: reading direction of the words; "auto" detects it from their script.
         title: a heading.
     """
     nodes = read_tree(tree)
@@ -125,7 +125,7 @@ def draw_tree(
 
 
 def to_brackets(nodes: Nodes) -> str:
-    """The tree in brackets, ``(S (NP dogs) (VP bark))``."""
+    """Return the tree in brackets, ``(S (NP dogs) (VP bark))``."""
     parts: list[str] = []
     waiting: list[int] = [0]
     while waiting:
@@ -141,13 +141,14 @@ def to_brackets(nodes: Nodes) -> str:
 
 
 def _not_in(reference: AnyTree | None, nodes: Nodes, n_words: int) -> set[int]:
-    """The nodes, words aside, whose label and span the reference does not have, or not as often."""
+    """Return the inner nodes whose label and span the reference lacks or has less often."""
     if reference is None:
         return set()
     other = read_tree(reference)
     if len(other.words()) != n_words:
         raise DataError(
-            f"the reference must be a tree over the same words, but it has {len(other.words())}, and the tree {n_words}"
+            f"reference must be a tree over the same words, got {len(other.words())} words for {n_words}. Pass the "
+            "gold tree of this sentence."
         )
     left = Counter(span for span, is_word in zip(other.spans(), other.is_word, strict=True) if not is_word)
     wrong = set()
@@ -165,7 +166,7 @@ def _rows(nodes: Nodes, level_words: bool) -> list[int]:
 
 
 def _places(nodes: Nodes, rows: list[int], wrong: set[int], mirrored: bool) -> list[Point]:
-    """Where the middle of each node stands. A word below its row hangs on a stem, for which room is kept."""
+    """Return the center of each node. A word below its row hangs on a stem, for which space is kept."""
     widths: list[float] = []
     children: list[list[int]] = []
     at: list[int] = []
@@ -187,7 +188,7 @@ def _places(nodes: Nodes, rows: list[int], wrong: set[int], mirrored: bool) -> l
 
 
 def _edge(canvas: Canvas, above: Point, below: Point, color: str) -> None:
-    """From a node to one below it: across within the next row, then straight down where the child is further below."""
+    """Draw an edge from a node to a child: diagonal to the next row, then straight down if the child is lower."""
     path = Path().move(above[0], above[1] + 11.0).line(below[0], above[1] + ROW - 11.0)
     if below[1] > above[1] + ROW:
         path.line(below[0], below[1] - 11.0)

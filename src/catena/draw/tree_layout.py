@@ -1,13 +1,13 @@
-"""Tidy trees: every node above the middle of its children, no two subtrees overlapping, equal subtrees drawn alike.
+"""Tree layout: parents centered above their children, no overlapping subtrees, equal subtrees with equal shapes.
 
 The rules of Reingold & Tilford (1981) for nodes of any width and any number of children. Siblings are packed once from
-the left and once from the right, and stand half way between: both keep all distances, so the mean does as well, and a
-mirrored tree gets the mirrored drawing.
+the left and once from the right, and get the mean of both positions: both keep all distances, so the mean does too,
+and a mirrored tree gets the mirrored drawing.
 
-The outline of a subtree is kept from its lowest level up, and those of siblings are merged into the deepest, so only
-the levels of the shallower ones are looked at: time O(n).
+The outline of a subtree is stored from its lowest level up, and the outlines of siblings are merged into the deepest,
+so only the levels of the shallower ones are visited: time O(n).
 
-Knows nothing of labels: widths in, positions out.
+The module only sees widths and returns positions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Outline:
-    """How far a subtree reaches to the left and right of its root, at each level from the lowest up; add ``shift``."""
+    """The extent of a subtree to the left and right of its root, from the lowest level up, without ``shift``."""
 
     left: list[float]
     right: list[float]
@@ -29,16 +29,16 @@ class Outline:
         return len(self.left)
 
     def edge(self, side: int, level: int) -> float:
-        """How far it reaches to a side (-1 left, 1 right), counted towards that side, at a level below the root."""
+        """Return the extent on a side (-1 left, 1 right) at a level below the root, positive towards that side."""
         return (self.right[-1 - level] + self.shift) if side > 0 else -(self.left[-1 - level] + self.shift)
 
 
 def tree_layout(widths: Sequence[float], children: Sequence[Sequence[int]], gap: float) -> list[float]:
-    """The x of each node's middle. Node 0 is the root, at 0.
+    """Return the center x of each node. Node 0 is the root, at 0.
 
     Args:
-        widths: ``widths[i]`` is how much room node ``i`` needs.
-        children: ``children[i]`` lists the children of node ``i`` from left to right, each of a number above ``i``.
+        widths: ``widths[i]`` is the width of node ``i``.
+        children: ``children[i]`` lists the children of node ``i`` from left to right, all with an index above ``i``.
         gap: the least distance between neighbors on a level.
     """
     outlines: dict[int, Outline] = {}
@@ -60,7 +60,7 @@ def tree_layout(widths: Sequence[float], children: Sequence[Sequence[int]], gap:
 
 
 def _packed(outlines: Sequence[Outline], gap: float) -> list[float]:
-    """Where the roots of neighboring subtrees stand, relative to the middle between the first and the last."""
+    """Return the positions of sibling roots, relative to the midpoint of the first and the last."""
     if not outlines:
         return []
     from_left = _packed_towards(1, outlines, gap)
@@ -70,7 +70,7 @@ def _packed(outlines: Sequence[Outline], gap: float) -> list[float]:
 
 
 def _packed_towards(side: int, outlines: Sequence[Outline], gap: float) -> list[float]:
-    """The least distances from the first subtree, each next one further to the side."""
+    """Return the least distances of the subtrees from the first, each one further to the side."""
     edge: list[float] = []
     places: list[float] = []
     for outline, later in zip(outlines, _later([outline.depth for outline in outlines]), strict=True):
@@ -83,7 +83,7 @@ def _packed_towards(side: int, outlines: Sequence[Outline], gap: float) -> list[
 
 
 def _later(depths: Sequence[int]) -> list[int]:
-    """For each place the largest depth behind it."""
+    """Return, for each index, the largest depth after it."""
     found, most = [], 0
     for depth in reversed(depths):
         found.append(most)
@@ -92,7 +92,7 @@ def _later(depths: Sequence[int]) -> list[int]:
 
 
 def _merged(outlines: Sequence[Outline], places: Sequence[float]) -> Outline:
-    """The outline of several subtrees together: at each level that of the outermost which reaches it."""
+    """Return the joint outline of several subtrees: at each level that of the outermost subtree that reaches it."""
     if not outlines:
         return Outline([], [])
     deepest = max(range(len(outlines)), key=lambda i: outlines[i].depth)

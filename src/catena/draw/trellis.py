@@ -1,4 +1,4 @@
-"""Trellises: a column of tags for each word, each tag as large as it is probable, the best path marked."""
+"""Trellises: a column of tags for each word, with disc areas by probability and the best path highlighted."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from catena.errors import DataError
 
 ROW, LARGEST, SMALLEST, WIDEST = 50.0, 17.0, 3.0, 160.0
 _ROOMY = 11.0
-"""From this radius on, the number stands inside its disc."""
+"""Least radius of a disc that holds its number inside."""
 
 _FAINTEST = 0.01
-"""Lines of transitions that are less probable are left out."""
+"""Transitions that are less probable are not drawn."""
 
 
 def draw_trellis(
@@ -34,25 +34,25 @@ def draw_trellis(
     direction: Direction = "auto",
     title: str = "",
 ) -> Picture:
-    """Draw the tags that a sequence may have.
+    """Draw the tag probabilities of a sequence as a trellis.
 
     Args:
-        words: what stands above the columns.
+        words: the headings of the columns.
         tags: the names of the rows.
-        marginals: ``marginals[i, q]`` is the probability of tag ``q`` at position ``i``: the area of its disc.
-        path: a tag for each position, by name or number: drawn as a line through the columns.
-        transitions: ``transitions[i, p, q]`` is the probability of tag ``q`` at position ``i`` right after tag ``p``:
-            the strength of the line between the two. What it holds for ``i = 0`` is not read.
-        numbers: write each probability under its disc.
-        direction: where the first word stands; by the script of the words if "auto".
+        marginals: ``marginals[i, q]`` is the probability of tag ``q`` at position ``i``; it sets the area of the disc.
+        path: the tag at each position, by name or index, drawn as a line through the columns.
+        transitions: ``transitions[i, p, q]`` is the probability of tag ``q`` at position ``i`` right after tag ``p``;
+            it sets the opacity of the line between them. ``transitions[0]`` is ignored.
+        numbers: print each probability under its disc.
+        direction: reading direction of the words; "auto" detects it from their script.
         title: a heading.
     """
     check_some("words", words)
     check_some("tags", tags)
-    chances = array("marginals", marginals, "t k")
-    check_shape("marginals", chances, [len(words), len(tags)], "words by tags")
-    check_probabilities("marginals", chances)
-    steps = _steps(transitions, chances)
+    probs = array("marginals", marginals, "t k")
+    check_shape("marginals", probs, [len(words), len(tags)], "words by tags")
+    check_probabilities("marginals", probs)
+    steps = _steps(transitions, probs)
     best = None if path is None else _as_numbers(path, tags, len(words))
     mirrored = direction == "right-to-left" or (direction == "auto" and is_right_to_left(words))
     xs = _columns(words, mirrored)
@@ -63,15 +63,15 @@ def draw_trellis(
         for i in range(1, len(xs)):
             ends = (xs[i - 1], ys[best[i - 1]]), (xs[i], ys[best[i]])
             canvas.line(*ends, "best", width=3.0)
-    _draw_discs(canvas, xs, ys, chances, best, numbers)
+    _draw_discs(canvas, xs, ys, probs, best, numbers)
     _draw_names(canvas, xs, ys, words, tags, mirrored)
-    return canvas.picture("Trellis of: " + " ".join(words), _described(words, tags, chances, best), title)
+    return canvas.picture("Trellis of: " + " ".join(words), _described(words, tags, probs, best), title)
 
 
-def _steps(transitions: NumberSequence | None, chances: Float[np.ndarray, "t k"]) -> Float[np.ndarray, "t k k"] | None:
+def _steps(transitions: NumberSequence | None, probs: Float[np.ndarray, "t k"]) -> Float[np.ndarray, "t k k"] | None:
     if transitions is None:
         return None
-    t, k = chances.shape
+    t, k = probs.shape
     steps = array("transitions", transitions, "t k k")
     check_shape("transitions", steps, [t, k, k], "words by tags by tags")
     check_probabilities("transitions", steps[1:])
@@ -85,13 +85,13 @@ def _as_numbers(path: Sequence[str] | Sequence[int], tags: Sequence[str], t: int
     for i, tag in enumerate(path):
         number = known.get(tag, -1) if isinstance(tag, str) else int(tag)  # type: ignore[call-overload]
         if not 0 <= number < len(tags):
-            raise DataError(f"path[{i}] must be one of the {len(tags)} tags, by name or number, but it is {tag!r}")
+            raise DataError(f"path[{i}] must be one of {len(tags)} tags, got {tag!r}. Use a name of tags or its index.")
         found.append(number)
     return found
 
 
 def _columns(words: Sequence[str], mirrored: bool) -> list[float]:
-    """The middle of each column; wide words get wide columns."""
+    """Return the center of each column; wide words get wide columns."""
     xs: list[float] = []
     x = before = 0.0
     for word in words:
@@ -109,38 +109,38 @@ def _draw_steps(
     steps: Float[np.ndarray, "t k k"] | None,
     best: Sequence[int] | None,
 ) -> None:
-    """Lines between neighboring columns: by their probabilities where these are known, else all alike and faint."""
+    """Draw lines between neighboring columns, by their probabilities if known, otherwise all equal and faint."""
     few = (len(xs) - 1) * len(ys) ** 2 <= 600
     for i in range(1, len(xs)):
         for p, y0 in enumerate(ys):
             for q, y1 in enumerate(ys):
-                chance = None if steps is None else float(steps[i, p, q])
-                if chance is None and few:
+                prob = None if steps is None else float(steps[i, p, q])
+                if prob is None and few:
                     canvas.line((xs[i - 1], y0), (xs[i], y1), "line", width=0.8)
-                elif chance is not None and chance >= _FAINTEST:
-                    width = 0.8 + 4.0 * chance
-                    canvas.line((xs[i - 1], y0), (xs[i], y1), "accent", width=width, opacity=0.25 + 0.5 * chance)
+                elif prob is not None and prob >= _FAINTEST:
+                    width = 0.8 + 4.0 * prob
+                    canvas.line((xs[i - 1], y0), (xs[i], y1), "accent", width=width, opacity=0.25 + 0.5 * prob)
 
 
 def _draw_discs(
     canvas: Canvas,
     xs: Sequence[float],
     ys: Sequence[float],
-    chances: Float[np.ndarray, "t k"],
+    probs: Float[np.ndarray, "t k"],
     best: Sequence[int] | None,
     numbers: bool,
 ) -> None:
     for i, x in enumerate(xs):
         for q, y in enumerate(ys):
-            chance = min(max(float(chances[i, q]), 0.0), 1.0)
-            radius = max(LARGEST * chance**0.5, SMALLEST)
+            prob = min(max(float(probs[i, q]), 0.0), 1.0)
+            radius = max(LARGEST * prob**0.5, SMALLEST)
             on_path = best is not None and best[i] == q
             canvas.circle(x, y, radius + 2.0, "paper")
-            canvas.circle(x, y, radius, "best" if on_path else "accent" if chance >= 0.005 else "line")
+            canvas.circle(x, y, radius, "best" if on_path else "accent" if prob >= 0.005 else "line")
             if numbers and radius >= _ROOMY:
-                canvas.text(x, y, probability(chance), size=TINY, color="on-strong")
-            elif numbers and chance >= 0.005:
-                canvas.text(x, y + radius + 8.0, probability(chance), size=TINY, color="soft", backed=True)
+                canvas.text(x, y, probability(prob), size=TINY, color="on-strong")
+            elif numbers and prob >= 0.005:
+                canvas.text(x, y + radius + 8.0, probability(prob), size=TINY, color="soft", backed=True)
 
 
 def _draw_names(
@@ -154,11 +154,11 @@ def _draw_names(
 
 
 def _described(
-    words: Sequence[str], tags: Sequence[str], chances: Float[np.ndarray, "t k"], best: Sequence[int] | None
+    words: Sequence[str], tags: Sequence[str], probs: Float[np.ndarray, "t k"], best: Sequence[int] | None
 ) -> str:
-    likely = best or [int(q) for q in chances.argmax(-1)]
+    likely = best or [int(q) for q in probs.argmax(-1)]
     pairs = [
-        f"{word} {tags[q]} {probability(float(chances[i, q]))}"
+        f"{word} {tags[q]} {probability(float(probs[i, q]))}"
         for i, (word, q) in enumerate(zip(words, likely, strict=True))
     ]
     return ("Best path: " if best else "Most probable tags: ") + "; ".join(pairs)

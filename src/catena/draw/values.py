@@ -1,4 +1,4 @@
-"""Checks that the drawing functions share: arrays of the right shape, names as many as things. No torch is needed."""
+"""Checks shared by the drawing functions, such as array shapes and numbers of names. Needs no torch."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from jaxtyping import Float
 from catena.errors import DataError, ShapeError
 
 NumberSequence: TypeAlias = Any
-"""Anything :func:`numpy.asarray` takes: nested sequences, an array, a tensor on the CPU."""
+"""Any input of :func:`numpy.asarray`: nested sequences, an array, a CPU tensor."""
 
 
 RealNumber: TypeAlias = int | float
-"""One number, whole or not."""
+"""An integer or a float."""
 
 
 def array(name: str, values: NumberSequence, axes: str) -> Float[np.ndarray, "..."]:
-    """Numbers as a float64 array with the axes of a string such as ``"t k"``; infinite is fine, nan is not."""
+    """Return float64 values with the axes of a string such as ``"t k"``. Infinity is allowed, nan is not."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ShapeError(
-            f"{name} must be numbers with the axes [{_listed(axes)}], but they are not: {error}"
+            f"{name} must be numbers with the axes [{_listed(axes)}], got {type(values).__name__}: {error}. "
+            "Pass a nested list or an array without gaps."
         ) from error
     if found.ndim != len(axes.split()):
-        raise ShapeError(f"{name} must have the axes [{_listed(axes)}], but the shape is {list(found.shape)}")
+        raise ShapeError(f"{name} must have the axes [{_listed(axes)}], got the shape {list(found.shape)}. Reshape it.")
     if np.isnan(found).any():
         where = [int(i) for i in np.argwhere(np.isnan(found))[0]]
-        raise DataError(f"{name} must not hold nan, but {name}{where} is nan")
+        raise DataError(f"{name} must not contain nan, got nan at {name}{where}. Remove or replace that value.")
     return found
 
 
@@ -41,29 +42,29 @@ def _listed(axes: str) -> str:
 
 
 def check_shape(name: str, found: Float[np.ndarray, "..."], wanted: Sequence[int], why: str) -> None:
-    """Refuse an array whose shape is not the one that the other arguments ask for."""
+    """Raise ShapeError if an array does not have the shape that the other arguments imply."""
     if list(found.shape) != list(wanted):
-        raise ShapeError(f"{name} must have the shape {list(wanted)} ({why}), but its shape is {list(found.shape)}")
+        raise ShapeError(f"{name} must have shape {list(wanted)} ({why}), got {list(found.shape)}. Reshape it.")
 
 
 def check_count(name: str, found: int, wanted: int, of: str) -> None:
-    """Refuse a list that is not as long as what it belongs to."""
+    """Raise ShapeError if a list has another length than the items it describes."""
     if found != wanted:
-        raise ShapeError(f"{name} must have one entry for each of the {wanted} {of}, but it has {found}")
+        raise ShapeError(f"{name} must have {wanted} entries, one per entry of {of}, got {found}. Make them equal.")
 
 
 def check_some(name: str, found: Sequence[Any]) -> None:
-    """Refuse to draw nothing."""
+    """Raise DataError if there is nothing to draw."""
     if not len(found):
-        raise DataError(f"there is nothing to draw: {name} is empty")
+        raise DataError(f"There is nothing to draw: {name} is empty. Pass at least one entry.")
 
 
 def check_probabilities(name: str, found: Float[np.ndarray, "..."]) -> None:
-    """Refuse numbers that are no probabilities; a rounding error of one in a million is forgiven."""
+    """Raise DataError if a value is not in [0, 1] up to a rounding error of 1e-6."""
     wrong = np.argwhere((found < -1e-6) | (found > 1 + 1e-6))
     if len(wrong):
         where = [int(i) for i in wrong[0]]
         raise DataError(
-            f"{name} must be probabilities, from 0 to 1, but {name}{where} is {found[tuple(wrong[0])]:g}; "
-            f"scores are turned into probabilities by the marginals of their structure"
+            f"{name} must be probabilities in [0, 1], got {found[tuple(wrong[0])]:g} at {name}{where}. "
+            "Convert scores to probabilities with the marginals of their distribution."
         )

@@ -1,25 +1,25 @@
-"""Grammars and logic: rules, parses, terms and what sentences mean.
+"""Context-free grammars, parsing, lambda terms and the logical forms of sentences.
 
 ===================  =========================================================================================
-``cfg``              the values: symbols, rules with weights, grammars
-``files``            grammar files in three styles, read and written; ``notation`` knows their tokens
-``derivation``       a parse: a rule at each node, words below
-``parse``            recognize, parse, count and weigh sentences
-``binary``           rules of at most two symbols, numbered: what the dynamic programs read
-``closure``          exact sums over chains of unit rules; ``empty`` over empty phrases; circles included
-``chart``            the dynamic program over spans (CKY); ``forest`` has its parses, ``ranking`` ranks them
+``cfg``              the values: symbols, weighted rules, grammars
+``files``            reading and writing grammar files in three styles; ``notation`` has their tokens
+``derivation``       a parse: a rule at each node, words at the leaves
+``parse``            recognition, parsing, counting and weights of sentences
+``binary``           rules of at most two symbols with integer ids, the input of the dynamic programs
+``closure``          exact sums over chains of unit rules; ``epsilon_removal`` over empty phrases; cycles included
+``chart``            the dynamic program over spans (CKY); ``forest`` has its parses, ``ranking`` sorts them
 ``sparse``           the same for large grammars by compiled loops; expectations and samples
-``normal_form``      Chomsky normal form with the weight of every string kept, and its parses mapped back
+``normal_form``      Chomsky normal form that keeps the weight of every string, and the inverse map for its parses
 ``dense``            the same grammar as tensors, for ``catena.structure.pcfg``
 ``generate``         random sentences
-``induce``           grammars from treebanks; ``words`` has classes for rare words, ``smoothing`` makes room for more
-``recall``           the tree with the most brackets that can be expected to be right
-``terms``            terms of the lambda calculus, printed; ``term_notation`` reads them; ``types`` finds their types
+``induction``        grammars from treebanks; ``words`` has classes for rare words, ``smoothing`` unseen rules
+``max_recall_parse`` the tree with the largest expected number of correct brackets
+``terms``            terms of the lambda calculus; ``term_notation`` parses them; ``types`` infers their types
 ``lambda_calculus``  alpha-equivalence and substitution; ``reduce`` has beta-reduction to normal form
 ``semantics``        meanings attached to rules, so that a parse gives a logical form
 ===================  =========================================================================================
 
-Needs no torch, but for ``dense``.
+Only ``dense`` needs torch.
 """
 
 from typing import TYPE_CHECKING

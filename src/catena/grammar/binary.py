@@ -1,8 +1,8 @@
-"""A grammar in rules of at most two symbols, numbered: what the dynamic programs read.
+"""A grammar as rules of at most two symbols with integer ids, the input of the dynamic programs.
 
-Words in longer rules get a symbol of their own, and rules of more than two symbols are split: ``A -> X Y Z`` becomes
-``A -> X Y~Z`` and ``Y~Z -> Y Z`` of weight 1. Symbols made by splitting are shared by all rules that end alike. Every
-parse of the one grammar is a parse of the other, with the same weight.
+Words in longer rules get their own symbol, and rules of more than two symbols are split: ``A -> X Y Z`` becomes
+``A -> X Y~Z`` and ``Y~Z -> Y Z`` of weight 1. All rules with the same ending use the same new symbols. The parses of
+the two grammars correspond one to one, with equal weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from catena.grammar.cfg import Grammar, Nonterminal, Symbol, check_choice
 
 HELPER = -1
-"""The origin of a rule that stands for a part of another one."""
+"""The origin of a rule that is only a piece of an original rule."""
 
 
 class RulePairs(NamedTuple):
@@ -42,7 +42,7 @@ class UnitRule(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A rule ``left -> word``, or one with nothing on the right."""
+    """A rule ``left -> word``, or an empty rule."""
 
     left: int
     log_weight: float
@@ -51,9 +51,7 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True)
 class Binary:
-    """The rules by kind; symbols are their places in ``symbols``, and ``origin`` is the place of a rule in the
-    grammar.
-    """
+    """The rules by kind. Symbols are indices into ``symbols``, and ``origin`` is the index of a rule in the grammar."""
 
     grammar: Grammar
     symbols: tuple[Nonterminal, ...]
@@ -72,21 +70,21 @@ class Binary:
         return found
 
     def weight(self, origin: int) -> float:
-        """The weight of a rule, exactly as in the grammar; 1 for one that splitting made."""
+        """Return the weight of a rule exactly as in the grammar, or 1 for a rule created by splitting."""
         return 1.0 if origin == HELPER else self.grammar.rules[origin].weight
 
     def pairs_of(self, symbol: int) -> slice:
-        """Where the rules of a symbol stand among the pairs."""
+        """Return the slice of the pairs that holds the rules of a symbol."""
         first, last = np.searchsorted(self.pairs.left, [symbol, symbol + 1])
         return slice(int(first), int(last))
 
 
 def binary(grammar: Grammar, side: str = "right") -> Binary:
-    """Split the rules of a grammar.
+    """Return the grammar with its rules split into rules of at most two symbols.
 
     Args:
-        grammar: rules that no parse can use, such as those of weight 0, are left out.
-        side: where the split-off symbols stand: ``right`` makes ``X Y~Z`` of ``X Y Z``, ``left`` makes ``X~Y Z``.
+        grammar: any grammar. Rules that no parse can use, such as those of weight 0, are dropped.
+        side: position of the new symbols: ``right`` splits ``X Y Z`` into ``X Y~Z``, ``left`` into ``X~Y Z``.
     """
     check_choice("split", side, ("left", "right"))
     splitter = _Splitter(grammar, side)

@@ -1,10 +1,10 @@
-"""The dynamic program over spans (CKY), on sparse rules and in any algebra.
+"""The dynamic program over spans (CKY), on sparse rules and in any semiring.
 
-``values[i, j, a]`` is the log-weight of all ways, or of the best way, to derive the words from ``i`` up to ``j`` from
-symbol ``a``. A span is filled with the rules of two symbols at all its splits at once, then with the closure of unit
-chains. Symbols that cannot be over these words, or are not in reach of the top, are left out beforehand.
+``values[i, j, a]`` is the log-weight of all derivations, or of the best one, of the words from ``i`` up to but not
+including ``j`` from symbol ``a``. A span is filled with the binary rules at all its splits, then with the closure of
+unit chains. Symbols that cannot cover these words, or cannot be reached from the top, are dropped beforehand.
 
-Time O(t³ r) for r rules, of which only those are touched that fit both sides of some split; memory O(t² s).
+Time O(t³ r) for r rules, but only rules that fit both sides of some split are used; memory O(t² s).
 Cocke (1969), Younger (1967), Kasami (1965); the sums: Baker (1979), Goodman (1999).
 """
 
@@ -21,7 +21,7 @@ from catena.grammar.closure import NEVER
 from catena.grammar.epsilon_removal import EpsilonClosure
 
 Matches = Sequence[Sequence[Leaf]]
-"""For each word the rules that rewrite to it."""
+"""For each word, the rules that rewrite to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +30,11 @@ class Chart:
 
     Args:
         closed: the grammar.
-        matches: for each word the rules that rewrite to it.
-        column: ``column[a]`` is where symbol ``a`` stands in ``values``; the last place, always -inf, if it is left
-            out.
+        matches: for each word, the rules that rewrite to it.
+        column: ``column[a]`` is the column of symbol ``a`` in ``values``; dropped symbols have the last column, which
+            is always -inf.
         values: ``values[i, j, column[a]]`` is the log-weight of symbol ``a`` over the words from ``i`` up to ``j``.
-        bars: for spans where not every symbol may be rewritten to words or pairs, whether each symbol may.
+        bars: for spans where only some symbols may be rewritten to words or pairs, whether each symbol may.
     """
 
     closed: EpsilonClosure
@@ -44,11 +44,11 @@ class Chart:
     bars: Mapping[tuple[int, int], Bool[np.ndarray, "s"]] = field(default_factory=dict)
 
     def may_branch(self, symbol: int, i: int, j: int) -> bool:
-        """Whether a symbol over some words may be rewritten to words or pairs, and not to one symbol alone."""
+        """Return whether a symbol over a span may be rewritten to words or pairs, not only to a single symbol."""
         return (i, j) not in self.bars or bool(self.bars[i, j][symbol])
 
     def value(self, symbol: int, i: int, j: int) -> float:
-        """The log-weight of a symbol over some words, or over none."""
+        """Return the log-weight of a symbol over a span, which may be empty."""
         if i == j:
             return float(self.closed.empty[symbol])
         return float(self.values[i, j, self.column[symbol]])
@@ -60,7 +60,7 @@ class Chart:
 
 
 def fill(closed: EpsilonClosure, matches: Matches, top: int | None = None) -> Chart:
-    """The chart of a sentence, with all that is needed below a symbol on top: the start, if not given."""
+    """Return the chart of a sentence for all symbols below ``top``, by default the start symbol."""
     used = np.flatnonzero(used_symbols(closed, matches, closed.binary.start if top is None else top))
     column = np.full(len(closed.binary.symbols), len(used), dtype=np.int64)
     column[used] = np.arange(len(used))
@@ -79,7 +79,7 @@ def fill(closed: EpsilonClosure, matches: Matches, top: int | None = None) -> Ch
 
 
 def join(closed: EpsilonClosure, first: int, second: int) -> Chart:
-    """The chart of two phrases side by side, of which only the symbols on top are given."""
+    """Return the chart of two adjacent phrases, given only their top symbols."""
     s = len(closed.binary.symbols)
     matches = [[Leaf(first, 0.0, HELPER)], [Leaf(second, 0.0, HELPER)]]
     chart = Chart(closed, matches, np.arange(s), np.full((2, 3, s + 1), NEVER))
@@ -92,7 +92,7 @@ def join(closed: EpsilonClosure, first: int, second: int) -> Chart:
 
 
 class _Rules:
-    """The rules of the symbols that a chart has, with its columns in place of symbols."""
+    """The rules of the symbols of a chart, with columns instead of symbols."""
 
     def __init__(self, chart: Chart) -> None:
         pairs, chains = chart.closed.binary.pairs, chart.closed.chains
@@ -114,7 +114,7 @@ class _Rules:
             cell[at] = self.plus(cell[at], leaf.log_weight)
 
     def combine(self, values: Float[np.ndarray, "t u c"], i: int, j: int) -> None:
-        """Fill the span from i up to j by the rules of two symbols, at all splits."""
+        """Fill the span from i up to j with the binary rules, at all splits."""
         lefts, rights = values[i, i + 1 : j], values[i + 1 : j, j]  # splits × symbols
         there = np.any(lefts > NEVER, axis=0)[self.first] & np.any(rights > NEVER, axis=0)[self.second]
         at = np.flatnonzero(there)
@@ -123,20 +123,20 @@ class _Rules:
             self._put(values[i, j], self.left[at], self.plus.reduce(products, axis=0) + self.weights[at])
 
     def close(self, cell: Float[np.ndarray, "c"]) -> None:
-        """Add all that comes to the symbols of a cell by unit chains."""
+        """Add the weights that reach the symbols of a cell by unit chains."""
         at = np.flatnonzero(cell[self.below] > NEVER)
         if at.size:
             self._put(cell, self.above[at], cell[self.below[at]] + self.chains[at])
 
     def _put(self, cell: Float[np.ndarray, "c"], left: Int[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> None:
-        """Add weights to symbols, of which the same ones stand side by side."""
+        """Add weights to symbols. Equal symbols must be adjacent."""
         starts = np.flatnonzero(np.concatenate(([True], left[1:] != left[:-1])))
         here = left[starts]
         cell[here] = self.plus(cell[here], self.plus.reduceat(weights, starts))
 
 
 def used_symbols(closed: EpsilonClosure, matches: Matches, top: int) -> Bool[np.ndarray, "s"]:
-    """The symbols that can stand over some of these words in whatever order, and that the top can come to."""
+    """Return the symbols that can cover some of these words in any order and are reachable from the top."""
     pairs = closed.binary.pairs
     left, below = closed.chains.left, closed.chains.below
     found = np.zeros(len(closed.binary.symbols), dtype=bool)

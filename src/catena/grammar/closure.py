@@ -1,9 +1,10 @@
-r"""Exact sums over what has no bound: chains of unit rules, circles included.
+r"""Exact sums over unbounded chains of unit rules, cycles included.
 
 .. math::  U^* = I + U + U^2 + \dots = (I - U)^{-1}
 
-found by Lehmann's elimination (1977) on each strongly connected part: exact, and the same program for sums and for best
-weights. :mod:`catena.grammar.epsilon_removal` does the same for derivations of the empty string.
+The closure is computed by Lehmann's elimination (1977) on each strongly connected component: exact, with the same
+program for sums and for best weights. :mod:`catena.grammar.epsilon_removal` does the same for derivations of the empty
+string.
 
 All weights are logs; -inf is exact.
 """
@@ -22,44 +23,44 @@ from catena.errors import DivergentSumError
 from catena.grammar.cfg import Nonterminal
 
 NEVER = -math.inf
-"""The log of zero; :mod:`catena.numerics` has the same, but needs torch."""
+"""The log of zero, as in :mod:`catena.numerics`, which needs torch."""
 
 ROUNDING = 1e-12
-"""What two log-weights may differ by and still count as equal."""
+"""Log-weights that differ by less count as equal."""
 
 _Row = dict[int, float]
 
 
 class Algebra(ABC):
-    """How alternatives are put together, in log-weights."""
+    """A semiring over log-weights that combines alternatives."""
 
     plus: np.ufunc
 
     much: str
-    """The weight that a circle of rules must not have."""
+    """The weight that a cycle of rules must not have."""
 
     words: str
-    """What is wrong with a grammar where a closure is infinite."""
+    """The problem of a grammar whose closure is infinite."""
 
     @abstractmethod
     def star(self, x: float) -> float | None:
-        """log(1 + w + w² + …) for log w = x; None where that is infinite."""
+        """Return log(1 + w + w² + …) for log w = x, or None if it is infinite."""
 
 
 class _Sum(Algebra):
     plus = np.logaddexp
     much = "1 or more"
-    words = "the weights of its parses have no finite sum"
+    words = "the weights of its parses have an infinite sum"
 
     def star(self, x: float) -> float | None:
-        # Weights that should sum to 1 may fall short of it by a rounding; no true closure is that large.
+        # Weights that should sum to 1 may be smaller by rounding; no true closure is that large.
         return None if x > -1e-13 else -math.log1p(-math.exp(x))
 
 
 class _Best(Algebra):
     plus = np.maximum
     much = "more than 1"
-    words = "there is no best parse, since going round once more is always better"
+    words = "there is no best parse, since another pass through the cycle is always better"
 
     def star(self, x: float) -> float | None:
         return None if x > ROUNDING else 0.0
@@ -70,7 +71,7 @@ BEST: Algebra = _Best()
 
 
 class UnitStep(NamedTuple):
-    """A way to come from one symbol to another over the same words."""
+    """A step from one symbol to another over the same words."""
 
     left: int
     below: int
@@ -78,7 +79,7 @@ class UnitStep(NamedTuple):
 
 
 class UnitChains(NamedTuple):
-    """``log_weight`` of all chains of at least one step from ``left`` down to ``below``, sorted by both."""
+    """The ``log_weight`` of all chains of at least one step from ``left`` down to ``below``, sorted by both."""
 
     left: Int[np.ndarray, "n"]
     below: Int[np.ndarray, "n"]
@@ -86,7 +87,7 @@ class UnitChains(NamedTuple):
 
 
 def close_chains(symbols: Sequence[Nonterminal], steps: Iterable[UnitStep], algebra: Algebra) -> UnitChains:
-    """The closure of the steps, one strongly connected part after the other, from the bottom up."""
+    """Return the closure of the steps, computed component by component from the bottom up."""
     rows: dict[int, _Row] = {}
     for step in steps:
         _add(rows.setdefault(step.left, {}), {step.below: 0.0}, step.log_weight, algebra)
@@ -108,7 +109,7 @@ def close_chains(symbols: Sequence[Nonterminal], steps: Iterable[UnitStep], alge
 
 
 def _leaving(row: _Row, part: set[int], closed: Mapping[int, _Row], algebra: Algebra) -> _Row:
-    """Chains whose first step leaves the part, for good."""
+    """Return the chains whose first step leaves the component."""
     total: _Row = {}
     for b, weight in row.items():
         if b not in part:
@@ -124,7 +125,7 @@ def _add(total: _Row, more: _Row, weight: float, algebra: Algebra) -> None:
 
 
 def lehmann(matrix: Float[np.ndarray, "n n"], algebra: Algebra) -> Float[np.ndarray, "n n"] | None:
-    """The sum over all walks of at least one step; None where it is infinite. Time O(n³). Lehmann (1977)."""
+    """Return the sum over all walks of at least one step, None if infinite. Time O(n³). Lehmann (1977)."""
     for k in range(len(matrix)):
         star = algebra.star(float(matrix[k, k]))
         if star is None:
@@ -134,10 +135,10 @@ def lehmann(matrix: Float[np.ndarray, "n n"], algebra: Algebra) -> Float[np.ndar
 
 
 def connected_parts(edges: Mapping[int, Iterable[int]]) -> list[list[int]]:
-    """The strongly connected parts of a graph, each before those that lead to it. Tarjan (1972), without recursion."""
+    """Return the strongly connected components, each before those that lead to it. Tarjan (1972), not recursive."""
     order: dict[int, int] = {}
     lowest: dict[int, int] = {}
-    waiting: list[int] = []  # nodes whose part is not known yet
+    waiting: list[int] = []  # nodes whose component is not known yet
     parts: list[list[int]] = []
     placed: set[int] = set()
     for root in edges:
@@ -167,10 +168,10 @@ def connected_parts(edges: Mapping[int, Iterable[int]]) -> list[list[int]]:
 
 
 def divergence_error(symbols: Sequence[Nonterminal], part: Sequence[int], algebra: Algebra) -> DivergentSumError:
-    """The error of an infinite closure: the symbols that lead back to themselves, and the cure."""
+    """Return the error of an infinite closure, with the symbols of the cycle and the cure."""
     names = sorted(symbols[a].name for a in part)
     listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
     return DivergentSumError(
-        f"the rules lead from {listed} back to the same over no further words, with a weight of {algebra.much}, so "
-        f"that {algebra.words}: remove one of these rules, or give them lower weights"
+        f"The rules lead from {listed} back to itself over the same words with a weight of {algebra.much}, so "
+        f"{algebra.words}. Remove one of these rules, or lower their weights."
     )

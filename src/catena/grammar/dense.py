@@ -1,8 +1,8 @@
-"""A grammar in Chomsky normal form as tensors: every question of :class:`catena.structure.pcfg.PCFG`, for a batch.
+"""A grammar in Chomsky normal form as tensors, for batched inference with :class:`catena.structure.pcfg.PCFG`.
 
-A symbol that rewrites to words and to pairs becomes two: one over single words, one over longer phrases. Memory grows
-with the cube of the number of symbols, so this is for small grammars; :class:`catena.grammar.parse.CFGParser` takes
-large ones.
+A symbol that rewrites both to words and to pairs becomes two: one over single words, one over longer phrases. Memory
+is cubic in the number of symbols, so this is for small grammars; use :class:`catena.grammar.parse.CFGParser` for large
+ones.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from catena.registry import did_you_mean
 from catena.structure.pcfg import PCFG
 
 MOST = 2**27
-"""Numbers in the tensor of rules: 1 GiB of doubles."""
+"""Largest number of entries of the rule tensor: 1 GiB of doubles."""
 
 
 class DenseGrammar:
     """The tensors of a grammar.
 
     Args:
-        grammar: in Chomsky normal form, as :func:`catena.grammar.normal_form.to_normal_form` makes it. That the
-            start may be empty is left out, since no parse has no words there.
-        dtype: of the tensors.
+        grammar: a grammar in Chomsky normal form, as returned by :func:`catena.grammar.normal_form.to_normal_form`.
+            An empty rule of the start symbol is ignored, since sentences have at least one word.
+        dtype: type of the tensors.
     """
 
     def __init__(self, grammar: Grammar, dtype: torch.dtype = torch.float64) -> None:
         if not is_normal_form(grammar):
             raise DataError(
-                "the grammar is not in Chomsky normal form: make it so with to_normal_form(grammar).grammar"
+                "The grammar is not in Chomsky normal form. Convert it with to_normal_form(grammar).grammar."
             )
         rules = [rule for rule in grammar.rules if rule.weight > 0 and rule.right]
         pairs = [rule for rule in rules if len(rule.right) == 2]
         leaves = [rule for rule in rules if len(rule.right) == 1]
         if not leaves:
-            raise DataError("the grammar derives no sentence of one word or more, so that it has no dense form")
+            raise DataError("The grammar derives no sentence of one or more words. Add a rule with a word.")
         self.grammar = grammar
         self.nonterminals = tuple(dict.fromkeys(rule.left for rule in pairs)) or (grammar.start,)
         self.preterminals = tuple(dict.fromkeys(rule.left for rule in leaves))
         n, s = len(self.nonterminals), len(self.nonterminals) + len(self.preterminals)
         if n * s * s > MOST:
             raise LimitError(
-                f"the tensor of rules would have {n} x {s} x {s} numbers, which is more than {MOST:,}: use "
-                "catena.grammar.parse.CFGParser, whose rules are sparse"
+                f"The rule tensor must have at most {MOST:,} entries, got {n} x {s} x {s}. Use "
+                "catena.grammar.parse.CFGParser, whose rules are sparse."
             )
         self._places: dict[Nonterminal, list[int]] = {}
         for place, symbol in enumerate((*self.nonterminals, *self.preterminals)):
@@ -69,24 +69,25 @@ class DenseGrammar:
             row[self._places[rule.left][-1] - n] = math.log(rule.weight)
 
     def structure(self, sentences: Sequence[SentenceWords]) -> PCFG:
-        """The distribution over the parses of each sentence. Symbols are numbered nonterminals first, then
-        preterminals.
+        """Return the distribution over the parses of each sentence.
+
+        Symbols are numbered nonterminals first, then preterminals.
         """
         split = [split_words(sentence) for sentence in sentences]
         if not split or not all(split):
-            raise DataError("a sentence must have at least one word, and there must be at least one sentence")
+            raise DataError("A sentence is empty, or there are no sentences. Pass at least one sentence with a word.")
         t = max(map(len, split))
         words = self.roots.new_zeros(len(split), t, len(self.preterminals))
         for at, sentence in enumerate(split):
             for i, word in enumerate(sentence):
                 if word not in self._words:
                     near = did_you_mean(word, self.grammar.terminals)
-                    raise DataError(f"the grammar does not have the word {word!r} of sentence {at + 1}: {near}")
+                    raise DataError(f"The grammar does not have the word {word!r} of sentence {at + 1}: {near}")
                 words[at, i] = self._words[word]
         return PCFG(words, self.rules, self.roots, lengths=torch.tensor([len(sentence) for sentence in split]))
 
     def derivation(self, spans: Int[Tensor, "m 3"], sentence: SentenceWords) -> Derivation:
-        """The parse that rows ``(first, last, symbol)`` of the structure stand for, in preorder."""
+        """Return the parse that rows ``(first, last, symbol)`` of the structure encode, in preorder."""
         words, symbols = split_words(sentence), (*self.nonterminals, *self.preterminals)
         known = {(rule.left, rule.right): rule for rule in self.grammar.rules}
         rows = [row for row in spans.tolist() if row[0] >= 0]

@@ -1,6 +1,6 @@
-"""A parse: the rule used at each node, and the words below.
+"""A parse as a tree with a rule at each node and words at the leaves.
 
-Trees may be deeper than Python's stack, so nothing here calls itself.
+Trees may be deeper than Python's stack, so the functions here are not recursive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOWHERE = SourceLocation("parse", 1)
 class Derivation:
     """A node of a parse: a rule, and for each symbol on its right side a node or a word.
 
-    A word is as in the sentence; where a class stands for rare words, the rule names the class.
+    Words are those of the sentence; for a word that belongs to a class of rare words, the rule has the class.
     """
 
     rule: Rule
@@ -40,16 +40,17 @@ class Derivation:
         )
         if not fits:
             raise DataError(
-                f"the parts of a node must be those of its rule {self.rule}, but they are {self.children!r:.200}"
+                f"children must match the right side of {self.rule}, got {self.children!r:.200}. Pass one node or word "
+                "for each symbol."
             )
 
     @property
     def label(self) -> str:
-        """The name of the symbol on top."""
+        """The name of the symbol on the left side of the rule."""
         return self.rule.left.name
 
     def nodes(self) -> Iterator[Derivation]:
-        """Every node, one before its parts, from left to right."""
+        """Yield every node in preorder."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -57,7 +58,7 @@ class Derivation:
             waiting.extend(child for child in reversed(node.children) if isinstance(child, Derivation))
 
     def words(self) -> tuple[str, ...]:
-        """The words, from left to right."""
+        """Return the words from left to right."""
         found: list[str] = []
         waiting: list[Derivation | str] = [self]
         while waiting:
@@ -69,18 +70,18 @@ class Derivation:
         return tuple(found)
 
     def rules(self) -> tuple[Rule, ...]:
-        """The rules in the order of the leftmost derivation, which determine the tree."""
+        """Return the rules in the order of the leftmost derivation, which determine the tree."""
         return tuple(node.rule for node in self.nodes())
 
     @property
     def log_weight(self) -> float:
-        """The log of the product of the weights of its rules, in nats."""
+        """Return the log of the product of the weights of its rules, in nats."""
         if any(node.rule.weight == 0 for node in self.nodes()):
             return -math.inf
         return math.fsum(math.log(node.rule.weight) for node in self.nodes())
 
     def fold(self, combine: Callable[[Derivation, list[T | str]], T]) -> T:
-        """Combine the results of the parts of each node, from the words up; words stand for themselves."""
+        """Combine the results of the children of each node bottom-up; the result of a word is the word."""
         results: list[T | str] = []
         waiting: list[tuple[Derivation | str, bool]] = [(self, False)]
         while waiting:
@@ -98,7 +99,7 @@ class Derivation:
         return results[0]  # type: ignore[return-value]
 
     def logical_form(self, *, steps: int = STEPS) -> Term:
-        """What the parse means: the beta-normal form of the meanings of its rules, put together.
+        """Return the meaning of the parse: the beta-normal form of the combined meanings of its rules.
 
         ``steps`` limits the reduction at each node. See :mod:`catena.grammar.semantics`.
         """
@@ -110,10 +111,10 @@ class Derivation:
         return self.fold(combine)
 
     def tree(self) -> Tree:
-        """As a tree of a treebank.
+        """Return the parse as a treebank tree.
 
-        A word that has sisters gets a tag of its own, equal to the word; an empty phrase holds ``(-NONE- *)``, as in
-        the Penn Treebank.
+        A word with siblings gets a tag equal to the word; an empty phrase holds ``(-NONE- *)``, as in the Penn
+        Treebank.
         """
 
         def node(here: Derivation, parts: list[Tree | str]) -> Tree:
@@ -125,7 +126,7 @@ class Derivation:
         return self.fold(node)
 
     def __str__(self) -> str:
-        """The tree in brackets, in one line."""
+        """Return the tree in brackets, in one line."""
         parts: list[str] = []
         waiting: list[Derivation | str] = [self]
         while waiting:
@@ -149,13 +150,13 @@ class Derivation:
 
 
 def build_derivation(rules: Iterator[Rule]) -> Derivation:
-    """The tree whose leftmost derivation uses these rules, in this order."""
+    """Return the tree whose leftmost derivation uses these rules, in this order."""
     open_nodes: list[tuple[Rule, list[Derivation | str]]] = []
     for rule in rules:
         if open_nodes:
             above, parts = open_nodes[-1]
             if above.right[len(parts)] != rule.left:
-                raise DataError(f"the rule {rule} cannot come next: {above.right[len(parts)]} is to be rewritten")
+                raise DataError(f"The rule {rule} cannot be next. Pass a rule for {above.right[len(parts)]}.")
         open_nodes.append((rule, []))
         while open_nodes:
             above, parts = open_nodes[-1]
@@ -170,4 +171,4 @@ def build_derivation(rules: Iterator[Rule]) -> Derivation:
             open_nodes[-1][1].append(node)
     left = [above.right[len(parts)] for above, parts in open_nodes]
     wanted = left[-1].name if left and isinstance(left[-1], Nonterminal) else "start"
-    raise DataError(f"the rules end before the tree is whole: a rule for {wanted!r} must follow")
+    raise DataError(f"The rules end before the tree is complete. Add a rule for {wanted!r}.")

@@ -1,11 +1,13 @@
-r"""The weight of all derivations of the empty string, for each symbol: the least solution of
+r"""The weight of all derivations of the empty string from each symbol.
+
+This is the least solution of
 
 .. math::  e_A = w(A \to \epsilon) + \sum_B w(A \to B)\, e_B + \sum_{B, C} w(A \to B\, C)\, e_B\, e_C,
 
-which is linear unless two symbols beside each other lead back to A. It is solved part by connected part with Newton's
-method from 0, which finds the least solution if there is one (Etessami and Yannakakis 2009), and a linear part in one
-step. It works in 60 decimal digits: at a double root, where Newton's method halves the error in each step and doubles
-lose half of their digits, the solution is still exact to the last digit of a double.
+which is linear unless a pair of adjacent symbols leads back to A. Each strongly connected component is solved with
+Newton's method from 0, which finds the least solution if there is one (Etessami and Yannakakis 2009); a linear
+component takes one step. The computation uses 60 decimal digits: at a double root, where Newton's method only halves
+the error in each step and doubles lose half of their digits, the result is still exact to the last digit of a double.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ from catena.grammar.closure import (
 
 _DIGITS = 60
 _STEPS = 300
-"""At a double root the error halves with each, so that 80 or so suffice."""
+"""At a double root the error halves with each step, so about 80 suffice."""
 _ENOUGH = Decimal("1e-22")
 _UNAVOIDABLE = Decimal("1e-14")
-"""Relative to the solution: what the rounding of weights to doubles may change in an equation."""
+"""Relative to the solution: the largest change of an equation by rounding weights to doubles."""
 
 _Monomials = dict[int, list[tuple[float, tuple[int, ...]]]]
-"""For each symbol the products that its weight is the sum of: a weight, and the symbols it is multiplied with."""
+"""For each symbol the products whose sum is its weight, each a coefficient and the symbols it is multiplied with."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,9 @@ class EpsilonClosure:
 
     Args:
         binary: the rules.
-        algebra: what the sums are made with.
-        empty: ``empty[a]`` is the log-weight of all ways to derive the empty string from symbol ``a``.
-        steps: unit rules, and rules of two symbols with one of them empty.
+        algebra: the semiring of the sums.
+        empty: ``empty[a]`` is the log-weight of all derivations of the empty string from symbol ``a``.
+        steps: unit rules, and binary rules with one empty symbol.
         chains: the closure of the steps.
     """
 
@@ -63,14 +65,18 @@ class EpsilonClosure:
 
 
 def close(binary: Binary, algebra: Algebra) -> EpsilonClosure:
-    """Sum over empty phrases and unit chains; :class:`catena.errors.DivergentSumError` where a sum is infinite."""
+    """Return the sums over empty phrases and unit chains.
+
+    Raises:
+        catena.errors.DivergentSumError: if a sum is infinite.
+    """
     empty = empty_weights(binary, algebra)
     steps = _above_words(binary, unit_steps(binary, empty))
     return EpsilonClosure(binary, algebra, empty, steps, close_chains(binary.symbols, steps, algebra))
 
 
 def unit_steps(binary: Binary, empty: Float[np.ndarray, "s"]) -> tuple[UnitStep, ...]:
-    """Every way to come from one symbol to another over the same words."""
+    """Return every step from one symbol to another over the same words."""
     steps = [UnitStep(unit.left, unit.below, unit.log_weight) for unit in binary.units]
     pairs = binary.pairs
     for here, gone in ((pairs.first, pairs.second), (pairs.second, pairs.first)):
@@ -80,7 +86,7 @@ def unit_steps(binary: Binary, empty: Float[np.ndarray, "s"]) -> tuple[UnitStep,
 
 
 def _above_words(binary: Binary, steps: Sequence[UnitStep]) -> tuple[UnitStep, ...]:
-    """Without the steps to symbols that derive nothing but the empty string, whose circles do no harm."""
+    """Return the steps without those to symbols that derive only the empty string, whose cycles are harmless."""
     pairs = binary.pairs
     found = np.zeros(len(binary.symbols), dtype=bool)
     found[[leaf.left for leaves in binary.words.values() for leaf in leaves]] = True
@@ -94,7 +100,7 @@ def _above_words(binary: Binary, steps: Sequence[UnitStep]) -> tuple[UnitStep, .
 
 
 def empty_weights(binary: Binary, algebra: Algebra) -> Float[np.ndarray, "s"]:
-    """``[a]`` is the log-weight of all ways to derive the empty string from symbol ``a``."""
+    """Return the log-weight of all derivations of the empty string from each symbol."""
     monomials = _monomials(binary)
     known: dict[int, Decimal] = {}
     empty = np.full(len(binary.symbols), NEVER)
@@ -116,7 +122,7 @@ def empty_weights(binary: Binary, algebra: Algebra) -> Float[np.ndarray, "s"]:
 
 
 def _monomials(binary: Binary) -> _Monomials:
-    """The equations of the symbols that derive the empty string at all."""
+    """Return the equations of the symbols that derive the empty string."""
     found: _Monomials = defaultdict(list)
     for leaf in binary.empties:
         found[leaf.left].append((binary.weight(leaf.origin), ()))
@@ -147,7 +153,7 @@ def _monomials(binary: Binary) -> _Monomials:
 def _system(
     monomials: _Monomials, part: list[int], known: Mapping[int, Decimal]
 ) -> tuple[list[Decimal], list[dict[int, Decimal]], list[dict[tuple[int, int], Decimal]]]:
-    """Constants, linear and quadratic terms of a part's equations; unknowns are their places in the part."""
+    """Return constant, linear and quadratic terms of a component's equations, indexed by position in ``part``."""
     place = {a: at for at, a in enumerate(part)}
     constants = [Decimal(0)] * len(part)
     linear: list[dict[int, Decimal]] = [defaultdict(Decimal) for _ in part]
@@ -172,7 +178,7 @@ def _newton(
     linear: Sequence[Mapping[int, Decimal]],
     quadratic: Sequence[Mapping[tuple[int, int], Decimal]],
 ) -> list[Decimal] | None:
-    """The least solution of x = constants + linear x + quadratic x²; None where there is none."""
+    """Return the least solution of x = constants + linear x + quadratic x², or None if there is none."""
     n = len(constants)
     x = [Decimal(0)] * n
     for _ in range(_STEPS):
@@ -189,7 +195,7 @@ def _newton(
                 matrix[a][c] -= weight * x[b]
         step = _solved(matrix, list(gap))
         if step is None:
-            # A double root of the exact weights may have moved out of the real numbers by their rounding.
+            # Rounding of the weights may have moved a double root off the real line.
             near = all(g <= _UNAVOIDABLE * v for g, v in zip(gap, x, strict=True))
             return x if near and all(x) else None
         x = [v + d for v, d in zip(x, step, strict=True)]
@@ -199,7 +205,7 @@ def _newton(
 
 
 def _solved(matrix: list[list[Decimal]], right: list[Decimal]) -> list[Decimal] | None:
-    """The solution of a system I - J with J from 0 on; None where the sum of the powers of J is infinite."""
+    """Return the solution of a system I - J with J >= 0, or None if the sum of the powers of J is infinite."""
     n = len(right)
     for k in range(n):
         if matrix[k][k] <= 0:
@@ -220,7 +226,7 @@ def _solved(matrix: list[list[Decimal]], right: list[Decimal]) -> list[Decimal] 
 
 
 def _best(monomials: _Monomials, part: list[int], empty: Float[np.ndarray, "s"]) -> list[float] | None:
-    """The best weights of a part: no best derivation is deeper than the part is large, unless there is none."""
+    """Return the best weights of a component. A best derivation, if any, is at most as deep as the component."""
     best = dict.fromkeys(part, NEVER)
     for _ in range(len(part) + 1):
         before = dict(best)

@@ -1,17 +1,17 @@
-r"""Grammar files: three styles, read with the file and line of every mistake, and written back.
+r"""Grammar files in three styles. Errors name the file and the line.
 
 ``nltk``
     ``S -> NP VP [0.8] | 'yes' [0.2]``, words quoted, ``%start S``.
 ``bnf``
     ``<s> ::= <np> <vp> | yes``, nonterminals in angle brackets.
 ``weighted``
-    ``0.8<TAB>S<TAB>NP VP``, one rule a line. A symbol that no rule rewrites is a word. The start is ``START`` or
+    ``0.8<TAB>S<TAB>NP VP``, one rule per line. A symbol without a rule is a word. The start symbol is ``START`` or
     ``ROOT`` if there is such a symbol.
 
-Lines that begin with ``#`` are comments, and so is the rest of a line behind a blank and ``#``. In the first two
-styles a line may go on in the next: after a backslash at its end, or with ``|`` at the beginning of the next. Behind
-the symbols may stand ``{sem: TERM}``, what the phrase means, and ``[WEIGHT]``. Without ``%start`` the first left side
-is the start. The same rule twice is one rule, with the sum of the weights.
+Lines that begin with ``#`` are comments, and so is the rest of a line after a blank and ``#``. In the first two styles
+a rule may continue in the next line: after a backslash at the end of a line, or with ``|`` at the beginning of the
+next. The symbols may be followed by ``{sem: TERM}``, the meaning of the phrase, and ``[WEIGHT]``. Without ``%start``
+the first left side is the start symbol. Equal rules are merged by adding their weights.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from catena.grammar.semantics import check_meaning
 from catena.registry import did_you_mean
 
 _CURES = {
-    "nltk": "A rule is written as S -> NP VP [0.8] | 'word' [0.2]",
-    "bnf": "A rule is written as <s> ::= <np> <vp> | word",
-    "weighted": "A rule is written as weight, left side and right side, such as 0.8 S NP VP",
+    "nltk": "Write a rule as S -> NP VP [0.8] | 'word' [0.2]",
+    "bnf": "Write a rule as <s> ::= <np> <vp> | word",
+    "weighted": "Write a rule as weight, left side and right side, such as 0.8 S NP VP",
 }
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A rule's text and where it begins."""
+    """The text of a rule and its location."""
 
     path: str
     number: int
@@ -57,13 +57,13 @@ def read_grammar(
     start: str | None = None,
     encoding: str | None = None,
 ) -> Grammar:
-    """The grammar of a file, or of several files read as one.
+    """Return the grammar of a file, or of several files read as one.
 
     Args:
-        path: the file; compressed files are recognized by their content.
-        style: how it is written; recognized from the first rule if not given.
-        start: the start symbol, in place of the one the file names.
-        encoding: UTF-8, or what the byte-order mark says, if not given.
+        path: the file or files; compressed files are detected by their content.
+        style: ``nltk``, ``bnf`` or ``weighted``; detected from the first rule if omitted.
+        start: the start symbol, overriding that of the file.
+        encoding: the text encoding; by default that of the byte-order mark, or UTF-8.
     """
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     lines: list[_Line] = []
@@ -74,7 +74,7 @@ def read_grammar(
 
 
 def parse_grammar(text: str, *, style: str | None = None, start: str | None = None, name: str = "grammar") -> Grammar:
-    """The grammar that a text holds; ``name`` stands for the file in errors."""
+    """Return the grammar in a text. Errors refer to the text as ``name``."""
     lines = [_Line(name, number, line) for number, line in enumerate(LINE_END.split(text), start=1)]
     for line in lines:
         check_line(line.path, line.number, line.text, None)
@@ -83,13 +83,13 @@ def parse_grammar(text: str, *, style: str | None = None, start: str | None = No
 
 def _grammar(lines: list[_Line], style: str | None, start: str | None, source: str) -> Grammar:
     style = style or _recognize(lines, source)
-    check_choice("the style of a grammar file", style, _CURES)
+    check_choice("style", style, _CURES)
     if style == "weighted":
         found, declared = _weighted(lines)
     else:
         found, declared = _with_arrows(_joined(lines), style)
     if not found:
-        raise FormatError(f"{source} holds no rule. {_CURES[style]}")
+        raise FormatError(f"{source} contains no rule. {_CURES[style]}.")
     for line, rule in found:
         _check_meaning(line, rule)
     rules, first = _merged(found), declared or found[0][1].left
@@ -111,12 +111,12 @@ def _recognize(lines: list[_Line], source: str) -> str:
             return "nltk"
         if re.match(r"[-+.\d]+(?:e[-+]?\d+)?\s+\S", text):
             return "weighted"
-        raise line.bad("is no rule of any style", " ".join(f"{cure}." for cure in _CURES.values()))
-    raise FormatError(f"{source} holds no rule: it is empty, or has comments only")
+        raise line.bad("is not a rule of any style", " ".join(f"{cure}." for cure in _CURES.values()))
+    raise FormatError(f"{source} contains no rule: it is empty or has only comments. Add a rule.")
 
 
 def _joined(lines: Iterable[_Line]) -> Iterator[_Line]:
-    """Whole rules: lines with the lines that continue them."""
+    """Yield complete rules: lines joined with their continuation lines."""
     held: _Line | None = None
     open_end = False
     for line in lines:
@@ -149,8 +149,8 @@ def _with_arrows(lines: Iterable[_Line], style: str) -> tuple[list[tuple[_Line, 
                 if with_weight is None:
                     with_weight = side.weight is not None
                 elif with_weight != (side.weight is not None):
-                    has, had = ("no weight", "some") if with_weight else ("a weight", "none")
-                    raise FormatError(f"has {has} at an alternative, where those before it have {had}")
+                    has, had = ("no weight", "a weight") if with_weight else ("a weight", "no weight")
+                    raise FormatError(f"has {has} at an alternative, but the previous ones have {had}")
                 weight = 1.0 if side.weight is None else side.weight
                 found.append((line, Rule(left, side.right, weight, side.meaning)))
         except FormatError as error:
@@ -161,9 +161,9 @@ def _with_arrows(lines: Iterable[_Line], style: str) -> tuple[list[tuple[_Line, 
 def _sides(line: _Line, style: str) -> Iterator[tuple[Nonterminal, Alternative]]:
     found = list(tokens(line.text))
     if len(found) < 2 or found[1].kind != "arrow":
-        raise FormatError("has no arrow behind its first symbol")
+        raise FormatError("has no arrow after its first symbol")
     if found[0].kind != "angle" and (style == "bnf" or found[0].kind != "name"):
-        raise FormatError(f"has {found[0].text!r} on the left of its arrow, where a nonterminal must be")
+        raise FormatError(f"has {found[0].text!r} before its arrow instead of a nonterminal")
     left = nonterminal(found[0].text)
     for side in alternatives(found[2:], style):
         yield left, side
@@ -172,10 +172,10 @@ def _sides(line: _Line, style: str) -> Iterator[tuple[Nonterminal, Alternative]]
 def _declared(line: _Line) -> Nonterminal:
     command, *rest = line.text[1:].split(maxsplit=1)
     if command != "start":
-        raise FormatError(f"has the command %{command[:20]}, where only %start is known")
+        raise FormatError(f"has the unknown command %{command[:20]}; the only command is %start")
     found = list(tokens(rest[0] if rest else ""))
     if len(found) != 1 or found[0].kind not in ("name", "angle"):
-        raise FormatError("must name one nonterminal behind %start")
+        raise FormatError("does not name one nonterminal after %start")
     return nonterminal(found[0].text)
 
 
@@ -189,7 +189,7 @@ def _weighted(lines: Iterable[_Line]) -> tuple[list[tuple[_Line, Rule]], Nonterm
             continue
         try:
             if len(fields) < 2:
-                raise FormatError("has no left side behind its weight")
+                raise FormatError("has no left side after its weight")
             found.append((line, fields[1:], number(fields[0])))
         except FormatError as error:
             raise line.bad(str(error), _CURES["weighted"]) from None
@@ -220,8 +220,8 @@ def _check_defined(found: list[tuple[_Line, Rule]]) -> None:
             if isinstance(symbol, Nonterminal) and symbol not in known:
                 near = did_you_mean(symbol.name, [left.name for left in known])
                 raise line.bad(
-                    f"uses the nonterminal {symbol.name!r}, which no rule rewrites ({near})",
-                    f"Give it a rule, or quote it, '{symbol.name}', if it is a word",
+                    f"uses the nonterminal {symbol.name!r}, which has no rule ({near})",
+                    f"Add a rule for it, or write '{symbol.name}' in quotes if it is a word",
                 )
 
 
@@ -237,8 +237,8 @@ def _check_meaning(line: _Line, rule: Rule) -> None:
 
 
 def format_grammar(grammar: Grammar, *, style: str = "nltk") -> str:
-    """The text of a file that holds the grammar. Reading it back gives an equal grammar."""
-    check_choice("the style of a grammar file", style, _CURES)
+    """Return the text of a grammar file. Reading it gives an equal grammar."""
+    check_choice("style", style, _CURES)
     if style == "weighted":
         text = "".join(_weighted_line(rule) for rule in grammar.rules)
     else:
@@ -255,7 +255,7 @@ def write_grammar(grammar: Grammar, path: Path | str, *, style: str = "nltk") ->
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise DataError(f"the grammar cannot be written to {path}: {error.strerror or error}") from None
+        raise DataError(f"The grammar could not be written to {path}: {error.strerror or error}. Check it.") from None
 
 
 def _weighted_line(rule: Rule) -> str:
@@ -264,16 +264,16 @@ def _weighted_line(rule: Rule) -> str:
 
 
 def _check_reads_back(grammar: Grammar, text: str, style: str) -> None:
-    """Not every grammar can be written in every style: names with blanks, words that are names, undefined symbols."""
+    """Raise DataError if the text does not read back, as with blanks in names, equal words and names, missing rules."""
     try:
         again = parse_grammar(text, style=style, start=grammar.start.name, name="the text")
     except FormatError as error:
-        raise DataError(f"the grammar cannot be written in the style {style!r}: {error}") from None
+        raise DataError(f"The grammar cannot be written in the style {style!r}: {error}") from None
     if again == grammar:
         return
     pairs = zip(grammar.rules, again.rules, strict=False)
     rule = next((one for one, two in pairs if one != two), grammar.rules[0])
-    cure = "use style='nltk'" if style != "nltk" else "change its names"
+    cure = "Use style='nltk'" if style != "nltk" else "Change its names"
     raise DataError(
-        f"the grammar cannot be written in the style {style!r}, where {rule} would read differently: {cure}"
+        f"The grammar cannot be written in the style {style!r}, because {rule} would read differently. {cure}."
     )

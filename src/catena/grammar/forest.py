@@ -1,7 +1,8 @@
-"""The parses in a chart: found node by node, when they are asked for, and counted.
+"""The parses in a chart, expanded lazily node by node, and their number.
 
-A node is a symbol over a span; its ways are the rules it can be rewritten by, with nodes and words below. There may be
-circles of unit rules, and so infinitely many parses: counting them is an error, :mod:`catena.grammar.ranking` is not.
+A node is a symbol over a span; its hyperedges are the rules that can rewrite it, with nodes and words as children.
+Cycles of unit rules make the number of parses infinite: then counting raises an error, but
+:mod:`catena.grammar.ranking` works.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from catena.grammar.derivation import Derivation
 WORD = -1
 
 Parts = tuple[Derivation | str, ...]
-"""What the right side of a rule has become; a symbol made by splitting stands for several."""
+"""The expansion of the right side of a rule; a symbol created by splitting expands to several parts."""
 
 
 class ForestNode(NamedTuple):
-    """A symbol over the words from ``i`` up to ``j``; over none, ``i = j = 0``. The word ``i`` itself is symbol -1."""
+    """A symbol over the words from ``i`` up to ``j``, or an empty phrase with ``i = j = 0``. Symbol -1 is a word."""
 
     symbol: int
     i: int
@@ -32,7 +33,7 @@ class ForestNode(NamedTuple):
 
 
 class HyperEdge(NamedTuple):
-    """A rule that a node can be rewritten by: its log-weight, its place in the grammar, and what is below."""
+    """A rule that can rewrite a node: its log-weight, its index in the grammar, and the children."""
 
     log_weight: float
     origin: int
@@ -43,9 +44,9 @@ class Forest:
     """All parses in a chart.
 
     Args:
-        chart: which symbols are over which spans; ranking takes its values as those of the best parses.
-        leaves: what stands at each place: a word, or the parts of a phrase.
-        top: the symbol on top, if not the start.
+        chart: which symbols cover which spans; ranking uses its values as those of the best parses.
+        leaves: the word, or the parts of a phrase, at each position.
+        top: the root symbol, by default the start symbol.
     """
 
     def __init__(self, chart: Chart, leaves: Sequence[Parts], top: int | None = None) -> None:
@@ -54,11 +55,11 @@ class Forest:
         self._ways: dict[ForestNode, list[HyperEdge]] = {}
 
     def value(self, node: ForestNode) -> float:
-        """The log-weight of a node in the chart."""
+        """Return the log-weight of a node in the chart."""
         return 0.0 if node.symbol == WORD else self.chart.value(*node)
 
     def ways(self, node: ForestNode) -> list[HyperEdge]:
-        """Every way to rewrite a node that leads to the words below it."""
+        """Return every hyperedge of a node that leads to the words below it."""
         if node not in self._ways:
             find = self._ways_of_nothing if node.i == node.j else self._ways_of_words
             self._ways[node] = [] if node.symbol == WORD else list(find(node))
@@ -111,7 +112,7 @@ class Forest:
     # --- counting -------------------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """The number of parses, exactly; :class:`DivergentSumError` where there are infinitely many."""
+        """Return the exact number of parses. Raise DivergentSumError if it is infinite."""
         if self.value(self.root) == NEVER:
             return 0
         counts: dict[ForestNode, int] = {}
@@ -136,6 +137,6 @@ class Forest:
     def _endless(self, node: ForestNode) -> DivergentSumError:
         name = self.binary.symbols[node.symbol].name
         return DivergentSumError(
-            f"the sentence has infinitely many parses: the rules lead from {name} back to {name} over the same words. "
-            "Ask for the best ones, or remove the circle"
+            f"The sentence has infinitely many parses: the rules lead from {name} back to {name} over the same words. "
+            "Use k_best, or remove the cycle."
         )

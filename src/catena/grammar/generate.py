@@ -1,8 +1,8 @@
-"""Random sentences: each symbol is rewritten by one of its rules, as likely as its weight among theirs.
+"""Random sentences from a grammar: each symbol is rewritten by a rule sampled in proportion to its weight.
 
-A parse comes up with its probability, if the grammar is a probabilistic one. Some grammars have endless derivations,
-even with probability above 0: depth and length are limited, and whether going beyond is an error or a draw to be
-thrown away is for the caller to say, since throwing away changes the probabilities.
+If the grammar is probabilistic, a parse is sampled with its probability. Some grammars have infinite derivations, even
+with positive probability, so depth and length are limited. The caller chooses whether exceeding a limit is an error or
+the sample is rejected, since rejection changes the probabilities.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _TRIES = 1000
 
 
 class Generator:
-    """Draws parses from a grammar.
+    """A sampler of parses from a grammar.
 
     Args:
-        grammar: weights are taken relative to those of the other rules of the same symbol.
-        seed: the same seed gives the same draws.
-        max_depth: of the tree, in rules.
-        max_words: of the sentence.
-        beyond: ``error`` raises :class:`LimitError` when a draw goes beyond a limit; ``retry`` draws again, so that the
-            draws come from the distribution conditioned on staying within.
+        grammar: any grammar; the weights of the rules of each symbol are normalized.
+        seed: equal seeds give equal samples.
+        max_depth: largest depth of the tree, in rules.
+        max_words: largest length of the sentence.
+        beyond: ``error`` raises :class:`LimitError` if a sample exceeds a limit; ``retry`` samples again, so that the
+            samples come from the distribution conditioned on the limits.
     """
 
     def __init__(
@@ -42,7 +42,8 @@ class Generator:
     ) -> None:
         if max_depth < 1 or max_words < 0:
             raise DataError(
-                f"max_depth must be 1 or more and max_words 0 or more, but they are {max_depth} and {max_words}"
+                f"max_depth must be at least 1 and max_words at least 0, got {max_depth} and {max_words}. Use larger "
+                "values."
             )
         check_choice("beyond", beyond, ("error", "retry"))
         self.grammar = grammar
@@ -51,7 +52,7 @@ class Generator:
         self._choices: dict[Nonterminal, tuple[tuple[Rule, ...], np.ndarray]] = {}
 
     def draw(self) -> Derivation:
-        """One parse, with its sentence: ``draw().words()``."""
+        """Return one random parse; ``draw().words()`` is its sentence."""
         for _ in range(_TRIES if self.beyond == "retry" else 1):
             try:
                 return build_derivation(self._rules())
@@ -59,17 +60,16 @@ class Generator:
                 if self.beyond == "error":
                     raise
         raise LimitError(
-            f"{_TRIES:,} draws in a row went beyond max_depth={self.max_depth:,} or max_words={self.max_words:,}: "
-            f"allow "
-            "more, or give the rules that lead back to themselves lower weights"
+            f"{_TRIES:,} samples in a row exceeded max_depth={self.max_depth:,} or max_words={self.max_words:,}. "
+            f"Raise the limits, or lower the weights of recursive rules."
         )
 
     def draws(self, n: int) -> list[Derivation]:
-        """Several parses, independent of each other."""
+        """Return n independent random parses."""
         return [self.draw() for _ in range(n)]
 
     def _rules(self) -> Iterator[Rule]:
-        """The rules of a leftmost derivation."""
+        """Yield the rules of a random leftmost derivation."""
         waiting: list[tuple[Nonterminal, int]] = [(self.grammar.start, 1)]
         words = 0
         while waiting:
@@ -89,13 +89,13 @@ class Generator:
             rules = self.grammar.by_left.get(symbol, ())
             sums = np.cumsum([rule.weight for rule in rules])
             if not rules or sums[-1] == 0:
-                raise DataError(f"the nonterminal {symbol.name!r} has no rule of weight above 0: give it one")
+                raise DataError(f"The nonterminal {symbol.name!r} has no rule of positive weight. Give it one.")
             self._choices[symbol] = rules, sums
         rules, sums = self._choices[symbol]
         return rules[int(np.searchsorted(sums, self._random.random() * sums[-1], side="right"))]
 
     def _too_large(self, limit: str) -> LimitError:
         return LimitError(
-            f"a draw went beyond {limit}: allow more, or say beyond='retry' to draw again, which conditions the "
-            "distribution on staying within"
+            f"A sample exceeded {limit}. Raise the limit, or use beyond='retry' to sample again, which conditions the "
+            "distribution on the limits."
         )

@@ -2,9 +2,9 @@ r"""Grammars from treebanks: rules of the trees, weighted by relative frequency.
 
 .. math::  w(A \to \beta) = \frac{c(A \to \beta)}{\sum_\gamma c(A \to \gamma)}
 
-The trees may be changed first: functional tags and traces taken off, chains of single phrases made one, symbols told
-apart by what is above them (vertical markovization, Johnson 1998) and long rules cut into steps that remember a few
-sisters only (horizontal markovization, Klein and Manning 2003). Parses are mapped back to plain trees.
+The trees may be transformed first: functional tags and traces removed, unary chains collapsed, symbols annotated with
+their ancestors (vertical markovization, Johnson 1998), and long rules split into steps that remember only a few
+siblings (horizontal markovization, Klein and Manning 2003). Parses are mapped back to the original kind of tree.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ ROOT = "ROOT"
 TRACE = "-NONE-"
 _TOP = Nonterminal(ROOT)
 LEAST = 1e-2
-"""Rules that smoothing adds have at least this probability: without a limit there are many times as many."""
+"""Rules added by smoothing have at least this probability; without a limit there are many times as many."""
 
 
 @dataclass(frozen=True)
 class Induction:
-    """How trees become rules.
+    """Options of grammar induction.
 
     Args:
-        strip_functions: ``NP-SBJ-1`` and ``NP=2`` become ``NP``. Labels that begin with a dash, as ``-LRB-``, stay.
-        drop_traces: leaves with the tag ``-NONE-``, and phrases with nothing else below, are taken out.
-        collapse_unary: chains of single phrases become one symbol: ``(S (VP …))`` below the top becomes ``(S+VP …)``.
-        vertical: how many levels a phrase remembers, itself included: 1 remembers no more, 2 makes ``NP^S`` of an NP
-            below S.
-        horizontal: how many sisters a step of a rule remembers, when rules are cut into steps of two symbols;
-            None keeps rules whole.
-        rare: words that occur so often or less are replaced by a class of words that look alike, so that unknown
-            words can be parsed; 0 replaces none.
-        smoothing: how many occurrences what is seen in coarser contexts counts for: rules of the same phrase below
-            other phrases and after other sisters; tags of words that look alike. 0 for relative frequency alone.
+        strip_functions: ``NP-SBJ-1`` and ``NP=2`` become ``NP``. Labels that begin with a dash, such as ``-LRB-``,
+            are kept.
+        drop_traces: leaves with the tag ``-NONE-``, and phrases that only contain such leaves, are removed.
+        collapse_unary: unary chains become one symbol: ``(S (VP …))`` below the root becomes ``(S+VP …)``.
+        vertical: number of levels in a symbol, itself included: 1 adds none, 2 turns an NP below S into ``NP^S``.
+        horizontal: number of siblings that a symbol inside a binarized rule remembers; None keeps rules unsplit.
+        rare: words with at most this many occurrences are replaced by a word class, so that unknown words can be
+            parsed; 0 replaces none.
+        smoothing: pseudo-count of the coarser contexts: rules of the same phrase below other phrases and after other
+            siblings, and tags of similar words. 0 uses relative frequencies only.
     """
 
     strip_functions: bool = True
@@ -58,20 +57,20 @@ class Induction:
     def __post_init__(self) -> None:
         if self.vertical < 1 or self.rare < 0 or (self.horizontal is not None and self.horizontal < 0):
             raise DataError(
-                "vertical must be 1 or more, horizontal and rare 0 or more, but they are "
-                f"{self.vertical}, {self.horizontal} and {self.rare}"
+                "vertical must be at least 1, horizontal and rare at least 0, got "
+                f"{self.vertical}, {self.horizontal} and {self.rare}. Use vertical=2, horizontal=1 and rare=1, say."
             )
         if not (math.isfinite(self.smoothing) and self.smoothing >= 0):
-            raise DataError(f"smoothing must be a number of occurrences from 0 on, but is {self.smoothing}")
+            raise DataError(f"smoothing must be at least 0 and finite, got {self.smoothing}. Use 0 to disable it.")
 
 
 _Key = CountContext
-"""What tells a symbol from others: its labels and those above it; or, for a step in a rule, also the sisters it
+"""The identity of a symbol: its labels and those of its ancestors; for a step inside a rule also the siblings that it
 remembers.
 """
 
 _Part = tuple[tuple[str, ...], bool] | None
-"""A part of a phrase apart from where it stands: its labels and whether it is a tag; None for the rest of a rule."""
+"""A child without its context: its labels and whether it is a tag; None for the rest of a rule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +78,11 @@ class InducedGrammar:
     """A grammar from a treebank.
 
     Args:
-        grammar: probabilistic: the weights of the rules of each symbol sum to 1.
-        options: how the trees became rules.
-        labels: for each symbol the labels it stands for, the upper first; none for a step inside a rule.
-        trees: how many trees were counted.
-        empty: how many trees had no word left, and were not.
+        grammar: a probabilistic grammar: the weights of the rules of each symbol sum to 1.
+        options: the options of the induction.
+        labels: for each symbol the labels it represents, from the top; none for a step inside a rule.
+        trees: number of trees counted.
+        empty: number of trees skipped because they had no word left.
     """
 
     grammar: Grammar
@@ -94,28 +93,28 @@ class InducedGrammar:
     _names: _Names = field(repr=False)
 
     def parser(self) -> CFGParser:
-        """A parser that knows the classes of unknown words."""
+        """Return a parser that uses the classes of unknown words."""
         return CFGParser(self.grammar, unknown=word_classes if self.options.rare else None)
 
     def restore(self, parse: Derivation) -> Tree:
-        """The plain tree of a parse: no steps inside rules, nothing remembered, chains whole again."""
+        """Return the original tree of a parse, without rule steps and annotations, with unary chains expanded."""
         return restore_tree(parse, self.labels)
 
     def derivation(self, tree: Tree) -> Derivation:
-        """The parse that a tree is, prepared as the treebank was; :class:`DataError` where it uses an unknown rule."""
+        """Return the parse of a tree, transformed as the treebank was. Raise DataError if it uses an unknown rule."""
         top = _cleaned(tree, self.options)
         if top is None:
-            raise DataError(f"the tree at {tree.place} has no word left when its traces are dropped")
+            raise DataError(f"The tree at {tree.place} has no word left after dropping traces. Remove it.")
         _name(top, self.options, self._names)
         rules = {(rule.left, rule.right): rule for rule in self.grammar.rules}
         results: list[Derivation] = []
-        for node in reversed(list(_nodes(top))):  # parts before what is above them, the last first
+        for node in reversed(list(_nodes(top))):  # children before parents, the last first
             word = None if node.word is None else self._known(node.word)
             right = _right(node, word)
             rule = rules.get((node.name, right))
             if rule is None:
                 wanted = Rule(node.name, right)
-                raise DataError(f"the tree at {tree.place} uses {wanted}, which is no rule of this grammar")
+                raise DataError(f"The tree at {tree.place} uses {wanted}, which is not in the grammar. Use smoothing.")
             n = len(node.children)
             below: Sequence[Derivation | str] = results[len(results) - n :][::-1] if node.word is None else [node.word]
             del results[len(results) - n :]
@@ -123,14 +122,14 @@ class InducedGrammar:
         return results[0]
 
     def _known(self, word: str) -> str:
-        """The word, or the class that stands for it."""
+        """Return the word, or the class that represents it."""
         if word in self.grammar.terminals or not self.options.rare:
             return word
         return next((name for name in word_classes(word) if name in self.grammar.terminals), word)
 
 
 def restore_tree(parse: Derivation, labels: Mapping[Nonterminal, tuple[str, ...]]) -> Tree:
-    """The plain tree of a parse, given the labels that each symbol stands for; none for a step inside a rule."""
+    """Return the original tree of a parse, given the labels of each symbol, none for a step inside a rule."""
 
     def node(here: Derivation, parts: list[tuple[Tree | str, ...] | str]) -> tuple[Tree | str, ...]:
         below = tuple(part for group in parts for part in ((group,) if isinstance(group, str) else group))
@@ -144,7 +143,7 @@ def restore_tree(parse: Derivation, labels: Mapping[Nonterminal, tuple[str, ...]
 
 
 def induce(trees: Iterable[Tree], options: Induction | None = None) -> InducedGrammar:
-    """The probabilistic grammar of a treebank, by relative frequency."""
+    """Return the probabilistic grammar of a treebank, by relative frequency."""
     options = options or Induction()
     names = _Names()
     phrases: dict[_Key, Counter[tuple[_Part, ...]]] = {}
@@ -163,7 +162,7 @@ def induce(trees: Iterable[Tree], options: Induction | None = None) -> InducedGr
             else:
                 lexicon[node.name, node.word] += 1
     if not used:
-        raise DataError(f"a grammar cannot be induced from no trees: of {empty} trees none has a word")
+        raise DataError(f"A grammar cannot be induced: none of {empty} trees has a word. Check the treebank.")
     rules = [*_phrase_rules(phrases, options, names), *_word_rules(lexicon, options)]
     return InducedGrammar(Grammar(tuple(rules), _TOP).normalized(), options, names.labels(), used, empty, names)
 
@@ -178,7 +177,7 @@ def _phrase_rules(
 
 
 def _instantiated(key: _Key, event: tuple[_Part, ...], options: Induction, names: _Names) -> tuple[Symbol, ...] | None:
-    """The symbols of parts in a place; None where one of them was never seen there, and so has no rules."""
+    """Return the symbols of the children in a context; None if one was never seen there and so has no rules."""
     labels, remembered, *sisters = key
     above = ("+".join(labels), *remembered)[: options.vertical - 1]
     right: list[Symbol] = []
@@ -204,7 +203,7 @@ def _word_rules(lexicon: Counter[tuple[Nonterminal, str]], options: Induction) -
 
 
 def _tags_of_classes(lexicon: Counter[tuple[Nonterminal, str]], rare: int) -> dict[str, Counter[Nonterminal]]:
-    """The tags of rare words by all their classes."""
+    """Return the tags of rare words by word class."""
     totals = _totals(lexicon)
     found: dict[str, Counter[Nonterminal]] = {}
     for (tag, word), n in lexicon.items():
@@ -221,7 +220,7 @@ def _totals(lexicon: Counter[tuple[Nonterminal, str]]) -> Counter[str]:
 
 
 def _with_classes(lexicon: Counter[tuple[Nonterminal, str]], rare: int) -> Counter[tuple[Nonterminal, str]]:
-    """The lexicon with rare words replaced by the finest of their classes that is not rare itself."""
+    """Return the lexicon with rare words replaced by their finest class that is not itself rare."""
     if not rare:
         return lexicon
     totals = _totals(lexicon)
@@ -237,11 +236,11 @@ def _with_classes(lexicon: Counter[tuple[Nonterminal, str]], rare: int) -> Count
     return result
 
 
-# --- trees on their way to rules ----------------------------------------------------------------------------
+# --- from trees to rules ------------------------------------------------------------------------------------
 
 
 class _Node:
-    """A node that can be changed: its labels (several for a collapsed chain), its parts or its word, and its symbol."""
+    """A mutable node: its labels (several for a collapsed chain), its children or its word, and its symbol."""
 
     __slots__ = ("children", "key", "labels", "name", "word")
 
@@ -252,7 +251,7 @@ class _Node:
 
 
 class _Names:
-    """One symbol for each key, whatever characters the labels hold."""
+    """Assigns one unique symbol to each key, for any characters in labels."""
 
     def __init__(self) -> None:
         self.symbols: dict[_Key, Nonterminal] = {}
@@ -270,19 +269,19 @@ class _Names:
         return self.symbols[key]
 
     def labels(self) -> dict[Nonterminal, tuple[str, ...]]:
-        """The labels that each symbol stands for; none for a step inside a rule."""
+        """Return the labels that each symbol represents, none for a step inside a rule."""
         return {symbol: key[0] if len(key) == 2 else () for key, symbol in self.symbols.items()}
 
 
 def plain_label(label: str) -> str:
-    """The label without functional tags and indices: ``NP-SBJ-1`` and ``NP=2`` are ``NP``; ``-LRB-`` stays."""
+    """Return the label without functional tags and indices: ``NP-SBJ-1`` and ``NP=2`` are ``NP``; ``-LRB-`` is kept."""
     if label.startswith("-"):
         return label
     return label.split("-", 1)[0].split("=", 1)[0] or label
 
 
 def _cleaned(tree: Tree, options: Induction) -> _Node | None:
-    """A tree below :data:`ROOT` as its options ask for; None where no word is left."""
+    """Return a transformed tree below :data:`ROOT`, or None if no word is left."""
     results: list[_Node | None] = []
     waiting = [(tree, False)]
     while waiting:
@@ -320,7 +319,7 @@ def _joined(label: str, below: list[_Node], options: Induction) -> _Node:
 
 
 def _name(top: _Node, options: Induction, names: _Names) -> None:
-    """Give every node its symbol, and cut long rules into steps, if asked for."""
+    """Give every node its symbol, and split long rules if the options say so."""
     waiting: list[tuple[_Node, tuple[str, ...]]] = [(top, ())]
     while waiting:
         node, above = waiting.pop()

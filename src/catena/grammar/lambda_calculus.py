@@ -1,9 +1,9 @@
-r"""The lambda calculus: alpha-equivalence, and substitution that captures nothing.
+r"""The lambda calculus: alpha-equivalence and capture-avoiding substitution.
 
 .. math::  (\lambda x.\, t)\; u \;\to_\beta\; t[x := u]
 
 Terms themselves are in :mod:`catena.grammar.terms`, their notation in :mod:`catena.grammar.term_notation`, reduction in
-:mod:`catena.grammar.reduce`. Terms may be deeper than Python's stack, so nothing here calls itself.
+:mod:`catena.grammar.reduce`. Terms may be deeper than Python's stack, so the functions here are not recursive.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from catena.grammar.terms import Abstraction, Application, Constant, Term, Varia
 
 
 def alpha_equal(one: Term, two: Term) -> bool:
-    """Whether the terms differ in the names of their bound variables only. Time O(size)."""
-    # For each name the numbers of the binders around that bind it, the innermost last.
+    """Return whether the terms differ only in the names of their bound variables. Time O(size)."""
+    # For each name, the indices of the enclosing binders that bind it, the innermost last.
     left: dict[str, list[int]] = {}
     right: dict[str, list[int]] = {}
     binders = count()
@@ -51,7 +51,7 @@ def alpha_equal(one: Term, two: Term) -> bool:
 
 
 def fresh(name: str, taken: frozenset[str] | set[str]) -> str:
-    """The name, or the first of name1, name2 … that is not taken."""
+    """Return the name, or the first of name1, name2 … that is not taken."""
     if name not in taken:
         return name
     stem = name.rstrip("'0123456789")
@@ -59,9 +59,9 @@ def fresh(name: str, taken: frozenset[str] | set[str]) -> str:
 
 
 def substitute(term: Term, values: Mapping[str, Term]) -> Term:
-    """The term with free variables replaced by terms, all at once.
+    """Return the term with free variables replaced by terms simultaneously.
 
-    No free variable of a value is captured: a bound variable that would do so gets another name.
+    No free variable of a value is captured: bound variables that would capture it are renamed.
     """
     results: list[Term] = []
     waiting: list[tuple[Term, Mapping[str, Term]] | tuple[str, None] | None] = [(term, values)]
@@ -89,7 +89,7 @@ def substitute(term: Term, values: Mapping[str, Term]) -> Term:
 
 
 def _under_binder(term: Abstraction, given: Mapping[str, Term]) -> tuple[str, Mapping[str, Term]]:
-    """The name of the bound variable, and what to replace in the body."""
+    """Return the name of the bound variable, and the substitution for the body."""
     inner = {name: value for name, value in given.items() if name in term.free}
     entering = frozenset().union(*(value.free for value in inner.values()))
     if term.variable not in entering:

@@ -1,11 +1,11 @@
-r"""The tree with the most brackets that can be expected to be right, in place of the one best parse.
+r"""The tree with the largest expected number of correct brackets, an alternative to the most probable parse.
 
 .. math::  \hat y = \arg\max_y \sum_{(q, i, j) \in y} \left(E[q, i, j] - \theta\right)
 
-over all sets of brackets of which no two cross (Goodman 1996, "labeled recall"; the price ``θ`` of a bracket makes up
-for precision). A span may have several labels, one above the other, or none: then its parts hang on what is above.
+over all sets of non-crossing brackets (Goodman 1996, "labeled recall"; the price ``θ`` of a bracket trades recall for
+precision). A span may have several labels, one above the other, or none: then its children attach to its parent.
 
-Knows expectations, and neither rules nor words.
+Independent of rules and words.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from jaxtyping import Float
 from catena.errors import DataError, ShapeError
 
 _Bracket = tuple[int, int, int]
-"""First word, the word behind the last, and label."""
+"""First word, the word after the last, and label."""
 
 
 def expected_brackets(counts: Float[np.ndarray, "t u q"], price: float = 0.5) -> list[_Bracket]:
-    """The brackets of the best tree, the outer before the inner, those of one span by falling expectation.
+    """Return the brackets of the best tree, outer before inner, those of one span by decreasing expectation.
 
     Args:
-        counts: ``counts[i, j, q]`` is how often label ``q`` is expected over the words from ``i`` up to ``j``.
-        price: what a bracket must be worth, from 0 to 1. Low prices favor recall, high ones precision.
+        counts: ``counts[i, j, q]`` is the expected number of labels ``q`` over the words from ``i`` up to ``j``.
+        price: least value of a bracket, from 0 to 1. Low prices favor recall, high prices precision.
     """
     t = counts.shape[0]
     if counts.shape[1] != t + 1:
-        raise ShapeError(f"counts must have the axes [t, t + 1, q], but their shape is {list(counts.shape)}")
+        raise ShapeError(f"counts must have axes [t, t + 1, q], got shape {list(counts.shape)}. Reshape it.")
     if not 0 <= price <= 1:
-        raise DataError(f"the price of a bracket must lie between 0 and 1, but it is {price}")
+        raise DataError(f"price must be between 0 and 1, got {price}. Use 0.5.")
     if t == 0:
         return []
     gains = np.maximum(counts - price, 0.0).sum(-1)
@@ -50,7 +50,7 @@ def expected_brackets(counts: Float[np.ndarray, "t u q"], price: float = 0.5) ->
 
 
 def _splits(gains: Float[np.ndarray, "t u"]) -> np.ndarray:
-    """Where the best tree over each span is split. Time O(t³)."""
+    """Return the split of the best tree over each span. Time O(t³)."""
     t = gains.shape[0]
     best, splits = gains.copy(), np.zeros((t, t + 1), np.int64)
     for width in range(2, t + 1):
@@ -64,11 +64,11 @@ def _splits(gains: Float[np.ndarray, "t u"]) -> np.ndarray:
 
 
 def stack_labels(brackets: list[_Bracket], above: Callable[[int, int], float]) -> list[_Bracket]:
-    """The brackets with the labels of each span in the order in which they most often stand above each other.
+    """Return the brackets with the labels of each span in their most frequent order from top to bottom.
 
     Args:
-        brackets: as :func:`expected_brackets` gives them.
-        above: ``above(p, q)`` says how often label ``p`` stands directly above ``q`` over the same words.
+        brackets: the result of :func:`expected_brackets`.
+        above: ``above(p, q)`` is how often label ``p`` is directly above ``q`` over the same words.
     """
     result: list[_Bracket] = []
     at = 0

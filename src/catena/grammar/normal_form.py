@@ -1,10 +1,10 @@
-r"""Chomsky normal form with the weight of every string kept, and the way back for its parses.
+r"""Chomsky normal form that keeps the weight of every string, and the inverse map for its parses.
 
 .. math::  A \to B\; C, \qquad A \to a, \qquad S \to \epsilon \text{ if the start derives nothing}
 
-Words in longer rules get symbols of their own, long rules are split, empty rules are folded into the rules that use
+Words in longer rules get their own symbols, long rules are split, empty rules are folded into the rules that use
 them, and chains of unit rules into the rule at their end, in this order, which keeps the grammar small (Lange and
-Leiß 2009). Sums over empty phrases and over chains are exact, circles included: see :mod:`catena.grammar.closure`.
+Leiß 2009). Sums over empty phrases and chains are exact, cycles included: see :mod:`catena.grammar.closure`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _Right = tuple[Symbol, ...]
 
 @dataclass(frozen=True, eq=False)
 class NormalForm:
-    """A grammar in Chomsky normal form, and the grammar that it was made from.
+    """A grammar in Chomsky normal form with the grammar it was computed from.
 
     Args:
         grammar: the normal form.
-        original: what it was made from.
-        binary: the step between them: rules of at most two symbols.
+        original: the original grammar.
+        binary: the intermediate step with rules of at most two symbols.
     """
 
     grammar: Grammar
@@ -42,9 +42,9 @@ class NormalForm:
     binary: Binary
 
     def restore(self, parse: Derivation) -> Derivation:
-        """The parse of the original grammar that a parse of the normal form stands for.
+        """Return the parse of the original grammar that a parse of the normal form represents.
 
-        Where it stands for several, since chains and empty phrases were summed, it is the heaviest.
+        If it represents several, since chains and empty phrases were summed, it is the one of largest weight.
         """
         parts = parse.fold(self._restored)
         assert not isinstance(parts, str)
@@ -58,7 +58,7 @@ class NormalForm:
         chart = None if top is None else self._chart(node.rule, top)
         best = None if chart is None else next(rank_parses(Forest(chart, parts, top)), None)
         if best is None:
-            raise DataError(f"the parse cannot be mapped back: {node.rule} is no rule of this normal form")
+            raise DataError(f"The rule {node.rule} is not in this normal form. Pass a parse of its grammar.")
         return best
 
     def _chart(self, rule: Rule, top: int) -> Chart | None:
@@ -85,19 +85,22 @@ class NormalForm:
 
 
 def to_normal_form(grammar: Grammar, *, split: str = "right", chains: str = "sum") -> NormalForm:
-    """A grammar in Chomsky normal form that gives every string the same weight.
+    """Return an equivalent grammar in Chomsky normal form, with the same weight for every string.
 
     Args:
         grammar: any grammar that derives some string.
-        split: where rules of three symbols and more are split: ``right`` makes ``X Y~Z`` of ``X Y Z``, ``left`` makes
-            ``X~Y Z``.
-        chains: ``sum`` keeps the summed weight of every string; ``best`` that of its best parse.
+        split: position of new symbols for rules of three or more symbols: ``right`` splits ``X Y Z`` into ``X Y~Z``,
+            ``left`` into ``X~Y Z``.
+        chains: ``sum`` keeps the total weight of every string; ``best`` that of its best parse.
 
-    Meanings are left behind: restore the parses, and ask those. Raises :class:`catena.errors.DivergentSumError` where a
-    sum is infinite.
+    Returns:
+        The normal form, without meanings: restore a parse to get its logical form.
+
+    Raises:
+        catena.errors.DivergentSumError: if a sum is infinite.
     """
     check_choice("chains", chains, ("sum", "best"))
-    grammar.trimmed()  # says so where no string has a parse
+    grammar.trimmed()  # raises if no string has a parse
     halves = binary(grammar, split)
     closed = close(halves, SUM if chains == "sum" else BEST)
     rules = list(_merged(closed))
@@ -112,7 +115,7 @@ def to_normal_form(grammar: Grammar, *, split: str = "right", chains: str = "sum
 
 
 def _merged(closed: EpsilonClosure) -> Iterator[Rule]:
-    """The rules of two symbols and of words, below every chain that leads to them."""
+    """Yield the binary and lexical rules below every chain that leads to them."""
     own = _own_rules(closed.binary)
     above: dict[int, list[tuple[int, float]]] = {}
     for left, below, weight in zip(*(column.tolist() for column in closed.chains), strict=True):
@@ -125,7 +128,7 @@ def _merged(closed: EpsilonClosure) -> Iterator[Rule]:
         for left, chain in above.get(symbol, ()):
             terms.setdefault((left, right), []).append(log_weight + chain)
     for (left, right), weights in sorted(terms.items(), key=lambda item: item[0][0]):
-        # A rule that no chain leads to keeps its weight to the last digit.
+        # A rule without chains above it keeps its weight to the last digit.
         alone = len(weights) == 1 and (left, right) in exact
         weight = exact[left, right] if alone else math.exp(closed.algebra.plus.reduce(weights))
         yield Rule(closed.binary.symbols[left], right, weight)
@@ -150,7 +153,7 @@ def _fresh(start: Nonterminal, symbols: tuple[Nonterminal, ...]) -> Nonterminal:
 
 
 def is_normal_form(grammar: Grammar) -> bool:
-    """Whether every rule has two nonterminals or one word on its right, or is the start's empty rule."""
+    """Return whether every rule has two nonterminals or one word on its right, or is the start's empty rule."""
     return all(
         (len(rule.right) == 2 and not any(isinstance(symbol, str) for symbol in rule.right))
         or (len(rule.right) == 1 and isinstance(rule.right[0], str))

@@ -1,9 +1,9 @@
-"""The tokens of grammar files: how symbols, weights and meanings are written.
+"""The tokens of grammar files: symbols, weights and meanings.
 
-In the **nltk** style ``S -> NP VP [0.8] | 'yes' [0.2]`` words are quoted, and a name that is no plain word stands in
-angle brackets: ``<,> -> ','``. In the **bnf** style ``<s> ::= <np> <vp> | yes`` nonterminals stand in angle brackets,
-and words may go without quotes. Both have weights in ``[…]`` and meanings in ``{…}`` behind each alternative. A
-backslash in quotes or angle brackets escapes what follows, as in Python.
+In the **nltk** style ``S -> NP VP [0.8] | 'yes' [0.2]`` words are quoted, and names with special characters are in
+angle brackets: ``<,> -> ','``. In the **bnf** style ``<s> ::= <np> <vp> | yes`` nonterminals are in angle brackets,
+and words need no quotes. Both have weights in ``[…]`` and meanings in ``{…}`` after each alternative. A backslash in
+quotes or angle brackets escapes the next character, as in Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from catena.grammar.cfg import Nonterminal, Rule, Symbol
 _ARROWS = {"nltk": "->", "bnf": "::="}
 
 _ARROW = r"->|→|::="
-# A prime ends a name (N', as in X-bar theory) where it cannot open a quotation.
+# A prime ends a name (N', as in X-bar theory) if it cannot open a quotation.
 _NAME = rf"(?!{_ARROW})[^\s'\"|\[\]{{}}<>](?:(?!{_ARROW})[^\s'\"|\[\]{{}}]|'(?=['\s|\[{{]|$|{_ARROW}))*"
 _TOKEN = re.compile(
     rf"""(?P<space>\s+)
@@ -39,14 +39,14 @@ _UNOPENED |= {"{": "a { that is not closed", "<": "a < that is not closed"}
 
 
 class Token(NamedTuple):
-    """A piece of a line: its kind and its text; words and names in angle brackets are bare and unescaped."""
+    """A piece of a line: its kind and its text. Words and names in angle brackets are without them and unescaped."""
 
     kind: str
     text: str
 
 
 class Alternative(NamedTuple):
-    """The right side of a rule as it was read."""
+    """The parsed right side of a rule."""
 
     right: tuple[Symbol, ...]
     weight: float | None
@@ -54,12 +54,14 @@ class Alternative(NamedTuple):
 
 
 def tokens(line: str) -> Iterator[Token]:
-    """The tokens of a line without blanks and comments; what is wrong raises with the words of the problem alone."""
+    """Yield the tokens of a line without blanks and comments. Errors describe only the problem, not the location."""
     at = 0
     while at < len(line):
         match = _TOKEN.match(line, at)
         if match is None:
-            raise FormatError(f"has {_UNOPENED.get(line[at], repr(line[at]) + ' out of place')} at character {at + 1}")
+            raise FormatError(
+                f"has {_UNOPENED.get(line[at], repr(line[at]) + ' at an unexpected position')} at character {at + 1}"
+            )
         at, kind = match.end(), str(match.lastgroup)
         if kind in ("word", "angle"):
             yield Token(kind, unescape(match[0][1:-1]))
@@ -70,7 +72,7 @@ def tokens(line: str) -> Iterator[Token]:
 
 
 def alternatives(found: list[Token], style: str) -> list[Alternative]:
-    """The right sides among the tokens behind an arrow."""
+    """Return the right sides among the tokens after an arrow."""
     sides: list[list[Token]] = [[]]
     for token in found:
         if token.kind == "bar":
@@ -97,29 +99,29 @@ def _alternative(side: list[Token], style: str) -> Alternative:
             if not meaning:
                 raise FormatError("has a meaning {} without a term")
         elif weight is not None or meaning is not None:
-            raise FormatError(f"has {token.text!r} behind the weight or meaning, which must come last")
+            raise FormatError(f"has {token.text!r} after the weight or meaning; write these last")
         elif token.kind == "angle" or (token.kind == "name" and style == "nltk" and token.text != "ε"):
             right.append(nonterminal(token.text))
-        elif token.text and (token.kind == "word" or token.text != "ε"):  # '' stands for nothing, as a bare ε does
+        elif token.text and (token.kind == "word" or token.text != "ε"):  # '' and a bare ε are the empty string
             right.append(token.text)
     return Alternative(tuple(right), weight, meaning)
 
 
 def nonterminal(name: str) -> Nonterminal:
-    """The nonterminal of this name."""
+    """Return the nonterminal of this name."""
     if not name:
         raise FormatError("has a nonterminal <> without a name")
     return Nonterminal(name)
 
 
 def number(text: str) -> float:
-    """A weight."""
+    """Return the weight in a text."""
     try:
         value = float(text)
     except ValueError:
-        raise FormatError(f"has {text[:40]!r} where a weight, such as 0.25, must be") from None
+        raise FormatError(f"has {text[:40]!r} instead of a weight such as 0.25") from None
     if not 0 <= value < float("inf"):
-        raise FormatError(f"has the weight {text[:40]}, which must be a number from 0 on")
+        raise FormatError(f"has the weight {text[:40]}, which is negative or not finite")
     return value
 
 
@@ -127,7 +129,7 @@ def number(text: str) -> float:
 
 
 def unescape(text: str) -> str:
-    """The text with its escapes replaced; an escape that means nothing stays as it is."""
+    """Return the text with its escapes replaced; unknown escapes are kept."""
     return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
 
@@ -139,7 +141,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def escape(text: str, close: str) -> str:
-    """The text with escapes for backslashes, the closing quote, and what cannot be printed."""
+    """Return the text with escapes for backslashes, the closing quote, and unprintable characters."""
     return "".join("\\" + c if c in ("\\", close) else c if c.isprintable() else _code(c) for c in text)
 
 
@@ -149,7 +151,7 @@ def _code(c: str) -> str:
 
 
 def symbol_text(symbol: Symbol, style: str) -> str:
-    """A symbol as it stands in a file."""
+    """Return a symbol as written in a file."""
     if isinstance(symbol, str):
         quote = '"' if "'" in symbol and '"' not in symbol else "'"
         return quote + escape(symbol, quote) + quote
@@ -160,7 +162,7 @@ def symbol_text(symbol: Symbol, style: str) -> str:
 
 
 def rule_text(rule: Rule, style: str, weighted: bool) -> str:
-    """A rule as a line of a file."""
+    """Return a rule as a line of a file."""
     parts = [symbol_text(rule.left, style), _ARROWS[style], *(symbol_text(symbol, style) for symbol in rule.right)]
     if not rule.right:
         parts.append("''")

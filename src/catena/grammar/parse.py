@@ -1,7 +1,7 @@
-"""Parsing with a grammar as it stands: any rules, also empty ones, unit rules and long ones.
+"""Parsing with any context-free grammar, including empty, unit and long rules.
 
 >>> from catena.grammar.files import parse_grammar
->>> parser = Parser(parse_grammar("S -> 'a' S [0.25] | 'b' [0.75]"))
+>>> parser = CFGParser(parse_grammar("S -> 'a' S [0.25] | 'b' [0.75]"))
 >>> parser.recognize("a a b"), parser.recognize("b a")
 (True, False)
 >>> str(parser.parse("a b"))
@@ -30,18 +30,18 @@ from catena.grammar.terms import Term
 from catena.registry import nearest
 
 _LARGE = 20_000
-"""Words times rules of two symbols from which on compiled loops fill the chart."""
+"""Words times binary rules from which compiled loops fill the chart."""
 
 SentenceWords = str | Sequence[str]
-"""A sentence: its words, or a text whose words are separated by blanks."""
+"""A sentence: its words, or a text with words separated by blanks."""
 
 
 class CFGParser:
-    """Answers for one grammar. What is prepared once is kept: ask the same parser for all sentences.
+    """A parser for one grammar. Preprocessing is cached, so use the same parser for all sentences.
 
     Args:
         grammar: any grammar; weights need not be probabilities.
-        unknown: gives for a word that the grammar does not have the words to try in its place, in this order.
+        unknown: returns, for a word that is not in the grammar, the words to try instead, in order.
     """
 
     def __init__(self, grammar: Grammar, unknown: Callable[[str], Sequence[str]] | None = None) -> None:
@@ -49,11 +49,11 @@ class CFGParser:
         self._unknown = unknown
 
     def recognize(self, sentence: SentenceWords) -> bool:
-        """Whether the sentence has any parse."""
+        """Return whether the sentence has a parse."""
         return self._chart(self._possible, split_words(sentence)).total > NEVER
 
     def parse(self, sentence: SentenceWords) -> Derivation:
-        """The best parse; :class:`ImpossibleError`, which says why, where there is none."""
+        """Return the best parse. Raise ImpossibleError with the reason if there is none."""
         words = split_words(sentence)
         best = next(self._ranked(words), None)
         if best is None:
@@ -61,35 +61,36 @@ class CFGParser:
         return best
 
     def k_best(self, sentence: SentenceWords, k: int) -> list[Derivation]:
-        """The best parses, at most k of them, the best first; none where there is none."""
+        """Return at most k parses, best first; an empty list if there is none."""
         if k < 1:
-            raise DataError(f"k must be 1 or more parses, but it is {k}")
+            raise DataError(f"k must be at least 1, got {k}. Use k=1 for the best parse.")
         return list(islice(self.parses(sentence), k))
 
     def parses(self, sentence: SentenceWords) -> Iterator[Derivation]:
-        """All parses, the best first, each found when it is asked for. There may be infinitely many."""
+        """Yield all parses lazily, best first. There may be infinitely many."""
         return self._ranked(split_words(sentence))
 
     def count(self, sentence: SentenceWords) -> int:
-        """The number of parses, exactly; :class:`catena.errors.DivergentSumError` where they are infinitely many."""
+        """Return the exact number of parses. Raise :class:`catena.errors.DivergentSumError` if it is infinite."""
         words = split_words(sentence)
         return Forest(self._chart(self._possible, words), [(word,) for word in words]).count()
 
     def log_total(self, sentence: SentenceWords) -> float:
-        """The log of the summed weight of all parses, in nats: the log-probability of the sentence, if the grammar is a
-        probabilistic one; -inf where it has no parse.
+        """Return the log of the total weight of all parses, in nats; -inf if there is none.
+
+        This is the log-probability of the sentence if the grammar is probabilistic.
         """
         return self._chart(self.summed_rules, split_words(sentence)).total
 
     def log_probability(self, parse: Derivation) -> float:
-        """The log of a parse's share in the weight of all parses of its sentence."""
+        """Return the log-probability of a parse given its sentence."""
         return parse.log_weight - self.log_total(parse.words())
 
     def logical_forms(self, sentence: SentenceWords, k: int = 100) -> list[Term]:
-        """What the k best parses mean, each form once, whatever its bound variables are called."""
+        """Return the meanings of the k best parses, without alpha-equivalent duplicates."""
         return distinct(parse.logical_form() for parse in self.k_best(sentence, k))
 
-    # --- what is prepared once ------------------------------------------------------------------------------
+    # --- cached preprocessing -------------------------------------------------------------------------------
 
     @cached_property
     def summed_rules(self) -> EpsilonClosure:
@@ -103,7 +104,7 @@ class CFGParser:
 
     @cached_property
     def _possible(self) -> EpsilonClosure:
-        """With weights of 1, the best weight is 1 for all that is possible: circles have no weight above it."""
+        """The rules with all weights 1, whose best weights are 1 for whatever is possible, so that no cycle diverges."""
         rules = tuple(replace(rule, weight=float(rule.weight > 0)) for rule in self.grammar.rules)
         return close(binary(Grammar(rules, self.grammar.start)), BEST)
 
@@ -120,30 +121,30 @@ class CFGParser:
         return fill_quickly(closed, matches) if large else fill(closed, matches)
 
     def leaves(self, closed: EpsilonClosure, word: str) -> tuple[Leaf, ...]:
-        """The rules that rewrite to a word, or to what stands for it."""
+        """Return the rules that rewrite to a word, or to a replacement of it."""
         known = closed.binary.words
         if word not in known and self._unknown is not None:
             word = next((other for other in self._unknown(word) if other in known), word)
         return known.get(word, ())
 
     def no_parse(self, words: tuple[str, ...]) -> ImpossibleError:
-        """The error that says why a sentence which has no parse has none."""
+        """Return the error with the reason why a sentence has no parse."""
         text = " ".join(words)
         shown = repr(text if len(text) <= 80 else text[:80] + "…")
         strange = [word for word in dict.fromkeys(words) if not self.leaves(self.best_rules, word)]
         if not strange:
             return ImpossibleError(
-                f"{shown} has no parse in this grammar, though it has every word of it: recognize() asks beforehand"
+                f"{shown} has no parse, although the grammar has all its words. Call recognize() first, or add rules."
             )
         near = nearest(strange[0], self.grammar.terminals, most=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         listed = ", ".join(map(repr, strange[:5])) + (" …" if len(strange) > 5 else "")
         return ImpossibleError(
-            f"{shown} has no parse: the grammar does not have the word{'s' * (len(strange) > 1)} {listed}{hint}; "
-            "give them rules, or give the parser a function unknown"
+            f"{shown} has no parse: the grammar does not have the word{'s' * (len(strange) > 1)} {listed}{hint}. "
+            "Add rules for them, or pass the argument unknown to the parser."
         )
 
 
 def split_words(sentence: SentenceWords) -> tuple[str, ...]:
-    """The words of a sentence; a text is split at blanks."""
+    """Return the words of a sentence; a text is split at blanks."""
     return tuple(sentence.split()) if isinstance(sentence, str) else tuple(sentence)

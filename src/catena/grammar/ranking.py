@@ -1,9 +1,9 @@
-"""Parses from the best down, each found when it is asked for.
+"""Parses from best to worst, computed lazily.
 
-Every node keeps the parses that were found for it in a row, and a heap of candidates: a way to rewrite it, with the
-rank of the parse to take for each child. When a candidate is taken, those that take the next rank of one child come
-in its place (Jiménez and Marzal 2000; Huang and Chiang 2005, algorithm 3). The first of a node is chosen so that no
-parse is inside itself, and so circles of unit rules do no harm.
+Every node keeps a list of its parses found so far and a heap of candidates: a hyperedge with the rank of the parse to
+use for each child. When a candidate is taken from the heap, it is replaced by those that use the next rank of one
+child (Jiménez and Marzal 2000; Huang and Chiang 2005, algorithm 3). The first parse of a node is chosen so that no
+parse contains itself, so cycles of unit rules are harmless.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from catena.grammar.derivation import Derivation
 from catena.grammar.forest import WORD, Forest, ForestNode, HyperEdge, Parts
 
 _TIE = 1e-10
-"""Relative: sums of the same weights in another order differ by less."""
+"""Relative tolerance: sums of the same weights in another order differ by less."""
 
 _Ranks = tuple[int, ...]
 
@@ -32,7 +32,7 @@ class _Found(NamedTuple):
 
 
 class _Row:
-    """The parses of one node: those found, and what may come next."""
+    """The parses of one node: those found, and the candidates for the next."""
 
     def __init__(self) -> None:
         self.found: list[_Found] = []
@@ -43,7 +43,7 @@ class _Row:
 
 
 def rank_parses(forest: Forest) -> Iterator[Parts]:
-    """The parses in a forest, the best first, as the parts that its top stands for: one, if it is no split symbol.
+    """Yield the parses in a forest, best first, as the parts of its root: one, unless it was created by splitting.
 
     There may be infinitely many.
     """
@@ -66,7 +66,7 @@ class _Ranking:
     # --- scores ---------------------------------------------------------------------------------------------
 
     def find(self, node: ForestNode, rank: int) -> bool:
-        """Whether the node has a parse of this rank, from 0 on; afterwards its row holds it."""
+        """Return whether the node has a parse of this rank, from 0; afterwards its list contains it."""
         waiting = [(node, rank)]
         while waiting:
             here, wanted = waiting[-1]
@@ -91,13 +91,13 @@ class _Ranking:
         for way in self.forest.ways(node):
             ranks = (0,) * len(way.children)
             score = way.log_weight + math.fsum(self.forest.value(child) for child in way.children)
-            # The first must be a parse that is not inside itself, whatever rounding says of its equals.
+            # The first parse must not contain itself, even if rounding makes equal weights differ.
             key = -math.inf if way is first else -score
             heapq.heappush(row.heap, (key, next(self.ticket), _Found(score, way, ranks)))
         return row
 
     def _admit(self, row: _Row) -> tuple[ForestNode, int] | None:
-        """Put pending candidates on the heap; returns the child and rank that must be found first, if any."""
+        """Put pending candidates on the heap. Return the child and rank that must be computed first, if any."""
         while row.pending:
             way, ranks = row.pending[-1]
             for child, rank in zip(way.children, ranks, strict=True):
@@ -130,7 +130,7 @@ class _Ranking:
     # --- the first of each node -----------------------------------------------------------------------------
 
     def _first(self, node: ForestNode) -> HyperEdge | None:
-        """A best way to rewrite a node, such that no node over the same words is below itself."""
+        """Return a best hyperedge of a node such that no node over the same words is below itself."""
         if node not in self.first and node.symbol != WORD:
             tolerance = _TIE
             while node not in self.first:
@@ -139,7 +139,7 @@ class _Ranking:
         return self.first.get(node)
 
     def _tied(self, node: ForestNode, tolerance: float) -> list[ForestNode]:
-        """The node and those over the same words that its best ways lead to."""
+        """Return the node and those over the same words that its best hyperedges lead to."""
         found, waiting = [node], [node]
         while waiting:
             for way in self._best_ways(waiting.pop(), tolerance):
@@ -172,7 +172,7 @@ class _Ranking:
     # --- trees ----------------------------------------------------------------------------------------------
 
     def parts(self, rank: int) -> Parts:
-        """The parse of the root of this rank, which must have been found, in the rules of the grammar."""
+        """Return the parse of the root of this rank, which must have been found, in the rules of the grammar."""
         results: list[Parts] = []
         waiting: list[tuple[ForestNode, int] | _Found] = [(self.forest.root, rank)]
         while waiting:

@@ -1,7 +1,7 @@
-r"""Beta-reduction to normal form, in normal order: the leftmost outermost redex first.
+r"""Beta-reduction to normal form in normal order (leftmost outermost redex first).
 
-If a term has a normal form at all, this order finds it (Curry and Feys 1958). Some terms have none: Ω, which is
-``(\x.x x)(\x.x x)``, gives itself for ever. So steps and size are limited, and the error says what happened.
+If a term has a normal form, this order finds it (Curry and Feys 1958). Some terms have none: Ω, which is
+``(\x.x x)(\x.x x)``, reduces to itself forever. So steps and size are limited, and the error explains the reason.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ STEPS = 10_000
 _SIZE = 1_000_000
 
 _Context = tuple[str, Term] | tuple[str, str]
-"""What waits around the term in focus: ("argument", a) where the focus is applied to a; ("function", f) where f is
-applied to the focus; ("body", x) where the focus is the body of an abstraction over x.
+"""The context of the focused term: ("argument", a) if the focus is applied to a; ("function", f) if f is applied to the
+focus; ("body", x) if the focus is the body of an abstraction over x.
 """
 
 
 def normal_form(term: Term, *, steps: int = STEPS, size: int = _SIZE, eta: bool = False) -> Term:
-    r"""The beta-normal form.
+    r"""Return the beta-normal form of a term.
 
     Args:
         term: any term.
-        steps: how many redexes may be contracted; beyond it :class:`LimitError` is raised.
-        size: how many nodes a term on the way may have.
-        eta: whether ``\x.f x`` becomes ``f``, too, where x is not free in f.
+        steps: largest number of contracted redexes; more raise :class:`LimitError`.
+        size: largest number of nodes of an intermediate term; more raise :class:`LimitError`.
+        eta: also reduce ``\x.f x`` to ``f`` if x is not free in f.
     """
     machine = _Machine(term, steps, size)
     while machine.step():
@@ -37,7 +37,7 @@ def normal_form(term: Term, *, steps: int = STEPS, size: int = _SIZE, eta: bool 
 
 
 def reductions(term: Term, *, steps: int = STEPS, size: int = _SIZE) -> Iterator[Term]:
-    """The term, and what it becomes after each step, to its normal form."""
+    """Yield the term and its form after each step, up to its normal form."""
     machine = _Machine(term, steps, size)
     yield term
     while machine.step():
@@ -45,7 +45,7 @@ def reductions(term: Term, *, steps: int = STEPS, size: int = _SIZE) -> Iterator
 
 
 def eta_reduce(term: Term) -> Term:
-    r"""With every ``\x.f x`` replaced by ``f`` where x is not free in f, from the inside out."""
+    r"""Return the term with every ``\x.f x`` replaced by ``f`` if x is not free in f, from the inside out."""
     results: list[Term] = []
     waiting: list[tuple[Term, bool]] = [(term, False)]
     while waiting:
@@ -74,17 +74,17 @@ def _eta(term: Abstraction) -> Term:
 
 
 class _Machine:
-    """The term as a focus and what is around it, so that a step costs no walk from the top."""
+    """The term as a focus and its context, so that a step does not restart at the root."""
 
     def __init__(self, term: Term, steps: int, size: int) -> None:
         self.original, self.focus = term, term
         self.around: list[_Context] = []
         self.done, self.most_steps, self.most_size = 0, steps, size
-        self.waiting_size = 0  # nodes in what is around
+        self.waiting_size = 0  # nodes in the context
         self.finished = False
 
     def step(self) -> bool:
-        """Go to the next redex and contract it; False when there is none and the focus is the normal form."""
+        """Move to the next redex and contract it. Return False if the focus is the normal form."""
         while not self.finished:
             if isinstance(self.focus, Application):
                 self._enter("argument", self.focus.argument, self.focus.function)
@@ -98,7 +98,7 @@ class _Machine:
         return False
 
     def whole(self) -> Term:
-        """The term with the focus in its place."""
+        """Return the complete term."""
         term = self.focus
         for kind, other in reversed(self.around):
             term = _plugged(kind, other, term)
@@ -115,8 +115,8 @@ class _Machine:
         self.waiting_size -= argument.size + 1
         if self.done >= self.most_steps:
             raise LimitError(
-                f"no normal form was reached in {self.most_steps:,} steps: {_short(self.original)} may have none, as "
-                "Ω, (\\x.x x)(\\x.x x), has none; if it has one, allow more with steps="
+                f"{_short(self.original)} has no normal form within {self.most_steps:,} steps. It may have none, like "
+                "(\\x.x x)(\\x.x x); otherwise raise the limit steps."
             )
         self.focus = substitute(function.body, {function.variable: argument})
         self.done += 1
@@ -124,19 +124,19 @@ class _Machine:
             self._check_progress(Application(function, argument))
         if self.focus.size + self.waiting_size > self.most_size:
             raise LimitError(
-                f"after {self.done:,} steps {_short(self.original)} has grown beyond {self.most_size:,} nodes: it may "
-                "have no normal form; if it has one, allow more with size="
+                f"{_short(self.original)} grew to more than {self.most_size:,} nodes in {self.done:,} steps. It may "
+                "have no normal form; otherwise raise the limit size."
             )
 
     def _check_progress(self, redex: Term) -> None:
         if alpha_equal(redex, self.focus):
             raise LimitError(
-                f"{_short(self.original)} has no normal form: in step {self.done:,} {_short(redex)} becomes itself "
-                "again, so that reduction never ends"
+                f"{_short(self.original)} has no normal form: in step {self.done:,} {_short(redex)} reduces to itself. "
+                "Change the term."
             )
 
     def _leave(self) -> None:
-        """Up from a focus in normal form that is no abstraction with an argument, to the next part that is not done."""
+        """Move up from a focus in normal form, unless it is an applied abstraction, to the next unfinished part."""
         while self.around:
             kind, other = self.around.pop()
             if kind == "argument":

@@ -1,8 +1,8 @@
 r"""Meanings attached to rules, so that a parse gives a logical form.
 
-A rule such as ``S -> NP VP {sem: VP.sem(NP.sem)}`` says what the phrase means, given what its parts mean: ``NP.sem``
-is the meaning of the part NP, ``NP[2].sem`` that of the second part of this name, and ``<PRP$>.sem`` that of a part
-whose name is no word. A rule without a meaning, over one nonterminal and no word, means what its part means. The
+A rule such as ``S -> NP VP {sem: VP.sem(NP.sem)}`` gives the meaning of the phrase from the meanings of its parts:
+``NP.sem`` is the meaning of the part NP, ``NP[2].sem`` that of the second part of this name, and ``<PRP$>.sem`` that
+of a part whose name has special characters. A rule over one nonterminal without a meaning has that of its part. The
 logical form of a parse is the beta-normal form of the meaning of its top (Montague 1973; Jurafsky and Martin 2009,
 chapter 18).
 """
@@ -25,9 +25,9 @@ _PART = "part_{}"
 
 @lru_cache(maxsize=10_000)
 def rule_meaning(rule: Rule) -> Term:
-    r"""The meaning of a rule as a function of the meanings of its nonterminal parts, from left to right.
+    r"""Return the meaning of a rule as a function of the meanings of its nonterminal parts, from left to right.
 
-    >>> str(meaning_of(Rule(Nonterminal("S"), (Nonterminal("NP"), Nonterminal("VP")), 1.0, "VP.sem(NP.sem)")))
+    >>> str(rule_meaning(Rule(Nonterminal("S"), (Nonterminal("NP"), Nonterminal("VP")), 1.0, "VP.sem(NP.sem)")))
     '\\part_1 part_2.part_2(part_1)'
     """
     names = [symbol.name for symbol in rule.right if isinstance(symbol, Nonterminal)]
@@ -36,8 +36,8 @@ def rule_meaning(rule: Rule) -> Term:
         if len(rule.right) == 1 and names:
             return abstract_over(variables, Variable(variables[0]))
         raise DataError(
-            f"the rule {rule} has no meaning, so that a parse with it has no logical form: write one behind it, such "
-            "as S -> NP VP {sem: VP.sem(NP.sem)}"
+            f"The rule {rule} has no meaning, so its parses have no logical form. Add one, such as "
+            "S -> NP VP {sem: VP.sem(NP.sem)}."
         )
 
     def part(name: str, number: int | None) -> Term:
@@ -54,16 +54,16 @@ def rule_meaning(rule: Rule) -> Term:
 
 
 def check_meaning(rule: Rule) -> None:
-    """Raise :class:`FormatError` where the meaning of a rule cannot be read."""
+    """Raise :class:`FormatError` if the meaning of a rule cannot be parsed."""
     try:
         rule_meaning(rule)
     except FormatError as error:
         text = str(error)
-        raise FormatError(text if text.startswith("means ") else f"has a meaning that cannot be read: {text}") from None
+        raise FormatError(text if text.startswith("means ") else f"has an invalid meaning: {text}") from None
 
 
 def distinct(terms: Iterable[Term]) -> list[Term]:
-    """The terms without those that differ from an earlier one in the names of bound variables only."""
+    """Return the terms without those that differ from an earlier one only in the names of bound variables."""
     kept: list[Term] = []
     for term in terms:
         if not any(term.size == other.size and alpha_equal(term, other) for other in kept):

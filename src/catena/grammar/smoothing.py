@@ -1,12 +1,12 @@
-r"""Probability for what a treebank does not hold: counts of a fine context mixed with those of a coarser one.
+r"""Smoothed probabilities of unseen rules: counts of a fine context interpolated with those of a coarser one.
 
 .. math::  p_k(e) = \frac{c_k(e) + \kappa\, p_{k-1}(e)}{\sum_{e'} c_k(e') + \kappa}
 
-with context ``k - 1`` that of ``k`` with one thing less remembered: first the levels above the parent, then the far
-sisters. Rules that were seen after ``NP`` and a determiner below any phrase thus have some weight below this one.
-Words get the tags of words that look alike, with the weight of so many occurrences.
+Context ``k - 1`` is context ``k`` with one thing less remembered: first the levels above the parent, then the more
+distant siblings. So rules seen after ``NP`` and a determiner below any phrase get some weight below this one. Words
+get the tags of similar words as pseudo-counts.
 
-Knows counts and contexts, and no trees.
+Independent of trees.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ E = TypeVar("E", bound=Hashable)
 T = TypeVar("T", bound=Hashable)
 
 CountContext = tuple[tuple[str, ...], ...]
-"""Labels, the labels above, and for a step inside a rule the sisters to the left."""
+"""Labels, the labels of the ancestors, and for a step inside a rule the siblings to the left."""
 
 
 def add_backoff(
     events: Mapping[CountContext, Counter[E]], kappa: float, least: float = 0.0
 ) -> Iterator[tuple[CountContext, E, float]]:
-    """Every context that was seen with all that can come there, and its weight, which sums to the context's count.
+    """Yield each seen context with its possible events and their weights, which sum to the count of the context.
 
-    What was not seen in a context itself and has a probability below ``least`` there is left out.
+    Args:
+        events: the counts of the events in each context.
+        kappa: weight of the coarser context, in occurrences.
+        least: unseen events with a lower probability are dropped.
     """
     coarser: dict[CountContext, Counter[E]] = {}
     for context, counter in events.items():
@@ -51,7 +54,7 @@ def add_backoff(
 
 
 def contexts(context: CountContext) -> tuple[CountContext, ...]:
-    """A context and those that remember less, the finest first. A step keeps its last sister, if it knows any."""
+    """Return a context and its coarser ones, finest first. A step keeps its last sibling, if it has any."""
     labels, above, *sisters = context
     found = [context]
     for n in range(len(above) - 1, -1, -1):
@@ -73,12 +76,12 @@ def with_likely_tags(
     classes: Callable[[str], Iterable[str]],
     weight: float,
 ) -> dict[tuple[T, str], float | int]:
-    """A lexicon where each word has been seen a further ``weight`` times, with the tags of the words that look alike.
+    """Return a lexicon with ``weight`` pseudo-counts for each word, distributed as the tags of similar words.
 
     Args:
-        lexicon: how often each tag was seen with each word.
-        tags_of_classes: how often each tag was seen with the rare words of a class.
-        classes: the classes of a word, the finest first.
+        lexicon: the counts of (tag, word) pairs.
+        tags_of_classes: the counts of the tags of rare words in each word class.
+        classes: returns the classes of a word, finest first.
         weight: the number of occurrences to add to each word.
     """
     result = dict(lexicon)

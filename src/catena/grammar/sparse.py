@@ -1,9 +1,9 @@
-r"""Charts of large grammars, filled by compiled loops; the best parse read off; and how often symbols are expected.
+r"""Charts of large grammars by compiled loops, with best parses, samples and expected symbol counts.
 
 .. math::  E[\#\, A \text{ over } i..j] = \frac{\mathrm{outside}(A, i, j)\; \mathrm{inside}(A, i, j)}{Z}
 
-The same values as :func:`catena.grammar.chart.fill`, which is plain and defines them, for grammars of thousands of
-symbols. With a beam, symbols that look poor in their cell are dropped: the parse found is then perhaps not the best.
+The values equal those of the reference implementation :func:`catena.grammar.chart.fill`, for grammars of thousands of
+symbols. With a beam, symbols with low scores in their cell are pruned, so the parse may not be the best.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from catena.grammar.ranking import rank_parses
 from catena.kernels.sparse_chart import fill_best, fill_outside, fill_sums
 
 MOST_NUMBERS = 150_000_000
-"""Numbers in one chart: 1.2 GB of doubles."""
+"""Largest number of entries of a chart: 1.2 GB of doubles."""
 
 _FREE = 1e-6
-"""A circle of unit rules that costs fewer nats than this costs nothing: rounding may hide it."""
+"""A cycle of unit rules that costs fewer nats is treated as free, since rounding may hide its cost."""
 
 
 @dataclass(frozen=True)
 class Beam:
-    """Which symbols of a cell are kept.
+    """Beam pruning of the symbols of a cell.
 
     Args:
-        width: in nats: a symbol is dropped if its log-weight and prior fall short of the best in its cell by more.
-        prior: ``prior[a]`` is the log-probability of symbol ``a`` to be in a tree at all.
+        width: in nats; a symbol is pruned if log-weight plus prior is lower than the best in its cell by more.
+        prior: ``prior[a]`` is the log-probability that symbol ``a`` occurs in a tree.
     """
 
     width: float
@@ -47,11 +47,11 @@ class Beam:
 
 
 Bars = Mapping[tuple[int, int], Bool[np.ndarray, "s"]]
-"""For spans of two words or more: whether each symbol may be rewritten to a pair there."""
+"""For spans of two or more words, whether each symbol may be rewritten to a pair there."""
 
 
 def fill_quickly(closed: EpsilonClosure, matches: Matches, beam: Beam | None = None, bars: Bars | None = None) -> Chart:
-    """The chart of a sentence, as :func:`catena.grammar.chart.fill` has it."""
+    """Return the chart of a sentence, equal to :func:`catena.grammar.chart.fill`."""
     chart = _blank(closed, matches, bars or {})
     if chart.values.shape[-1] == 1 or not matches:
         return chart
@@ -68,12 +68,12 @@ def fill_quickly(closed: EpsilonClosure, matches: Matches, beam: Beam | None = N
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """How often each symbol is expected over each span, under the distribution over parses.
+    """The expected count of each symbol over each span, under the distribution over parses.
 
     Args:
         chart: the sums.
-        counts: ``counts[i, j, chart.column[a]]`` is how often symbol ``a`` is expected over the words from ``i`` up to
-            ``j``: a probability, unless circles of unit rules can repeat it.
+        counts: ``counts[i, j, chart.column[a]]`` is the expected count of symbol ``a`` over the words from ``i`` up to
+            ``j``: a probability, unless cycles of unit rules can repeat it.
         tags: for each word the symbols that may rewrite to it, and the probability that they do.
     """
 
@@ -85,7 +85,7 @@ class Expected:
 def expectations(
     closed: EpsilonClosure, matches: Matches, beam: Beam | None = None, bars: Bars | None = None
 ) -> Expected | None:
-    """The expectations of a sentence; None where it has no parse. ``closed`` must hold sums."""
+    """Return the expectations of a sentence, or None if it has no parse. ``closed`` must hold sums."""
     chart = _blank(closed, matches, bars or {})
     top = int(chart.column[closed.binary.start])
     if chart.values.shape[-1] == 1 or not matches:
@@ -118,8 +118,8 @@ def expectations(
 
 
 def best_parse(chart: Chart, words: Sequence[str]) -> Derivation | None:
-    """The best parse in a chart of best weights; None where there is none."""
-    if np.any(chart.closed.empty > NEVER) or _has_free_circles(chart.closed):  # the best may be beside itself: rank
+    """Return the best parse in a chart of best weights, or None if there is none."""
+    if np.any(chart.closed.empty > NEVER) or _has_free_circles(chart.closed):  # ties need the exact ranking
         for (parse,) in rank_parses(Forest(chart, [(word,) for word in words])):
             assert isinstance(parse, Derivation)
             return parse
@@ -128,12 +128,12 @@ def best_parse(chart: Chart, words: Sequence[str]) -> Derivation | None:
 
 
 def sampled_parse(chart: Chart, words: Sequence[str], rng: np.random.Generator) -> Derivation | None:
-    """A parse drawn by its probability from a chart of sums; None where there is none."""
+    """Return a parse sampled by its probability from a chart of sums, or None if there is none."""
     return _read(chart, words, _Drawn(Forest(chart, [(word,) for word in words]), rng))
 
 
 def _read(chart: Chart, words: Sequence[str], choice: Any) -> Derivation | None:
-    """Build a parse from the top down by a choice of a way for each node."""
+    """Build a parse from the root down with a choice of a hyperedge for each node."""
     root = ForestNode(chart.closed.binary.start, 0, len(words))
     if chart.total == NEVER:
         return None
@@ -159,7 +159,7 @@ def _read(chart: Chart, words: Sequence[str], choice: Any) -> Derivation | None:
 
 
 class _Best:
-    """The best way of each node on the way down, found with arrays. Circles must cost something, or there is no end."""
+    """Chooses the best hyperedge of each node with array operations. Terminates only if no cycle is free."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart, self.binary = chart, chart.closed.binary
@@ -203,7 +203,7 @@ class _Best:
 
 
 def _has_free_circles(closed: EpsilonClosure) -> bool:
-    """Whether some chain of unit rules leads back to where it began and costs next to nothing."""
+    """Return whether some cycle of unit rules costs next to nothing."""
     chains = closed.chains
     return bool(np.any((chains.left == chains.below) & (chains.log_weight > -_FREE)))
 
@@ -223,15 +223,15 @@ class _Drawn:
 
 
 def _blank(closed: EpsilonClosure, matches: Matches, bars: Bars) -> Chart:
-    """A chart with the leaves of the words in place, and nothing else."""
+    """Return a chart that contains only the leaves of the words."""
     used = np.flatnonzero(used_symbols(closed, matches, closed.binary.start))
     column = np.full(len(closed.binary.symbols), len(used), dtype=np.int64)
     column[used] = np.arange(len(used))
     t = len(matches)
     if t * (t + 1) * (len(used) + 1) > MOST_NUMBERS:
         raise LimitError(
-            f"a sentence of {t} words needs a chart of {t * (t + 1) * (len(used) + 1):,} numbers with the "
-            f"{len(used):,} symbols that fit its words, and {MOST_NUMBERS:,} are the limit: cut the sentence"
+            f"The chart must have at most {MOST_NUMBERS:,} entries, got {t * (t + 1) * (len(used) + 1):,} for {t} words "
+            f"and the {len(used):,} symbols that fit them. Split the sentence."
         )
     chart = Chart(closed, matches, column, np.full((t, t + 1, len(used) + 1), NEVER), bars)
     for i, leaves in enumerate(matches):
@@ -243,7 +243,7 @@ def _blank(closed: EpsilonClosure, matches: Matches, bars: Bars) -> Chart:
 
 
 def _rules(chart: Chart, plain: bool = False) -> tuple[np.ndarray, ...]:
-    """The rules and chains of the symbols of a chart, by their first symbol and by what is below."""
+    """Return the rules and chains of the symbols of a chart, by their first symbol and by their children."""
     pairs, chains = chart.closed.binary.pairs, chart.closed.chains
     column, absent = chart.column, chart.values.shape[-1] - 1
     first, second, left = column[pairs.first], column[pairs.second], column[pairs.left]
@@ -264,7 +264,7 @@ def _starts(symbols: Int[np.ndarray, "n"], c: int) -> Int[np.ndarray, "m"]:
 
 
 def _barred(chart: Chart) -> tuple[Int[np.ndarray, "t u"], Bool[np.ndarray, "n c"]]:
-    """The bars of a chart as a number for each span, -1 for none, and a row for each number."""
+    """Return the bars of a chart as an index for each span, -1 for none, and a row for each index."""
     t, c = len(chart.matches), chart.values.shape[-1]
     numbers, rows = np.full((t, t + 1), -1, np.int64), np.zeros((max(1, len(chart.bars)), c), bool)
     here = np.flatnonzero(chart.column < c - 1)

@@ -1,4 +1,4 @@
-r"""Reading terms, in programmers' and in mathematical notation, mixed as one likes.
+r"""Parser of lambda terms in programmers' and mathematical notation, which may be mixed.
 
 ===================  ==========================================================================================
 abstraction          ``\x.t``, ``λx. t``, ``\x y.t`` for several variables
@@ -10,12 +10,12 @@ negation             ``-`` ``~`` ``!`` ``not`` ``¬``
 equality             ``=``; ``!=`` ``≠``
 ===================  ==========================================================================================
 
-A binder reaches as far to the right as it can. ``&`` binds more tightly than ``|``, then ``->`` (which associates to
-the right), then ``<->``. A name that a binder around it binds is a variable. Of the others, one letter with digits or
-primes behind it (``x``, ``P1``, ``y'``) is a free variable, a longer name or a number a constant. ``"any text"`` is
+A binder extends as far to the right as possible. ``&`` binds more tightly than ``|``, then ``->`` (which associates to
+the right), then ``<->``. A name bound by an enclosing binder is a variable. Otherwise, one letter followed by digits or
+primes (``x``, ``P1``, ``y'``) is a free variable, and a longer name or a number is a constant. ``"any text"`` is
 always a constant, ``?name`` always a variable.
 
-The reader keeps its own stacks, so that no depth of brackets is too deep.
+The parser uses its own stacks, so brackets may be nested to any depth.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from catena.grammar.terms import (
 )
 
 _Part = Callable[[str, int | None], Term]
-"""Gives the term for ``NP.sem`` or ``NP[2].sem``, from the name and the number."""
+"""Returns the term for ``NP.sem`` or ``NP[2].sem``, given the name and the index."""
 
 _BINDERS = {"\\": "lambda", "λ": "lambda"}
 _BINDERS |= {"exists": "exists", "some": "exists", "∃": "exists", "all": "all", "forall": "all", "∀": "all"}
@@ -65,7 +65,7 @@ _NOT_LEVEL, _RELATION_LEVEL, _APPLY_LEVEL = 5, 6, 7
 
 
 class _Operator(NamedTuple):
-    """What waits for operands: ``level`` is how tightly it binds, -1 for an open bracket."""
+    """An operator that waits for operands; ``level`` is its precedence, -1 for an open bracket."""
 
     kind: str
     level: int
@@ -74,11 +74,11 @@ class _Operator(NamedTuple):
 
 
 def parse_term(text: str, *, part: _Part | None = None) -> Term:
-    r"""The term that a text stands for, such as ``\x.chase(x,y)`` or ``λx. chase x y``.
+    r"""Return the term of a text such as ``\x.chase(x,y)`` or ``λx. chase x y``.
 
     Args:
         text: the term.
-        part: if given, ``NP.sem`` and ``NP[2].sem`` are read as what this function makes of the name and the number.
+        part: if given, ``NP.sem`` and ``NP[2].sem`` are parsed as the result of this function of name and index.
     """
     return _Reader(text, part).read()
 
@@ -98,13 +98,13 @@ class _Reader:
             else:
                 self._operator()
         if self.wants_operand:
-            self._fail("ends where a term must be" if self.text.strip() else "is empty")
+            self._fail("ends before a term" if self.text.strip() else "is empty")
         self._reduce(0)
         if self.operators:
             self._fail("has a bracket that is not closed")
         return self.operands[0]
 
-    # --- where a term must be -------------------------------------------------------------------------------
+    # --- a term is expected ---------------------------------------------------------------------------------
 
     def _operand(self) -> None:
         if self.part is not None and (found := _PART.match(self.text, self.at)):
@@ -119,7 +119,7 @@ class _Reader:
         elif token == "(":
             self.operators.append(_Operator("group", -1))
         elif kind == "sign" or token in KEYWORDS:
-            self._fail(f"has {token!r} where a term must be", len(token))
+            self._fail(f"has {token!r} instead of a term", len(token))
         else:
             self._push(self._atom(kind, token))
 
@@ -132,7 +132,7 @@ class _Reader:
             return Constant(re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL))
         if kind == "free":
             if token[1:] in KEYWORDS:
-                self._fail(f"has {token!r}, but a variable cannot be called so", len(token))
+                self._fail(f"has {token!r}, which is not a valid variable name", len(token))
             return Variable(token[1:])
         if kind == "name" and (self.bound[token] or looks_like_variable(token)):
             return Variable(token)
@@ -147,11 +147,11 @@ class _Reader:
                 self.operators.append(_Operator("binder", 0, sign, tuple(variables)))
                 return
             if kind != "name" or token in KEYWORDS:
-                self._fail(f"has {token!r} where a variable or the dot of a binder must be", len(token))
+                self._fail(f"has {token!r} instead of a variable or the dot of a binder", len(token))
             variables.append(token)
         self._fail("ends before the dot of a binder")
 
-    # --- behind a term --------------------------------------------------------------------------------------
+    # --- after a term ---------------------------------------------------------------------------------------
 
     def _operator(self) -> None:
         start = self.at
@@ -175,8 +175,8 @@ class _Reader:
             self.operators.append(_Operator("arguments", -1))
             self.wants_operand = True
         elif token == "." or token in _NEGATIONS:
-            self._fail(f"has {token!r} out of place", len(token))
-        else:  # a term behind a term is its argument
+            self._fail(f"has {token!r} at an unexpected position", len(token))
+        else:  # a term after a term is its argument
             self._reduce(_APPLY_LEVEL)
             self.operators.append(_Operator("apply", _APPLY_LEVEL))
             self.wants_operand, self.at = True, start
@@ -184,12 +184,12 @@ class _Reader:
     def _close(self) -> None:
         self._reduce(0)
         if not self.operators:
-            self._fail("closes a bracket that was not opened", 1)
+            self._fail("closes a bracket that is not open", 1)
         if self.operators.pop().kind == "arguments":
             self._apply()
 
     def _reduce(self, level: int) -> None:
-        """Build what binds as tightly as this or more, back to the last open bracket."""
+        """Build the operators that bind at least this tightly, back to the last open bracket."""
         while self.operators and self.operators[-1].level >= level:
             operator = self.operators.pop()
             if operator.kind == "apply":
@@ -218,14 +218,14 @@ class _Reader:
         found = _TOKEN.match(self.text, self.at)
         if found is None:
             what = "a quote that is not closed" if self.text[self.at] == '"' else repr(self.text[self.at])
-            self._fail(f"has {what} where a term or a sign must be")
+            self._fail(f"has {what} instead of a term or an operator")
         self.at = found.end()
         return str(found.lastgroup), found[0]
 
     def _fail(self, problem: str, back: int = 0) -> NoReturn:
         raise FormatError(
-            f"the term {shorten(self.text)} {problem}, at character {self.at - back + 1}: "
-            r"a term is written as \x.chase(x,y), exists x.(dog(x) & bark(x)) or λx y. f y x"
+            f"The term {shorten(self.text)} {problem}, at character {self.at - back + 1}. "
+            r"Write a term as \x.chase(x,y), exists x.(dog(x) & bark(x)) or λx y. f y x."
         )
 
 

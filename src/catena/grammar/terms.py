@@ -1,12 +1,12 @@
-r"""Terms of the lambda calculus: values, and how they are printed.
+r"""Terms of the lambda calculus and their printing.
 
 .. math::  t ::= x \mid c \mid \lambda x.\, t \mid t\; t
 
-Logic is written in the same terms (Church 1940): a connective is a constant that takes its two sides, a quantifier
-one that takes an abstraction. ``exists x.(dog(x) & bark(x))`` is the constant ``exists`` applied to ``\x. & (dog x)
-(bark x)``. So whatever works on terms knows four kinds of them and no more.
+Logic uses the same terms (Church 1940): a connective is a constant applied to its two sides, a quantifier a constant
+applied to an abstraction. ``exists x.(dog(x) & bark(x))`` is the constant ``exists`` applied to ``\x. & (dog x)
+(bark x)``. So all functions on terms only handle four kinds.
 
-Terms may be deeper than Python's stack, so nothing here calls itself.
+Terms may be deeper than Python's stack, so the functions here are not recursive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from catena.errors import DataError
 
 QUANTIFIERS = ("exists", "all")
 CONNECTIVES = {"<->": 1, "->": 2, "|": 3, "&": 4}
-"""With how tightly they bind."""
+"""Connectives with their precedence."""
 RELATIONS = ("=", "!=")
 NOT = "not"
 KEYWORDS = frozenset((*QUANTIFIERS, NOT, "some", "forall", "and", "or", "implies", "iff"))
@@ -29,10 +29,10 @@ _LETTER = re.compile(r"(?!λ)[^\W\d_]\d*'*")
 
 
 class Term:
-    """A variable, a constant, an abstraction or an application. Frozen; equal to terms written alike, names included.
+    """A variable, a constant, an abstraction or an application. Immutable; equality includes variable names.
 
-    ``free`` are the names of the free variables, ``size`` the number of nodes. Both are found once, when the term is
-    made.
+    ``free`` is the set of names of free variables, ``size`` the number of nodes. Both are computed once, by the
+    constructor.
     """
 
     __slots__ = ("_hash", "free", "size")
@@ -47,10 +47,10 @@ class Term:
         object.__setattr__(self, "_hash", hash(key))
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a term cannot be changed: {name!r} of {type(self).__name__} stays as it is")
+        raise AttributeError(f"{name!r} of {type(self).__name__} cannot be set. Create a new term.")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a term cannot be changed: {name!r} of {type(self).__name__} stays as it is")
+        raise AttributeError(f"{name!r} of {type(self).__name__} cannot be deleted. Create a new term.")
 
     def __hash__(self) -> int:
         return self._hash
@@ -59,7 +59,7 @@ class Term:
         return isinstance(other, Term) and _same(self, other)
 
     def __call__(self, *arguments: Term) -> Term:
-        """This term applied to the arguments, one after the other."""
+        """Return this term applied to the arguments, from left to right."""
         return apply_to(self, arguments)
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Term:
 
 
 class Variable(Term):
-    """A variable, free or bound by an abstraction of the same name around it."""
+    """A variable, free or bound by an enclosing abstraction of the same name."""
 
     __slots__ = ("name",)
     name: str
@@ -89,13 +89,13 @@ class Constant(Term):
 
     def __init__(self, name: str) -> None:
         if not name:
-            raise DataError("a constant must have a name, but it is empty")
+            raise DataError("A constant has an empty name. Give it a name.")
         object.__setattr__(self, "name", name)
         self._fill(frozenset(), 1, (Constant, name))
 
 
 class Abstraction(Term):
-    """The function that takes ``variable`` to ``body``."""
+    """The function from ``variable`` to ``body``."""
 
     __slots__ = ("body", "variable")
     variable: str
@@ -124,27 +124,27 @@ class Application(Term):
 
 
 def check_variable(name: str) -> None:
-    """Raise where a name cannot be that of a variable."""
+    """Raise DataError if a name is not a valid variable name."""
     if not _WORD.fullmatch(name) or name in KEYWORDS:
-        raise DataError(f"a variable must be a word, primes behind it allowed, such as x, x1 or x', but it is {name!r}")
+        raise DataError(f"A variable must be a word with optional primes, got {name!r}. Use a name like x, x1 or x'.")
 
 
 def apply_to(function: Term, arguments: Iterable[Term]) -> Term:
-    """The function applied to the arguments, one after the other."""
+    """Return the function applied to the arguments, from left to right."""
     for argument in arguments:
         function = Application(function, argument)
     return function
 
 
 def abstract_over(variables: Iterable[str], body: Term) -> Term:
-    r"""``\x y z. body``."""
+    r"""Return ``\x y z. body``."""
     for variable in reversed(list(variables)):
         body = Abstraction(variable, body)
     return body
 
 
 def head_and_arguments(term: Term) -> tuple[Term, list[Term]]:
-    """What is applied, and to which arguments: of ``f x y``, ``f`` and ``[x, y]``."""
+    """Return the head and the arguments of an application: ``f`` and ``[x, y]`` for ``f x y``."""
     arguments: list[Term] = []
     while isinstance(term, Application):
         arguments.append(term.argument)
@@ -183,24 +183,25 @@ _SIGNS = {
 }
 _NOT, _RELATION, _APPLY, _ATOM = 5, 6, 7, 8
 _Item = str | tuple[Term, int, bool] | tuple[int, str]
-"""A piece of text; a term with how tightly what is around it binds, and whether nothing follows before the next closing
-bracket; or +1 and -1 with a variable, where its scope begins and ends.
+"""A piece of text; or a term with the precedence of its context, and whether nothing follows before the next closing
+bracket; or +1 and -1 with a variable, at the start and end of its scope.
 """
 
 
 def looks_like_variable(name: str) -> bool:
-    """Whether an unbound name is read as a variable: one letter, digits and primes behind it allowed."""
+    """Return whether an unbound name is a variable: one letter, optionally followed by digits and primes."""
     return bool(_LETTER.fullmatch(name))
 
 
 def looks_like_constant(name: str) -> bool:
-    """Whether an unbound name is read as a constant without quotes."""
+    """Return whether an unbound name is a constant without quotes."""
     return name.isdecimal() or (bool(_WORD.fullmatch(name)) and name not in KEYWORDS and not looks_like_variable(name))
 
 
 def format_term(term: Term, style: str = "nltk") -> str:
-    r"""The term as text: ``\x.chase(x,y)``, or in mathematical style ``λx. chase x y``. Reading it gives an equal
-    term.
+    r"""Return the term as text: ``\x.chase(x,y)``, or ``λx. chase x y`` in mathematical style.
+
+    Parsing it gives an equal term.
     """
     printer = _Printer(style)
     parts: list[str] = []
@@ -219,12 +220,12 @@ def format_term(term: Term, style: str = "nltk") -> str:
 class _Printer:
     def __init__(self, style: str) -> None:
         if style not in _SIGNS:
-            raise DataError(f"the style of a term must be 'nltk' or 'math', but is {style!r}")
+            raise DataError(f"style must be 'nltk' or 'math', got {style!r}. Use one of the two.")
         self.math, self.binders, self.signs = style == "math", _BINDERS[style], _SIGNS[style]
         self.bound: Counter[str] = Counter()
 
     def pieces(self, term: Term, level: int, last: bool) -> list[_Item]:
-        """What a term is made of, in brackets where what is around it binds more tightly."""
+        """Return the pieces of a term, in brackets if its context binds more tightly."""
         if isinstance(term, (Variable, Constant)):
             return [self._name(term)]
         own, parts = self._binder(term, last) or self._logic(term, last) or self._application(term, last)
@@ -267,7 +268,7 @@ class _Printer:
         if len(arguments) != 2 or head.name not in self.signs or head.name == NOT:
             return None
         own = CONNECTIVES.get(head.name, _RELATION)
-        # Beside its own kind, where it associates, a connective needs no brackets; beside others it gets them.
+        # A connective needs no brackets next to itself if it associates; next to others it gets them.
         left = own if head.name in ("&", "|") and _is_connective(arguments[0], head.name) else _NOT
         right = own if head.name == "->" and _is_connective(arguments[1], "->") else _NOT
         if own == _RELATION:
@@ -285,7 +286,7 @@ class _Printer:
         return _APPLY, [(function, _APPLY, False), "(", *inside[1:], ")"]
 
     def _predicate(self, term: Term) -> tuple[Term, list[Term]]:
-        """The longest row of arguments of what is not itself printed as logic."""
+        """Return head and arguments of an application whose head is not itself printed as logic."""
         arguments: list[Term] = []
         while isinstance(term, Application) and not (arguments and (_is_binder(term) or _is_logic(term))):
             arguments.append(term.argument)
@@ -294,7 +295,7 @@ class _Printer:
 
 
 def _spine(term: Term, most: int) -> tuple[Term, list[Term]]:
-    """The head and its arguments, where there are at most so many."""
+    """Return the head and its arguments, at most ``most`` of them."""
     arguments: list[Term] = []
     while isinstance(term, Application) and len(arguments) <= most:
         arguments.append(term.argument)

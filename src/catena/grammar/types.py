@@ -1,8 +1,7 @@
-r"""Simple types of terms: ``e`` for things, ``t`` for truth values, ``<e,t>`` for functions from things to truth
-values.
+r"""Simple types of terms: ``e`` for entities, ``t`` for truth values, ``<e,t>`` for functions between them.
 
-Types are optional. :func:`infer_type` finds the most general type of a term by unification (Hindley 1969; Milner 1978),
-where each name has one type everywhere. A term that has one always has a normal form; Ω has none.
+Types are optional. :func:`infer_type` finds the most general type of a term by unification (Hindley 1969; Milner 1978);
+each name has the same type everywhere. A typable term always has a normal form; Ω is not typable.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from catena.grammar.terms import (
 )
 
 _MOST_NESTED = 100
-"""Types nested more deeply than this are refused: no term that anyone means has one."""
+"""Types nested more deeply raise an error; no meaningful term has one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ E, T = Type("e"), Type("t")
 
 
 def function(*types: Type) -> Type:
-    """The type of a function of several arguments: ``function(E, E, T)`` is ``<e,<e,t>>``."""
+    """Return the type of a function of several arguments: ``function(E, E, T)`` is ``<e,<e,t>>``."""
     *arguments, result = types
     for argument in reversed(arguments):
         result = Type("", argument, result)
@@ -53,17 +52,17 @@ def function(*types: Type) -> Type:
 
 
 def parse_type(text: str) -> Type:
-    """The type that a text such as ``<e,<e,t>>`` stands for."""
+    """Return the type of a text such as ``<e,<e,t>>``."""
     found, end = _read(text, 0, 0)
     if found is None or text[end:].strip():
         raise FormatError(
-            f"{text[:80]!r} is no type, at character {end + 1}: types are e, t and functions as <e,<e,t>>"
+            f"{text[:80]!r} is not a type, at character {end + 1}. Write types as e, t or functions such as <e,<e,t>>."
         )
     return found
 
 
 def _read(text: str, at: int, depth: int) -> tuple[Type | None, int]:
-    """The type that begins at a place, None if none does, and where it ends or what is wrong begins."""
+    """Return the type that starts at ``at`` (or None) and its end (or the position of the error)."""
     at = len(text) - len(text[at:].lstrip())
     if text[at : at + 1] in ("e", "t"):
         return Type(text[at]), at + 1
@@ -84,21 +83,21 @@ def _read(text: str, at: int, depth: int) -> tuple[Type | None, int]:
 
 @dataclass(frozen=True)
 class TypedTerm:
-    """The type of a term, and those of its free variables and constants, logical ones left out."""
+    """The type of a term, and those of its free variables and nonlogical constants."""
 
     type: Type
     names: dict[str, Type]
 
 
 def infer_type(term: Term, names: Mapping[str, Type] | None = None) -> TypedTerm:
-    r"""The most general type of a term; :class:`DataError` where it has none.
+    r"""Return the most general type of a term. Raise DataError if it has none.
 
     Args:
         term: any term.
-        names: types of free variables and constants that are known.
+        names: known types of free variables and constants.
 
     >>> from catena.grammar.term_notation import parse_term
-    >>> str(type_of(parse_term(r"\x y.chase(y,x)"), {"chase": parse_type("<e,<e,t>>")}).type)
+    >>> str(infer_type(parse_term(r"\x y.chase(y,x)"), {"chase": parse_type("<e,<e,t>>")}).type)
     '<e,<e,t>>'
     """
     inference = _Inference(names or {})
@@ -119,7 +118,7 @@ def _letters() -> Iterator[str]:
 
 
 class _Inference:
-    """Types as numbered nodes: unknown (None), a base type, or a pair of nodes; equal ones are linked."""
+    """Types as numbered nodes: unknown (None), a base type, or a pair of nodes. Equal nodes are linked."""
 
     def __init__(self, names: Mapping[str, Type]) -> None:
         self.shapes: list[str | tuple[int, int] | None] = []
@@ -128,7 +127,7 @@ class _Inference:
         self.free: dict[str, int] = {}
 
     def infer(self, term: Term) -> int:
-        """The node of a term's type."""
+        """Return the node of a term's type."""
         bound: dict[str, list[int]] = {}
         results: list[int] = []
         waiting: list[tuple[Term, bool]] = [(term, False)]
@@ -166,8 +165,8 @@ class _Inference:
         result = self._node(None)
         if not self._unify(applied, self._node((argument, result))):
             raise DataError(
-                f"the term has no simple type: in {str(term)[:80]!r} the function cannot take this argument, or is "
-                "none; check the types of the names in it"
+                f"The term has no simple type: in {str(term)[:80]!r} the function cannot be applied to the argument. "
+                "Check the types of the names in it."
             )
         return result
 
@@ -206,7 +205,7 @@ class _Inference:
         return True
 
     def check_finite(self, term: Term) -> None:
-        """Raise where a type would have to be a part of itself, as that of x in x(x)."""
+        """Raise DataError if a type would contain itself, as that of x in x(x)."""
         below = {}
         for node in range(len(self.links)):
             shape = self.shapes[node]
@@ -215,15 +214,15 @@ class _Inference:
         for part in connected_parts(below):
             if len(part) > 1 or part[0] in below.get(part[0], ()):
                 raise DataError(
-                    f"{str(term)[:80]!r} has no simple type: something in it is applied to itself, as x is in x(x)"
+                    f"{str(term)[:80]!r} has no simple type: something is applied to itself, as in x(x). Change the term."
                 )
 
     def read(self, node: int, known: dict[int, Type], letters: Iterator[str], depth: int = 0) -> Type:
-        """The type of a node; unknown ones get letters."""
+        """Return the type of a node; unknown types get letters."""
         node = self._find(node)
         if depth > _MOST_NESTED:
             raise DataError(
-                f"the term has a type that is nested more than {_MOST_NESTED} deep: give its names simpler types"
+                f"The type of the term is nested more than {_MOST_NESTED} deep. Give its names simpler types."
             )
         if node not in known:
             shape = self.shapes[node]

@@ -1,4 +1,4 @@
-"""Classes for words that are rare or unknown, by what they look like, from the finest to the coarsest.
+"""Classes of rare or unknown words by their spelling, from the finest to the coarsest.
 
 >>> word_classes("Unfathomably")
 ('UNK:cap:ly', 'UNK:cap', 'UNK')
@@ -12,7 +12,7 @@ _SUFFIXES = ("ing", "ion", "ity", "ment", "ness", "able", "est", "ed", "er", "ly
 
 
 def word_classes(word: str) -> tuple[str, ...]:
-    """Capitals, digits, a hyphen and the suffix, each finer class before those that are coarser."""
+    """Return the classes by capitals, digits, hyphen and suffix, each before its coarser ones."""
     shape = [name for name, there in _features(word) if there]
     ending = next(
         (suffix for suffix in _SUFFIXES if word.lower().endswith(suffix) and len(word) > len(suffix) + 1), None

@@ -1,4 +1,4 @@
-"""Pictures in text: lines join, columns are straight under wide characters, nothing overlaps."""
+"""Pictures in text: lines join, columns align under wide characters, nothing overlaps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_text_covers_lines_and_wide_characters_take_two_cells():
     assert cells("e\u0301") == 1
 
 
-def test_a_tree_from_the_top_down():
+def test_tree_from_top_down():
     assert tree_text(SENTENCE).splitlines() == [
         "        S",
         "   ┌────┴────┐",
@@ -51,14 +51,14 @@ def test_a_tree_from_the_top_down():
     ]
 
 
-def test_a_tree_that_is_too_wide_is_indented():
+def test_tree_that_is_too_wide_is_indented():
     assert (
         tree_text(SENTENCE, width=10) == "S\n├─ NP\n│  ├─ DT the\n│  └─ NN dog\n└─ VP\n   ├─ V saw\n   └─ NP PRP me\n"
     )
 
 
 @given(words)
-def test_any_words_give_trees_of_whole_lines(found):
+def test_any_words_give_complete_tree_lines(found):
     text = tree_text(("S", *(("X", word) for word in found)), width=10_000)
     assert len(text.splitlines()) in (4, 5)
     assert "\0" not in text
@@ -99,11 +99,11 @@ def test_arrows_point_at_their_words():
         assert "↓" in lines[-2][max(column - 2, 0) : column + 3]
 
 
-def test_bars_are_in_proportion_to_an_eighth():
+def test_bars_are_in_proportion_to_eighth():
     lines = bars_text(["a", "bb"], [1.0, 0.3125], width=10).splitlines()
     assert lines == [" a ██████████ 1", "bb ███▏ 0.312"]
     assert bars_text(["a"], [0.0]) == "a 0\n"
-    with pytest.raises(DataError, match="must be finite and not below 0"):
+    with pytest.raises(DataError, match="negative or not finite"):
         bars_text(["a"], [-1.0])
 
 
@@ -118,10 +118,10 @@ def test_one_curve_is_drawn_in_fine_dots():
     assert firsts == sorted(firsts, reverse=True), "it rises from left to right"
 
 
-def test_several_curves_have_marks_and_a_legend():
+def test_several_curves_have_marks_and_legend():
     text = curves_text({"train": [(0, 2), (9, 1)], "dev": [(0, 3), (9, math.nan), (8, 3)]}, width=10, height=4)
     assert "● train" in text
     assert "○ dev" in text
     assert text.count("○") == 9 + 1
-    with pytest.raises(DataError, match="there is nothing to draw"):
+    with pytest.raises(DataError, match="There is nothing to draw"):
         curves_text({})

@@ -1,1 +1,1 @@
-"""The same pictures in plain Unicode text, for a terminal."""
+"""The pictures as plain Unicode text for a terminal."""

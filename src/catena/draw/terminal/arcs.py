@@ -12,7 +12,7 @@ WORD_GAP, PORT = 2, 2
 
 
 def arcs_text(words: Sequence[str], heads: Sequence[int], labels: Sequence[str] | None = None) -> str:
-    """A dependency tree as lines of text. The arguments are those of :func:`catena.draw.arcs.draw_arcs`.
+    """Return a dependency tree as lines of text. See :func:`catena.draw.arcs.draw_arcs` for the arguments.
 
     >>> print(arcs_text(["dogs", "bark"], [2, 0], ["nsubj", "root"]), end="")
              root
@@ -49,15 +49,15 @@ def arcs_text(words: Sequence[str], heads: Sequence[int], labels: Sequence[str] 
 def _columns(
     words: Sequence[str], arcs: Sequence[DrawnArc], texts: Sequence[str], ends: Sequence[Sequence[tuple[int, bool]]]
 ) -> tuple[dict[tuple[int, bool], int], list[int]]:
-    """The column of each end of an arc, and of the first character of each word."""
+    """Return the column of each arc end, and of the first character of each word."""
     at: dict[tuple[int, bool], int] = {}
     lefts: list[int] = []
     left = 0
     for i, word in enumerate(words):
-        room = cells(word)
+        space = cells(word)
         needed = PORT * (len(ends[i]) - 1) + 1
         roots = max((cells(texts[n]) for n, _ in ends[i] if arcs[n].head < 0), default=0)
-        span = max(room, needed, roots)
+        span = max(space, needed, roots)
         start = left + (span - needed) // 2
         own = {end: start + PORT * place for place, end in enumerate(ends[i])}
         missing = [
@@ -67,6 +67,6 @@ def _columns(
         ]
         shift = max([0, *missing])
         at.update((end, column + shift) for end, column in own.items())
-        lefts.append(left + shift + (span - room) // 2)
+        lefts.append(left + shift + (span - space) // 2)
         left += shift + span + WORD_GAP
     return at, lefts

@@ -1,4 +1,4 @@
-"""Bars in text: a line for each number, in eighths of a character."""
+"""Bar charts in text: one line per value, in eighths of a character."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def bars_text(labels: Sequence[str], values: NumberSequence, width: int = 40) -> str:
-    """Numbers from 0 on as bars; the largest is ``width`` columns long.
+    """Return non-negative values as bars; the largest is ``width`` columns long.
 
     >>> print(bars_text(["a", "bb"], [4, 1], width=8), end="")
      a ████████ 4
@@ -26,12 +26,12 @@ def bars_text(labels: Sequence[str], values: NumberSequence, width: int = 40) ->
     lengths = array("values", values, "n")
     check_shape("values", lengths, [len(labels)], "one for each label")
     if not (np.isfinite(lengths) & (lengths >= 0)).all():
-        raise DataError("values must be finite and not below 0 to be drawn as bars of text")
+        raise DataError("values has an entry that is negative or not finite. Remove it, or use draw_bars.")
     most = float(lengths.max()) or 1.0
-    room = max(map(cells, labels))
+    pad = max(map(cells, labels))
     lines = []
     for label, value in zip(labels, lengths.tolist(), strict=True):
         eighths = round(value / most * width * 8)
         bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-        lines.append(" ".join(part for part in (" " * (room - cells(label)) + clean(label), bar, short(value)) if part))
+        lines.append(" ".join(part for part in (" " * (pad - cells(label)) + clean(label), bar, short(value)) if part))
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Curves in text: one series in dots of a quarter of a character's height, several in a character for each."""
+"""Curves in text: one series in braille dots, several series with one character for each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _BRAILLE = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 def curves_text(series: Series, width: int = 72, height: int = 16, logarithmic: bool = False) -> str:
-    """Series of numbers as a diagram of ``width`` by ``height`` characters, without the frame.
+    """Return series of values as a diagram of ``width`` by ``height`` characters, without the frame.
 
     Args:
-        series: for each name the points ``(x, y)``, as for :func:`catena.draw.curves.draw_curves`.
-        width: columns.
-        height: rows.
-        logarithmic: equal ratios of y have equal distances.
+        series: the points ``(x, y)`` of each named series, as in :func:`catena.draw.curves.draw_curves`.
+        width: number of columns.
+        height: number of rows.
+        logarithmic: use a logarithmic y axis.
     """
     check_some("series", list(series))
     finite = {
@@ -49,7 +49,7 @@ def curves_text(series: Series, width: int = 72, height: int = 16, logarithmic: 
 
 
 def _trace(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> set[tuple[int, int]]:
-    """The dots that a line through the points passes."""
+    """Return the dots on the line through the points."""
     places = [(round(x.at(a)), round(y.at(b))) for a, b in points]
     dots = set(places)
     for (x0, y0), (x1, y1) in pairwise(places):

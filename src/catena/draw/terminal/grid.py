@@ -1,4 +1,4 @@
-"""A sheet of terminal cells, on which lines join and wide characters take two."""
+"""A grid of terminal cells in which lines join and wide characters take two cells."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from catena.metrics.text import width
 
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 _LINES = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"
-"""The line character with the arms that the bits of its place say."""
+"""The line character for each set of arms, indexed by their bits."""
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes."""
+    """Return the number of columns of a text."""
     return width(clean(text))
 
 
@@ -27,19 +27,19 @@ class Grid:
         self.lines[row, column] = self.lines.get((row, column), 0) | arms
 
     def across(self, row: int, start: int, end: int) -> None:
-        """A line from the middle of one cell to the middle of another in the same row."""
+        """Draw a line from the center of one cell to the center of another in the same row."""
         for column in range(start, end):
             self.arm(row, column, RIGHT)
             self.arm(row, column + 1, LEFT)
 
     def down(self, column: int, start: int, end: int) -> None:
-        """A line from the middle of one cell to the middle of another below it."""
+        """Draw a line from the center of one cell to the center of another below it."""
         for row in range(start, end):
             self.arm(row, column, DOWN)
             self.arm(row + 1, column, UP)
 
     def write(self, row: int, column: int, text: str) -> None:
-        """Text from a cell on; a wide character leaves the next cell empty, a mark joins the one before."""
+        """Write text from a cell on. A wide character leaves the next cell empty, a mark joins the previous one."""
         last = None
         for character in clean(text):
             columns = width(character)

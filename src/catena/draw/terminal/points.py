@@ -1,4 +1,4 @@
-"""Points in the plane as a sheet of terminal cells, each with its number."""
+"""Points in the plane as text, each as its number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COLUMNS, ROWS = 48, 16
 
 
 def sketch_points(points: NumberSequence) -> str:
-    """The points from left to right and from below, x and y each as wide as fits; one may cover another."""
+    """Return the points as text, x and y each scaled to fit. A point may cover another."""
     check_some("points", list(points))
     given = array("points", points, "n c")
     low, high = given.min(axis=0), given.max(axis=0)

@@ -1,4 +1,4 @@
-"""Phrase-structure trees in text: from the top down where the tree fits, else indented, one node a line."""
+"""Phrase-structure trees in text: top down if the tree fits, otherwise indented with one node per line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catena.draw.tree_layout import tree_layout
 
 
 def tree_text(tree: AnyTree, width: int = 100) -> str:
-    """A tree as lines of text, at most ``width`` columns if it can be.
+    """Return a tree as lines of text, at most ``width`` columns wide if possible.
 
     >>> print(tree_text(("S", ("NP", "dogs"), ("VP", "bark"))), end="")
         S
