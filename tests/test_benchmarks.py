@@ -1,4 +1,4 @@
-"""Benchmarks are too slow for tests, and some need peers; but what they import of Catena must be there."""
+"""Benchmarks are too slow for tests, and some need other libraries; but their imports of Catena must exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCRIPTS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*.py"))
 
 
 def imported(script: Path) -> Iterator[tuple[str, str | None]]:
-    """Modules of Catena that a script imports, also inside functions, each with a name that it takes from there."""
+    """Yield the Catena modules that a script imports, also inside functions, each with an imported name."""
     for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "catena":
             yield from ((str(node.module), alias.name) for alias in node.names)
@@ -22,7 +22,7 @@ def imported(script: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def missing(script: Path) -> list[str]:
-    """What a script imports and is not there."""
+    """Return the imports of a script that do not exist."""
     found = []
     for module, name in imported(script):
         opened = importlib.import_module(module)
@@ -35,18 +35,18 @@ def missing(script: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_what_a_benchmark_imports_is_there(script: Path) -> None:
+def test_benchmark_imports_exist(script: Path) -> None:
     assert missing(script) == []
 
 
-def test_a_name_that_is_not_there_is_noticed(tmp_path: Path) -> None:
+def test_missing_name_is_found(tmp_path: Path) -> None:
     script = tmp_path / "old.py"
     script.write_text("from catena.numerics import NEVER, SOMETIMES\nimport catena.errors\n", encoding="utf-8")
     assert missing(script) == ["catena.numerics.SOMETIMES"]
 
 
 @pytest.mark.parametrize("name", ["lm", "tag_parse", "structure"])
-def test_a_benchmark_of_parts_has_a_file_for_each(name: str) -> None:
+def test_benchmark_with_parts_has_file_for_each(name: str) -> None:
     text = next(script for script in SCRIPTS if script.stem == name).read_text(encoding="utf-8")
     parts = [script.stem.removeprefix(f"{name}_") for script in SCRIPTS if script.stem.startswith(f"{name}_")]
     assert len(parts) > 2

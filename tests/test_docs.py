@@ -1,13 +1,13 @@
 """Docs that run: every Python block, every ``catena`` command and every example is executed, page by page.
 
-A page runs from top to bottom in a folder of its own, which holds ``train.tsv``, ``dev.tsv`` and ``test.tsv`` of the
-corpus that comes with Catena, and ``texts.txt`` with a few of its sentences.
+A page runs from top to bottom in its own folder, which has ``train.tsv``, ``dev.tsv`` and ``test.tsv`` of the sample
+corpus of Catena, and ``texts.txt`` with a few of its sentences.
 
-- ```` ```python ````: executed; the blocks of a page share their names.
+- ```` ```python ````: executed; all blocks of a page use one namespace.
 - ```` ```console ```` and ```` ```bash ````: the lines ``$ catena …`` (or ``$ … | catena …``) are executed and must
-  succeed; with ``exit=1`` after the language, the last one must end so.
-- ``no-run: why`` after the language: not executed, for the reason given.
-- ``<!-- setup … -->``: Python that makes the files which the page names; executed before all else.
+  succeed; with ``exit=1`` after the language, the last one must exit with this code.
+- ``no-run: why`` after the language: not executed, for the given reason.
+- ``<!-- setup … -->``: Python that creates the files used on the page; executed first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHELL = ("console", "bash", "sh", "shell")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, what follows it on the fence, its lines, and the line it begins on."""
+    """A fenced block: its language, the rest of the fence line, its lines, and its first line number."""
 
     language: str
     info: str
@@ -55,7 +55,7 @@ class Block:
         return int(found[1]) if found else 0
 
     def commands(self) -> Iterator[str]:
-        """The command lines that run Catena, without the prompt."""
+        """Yield the command lines that run Catena, without the prompt."""
         for line in self.text.replace("\\\n", " ").splitlines():
             command = line.removeprefix("$ ")
             prompted = line.startswith("$ ") or self.language != "console"
@@ -88,16 +88,16 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
+def test_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
     names: dict[str, object] = {"__name__": "__main__", "ROOT": ROOT}
     for setup in setups(page):
         exec(compile(setup, f"{page.name} (setup)", "exec"), names)
-    del names["ROOT"]  # for setups only: a reader of the page does not have it
+    del names["ROOT"]  # only for setups: readers of the page do not have it
     for block in blocks(page):
         if block.skipped:
             continue
         if block.language == "python":
-            code = "\n" * block.line + block.text  # so that a traceback names the line of the page
+            code = "\n" * block.line + block.text  # so that tracebacks have the line of the page
             exec(compile(code, str(page), "exec"), names)
         elif block.language in SHELL:
             run_commands(block, page, folder)
@@ -112,7 +112,7 @@ def run_commands(block: Block, page: Path, folder: Path) -> None:
 
 
 def ended_with(command: str, page: Path, folder: Path) -> int:
-    """Run a command: as a person would on the first page, in this process on the others, which spares a start each."""
+    """Run a command and return its exit code: in a shell on the first page, in this process (faster) on the others."""
     said, piped, asked = command.rpartition(" | catena ")
     if re.search(r"[|<>&;]", without_quotes(f"catena {asked}" if piped else command)) or (piped and page == README):
         return in_a_shell(command, folder)
@@ -145,7 +145,7 @@ def in_a_shell(command: str, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_what_does_not_run_says_why_and_links_lead_somewhere(page: Path) -> None:
+def test_skipped_blocks_have_reason_and_links_resolve(page: Path) -> None:
     for block in blocks(page):
         if block.skipped:
             assert re.fullmatch(r"no-run: \S.{5,}", block.info), f"{page.name}:{block.line} must give a reason"
@@ -156,7 +156,7 @@ def test_what_does_not_run_says_why_and_links_lead_somewhere(page: Path) -> None
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_readme_shows_the_two_commands_a_picture_and_five_lines_of_python() -> None:
+def test_readme_shows_two_commands_picture_and_five_lines_of_python() -> None:
     text = README.read_text(encoding="utf-8")
     assert "make demo" in text
     assert "make test" in text
@@ -166,6 +166,6 @@ def test_readme_shows_the_two_commands_a_picture_and_five_lines_of_python() -> N
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
-def test_an_example_runs(example: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_runs(example: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out, "an example shows something"

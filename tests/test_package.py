@@ -1,4 +1,4 @@
-"""The built wheel holds everything and works outside the clone, with nothing of the clone in reach."""
+"""The built wheel is complete and works outside the clone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ print(catena.load("run").predict(["turn off the lights"])[0].label)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that nothing is left in the clone."""
+    """Return the wheel, built from a copy so that nothing is left in the clone."""
     folder = tmp_path_factory.mktemp("source")
     for name in NEEDED:
         if (ROOT / name).is_dir():
@@ -52,7 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outside(path: Path | None = None) -> dict[str, str]:
-    """An environment in which nothing but ``path`` is added to the interpreter's own packages."""
+    """Return an environment that adds only ``path`` to the interpreter's own packages."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "CATENA", "PYTHONPATH"))}
     return {**kept, "OMP_NUM_THREADS": "1"} | ({"PYTHONPATH": str(path)} if path else {})
 
@@ -66,7 +66,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
+def test_wheel_has_exactly_package_files(wheel: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     source = wheel.parents[1] / "src"
     assert held == {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
@@ -75,7 +75,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path)
     assert {f"catena/recipes/{path.name}" for path in (ROOT / "src/catena/recipes").glob("*.toml")} <= held
 
 
-def test_its_metadata_names_what_it_needs_without_upper_bounds(wheel: Path) -> None:
+def test_metadata_lists_dependencies_without_upper_bounds(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
     metadata = Parser().parsestr(archive.read(name).decode())
@@ -87,7 +87,7 @@ def test_its_metadata_names_what_it_needs_without_upper_bounds(wheel: Path) -> N
     assert any(name.endswith("/licenses/LICENSE") for name in archive.namelist())
 
 
-def test_the_command_is_installed_and_all_is_well(installed: Path, tmp_path: Path) -> None:
+def test_command_is_installed_and_works(installed: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(installed / "bin" / "catena"), "doctor"]
     done = subprocess.run(command, cwd=tmp_path, env=outside(installed), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -95,7 +95,7 @@ def test_the_command_is_installed_and_all_is_well(installed: Path, tmp_path: Pat
     assert done.stdout.endswith("all is well\n")
 
 
-def test_it_trains_and_predicts_outside_the_clone(installed: Path, tmp_path: Path) -> None:
+def test_wheel_trains_and_predicts_outside_clone(installed: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", TRY_IT, str(installed)]
     done = subprocess.run(command, cwd=tmp_path, env=outside(installed), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Recipes are configs that load, and open with the command, the protocol, the score and the time."""
+"""Recipes are valid configs that begin with the command, the protocol, the score and the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catena.tasks.table import task_of_config
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_a_recipe_is_a_config_with_a_heading(name: str) -> None:
+def test_recipe_is_config_with_header(name: str) -> None:
     path = recipe_path(name)
     configs.load(task_of_config(path).config_class(), path)
     heading = path.read_text(encoding="utf-8").split("\n\n")[0]
@@ -25,7 +25,7 @@ def test_a_recipe_is_a_config_with_a_heading(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_the_command_of_a_recipe_is_one_that_the_command_line_takes(name: str) -> None:
+def test_recipe_command_is_valid(name: str) -> None:
     from catena.cli.train import TrainFlags, take_keys
     from catena.tasks.table import TASKS
 
@@ -43,7 +43,7 @@ def test_the_command_of_a_recipe_is_one_that_the_command_line_takes(name: str) -
     assert not [word for word in rest if word.startswith("--") and word not in ("--seeds", "--config")]
 
 
-def test_a_recipe_is_found_by_its_name_and_a_file_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_config_accepts_recipe_names_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = recipe_names()[0]
     assert find_config(name) == recipe_path(name)
     monkeypatch.chdir(tmp_path)

@@ -147,7 +147,7 @@ def test_a_file_of_targets_is_refused_where_no_task_reads_one(
     said = says(capsys, "evaluate", tmp_path / "run", pairs, "--target", pairs, code=2)
     assert "is for tasks whose right answers are a file of their own" in said
     said = says(capsys, "predict", tmp_path / "run", pairs, "--ensemble", tmp_path / "run", code=1)
-    assert "cannot answer together with other models" in said
+    assert "cannot be part of an ensemble" in said
     said = says(capsys, "evaluate", tmp_path / "run", pairs, "--beam-size", "2", code=1)
     assert "--beam-size is for models" in said
 

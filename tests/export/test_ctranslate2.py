@@ -1,4 +1,4 @@
-"""A Transformer in CTranslate2's folder: loaded there, it writes what it writes here, with the same scores."""
+"""A Transformer exported to CTranslate2 generates the same targets with the same scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made(**more: Any) -> TransformerSeq2Seq:
     [{}, {"norm": "post", "activation": "gelu", "share": "embeddings"}, {"positions": "learned", "max_length": 40}],
     ids=["pre", "post", "learned"],
 )
-def test_it_writes_what_it_writes_here(kind: dict[str, Any], tmp_path: Path) -> None:
+def test_exported_model_generates_same_targets(kind: dict[str, Any], tmp_path: Path) -> None:
     import ctranslate2
 
     model = made(**kind)
@@ -60,7 +60,7 @@ def test_it_writes_what_it_writes_here(kind: dict[str, Any], tmp_path: Path) -> 
 
 
 @needed
-def test_weights_of_eight_bits_score_nearly_the_same(tmp_path: Path) -> None:
+def test_int8_weights_score_nearly_same(tmp_path: Path) -> None:
     import ctranslate2
 
     model = made()
@@ -75,19 +75,19 @@ def test_weights_of_eight_bits_score_nearly_the_same(tmp_path: Path) -> None:
 
 
 @needed
-def test_a_folder_that_is_there_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is there already"):
+def test_existing_folder_raises(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="already exists"):
         to_ctranslate2(made(), TOKENS, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ({"positions": "rotary"}, "no rotary positions"),
-        ({"activation": "elu"}, "no activation ELU"),
-        ({"output": {"kind": "softmax", "temperature": 2.0}}, "the full softmax at temperature 1"),
+        ({"positions": "rotary"}, "does not support rotary positions"),
+        ({"activation": "elu"}, "for CTranslate2, got ELU"),
+        ({"output": {"kind": "softmax", "temperature": 2.0}}, "only softmax at temperature 1"),
     ],
 )
-def test_what_the_format_cannot_hold_is_refused(kind: dict[str, Any], message: str) -> None:
+def test_unsupported_models_raise(kind: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         check(made(**kind))

@@ -1,4 +1,4 @@
-"""Encoder-decoders as ONNX graphs: a search over a runtime of ONNX finds what it finds here."""
+"""Encoder-decoders as ONNX graphs: a search in an ONNX runtime gives the same results."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ class Session:
 
     @staticmethod
     def _given(session: Any, names: list[str], values: list[np.ndarray]) -> dict[str, np.ndarray]:
-        """An input that a graph does not read, such as a position, is not among its inputs."""
+        """Return the inputs by name, without those that a graph does not use, such as a position."""
         known = {one.name for one in session.get_inputs()}
         return {name: value for name, value in zip(names, values, strict=True) if name in known}
 
 
 @needed
 @pytest.mark.parametrize("kind", KINDS)
-def test_steps_in_another_runtime_are_the_steps_here(kind: str, tmp_path: Path) -> None:
+def test_steps_in_onnxruntime_equal_model(kind: str, tmp_path: Path) -> None:
     model = made(KINDS[kind])
     to_onnx(model, tmp_path / "model")
     there = Session(tmp_path / "model")
@@ -110,22 +110,22 @@ def test_steps_in_another_runtime_are_the_steps_here(kind: str, tmp_path: Path) 
         ours = stepper.advance(ours, torch.tensor(chosen))
 
 
-def test_what_has_no_graph_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="Convolutional cannot be written as ONNX"):
+def test_unsupported_models_raise(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Convolutional cannot be exported to ONNX"):
         step_module(made(ConvolutionalSeq2SeqConfig(d=8, d_embedding=6)))
-    with pytest.raises(ConfigError, match="an encoder of CoupledLSTM reads a source in a loop"):
+    with pytest.raises(ConfigError, match="An encoder of CoupledLSTM uses a loop"):
         step_module(made(RecurrentSeq2SeqConfig(cell="coupled_lstm", d=8, d_embedding=6)))
     step_module(made(RecurrentSeq2SeqConfig(cell="coupled_lstm", encoder="additive", d=8, d_embedding=6)))
 
 
 @needed
-def test_a_folder_that_is_there_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is there already"):
+def test_existing_folder_raises(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="already exists"):
         to_onnx(made(KINDS["gru"]), tmp_path)
 
 
 @needed
-def test_harmless_warnings_are_left_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_harmless_warnings_are_suppressed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         to_onnx(made(KINDS["lstm"]), tmp_path / "model")
@@ -135,7 +135,7 @@ def test_harmless_warnings_are_left_out(tmp_path: Path, capfd: pytest.CaptureFix
 
 
 @needed
-def test_other_warnings_are_said(
+def test_other_warnings_are_shown(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def export(*given: Any, **named: Any) -> None:

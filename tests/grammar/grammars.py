@@ -1,4 +1,4 @@
-"""Random grammars for the tests of this room, and grammars as the oracle writes them."""
+"""Random grammars for the tests of this subpackage, and grammars in the form of the oracle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def N(name: str) -> Nonterminal:
 
 
 def plain(grammar: Grammar) -> list[OracleRule]:
-    """The rules as the oracle knows them."""
+    """Return the rules in the form of the oracle."""
     return [(rule.left.name, tuple(map(plain_symbol, rule.right)), rule.weight) for rule in grammar.rules]
 
 
@@ -36,12 +36,12 @@ def plain_symbol(symbol: Symbol) -> tuple[str] | str:
 
 
 def strings(longest: int) -> list[tuple[str, ...]]:
-    """All strings over the words, up to a length."""
+    """Return all strings over the words, up to a length."""
     return [words for n in range(longest + 1) for words in itertools.product(WORDS, repeat=n)]
 
 
 def built(rules: list[OracleRule]) -> Grammar:
-    """The grammar of the oracle's rules, which starts with S."""
+    """Return the grammar of the oracle's rules, with start symbol S."""
     made = []
     for left, right, weight in rules:
         made.append(Rule(N(left), tuple(s if isinstance(s, str) else N(s[0]) for s in right), weight))
@@ -50,11 +50,10 @@ def built(rules: list[OracleRule]) -> Grammar:
 
 @st.composite
 def rule_lists(draw: st.DrawFn, mass: float = 0.6, most_rules: int = 4) -> list[OracleRule]:
-    """Any rules over three symbols and two words: empty ones, unit rules and circles of them, long ones, undefined
-    symbols.
+    """Return any rules over three symbols and two words: empty, unit, cyclic and long ones, undefined symbols.
 
-    The weights of each symbol sum to ``mass``: small enough for sums over circles to be finite, and found soon by
-    adding up depth after depth.
+    The weights of each symbol sum to ``mass``: small enough that sums over cycles are finite and converge quickly when
+    added up by depth.
     """
     symbols = st.sampled_from((*((name,) for name in NAMES), *WORDS))
     rights = st.lists(st.lists(symbols, max_size=3).map(tuple), min_size=1, max_size=most_rules, unique=True)

@@ -1,4 +1,4 @@
-"""Random terms for the tests of this room, and terms as the oracle writes them."""
+"""Random terms for the tests of this subpackage, and terms in the form of the oracle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONSTANTS = ("dog", "foo", "x", "&", "exists", "not", "=", "->", "|", "all", "7"
 
 
 def tuples(most: int = 25, constants: tuple[str, ...] = ("dog", "cat")) -> st.SearchStrategy[oracle.Term]:
-    """Terms in the oracle's form, with few names, so that capture threatens everywhere."""
+    """Return terms in the form of the oracle, with few names, so that variable capture is likely."""
     names = st.sampled_from(NAMES)
     leaves = st.tuples(st.just("var"), names) | st.tuples(st.just("const"), st.sampled_from(constants))
     return st.recursive(

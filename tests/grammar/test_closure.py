@@ -1,4 +1,4 @@
-"""Sums without bound: unit chains against matrix inversion, empty phrases against roots found by hand."""
+"""Unbounded sums: unit chains against matrix inversion, empty phrases against roots computed by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SYMBOLS = tuple(Nonterminal(c) for c in "ABCDEFG")
 
 
 def empties(text: str) -> dict[str, float]:
-    """The weight of the empty string for each symbol."""
+    """Return the weight of the empty string for each symbol."""
     halves = binary(parse_grammar(text))
     return {s.name: math.exp(x) for s, x in zip(halves.symbols, empty_weights(halves, SUM), strict=True)}
 
@@ -41,7 +41,7 @@ def matrix(found: list[UnitStep]) -> np.ndarray:
 
 
 @given(steps())
-def test_chains_are_the_inverse_of_a_matrix(found: list[UnitStep]) -> None:
+def test_chains_equal_matrix_inverse(found: list[UnitStep]) -> None:
     table = matrix(found)
     wanted = np.linalg.inv(np.eye(7) - table) - np.eye(7)
     chains = close_chains(SYMBOLS, found, SUM)
@@ -51,7 +51,7 @@ def test_chains_are_the_inverse_of_a_matrix(found: list[UnitStep]) -> None:
 
 
 @given(steps(most=1.0))
-def test_best_chains_are_the_best_of_all_walks(found: list[UnitStep]) -> None:
+def test_best_chains_are_best_of_all_walks(found: list[UnitStep]) -> None:
     best = np.zeros((7, 7))
     for a, b, x in found:
         best[a, b] = max(best[a, b], math.exp(x))
@@ -75,7 +75,7 @@ def test_extreme_weights_neither_vanish_nor_overflow() -> None:
     assert got[0, 4] == 1200.0
 
 
-def test_walks_through_one_cycle_are_a_geometric_series() -> None:
+def test_cycle_sums_to_geometric_series() -> None:
     closure = lehmann(np.log(np.array([[0.25]])), SUM)
     assert closure is not None
     assert math.exp(closure[0, 0]) == pytest.approx(0.25 / 0.75, rel=1e-15)
@@ -84,34 +84,34 @@ def test_walks_through_one_cycle_are_a_geometric_series() -> None:
     assert lehmann(np.array([[0.1]]), BEST) is None
 
 
-def test_connected_parts_come_before_what_leads_to_them() -> None:
+def test_components_are_in_topological_order() -> None:
     edges = {0: [1], 1: [2], 2: [1, 3], 3: [4], 4: [3], 5: [5, 0]}
     assert [sorted(part) for part in connected_parts(edges)] == [[3, 4], [1, 2], [0], [5]]
     line = {n: [n + 1] for n in range(50_000)}
     assert len(connected_parts(line)) == 50_001
 
 
-def test_a_linear_system_of_empty_phrases_is_exact() -> None:
+def test_linear_system_of_empty_phrases_is_exact() -> None:
     found = empties("S -> S A [0.5] | 'x' [0.25] | '' [0.25]\nA -> '' [0.5] | 'a' [0.5]")
     assert found["A"] == 0.5
     assert found["S"] == pytest.approx(0.25 / (1 - 0.25), rel=1e-15)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.49, 0.51, 0.9])
-def test_a_quadratic_system_of_empty_phrases_has_its_least_root(p: float) -> None:
+def test_quadratic_system_of_empty_phrases_has_its_least_root(p: float) -> None:
     found = empties(f"S -> S S [{p}] | '' [{1 - p}]")
-    # x = p x² + 1 - p has the roots 1 and (1 - p) / p; rounding of 1 - p moves them by a little.
+    # x = p x² + 1 - p has the roots 1 and (1 - p) / p; rounding of 1 - p moves them slightly.
     assert found["S"] == pytest.approx(min(1.0, (1 - p) / p), rel=1e-13)
 
 
-def test_a_double_root_is_exact() -> None:
+def test_double_root_is_exact() -> None:
     assert empties("S -> S S [0.5] | '' [0.5]")["S"] == 1.0
     cubic = empties("S -> S S S [0.25] | '' [0.5] | 'a' [0.25]")["S"]
     roots = np.roots([0.25, 0, -1, 0.5])
     assert cubic == pytest.approx(min(x.real for x in roots if x.real > 0), rel=1e-13)
 
 
-def test_systems_that_are_divided_in_parts() -> None:
+def test_systems_of_several_components() -> None:
     found = empties("S -> A B [1] | S S [0.1]\nA -> A A [0.3] | B [0.2] | '' [0.5]\nB -> '' [0.5] | 'b' [0.5]")
     a = (1 - math.sqrt(1 - 4 * 0.3 * 0.6)) / 0.6
     s = (1 - math.sqrt(1 - 4 * 0.1 * a * 0.5)) / 0.2
@@ -130,21 +130,21 @@ def test_systems_that_are_divided_in_parts() -> None:
         "S -> A S [0.7] | A [0.1] | A A [0.2] | 's' [1]\nA -> S [1] | '' [0.3] | S S [3]",
     ],
 )
-def test_an_infinite_sum_is_said(text: str) -> None:
+def test_infinite_sum_raises(text: str) -> None:
     with pytest.raises(
-        DivergentSumError, match=r"back to the same .* weight of 1 or more, so that the weights .* no finite sum"
+        DivergentSumError, match=r"back to itself .* weight of 1 or more, so the weights .* an infinite sum"
     ):
         close(binary(parse_grammar(text)), SUM)
 
 
-def test_only_circles_that_gain_have_no_best() -> None:
+def test_best_weight_diverges_only_for_cycles_above_1() -> None:
     close(binary(parse_grammar("S -> S [1] | A [3] | 'a' [1]\nA -> S [0.3333333333333333]")), BEST)
     for text in ("S -> S [1.5] | 'a' [1]", "S -> S S [2] | '' [1]", "S -> A S [1] | 's' [1]\nA -> '' [1.01]"):
-        with pytest.raises(DivergentSumError, match=r"weight of more than 1, so that there is no best parse"):
+        with pytest.raises(DivergentSumError, match=r"weight of more than 1, so there is no best parse"):
             close(binary(parse_grammar(text)), BEST)
 
 
-def test_circles_that_no_sentence_can_use_do_no_harm() -> None:
+def test_cycles_that_no_sentence_uses_are_harmless() -> None:
     text = "S -> 'a' [1] | E S [0.1]\nE -> E E [0.5] | '' [0.5]\nX -> X [5] | 'x' [1]\nS -> Z [1]\nZ -> Z [3]"
     grammar = parse_grammar(text)
     close(binary(grammar), BEST)
@@ -153,7 +153,7 @@ def test_circles_that_no_sentence_can_use_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize("weight", [0.038, 0.063, 0.088, 0.5, 0.713])
-def test_double_roots_that_rounding_moves_out_of_reach_are_still_found(weight: float) -> None:
-    """x = a x² + 1 / 4a has one solution, 1 / 2a, and none at all where 1 / 4a is rounded upwards."""
+def test_double_roots_lost_by_rounding_are_still_found(weight: float) -> None:
+    """x = a x² + 1 / 4a has one solution, 1 / 2a, and none if 1 / 4a is rounded up."""
     grammar = parse_grammar(f"S -> S S [{weight!r}] | '' [{1 / (4 * weight)!r}]")
     assert CFGParser(grammar).log_total("") == pytest.approx(-math.log(2 * weight), abs=1e-6)

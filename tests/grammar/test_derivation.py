@@ -27,7 +27,7 @@ def test_words_rules_and_weight() -> None:
     assert str(WHOLE) == "(S (NP (Det the) (Noun aardvark) !) (Tail))"
 
 
-def test_the_rules_of_the_leftmost_derivation_give_the_tree_back() -> None:
+def test_rules_of_leftmost_derivation_give_tree_back() -> None:
     again = build_derivation(iter(WHOLE.rules()))
     assert again.words() == ("the", "UNK", "!")
     assert again.rules() == WHOLE.rules()
@@ -36,22 +36,22 @@ def test_the_rules_of_the_leftmost_derivation_give_the_tree_back() -> None:
     assert len({again, build_derivation(iter(again.rules())), WHOLE}) == 2
 
 
-def test_rules_that_make_no_tree_are_refused() -> None:
+def test_rules_that_form_no_tree_raise() -> None:
     rules = WHOLE.rules()
-    with pytest.raises(DataError, match="a rule for 'Tail' must follow"):
+    with pytest.raises(DataError, match="Add a rule for 'Tail'"):
         build_derivation(iter(rules[:-1]))
-    with pytest.raises(DataError, match="Noun -> 'UNK' cannot come next: Det is to be rewritten"):
+    with pytest.raises(DataError, match=r"Noun -> 'UNK' cannot be next. Pass a rule for Det"):
         build_derivation(iter((rules[0], rules[1], rules[3])))
-    with pytest.raises(DataError, match="must be those of its rule S -> NP Tail"):
+    with pytest.raises(DataError, match="children must match the right side of S -> NP Tail"):
         Derivation(rules[0], (NOTHING, PHRASE))
 
 
-def test_as_a_tree_of_a_treebank() -> None:
+def test_tree_is_treebank_tree() -> None:
     text = "(S (NP (Det the) (Noun aardvark) (! !)) (Tail (-NONE- *)))"
     assert brackets.to_text(WHOLE.tree()) == text
 
 
-def test_trees_deeper_than_the_stack() -> None:
+def test_trees_deeper_than_stack() -> None:
     right, end = Rule(N("S"), ("a", N("S")), 0.5), Rule(N("S"), (), 0.5)
     deep = build_derivation(iter([right] * 3_000 + [end]))
     assert len(deep.words()) == 3_000

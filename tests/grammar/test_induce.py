@@ -1,4 +1,4 @@
-"""Grammars from treebanks: relative frequencies counted by hand, changes of the trees, and the way back."""
+"""Grammars from treebanks: relative frequencies counted by hand, tree transformations, and their inverse."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_relative_frequencies(trees: list[Tree]) -> None:
     assert not any("-" in rule.left.name for rule in found.grammar.rules)
 
 
-def test_labels_and_traces_stay_where_asked(trees: list[Tree]) -> None:
+def test_labels_and_traces_are_kept_by_option(trees: list[Tree]) -> None:
     rules = weights(induce(trees, Induction(strip_functions=False, drop_traces=False)))
     assert rules["S -> NP-SBJ-1 VP ."] == 0.25
     assert rules["-NONE- -> '*'"] == 0.5
@@ -59,7 +59,7 @@ def test_labels_and_traces_stay_where_asked(trees: list[Tree]) -> None:
     ]
 
 
-def test_parents_are_remembered(trees: list[Tree]) -> None:
+def test_vertical_markovization_annotates_parents(trees: list[Tree]) -> None:
     rules = weights(induce(trees, Induction(vertical=2)))
     assert rules["S^ROOT -> NP^S VP^S ."] == pytest.approx(2 / 3)
     assert rules["NP^S -> DT NN"] == pytest.approx(2 / 3)
@@ -67,7 +67,7 @@ def test_parents_are_remembered(trees: list[Tree]) -> None:
     assert "S^SBAR^VP -> NP^S^SBAR VP^S^SBAR" in weights(induce(trees, Induction(vertical=3)))
 
 
-def test_steps_of_long_rules_remember_a_few_sisters(trees: list[Tree]) -> None:
+def test_horizontal_markovization_keeps_few_siblings(trees: list[Tree]) -> None:
     one = weights(induce(trees, Induction(horizontal=1)))
     assert one["NP -> DT NP|<DT>"] == 0.25
     assert one["NP|<DT> -> JJ NP|<JJ>"] == 1.0
@@ -99,19 +99,19 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_trees_are_parses_and_parses_are_trees_again(trees: list[Tree], options: Induction) -> None:
+def test_restore_inverts_derivation(trees: list[Tree], options: Induction) -> None:
     found = induce(trees, options)
     plain = induce(trees, Induction(options.strip_functions, options.drop_traces))
     for tree in trees:
         parse = found.derivation(tree)
         assert parse.words() == plain.derivation(tree).words()
-        # Without any change but cleaning, the parse is the tree.
+        # With cleaning as the only transformation, the parse is the tree.
         wanted = brackets.to_text(plain.restore(plain.derivation(tree)))
         assert brackets.to_text(found.restore(parse)) == wanted
         assert found.parser().parse(parse.words()).log_weight >= parse.log_weight - 1e-9
 
 
-def test_rare_words_share_the_class_of_words_that_look_alike(trees: list[Tree]) -> None:
+def test_rare_words_are_replaced_by_their_class(trees: list[Tree]) -> None:
     found = induce(trees, Induction(rare=1))
     rules = weights(found)
     assert rules["VBD -> 'saw'"] == 1.0
@@ -153,23 +153,23 @@ def test_labels_of_any_characters_are_not_confused() -> None:
     assert parse_grammar(format_grammar(found.grammar)) == found.grammar
 
 
-def test_trees_without_words_are_counted_and_left_out(trees: list[Tree]) -> None:
+def test_trees_without_words_are_counted_and_skipped(trees: list[Tree]) -> None:
     place = SourceLocation("t.mrg", 7)
     trace = Tree("S", (Tree("-NONE-", (), "*", place),), None, place)
     found = induce([*trees, trace])
     assert (found.trees, found.empty) == (3, 1)
-    with pytest.raises(DataError, match="from no trees: of 1 trees none has a word"):
+    with pytest.raises(DataError, match="cannot be induced: none of 1 trees has a word"):
         induce([trace])
-    with pytest.raises(DataError, match=r"the tree at t.mrg:7 has no word left"):
+    with pytest.raises(DataError, match=r"The tree at t.mrg:7 has no word left"):
         found.derivation(trace)
     strange = Tree("S", (Tree("XX", (), "cat", place),), None, place)
-    with pytest.raises(DataError, match=r"the tree at t.mrg:7 uses .*, which is no rule of this grammar"):
+    with pytest.raises(DataError, match=r"The tree at t.mrg:7 uses .*, which is not in the grammar"):
         found.derivation(strange)
-    with pytest.raises(DataError, match="vertical must be 1 or more, horizontal and rare 0 or more, but they are 0"):
+    with pytest.raises(DataError, match="vertical must be at least 1, horizontal and rare at least 0, got 0"):
         Induction(vertical=0)
 
 
-def test_trees_deeper_than_the_stack() -> None:
+def test_trees_deeper_than_stack() -> None:
     place = SourceLocation("t", 1)
     tree = Tree("N", (), "x", place)
     for _ in range(2000):
@@ -178,7 +178,7 @@ def test_trees_deeper_than_the_stack() -> None:
     assert len(found.derivation(tree).words()) == 2001
 
 
-def test_a_real_treebank(real_data: Path) -> None:
+def test_real_treebank(real_data: Path) -> None:
     trees = []
     for tree in brackets.read(real_data / "ptb_sample_brackets" / "wsj_0001-0199.mrg"):
         trees.append(tree)

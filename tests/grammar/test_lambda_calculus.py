@@ -1,4 +1,4 @@
-"""Substitution and alpha-equivalence against terms without names."""
+"""Substitution and alpha-equivalence compared with nameless terms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_alpha_equivalence_is_equality_without_names(one: oracle.Term, two: orac
 
 
 def renamed(term: oracle.Term, names: list[str]) -> oracle.Term:
-    """With other names for bound variables, taken from the list, that capture nothing."""
+    """Return the term with bound variables renamed from the list, without capture."""
     if term[0] == "lam":
         body = renamed(term[2], names[1:] or names)
         name = fresh(names[0], built(body).free - {term[1]})
@@ -42,7 +42,7 @@ def renamed(term: oracle.Term, names: list[str]) -> oracle.Term:
 
 
 @given(tuples(), st.lists(st.sampled_from(NAMES), min_size=1, max_size=4))
-def test_other_names_of_bound_variables_change_nothing(term: oracle.Term, names: list[str]) -> None:
+def test_renaming_bound_variables_keeps_alpha_equivalence(term: oracle.Term, names: list[str]) -> None:
     other = renamed(term, names)
     assert oracle.nameless(other) == oracle.nameless(term)
     assert alpha_equal(built(term), built(other))
@@ -70,7 +70,7 @@ def test_alpha_equivalence_by_hand(one: str, two: str, equal: bool) -> None:
     assert alpha_equal(parse_term(one), parse_term(two)) is equal
 
 
-def test_a_bound_variable_makes_way() -> None:
+def test_bound_variable_makes_way() -> None:
     assert str(substitute(parse_term(r"\y.x(y)"), {"x": parse_term("f(y)")})) == r"\y1.f(y,y1)"
     assert str(substitute(parse_term(r"\x.x"), {"x": parse_term("y")})) == r"\x.x"
     assert str(substitute(parse_term(r"\y y1.x(y,y1)"), {"x": parse_term("y")})) == r"\y1 y2.y(y1,y2)"
@@ -78,14 +78,14 @@ def test_a_bound_variable_makes_way() -> None:
     assert str(both) == "f(y,x)"
 
 
-def test_a_new_name_is_not_one_of_the_body() -> None:
+def test_new_name_is_not_one_of_body() -> None:
     x, x1, y = Variable("x"), Variable("x1"), Variable("y")
     body = Application(Application(x1, x), y)
     expected = Abstraction("z", Application(Application(x1, Variable("z")), x))
     assert alpha_equal(substitute(Abstraction("x", body), {"y": x}), expected)
 
 
-def test_a_bound_variable_is_not_replaced_beside_one_that_is_free() -> None:
+def test_bound_variable_is_not_replaced_with_one_that_is_free() -> None:
     x, y, a, b = (Variable(name) for name in "xyab")
     found = substitute(Abstraction("x", Application(x, y)), {"x": a, "y": b})
     assert found == Abstraction("x", Application(x, b))
@@ -97,7 +97,7 @@ def test_fresh_names() -> None:
     assert fresh("x7'", {"x7'", "x1"}) == "x2"
 
 
-def test_terms_deeper_than_the_stack() -> None:
+def test_terms_deeper_than_stack() -> None:
     deep: Term = Variable("x")
     other: Term = Variable("x")
     for n in range(3_000):

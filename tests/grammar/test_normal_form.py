@@ -1,4 +1,4 @@
-"""Chomsky normal form: the weight of every string is kept, and parses find their way back."""
+"""Chomsky normal form keeps the weight of every string, and its parses can be mapped back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def usable(grammar: Grammar) -> bool:
 
 @settings(max_examples=25)
 @given(rule_lists(), st.sampled_from(["left", "right"]))
-def test_the_weight_of_every_string_is_kept(rules: list[OracleRule], split: str) -> None:
+def test_weight_of_every_string_is_kept(rules: list[OracleRule], split: str) -> None:
     grammar = built(rules)
     assume(usable(grammar))
     normal = to_normal_form(grammar, split=split)
@@ -45,7 +45,7 @@ def test_the_weight_of_every_string_is_kept(rules: list[OracleRule], split: str)
 
 @settings(max_examples=25)
 @given(rule_lists(), st.sampled_from(["left", "right"]))
-def test_best_chains_keep_the_best_parse_and_it_is_mapped_back(rules: list[OracleRule], split: str) -> None:
+def test_best_chains_keep_best_parse_and_map_it_back(rules: list[OracleRule], split: str) -> None:
     grammar = built(rules)
     assume(usable(grammar))
     normal = to_normal_form(grammar, split=split, chains="best")
@@ -64,7 +64,7 @@ def test_best_chains_keep_the_best_parse_and_it_is_mapped_back(rules: list[Oracl
 
 @settings(max_examples=25)
 @given(rule_lists())
-def test_every_parse_of_the_normal_form_is_a_parse_of_the_grammar(rules: list[OracleRule]) -> None:
+def test_every_parse_of_normal_form_is_parse_of_grammar(rules: list[OracleRule]) -> None:
     grammar = built(rules)
     assume(usable(grammar))
     normal = to_normal_form(grammar)
@@ -85,13 +85,13 @@ def test_restored_parses_go_through_chains_and_empty_phrases() -> None:
     assert str(normal.restore(parse)) == "(S (A) (B (A)) x (A))"
 
 
-def test_a_grammar_that_is_in_normal_form_stays_as_it_is() -> None:
+def test_grammar_in_normal_form_is_unchanged() -> None:
     grammar = parse_grammar("S -> A B [0.3] | 's' [0.7]\nA -> 'a' [0.1] | A A [0.9]\nB -> 'b' [1]")
     assert is_normal_form(grammar)
     assert set(to_normal_form(grammar).grammar.rules) == set(grammar.rules)
 
 
-def test_the_empty_string_gets_a_start_of_its_own_where_the_start_is_used() -> None:
+def test_empty_string_gets_new_start_symbol_if_start_is_used() -> None:
     normal = to_normal_form(parse_grammar("S -> 'a' S 'b' [0.5] | '' [0.5]"))
     assert normal.grammar.start == N("S'")
     assert is_normal_form(normal.grammar)
@@ -102,7 +102,7 @@ def test_the_empty_string_gets_a_start_of_its_own_where_the_start_is_used() -> N
     assert [str(rule) for rule in simple.grammar.rules] == ["S -> 'a'", "S -> ε"]
 
 
-def test_long_rules_are_split_from_either_side_and_share_their_ends() -> None:
+def test_long_rules_are_split_from_either_side_with_common_endings() -> None:
     grammar = parse_grammar("S -> A B C 'd' | B B C 'd'\nA -> 'a'\nB -> 'b'\nC -> 'c'")
     right = binary(grammar, "right")
     assert [symbol.name for symbol in right.symbols[4:]] == ["'d'", "B~C~'d'", "C~'d'"]
@@ -114,28 +114,28 @@ def test_long_rules_are_split_from_either_side_and_share_their_ends() -> None:
     assert str(normal.restore(CFGParser(normal.grammar).parse("a b c"))) == "(S (A a) (B (B~C b)) (C c))"
 
 
-def test_a_normal_form_can_be_written_and_read() -> None:
+def test_normal_form_reads_back() -> None:
     grammar = to_normal_form(parse_grammar(CIRCLES)).grammar
     assert parse_grammar(format_grammar(grammar)) == grammar
 
 
-def test_a_normal_form_of_unweighted_rules_counts_parses() -> None:
+def test_normal_form_of_unweighted_rules_counts_parses() -> None:
     grammar = parse_grammar("S -> A | B | 'a' S\nA -> 'a'\nB -> 'a' | A")
     normal = to_normal_form(grammar)
     for words in (("a",), ("a", "a")):
         assert math.exp(CFGParser(normal.grammar).log_total(words)) == pytest.approx(CFGParser(grammar).count(words))
 
 
-def test_what_has_no_normal_form_is_said() -> None:
-    with pytest.raises(DataError, match="no string has a parse"):
+def test_grammars_without_normal_form_raise() -> None:
+    with pytest.raises(DataError, match="No string has a parse"):
         to_normal_form(parse_grammar("S -> S 'a'"))
-    with pytest.raises(DivergentSumError, match="no finite sum"):
+    with pytest.raises(DivergentSumError, match="an infinite sum"):
         to_normal_form(parse_grammar("S -> S | 'a'"))
     assert is_normal_form(to_normal_form(parse_grammar("S -> S | 'a'"), chains="best").grammar)
-    with pytest.raises(DataError, match=r"split must be .* but is 'middle'"):
+    with pytest.raises(DataError, match=r"split must be .* got 'middle'"):
         to_normal_form(parse_grammar("S -> 'a'"), split="middle")
-    with pytest.raises(DataError, match=r"chains must be .* but is 'max'"):
+    with pytest.raises(DataError, match=r"chains must be .* got 'max'"):
         to_normal_form(parse_grammar("S -> 'a'"), chains="max")
     other = CFGParser(parse_grammar("S -> X Y\nX -> 'a'\nY -> 'b'")).parse("a b")
-    with pytest.raises(DataError, match="the parse cannot be mapped back: X -> 'a' is no rule of this normal form"):
+    with pytest.raises(DataError, match="The rule X -> 'a' is not in this normal form"):
         to_normal_form(parse_grammar("S -> 'a'")).restore(other)

@@ -1,4 +1,4 @@
-"""Parsing against derivations listed one by one, and on the grammars that people use."""
+"""Parsing compared with enumerated derivations, and on published grammars."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SENTENCE = "I saw the man with a telescope"
 
 
 def as_oracle(parse: Derivation, grammar: Grammar) -> Tree:
-    """A parse as the oracle writes it."""
+    """Return a parse in the form of the oracle."""
     number = {rule: at for at, rule in enumerate(grammar.rules)}
     return parse.fold(lambda node, parts: (number[node.rule], *parts))
 
@@ -32,7 +32,7 @@ def as_oracle(parse: Derivation, grammar: Grammar) -> Tree:
 
 @settings(max_examples=25)
 @given(rule_lists())
-def test_the_total_is_the_sum_over_all_derivations(rules: list[OracleRule]) -> None:
+def test_total_is_sum_over_all_derivations(rules: list[OracleRule]) -> None:
     parser = CFGParser(built(rules))
     for words in [*strings(2), ("a", "b", "a"), ("b", "b", "b")]:
         wanted = weight_up_to(rules, "S", words, depth=90)
@@ -40,7 +40,7 @@ def test_the_total_is_the_sum_over_all_derivations(rules: list[OracleRule]) -> N
         assert parser.recognize(words) == (wanted > 0)
 
 
-def test_a_probabilistic_grammar_gives_probabilities() -> None:
+def test_probabilistic_grammar_gives_probabilities() -> None:
     parser = CFGParser(parse_grammar("S -> 'a' S 'b' [0.4] | 'c' [0.6]"))
     for n in range(8):
         assert math.exp(parser.log_total(["a"] * n + ["c"] + ["b"] * n)) == pytest.approx(0.6 * 0.4**n, rel=1e-12)
@@ -62,7 +62,7 @@ def test_long_sentences_do_not_underflow() -> None:
 
 @settings(max_examples=25)
 @given(rule_lists())
-def test_the_best_parses_are_the_best_of_all_derivations(rules: list[OracleRule]) -> None:
+def test_best_parses_are_best_of_all_derivations(rules: list[OracleRule]) -> None:
     grammar = built(rules)
     parser = CFGParser(grammar)
     for words in strings(2):
@@ -72,7 +72,7 @@ def test_the_best_parses_are_the_best_of_all_derivations(rules: list[OracleRule]
         assert scores == sorted(scores, reverse=True) or sorted(scores, reverse=True) == pytest.approx(scores)
         assert len(set(found)) == len(found)
         assert all(parse.words() == words and parse.rule.left == grammar.start for parse in found)
-        # Every derivation that is better than the last one found must be among them, deep ones or not.
+        # Every derivation that is better than the last one found must be among them, at any depth.
         last = scores[-1] * (1 + 1e-9) if len(found) == 12 else 0.0
         trees = {as_oracle(parse, grammar) for parse in found}
         assert all(tree in trees for tree, weight in listed if weight > last)
@@ -80,8 +80,8 @@ def test_the_best_parses_are_the_best_of_all_derivations(rules: list[OracleRule]
 
 @settings(max_examples=25)
 @given(rule_lists(mass=1.0))
-def test_all_parses_are_listed_once_where_they_are_finitely_many(rules: list[OracleRule]) -> None:
-    # Without empty and unit rules no derivation is deeper than its string is long.
+def test_finitely_many_parses_are_listed_once(rules: list[OracleRule]) -> None:
+    # Without empty and unit rules a derivation is at most as deep as its string is long.
     rules = [rule for rule in rules if len(rule[1]) > 1 or (rule[1] and isinstance(rule[1][0], str))]
     if not any(left == "S" for left, _, _ in rules):
         return
@@ -97,23 +97,23 @@ def test_all_parses_are_listed_once_where_they_are_finitely_many(rules: list[Ora
         )
 
 
-def test_the_readings_of_a_sentence() -> None:
+def test_readings_of_sentence() -> None:
     verb_phrase, noun_phrase = map(str, CFGParser(parse_grammar(TOY)).parses(SENTENCE))
     assert "(VP (VP (V saw) (NP (Det the) (N man))) (PP with" in verb_phrase
     assert "(NP (NP (Det the) (N man)) (PP with" in noun_phrase
 
 
 @pytest.mark.parametrize("weight", ["0.5", "1"])
-def test_circles_are_ranked_with_ever_more_rounds(weight: str) -> None:
+def test_cycles_are_ranked_by_number_of_rounds(weight: str) -> None:
     parser = CFGParser(parse_grammar(f"S -> A [{weight}] | 'a' [0.5]\nA -> S [1] | '' [0.5]"))
     sizes = [len(parse.rules()) for parse in islice(parser.parses("a"), 6)]
     assert sizes == [1, 3, 5, 7, 9, 11]
-    # Nothing is below S by A alone; rounds lead from S to S.
+    # S cannot reach a word through A only; cycles lead from S to S.
     assert [len(parse.rules()) for parse in islice(parser.parses(""), 4)] == [2, 4, 6, 8]
 
 
 @pytest.mark.parametrize("around", ["S -> S [1]", "S -> T [1]\nT -> S [1]"])
-def test_of_equals_the_parse_that_is_in_no_circle_comes_first(around: str) -> None:
+def test_among_equal_weights_acyclic_parse_is_first(around: str) -> None:
     parser = CFGParser(parse_grammar(f"{around}\nS -> A A [1]\nA -> 'a' [1]"))
     first, second, third = parser.k_best("a a", 3)
     assert str(first) == "(S (A a) (A a))"
@@ -137,12 +137,12 @@ def test_empty_phrases_inside_empty_phrases() -> None:
     assert parser.parse("").log_weight == pytest.approx(math.log(0.3 * 0.9))
 
 
-def test_weights_above_1_are_welcome_where_they_do_not_go_round() -> None:
+def test_weights_above_1_are_valid_outside_cycles() -> None:
     parser = CFGParser(parse_grammar("S -> A [99] | B [1]\nA -> 'a' [3]\nB -> A [500] | 'a' [1]"))
     assert [str(parse) for parse in parser.parses("a")] == ["(S (B (A a)))", "(S (A a))", "(S (B a))"]
 
 
-def test_the_best_parse_of_a_long_sentence() -> None:
+def test_best_parse_of_long_sentence() -> None:
     words = ["a"] * 80
     left = CFGParser(parse_grammar("S -> S 'a' [0.5] | 'a' [0.5]"))
     assert len(left.parse(words).rules()) == 80
@@ -152,7 +152,7 @@ def test_the_best_parse_of_a_long_sentence() -> None:
 # --- counts -------------------------------------------------------------------------------------------------
 
 
-def test_counts_are_exact_however_large() -> None:
+def test_large_counts_are_exact() -> None:
     parser = CFGParser(parse_grammar("S -> S S | 'a'"))
     catalan = [math.comb(2 * n, n) // (n + 1) for n in range(45)]
     assert [parser.count(["a"] * n) for n in range(1, 8)] == catalan[:7]
@@ -161,7 +161,7 @@ def test_counts_are_exact_however_large() -> None:
     assert parser.count("b") == 0
 
 
-def test_infinitely_many_parses_are_said() -> None:
+def test_counting_infinitely_many_parses_raises() -> None:
     for text in ("S -> S | 'a'", "S -> E S | 'a'\nE -> ''", "S -> E 'a'\nE -> E E | ''"):
         parser = CFGParser(parse_grammar(text))
         with pytest.raises(DivergentSumError, match=r"infinitely many parses: the rules lead from [SE] back to [SE]"):
@@ -170,28 +170,28 @@ def test_infinitely_many_parses_are_said() -> None:
         assert parser.count("b") == 0
 
 
-def test_a_circle_that_gains_has_no_best_parse_but_is_recognized() -> None:
+def test_cycle_above_1_has_no_best_parse_but_is_recognized() -> None:
     parser = CFGParser(parse_grammar("S -> S [2] | 'a' [1]"))
     assert parser.recognize("a")
     with pytest.raises(DivergentSumError, match="there is no best parse"):
         parser.parse("a")
-    with pytest.raises(DivergentSumError, match="no finite sum"):
+    with pytest.raises(DivergentSumError, match="an infinite sum"):
         parser.log_total("a")
 
 
 # --- words and errors ---------------------------------------------------------------------------------------
 
 
-def test_sentences_without_a_parse() -> None:
+def test_sentences_without_parse() -> None:
     parser = CFGParser(parse_grammar(TOY))
     assert parser.k_best("the the", 3) == []
     assert parser.log_total("the the") == -math.inf
     assert list(parser.parses("")) == []
-    with pytest.raises(ImpossibleError, match="'the man' has no parse in this grammar, though it has every word"):
+    with pytest.raises(ImpossibleError, match="'the man' has no parse, although the grammar has all its words"):
         parser.parse("the man")
-    with pytest.raises(ImpossibleError, match=r"does not have the words 'mann', 'sow' \(did you mean 'man'\?\); give"):
+    with pytest.raises(ImpossibleError, match=r"does not have the words 'mann', 'sow' \(did you mean 'man'\?\). Add"):
         parser.parse("the mann sow the mann")
-    with pytest.raises(DataError, match="k must be 1 or more parses, but it is 0"):
+    with pytest.raises(DataError, match="k must be at least 1, got 0"):
         parser.k_best("the man", 0)
 
 
@@ -211,7 +211,7 @@ def test_rules_of_weight_0_are_in_no_parse() -> None:
     assert parser.count("b") == 1
 
 
-def test_where_all_rules_have_weight_0_nothing_is_recognized() -> None:
+def test_nothing_is_recognized_if_all_rules_have_weight_0() -> None:
     parser = CFGParser(parse_grammar("S -> 'a' [0] | '' [0]"))
     for sentence in ("a", ""):
         assert not parser.recognize(sentence)
@@ -219,30 +219,30 @@ def test_where_all_rules_have_weight_0_nothing_is_recognized() -> None:
         assert parser.k_best(sentence, 2) == []
 
 
-def test_the_same_words_in_two_meanings_are_two_parses() -> None:
+def test_rules_with_two_meanings_give_two_parses() -> None:
     grammar = parse_grammar("S -> 'bank' {sem: river} [0.3] | 'bank' {sem: money} [0.7]")
     assert [str(form) for form in CFGParser(grammar).logical_forms("bank")] == ["money", "river"]
     assert CFGParser(grammar).count("bank") == 2
     assert CFGParser(grammar).log_total("bank") == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_grammar_without_sentences() -> None:
+def test_grammar_without_sentences() -> None:
     parser = CFGParser(parse_grammar("S -> S 'a'"))
     assert not parser.recognize("a")
     assert parser.log_total("a a") == -math.inf
 
 
-# --- grammars that people use -------------------------------------------------------------------------------
+# --- published grammars -------------------------------------------------------------------------------------
 
 
-def test_every_number_of_parses_of_the_atis_sentences(real_data: Path) -> None:
+def test_numbers_of_parses_of_atis_sentences(real_data: Path) -> None:
     parser = CFGParser(read_grammar(real_data / "grammars" / "atis.cfg"))
     lines = (real_data / "grammars" / "atis_sentences.txt").read_text(encoding="utf-8").splitlines()
     pairs = [line.split(" : ") for line in lines if " : " in line and not line.startswith("#")]
     assert len(pairs) == 98
     counts = [int(number) for number, _ in pairs]
-    # Under the checks of the tests a large forest takes seconds: those of more than a few hundred parses are left to
-    # the sum, which is fast.
+    # Under the runtime checks of the tests a large forest takes seconds, so sentences with more than a few hundred
+    # parses only test the sum, which is fast.
     assert [round(math.exp(parser.log_total(words))) for _, words in pairs] == counts
     few = [(number, words) for number, (_, words) in zip(counts, pairs, strict=True) if number < 100]
     assert [parser.count(words) for _, words in few] == [number for number, _ in few]
@@ -251,7 +251,7 @@ def test_every_number_of_parses_of_the_atis_sentences(real_data: Path) -> None:
     ]
 
 
-def test_a_weighted_grammar_of_several_files(real_data: Path) -> None:
+def test_weighted_grammar_of_several_files(real_data: Path) -> None:
     folder = real_data / "grammars" / "holygrail_pcfg"
     grammar = read_grammar([folder / f"{name}.gr" for name in ("S1", "S2", "Vocab")]).normalized()
     parser = CFGParser(grammar)

@@ -1,4 +1,4 @@
-"""The tree of the most expected brackets, against all sets of brackets that do not cross."""
+"""The tree with the most expected brackets, compared with all sets of non-crossing brackets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def crossing(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), t=st.integers(1, 4), price=st.sampled_from([0.0, 0.3, 0.5, 0.9]))
-def test_no_set_of_brackets_is_worth_more(seed: int, t: int, price: float) -> None:
+def test_expected_brackets_are_optimal(seed: int, t: int, price: float) -> None:
     counts = np.random.default_rng(seed).random((t, t + 1, 2)) * np.triu(np.ones((t, t + 1)), 1)[..., None]
     spans = [(i, j) for i in range(t) for j in range(i + 1, t + 1)]
     gains = {(i, j): float(np.maximum(counts[i, j] - price, 0).sum()) for i, j in spans}
@@ -43,7 +43,7 @@ def test_outer_brackets_come_first_and_labels_by_expectation() -> None:
     assert expected_brackets(np.zeros((0, 1, 3))) == []
 
 
-def test_labels_of_one_span_are_stacked_as_they_mostly_stand() -> None:
+def test_labels_of_span_are_stacked_in_their_usual_order() -> None:
     above = {(1, 2): 5.0, (2, 0): 3.0, (0, 2): 1.0}
     brackets = [(0, 3, 0), (0, 3, 1), (0, 3, 2), (0, 1, 2), (0, 1, 1)]
     assert stack_labels(brackets, lambda p, q: above.get((p, q), 0.0)) == [
@@ -55,8 +55,8 @@ def test_labels_of_one_span_are_stacked_as_they_mostly_stand() -> None:
     ]
 
 
-def test_what_cannot_be_asked_is_refused() -> None:
-    with pytest.raises(DataError, match="price of a bracket must lie between 0 and 1, but it is 2"):
+def test_invalid_arguments_raise() -> None:
+    with pytest.raises(DataError, match="price must be between 0 and 1, got 2"):
         expected_brackets(np.zeros((1, 2, 1)), 2.0)
-    with pytest.raises(ShapeError, match=r"axes \[t, t \+ 1, q\], but their shape is \[2, 2, 1\]"):
+    with pytest.raises(ShapeError, match=r"axes \[t, t \+ 1, q\], got shape \[2, 2, 1\]"):
         expected_brackets(np.zeros((2, 2, 1)))

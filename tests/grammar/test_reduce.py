@@ -1,4 +1,4 @@
-"""Reduction against terms without names, Church's numerals, and terms that never end."""
+"""Reduction compared with nameless terms, Church numerals, and terms without a normal form."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def church(n: int) -> Term:
 
 
 def number(term: Term) -> int:
-    """The number that a term in normal form stands for."""
+    """Return the integer that a Church numeral in normal form encodes."""
     return next(n for n in range(200) if alpha_equal(term, church(n)) or (n == 1 and str(term) in (r"\f.f", r"\x.x")))
 
 
 @given(tuples(12))
-def test_every_step_is_that_of_the_oracle(term: oracle.Term) -> None:
+def test_every_step_equals_oracle(term: oracle.Term) -> None:
     wanted = oracle.steps(oracle.nameless(term), most=30)
     found: list[Term] = []
     try:
@@ -67,7 +67,7 @@ def test_reduction_respects_alpha_equivalence(term: oracle.Term, argument: oracl
 
 
 def oracle_renamed(term: oracle.Term) -> oracle.Term:
-    """With the free variable x called q."""
+    """Return the term with the free variable x renamed to q."""
     if term[0] == "var":
         return ("var", "q") if term[1] == "x" else term
     if term[0] == "lam":
@@ -86,38 +86,36 @@ def test_arithmetic_of_numerals() -> None:
     assert str(normal_form(IS_ZERO(church(3)))) == r"\t f.f"
 
 
-def test_recursion_by_a_fixed_point() -> None:
+def test_recursion_by_fixed_point() -> None:
     names = r"\zero times pred."
     step = apply_to(parse_term(names + r"\r n.zero n (\f x.f x) (times n (r (pred n)))"), (IS_ZERO, TIMES, PREDECESSOR))
     assert number(normal_form(Application(Y, step)(church(3)))) == 6
 
 
-def test_numerals_deeper_than_the_stack() -> None:
+def test_numerals_deeper_than_stack() -> None:
     big = normal_form(TIMES(church(60), church(60)), steps=20_000)
     assert big.size == 2 * 3600 + 3
     assert len(str(big)) > 7200
 
 
-def test_normal_order_finds_a_normal_form_beside_an_endless_term() -> None:
+def test_normal_order_skips_diverging_argument() -> None:
     assert str(normal_form(parse_term(r"\x y.x")(parse_term("a"), OMEGA))) == "a"
 
 
-def test_what_never_ends_is_said() -> None:
-    with pytest.raises(
-        LimitError, match=r"has no normal form: in step 1 .* becomes itself again, so that reduction never"
-    ):
+def test_terms_without_normal_form_raise() -> None:
+    with pytest.raises(LimitError, match=r"has no normal form: in step 1 .* reduces to itself"):
         normal_form(OMEGA)
-    with pytest.raises(LimitError, match=r"no normal form was reached in 100 steps: .* may have none, as Ω"):
+    with pytest.raises(LimitError, match=r"has no normal form within 100 steps. It may have none, like"):
         normal_form(parse_term(r"(\x.x x x) (\x.x x x)"), steps=100)
-    with pytest.raises(LimitError, match=r"after \d+ steps .* has grown beyond 1,000 nodes"):
+    with pytest.raises(LimitError, match=r"grew to more than 1,000 nodes in \d+ steps"):
         normal_form(parse_term(r"(\x.x x x) (\x.x x x)"), size=1000)
     with pytest.raises(LimitError, match="in step 3"):
         normal_form(parse_term(r"(\y.y) (\z.f z) ((\x.x x) (\x.x x))"))
-    # A redex that gives an equal term elsewhere is no endless one.
+    # A redex that produces an equal term elsewhere does not loop.
     assert str(normal_form(parse_term(r"(\x.x) ((\x.x) a)"))) == "a"
 
 
-def test_a_limit_that_is_just_enough() -> None:
+def test_limit_that_is_just_enough() -> None:
     term = PLUS(church(1), church(1))
     used = len(list(reductions(term))) - 1
     assert normal_form(term, steps=used) == normal_form(term)

@@ -48,7 +48,7 @@ def parser() -> CFGParser:
         ("a dog and Rex barks", "(exists x.(dog(x) & bark(x))) & bark(rex)"),
     ],
 )
-def test_what_sentences_mean(parser: CFGParser, sentence: str, form: str) -> None:
+def test_logical_forms_of_sentences(parser: CFGParser, sentence: str, form: str) -> None:
     assert alpha_equal(parser.parse(sentence).logical_form(), parse_term(form))
     assert len(parser.logical_forms(sentence)) == 1
 
@@ -60,7 +60,7 @@ def test_quantifiers_have_two_scopes(parser: CFGParser) -> None:
     assert len(forms) == 2
     assert any(alpha_equal(form, narrow) for form in forms)
     assert any(alpha_equal(form, wide) for form in forms)
-    assert len(parser.logical_forms("Rex chases Rex")) == 1  # two parses, one meaning
+    assert len(parser.logical_forms("Rex chases Rex")) == 1  # two parses with the same meaning
 
 
 def test_variables_of_different_phrases_are_not_confused() -> None:
@@ -70,13 +70,13 @@ def test_variables_of_different_phrases_are_not_confused() -> None:
     assert any(alpha_equal(one, parse_term("all x.(dog(x) -> exists y.(cat(y) & chase(x,y)))")) for one in form)
 
 
-def test_a_rule_over_one_symbol_passes_its_meaning_on() -> None:
+def test_rule_over_one_symbol_passes_its_meaning_on() -> None:
     grammar = parse_grammar("S -> NP\nNP -> 'Rex' {sem: rex}")
     assert str(CFGParser(grammar).parse("Rex").logical_form()) == "rex"
     assert str(rule_meaning(Rule(N("S"), (N("NP"),)))) == r"\part_1.part_1"
 
 
-def test_names_that_are_no_words() -> None:
+def test_names_with_special_characters() -> None:
     grammar = parse_grammar(
         "S -> <PRP$> N' {sem: N'.sem(<PRP$>.sem)}\n<PRP$> -> 'his' {sem: he}\nN' -> 'dog' {sem: dog_of}"
     )
@@ -84,7 +84,7 @@ def test_names_that_are_no_words() -> None:
     assert parse_grammar(format_grammar(grammar)) == grammar
 
 
-def test_a_part_that_has_the_name_of_a_variable() -> None:
+def test_part_named_like_variable() -> None:
     rule = Rule(N("S"), (N("x"), N("y")), 1.0, r"\x.y.sem(x, x.sem)")
     assert str(rule_meaning(rule)) == r"\part_1 part_2 x.part_2(x,part_1)"
     assert str(rule_meaning(Rule(N("S"), ("a",), 1.0, r"\x.sem(x)"))) == r"\x.sem(x)"
@@ -102,22 +102,20 @@ def test_a_part_that_has_the_name_of_a_variable() -> None:
         ((N("NP"), N("NP")), "NP[3].sem", r"means NP\[3\].sem, but S -> NP NP has 2 parts 'NP'"),
         ((N("NP"), N("NP")), "NP[0].sem", r"means NP\[0\].sem, but"),
         (("a",), "x.sem", "means x.sem, but S -> 'a' has no part 'x': there are none"),
-        (("a",), "f(", "has a meaning that cannot be read: the term 'f\\('"),
+        (("a",), "f(", "has an invalid meaning: The term 'f\\('"),
     ],
 )
-def test_meanings_that_cannot_be_read(right: tuple, meaning: str, words: str) -> None:
+def test_invalid_meanings_raise(right: tuple, meaning: str, words: str) -> None:
     with pytest.raises(FormatError, match=words):
         check_meaning(Rule(N("S"), right, 1.0, meaning))
 
 
-def test_parses_without_a_logical_form_say_why() -> None:
+def test_parses_without_logical_form_raise() -> None:
     grammar = parse_grammar("S -> NP VP\nNP -> 'Rex' {sem: rex}\nVP -> 'barks'")
-    with pytest.raises(
-        DataError, match="the rule VP -> 'barks' has no meaning, so that a parse with it has no logical form"
-    ):
+    with pytest.raises(DataError, match="The rule VP -> 'barks' has no meaning, so its parses have no logical form"):
         CFGParser(grammar).parse("Rex barks").logical_form()
     endless = parse_grammar(r"S -> 'a' {sem: (\x.x x x)(\x.x x x)}")
-    with pytest.raises(LimitError, match="no normal form was reached in 50 steps"):
+    with pytest.raises(LimitError, match="no normal form within 50 steps"):
         CFGParser(endless).parse("a").logical_form(steps=50)
 
 

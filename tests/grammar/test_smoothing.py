@@ -1,4 +1,4 @@
-"""Smoothing by hand: mixtures of contexts, and tags of words that look alike."""
+"""Smoothing checked by hand: interpolated contexts, and tags of similar words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.grammar.induction import Induction, induce
 from catena.grammar.smoothing import add_backoff, contexts, with_likely_tags
 
 
-def test_contexts_forget_the_levels_above_first_and_keep_the_last_sister() -> None:
+def test_contexts_drop_ancestors_first_and_keep_last_sibling() -> None:
     assert contexts((("NP",), ("S", "VP"))) == ((("NP",), ("S", "VP")), (("NP",), ("S",)), (("NP",), ()))
     assert contexts((("NP",), ("S",), ("DT", "JJ"))) == (
         (("NP",), ("S",), ("DT", "JJ")),
@@ -23,7 +23,7 @@ def test_contexts_forget_the_levels_above_first_and_keep_the_last_sister() -> No
     assert contexts((("NP",), (), ())) == ((("NP",), (), ()),)
 
 
-def test_counts_are_mixed_with_those_of_the_coarser_context() -> None:
+def test_counts_are_interpolated_with_coarser_context() -> None:
     below_s, below_vp = (("NP",), ("S",)), (("NP",), ("VP",))
     events = {below_s: Counter(a=3, b=1), below_vp: Counter(b=2, c=2)}
     found = {(context, event): weight for context, event, weight in add_backoff(events, 2.0)}
@@ -34,7 +34,7 @@ def test_counts_are_mixed_with_those_of_the_coarser_context() -> None:
     assert math.fsum(weight for (context, _), weight in found.items() if context == below_s) == pytest.approx(4)
 
 
-def test_without_smoothing_counts_stay_what_they_are() -> None:
+def test_zero_smoothing_keeps_counts() -> None:
     events = {(("NP",), ("S",)): Counter(a=3, b=1), (("NP",), ("VP",)): Counter(c=2)}
     assert sorted(add_backoff(events, 0.0)) == [
         ((("NP",), ("S",)), "a", 3.0),
@@ -43,13 +43,13 @@ def test_without_smoothing_counts_stay_what_they_are() -> None:
     ]
 
 
-def test_unseen_events_below_a_limit_are_left_out() -> None:
+def test_unseen_events_below_limit_are_dropped() -> None:
     events = {(("NP",), ("S",)): Counter(a=10), (("NP",), ("VP",)): Counter(a=9, c=1)}
     found = [event for context, event, _ in add_backoff(events, 1.0, 0.01) if context[1] == ("S",)]
     assert found == ["a"]  # c has (1 / 20) / 11 there
 
 
-def test_words_get_the_tags_of_words_that_look_alike() -> None:
+def test_words_get_tags_of_similar_words() -> None:
     lexicon = {("N", "walks"): 3.0, ("V", "UNK:s"): 2.0, ("D", "the"): 5.0}
     found = with_likely_tags(
         lexicon, {"UNK:s": Counter(V=3, N=1)}, lambda word: ("UNK:s",) if word.endswith("s") else ("UNK",), 2.0
@@ -69,7 +69,7 @@ TREES = """
 """
 
 
-def test_a_smoothed_grammar_parses_what_the_plain_one_cannot(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_smoothed_grammar_parses_unseen_rules(tmp_path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "trees.mrg"
     path.write_text(TREES)
     new = ["a", "dog", "sees", "the", "old", "small", "dog"]
@@ -83,6 +83,6 @@ def test_a_smoothed_grammar_parses_what_the_plain_one_cannot(tmp_path) -> None: 
     assert smoothed.parser().recognize(["the", "small", "man", "barks", "the", "dog"])
 
 
-def test_smoothing_is_a_number_of_occurrences() -> None:
-    with pytest.raises(DataError, match="smoothing must be a number of occurrences from 0 on, but is -1"):
+def test_negative_smoothing_raises() -> None:
+    with pytest.raises(DataError, match="smoothing must be at least 0 and finite, got -1"):
         Induction(smoothing=-1.0)

@@ -1,4 +1,4 @@
-"""Compiled charts against the plain ones, and expectations against parses listed one by one."""
+"""Compiled charts compared with the reference implementation, and expectations with enumerated parses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def charts(text_or_rules: str | list[OracleRule], words: list[str] | tuple[str, 
 @pytest.mark.parametrize("algebra", [BEST, SUM])
 @settings(max_examples=25)
 @given(rules=rule_lists())
-def test_compiled_charts_hold_what_plain_ones_do(algebra: Algebra, rules: list[OracleRule]) -> None:
+def test_compiled_charts_equal_reference_charts(algebra: Algebra, rules: list[OracleRule]) -> None:
     for words in [*strings(2), ("a", "b", "a"), ("b", "b", "a", "b")]:
         plain, quick = charts(rules, words, algebra)
         assert quick.total == pytest.approx(plain.total, abs=1e-10)
@@ -62,7 +62,7 @@ def test_long_sentences_do_not_underflow(algebra: Algebra) -> None:
 
 @settings(max_examples=25)
 @given(rules=rule_lists())
-def test_the_best_parse_is_the_best(rules: list[OracleRule]) -> None:
+def test_best_parse_is_best(rules: list[OracleRule]) -> None:
     parser = CFGParser(built(rules))
     for words in [*strings(2), ("a", "b", "a"), ("b", "b", "a", "b")]:
         chart = charts(rules, words, BEST)[1]
@@ -73,14 +73,14 @@ def test_the_best_parse_is_the_best(rules: list[OracleRule]) -> None:
             assert best.log_weight == pytest.approx(wanted[0].log_weight, abs=1e-9)
 
 
-def test_a_circle_that_costs_nothing_is_not_gone_round() -> None:
+def test_free_cycle_is_not_repeated() -> None:
     (_, chart) = charts("S -> A [1.0] | 'b' [0.0]\nA -> S [1.0] | 'a' [1.0]", ["a"], BEST)
     assert str(best_parse(chart, ["a"])) == "(S (A a))"
     (_, chart) = charts("S -> A\nA -> B | C\nB -> A\nC -> 'a'", ["a"], BEST)
     assert str(best_parse(chart, ["a"])) == "(S (A (C a)))"
 
 
-def test_free_circles_are_noticed() -> None:
+def test_free_cycles_are_detected() -> None:
     for text, free in (
         ("S -> A | 'a'\nA -> S", True),
         ("S -> A [0.5] | 'a' [0.5]\nA -> S [1.0]", False),
@@ -93,7 +93,7 @@ def test_free_circles_are_noticed() -> None:
 
 
 def listed(parses: list[Derivation]) -> tuple[Counter, Counter]:
-    """How often each symbol is expected over each span, and as the tag of each word, by listing all parses."""
+    """Return the expected count of each symbol over each span and as the tag of each word, by enumeration."""
     total = math.fsum(math.exp(parse.log_weight) for parse in parses)
     spans: Counter = Counter()
     tags: Counter = Counter()
@@ -132,7 +132,7 @@ def check_expectations(closed: EpsilonClosure, words: tuple[str, ...], parses: l
 
 @settings(max_examples=40)
 @given(rules=rule_lists(most_rules=3))
-def test_expectations_are_those_of_all_parses(rules: list[OracleRule]) -> None:
+def test_expectations_equal_enumeration(rules: list[OracleRule]) -> None:
     grammar = built(rules)
     assume(all(right for _, right, _ in rules))
     parser, closed = CFGParser(grammar), close(binary(grammar), SUM)
@@ -152,7 +152,7 @@ def test_expectations_of_chains_of_unit_rules() -> None:
         check_expectations(closed, ("a",) * n, list(parser.parses(("a",) * n)))
 
 
-def test_samples_come_as_often_as_they_are_probable() -> None:
+def test_sample_frequencies_match_probabilities() -> None:
     closed = close(binary(parse_grammar(TOY)), SUM)
     chart, rng = fill_quickly(closed, matched(closed, SENTENCE)), np.random.default_rng(3)
     drawn = Counter(str(sampled_parse(chart, SENTENCE, rng)) for _ in range(400))
@@ -163,7 +163,7 @@ def test_samples_come_as_often_as_they_are_probable() -> None:
     assert statistic < 15.1  # one degree of freedom, 1 in 10,000
 
 
-def test_what_has_no_parse_has_no_answers() -> None:
+def test_sentence_without_parse_gives_none() -> None:
     for algebra in (BEST, SUM):
         chart = charts(TOY, ["I", "I"], algebra)[1]
         assert chart.total == -math.inf
@@ -174,7 +174,7 @@ def test_what_has_no_parse_has_no_answers() -> None:
     assert sampled_parse(chart, ["I", "I"], np.random.default_rng(0)) is None
 
 
-def test_a_beam_drops_what_looks_poor_and_a_prior_can_save_it() -> None:
+def test_beam_prunes_low_scores_and_prior_can_prevent_it() -> None:
     closed = close(binary(parse_grammar("S -> A A [1.0] | B B [1.0]\nA -> 'a' [0.9]\nB -> 'a' [0.1]")), SUM)
     names = [symbol.name for symbol in closed.binary.symbols]
     prior = np.zeros(len(names))
@@ -196,7 +196,7 @@ def test_a_beam_drops_what_looks_poor_and_a_prior_can_save_it() -> None:
 @pytest.mark.parametrize("width", [0.1, 1.0])
 @settings(max_examples=25)
 @given(rules=rule_lists())
-def test_whatever_a_beam_leaves_is_a_parse(width: float, rules: list[OracleRule]) -> None:
+def test_beam_returns_valid_parse(width: float, rules: list[OracleRule]) -> None:
     grammar = built(rules)
     closed, sums = (close(binary(grammar), algebra) for algebra in (BEST, SUM))
     beam = Beam(width, np.zeros(len(closed.binary.symbols)))
@@ -208,13 +208,13 @@ def test_whatever_a_beam_leaves_is_a_parse(width: float, rules: list[OracleRule]
             assert parse is None or parse.words() == words
 
 
-def test_a_chart_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chart_above_limit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparse, "MOST_NUMBERS", 100)
-    with pytest.raises(LimitError, match="a sentence of 7 words needs a chart of 504 numbers with the 8 symbols"):
+    with pytest.raises(LimitError, match="got 504 for 7 words and the 8 symbols"):
         charts(TOY, SENTENCE, BEST)
 
 
-def test_bars_leave_the_parses_that_have_the_brackets() -> None:
+def test_bars_keep_parses_with_brackets() -> None:
     grammar = parse_grammar(TOY)
     names = [symbol.name for symbol in binary(grammar).symbols]
     wanted = {parse for parse in CFGParser(grammar).parses(SENTENCE) if "(NP (NP" in str(parse)}
@@ -235,7 +235,7 @@ def test_bars_leave_the_parses_that_have_the_brackets() -> None:
     assert found.counts[2, 7, found.chart.column[names.index("NP")]] == pytest.approx(1.0)
 
 
-def test_chains_above_a_barred_span_stay() -> None:
+def test_chains_above_barred_span_stay() -> None:
     grammar = parse_grammar("S -> A [0.5] | B B [0.5]\nA -> B B [1.0]\nB -> 'b' [1.0]")
     names = [symbol.name for symbol in binary(grammar).symbols]
     closed = close(binary(grammar), BEST)

@@ -1,4 +1,4 @@
-"""Every way to the weight of a string gives the same: listed derivations, charts, the normal form, tensors, files."""
+"""Every method gives the same weight of a string: enumerated derivations, charts, normal form, tensors, files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.grammar.grammars import built
 from tests.oracle.grammars import OracleRule, derivations, weight_up_to
 
 NAMES = ("S", "A", "B", "a", "S'")
-"""One is called as a word is."""
+"""One name equals a word."""
 WORDS = ("a", "b", "it's")
 STRINGS = [
     (),
@@ -36,7 +36,7 @@ STRINGS = [
 
 @st.composite
 def grammars(draw: st.DrawFn) -> list[OracleRule]:
-    """Any rules, of weight 0 too, in which circles weigh so little that their sums are soon found."""
+    """Return any rules, also of weight 0, with cycles of so little weight that their sums converge quickly."""
     symbols = st.sampled_from((*((name,) for name in NAMES), *WORDS))
     sides = st.lists(st.lists(symbols, max_size=4).map(tuple), min_size=1, max_size=5, unique=True)
     rules: list[OracleRule] = []
@@ -57,7 +57,7 @@ def quickly(grammar: Grammar, words: tuple[str, ...]) -> float:
 
 @settings(max_examples=12)
 @given(grammars())
-def test_charts_of_both_makes_give_the_sum_over_all_derivations(rules: list[OracleRule]) -> None:
+def test_both_charts_give_sum_over_all_derivations(rules: list[OracleRule]) -> None:
     grammar = built(rules)
     parser = CFGParser(grammar)
     for words in STRINGS:
@@ -68,10 +68,10 @@ def test_charts_of_both_makes_give_the_sum_over_all_derivations(rules: list[Orac
 
 @settings(max_examples=15)
 @given(grammars(), st.sampled_from(["left", "right"]))
-def test_the_normal_form_its_tensors_and_its_file_keep_every_sum(rules: list[OracleRule], split: str) -> None:
+def test_normal_form_its_tensors_and_its_file_keep_every_sum(rules: list[OracleRule], split: str) -> None:
     grammar = built(rules)
     if not grammar.useful_rules:
-        with pytest.raises(DataError, match="no string has a parse"):
+        with pytest.raises(DataError, match="No string has a parse"):
             to_normal_form(grammar, split=split)
         return
     parser, normal = CFGParser(grammar), to_normal_form(grammar, split=split).grammar
@@ -88,12 +88,12 @@ def test_the_normal_form_its_tensors_and_its_file_keep_every_sum(rules: list[Ora
 
 @settings(max_examples=15)
 @given(grammars(), st.sampled_from(["nltk", "bnf", "weighted"]))
-def test_a_file_of_any_style_keeps_every_sum_or_says_why_not(rules: list[OracleRule], style: str) -> None:
+def test_file_of_any_style_keeps_every_sum_or_raises(rules: list[OracleRule], style: str) -> None:
     grammar = built(rules)
     try:
         text = format_grammar(grammar, style=style)
     except DataError:
-        return  # test_files.py has what each style cannot hold
+        return  # test_files.py covers what each style cannot represent
     again = parse_grammar(text, style=style, start="S")
     assert set(again.rules) == set(grammar.rules)
     for words in STRINGS:
@@ -102,7 +102,7 @@ def test_a_file_of_any_style_keeps_every_sum_or_says_why_not(rules: list[OracleR
 
 @settings(max_examples=15)
 @given(grammars())
-def test_no_derivation_is_better_than_the_best_parse(rules: list[OracleRule]) -> None:
+def test_no_derivation_is_better_than_best_parse(rules: list[OracleRule]) -> None:
     parser = CFGParser(built(rules))
     for words in STRINGS[:9]:
         listed = [weight for _, weight in derivations(rules, "S", words, depth=3)]

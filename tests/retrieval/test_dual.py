@@ -1,4 +1,4 @@
-"""Dual encoders: matches and losses against loops, padding, and the log-linear mixture."""
+"""Dual encoders: matches and losses compared with loops, padding, and the log-linear mixture."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def built(settings: DualEncoderConfig) -> DualEncoder:
     return DualEncoder(settings, EmbeddingTable(*SIZES), rarity).double().eval()
 
 
-def test_the_idf_pooling_is_a_weighed_mean() -> None:
+def test_idf_pooling_is_weighted_mean() -> None:
     model = built(DualEncoderConfig(match="dot", pooling=DualPoolingConfig(kind="idf")))
     table, weights = model.embedding.weight, torch.linspace(0.5, 2, SIZES[0]).double()
     assert torch.equal(model.response.pooling.weight, weights)
-    weights[3] = model.response.pooling.weight.data[3] = -0.7  # learned weights may fall below 0
+    weights[3] = model.response.pooling.weight.data[3] = -0.7  # trained weights may be negative
     for row, n, found in zip(IDS, LENGTHS, model.keys(IDS, LENGTHS), strict=True):
         own = [int(i) for i in row[:n]]
         total = sum(abs(float(weights[i])) for i in own)
@@ -37,7 +37,7 @@ def test_the_idf_pooling_is_a_weighed_mean() -> None:
         assert torch.allclose(found, expected, atol=1e-12)
 
 
-def test_the_three_matches_are_their_formulas() -> None:
+def test_three_matches_equal_their_formulas() -> None:
     for match, projection in (("bilinear", None), ("dot", None), ("cosine", None), ("cosine", 3)):
         model = built(DualEncoderConfig(match=match, projection=projection, temperature=0.5))
         if model.matrix is not None:
@@ -72,14 +72,14 @@ def test_padding_changes_nothing(encoder: NoEncoderConfig, pooling: str) -> None
         assert torch.allclose(model.keys(*alone), together[1][i : i + 1], atol=1e-12)
 
 
-def test_sides_are_shared_or_not() -> None:
+def test_shared_uses_one_encoder_for_both_sides() -> None:
     encoder = RecurrentConfig(d=3)
     one, two = built(DualEncoderConfig(encoder=encoder)), built(DualEncoderConfig(encoder=encoder, shared=False))
     assert one.context is one.response
     assert two.context is not two.response
 
 
-def test_losses_are_those_of_loops() -> None:
+def test_losses_equal_loops() -> None:
     torch.manual_seed(1)
     scores = torch.randn(4, 6, dtype=torch.float64)
     allowed = torch.rand(4, 6) < 0.7
@@ -90,7 +90,7 @@ def test_losses_are_those_of_loops() -> None:
     assert float(binary_loss(scores[:, 0], labels)) == pytest.approx(expected, abs=1e-12)
 
 
-def test_one_context_alone_has_nothing_to_lose() -> None:
+def test_softmax_loss_of_one_context_is_zero() -> None:
     scores = torch.randn(1, 1, requires_grad=True)
     loss = softmax_loss(scores, torch.zeros(1, 1, dtype=torch.bool))
     loss.backward()
@@ -98,10 +98,10 @@ def test_one_context_alone_has_nothing_to_lose() -> None:
     assert torch.isfinite(scores.grad).all()
 
 
-def test_settings_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValidationError, match="projection = 3 is for match = 'dot' or 'cosine'"):
+def test_inconsistent_configs_raise() -> None:
+    with pytest.raises(ValidationError, match="projection must be unset with match = 'bilinear', got 3"):
         DualEncoderConfig(projection=3)
-    with pytest.raises(ValidationError, match=r"needs an encoder that reads both ways, and encoder\.kind is 'none'"):
+    with pytest.raises(ValidationError, match=r"encoder\.kind must be bidirectional .* got 'none'"):
         DualEncoderConfig(pooling=DualPoolingConfig(kind="ends"))
 
 
@@ -116,7 +116,7 @@ def _loss(questions: list[np.ndarray], weights: np.ndarray) -> float:
     return total / len(questions)
 
 
-def test_the_weights_of_a_mixture_are_the_best() -> None:
+def test_mixture_weights_are_optimal() -> None:
     generator = np.random.default_rng(3)
     questions = [generator.normal(size=(5, 3)) * [1, 10, 0.1] for _ in range(40)]
     for q in questions:
@@ -131,8 +131,8 @@ def test_the_weights_of_a_mixture_are_the_best() -> None:
     assert np.abs(fit_weights(questions, penalty=10.0)[0]).sum() < np.abs(weights).sum()
 
 
-def test_weights_have_the_units_of_their_matchers() -> None:
-    """The penalty is of scores that vary by 1: neither units nor what all candidates of a question share matter."""
+def test_mixture_is_invariant_to_score_units() -> None:
+    """The penalty applies to scores scaled to vary by 1: neither units nor offsets common to a question matter."""
     generator = np.random.default_rng(4)
     questions = [generator.normal(size=(4, 2)) + np.array([[0.5, 0.2], [0, 0], [0, 0], [0, 0]]) for _ in range(30)]
     weights, loss = fit_weights(questions, penalty=0.3)
@@ -153,7 +153,7 @@ def test_weights_have_the_units_of_their_matchers() -> None:
             )
 
 
-def test_mixtures_at_their_ends() -> None:
+def test_mixture_edge_cases() -> None:
     useless = [np.ones((4, 2)) for _ in range(3)]
     assert fit_weights(useless)[0].tolist() == [0, 0]
     sure = [np.array([[1.0], [0.0]]) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""BM25 against its formula, TF-IDF against scikit-learn, and both in an index."""
+"""BM25 compared with its formula, TF-IDF with scikit-learn, and both in an index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS = [text.split() for text in ("a d d", "b b x", "x y", "", "你好 ß ß", 
 
 
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.0, 0.5), (2.0, 0.0), (0.9, 1.0)])
-def test_bm25_is_its_formula(k1: float, b: float) -> None:
+def test_bm25_equals_its_formula(k1: float, b: float) -> None:
     matcher = learn_terms(BM25Config(k1=k1, b=b), CORPUS)
     for query in TEXTS:
         for document in [*CORPUS, *TEXTS]:
@@ -28,10 +28,10 @@ def test_bm25_is_its_formula(k1: float, b: float) -> None:
 
 
 @pytest.mark.parametrize("sublinear", [False, True])
-def test_tfidf_is_that_of_scikit_learn(sublinear: bool) -> None:
+def test_tfidf_equals_scikit_learn(sublinear: bool) -> None:
     text = pytest.importorskip("sklearn.feature_extraction.text")
     theirs = text.TfidfVectorizer(analyzer=str.split, sublinear_tf=sublinear)
-    known = [*CORPUS, *TEXTS]  # scikit-learn leaves words out that it has not seen
+    known = [*CORPUS, *TEXTS]  # scikit-learn drops unknown words
     rows = theirs.fit_transform([" ".join(one) for one in known]).toarray()
     matcher = learn_terms(TfidfConfig(sublinear=sublinear), known)
     for i, query in enumerate(known):
@@ -39,7 +39,7 @@ def test_tfidf_is_that_of_scikit_learn(sublinear: bool) -> None:
             assert matcher.score(query, document) == pytest.approx(float(rows[i] @ rows[j]), abs=1e-12)
 
 
-def test_a_word_that_no_document_has_counts_as_the_rarest() -> None:
+def test_unknown_word_counts_as_rarest() -> None:
     matcher = learn_terms(TfidfConfig(), CORPUS)
     assert matcher.score(["new"], ["new"]) == pytest.approx(1.0)
     weights = matcher.query(["new", "i"])
@@ -47,7 +47,7 @@ def test_a_word_that_no_document_has_counts_as_the_rarest() -> None:
 
 
 @pytest.mark.parametrize("settings", [TfidfConfig(), BM25Config()])
-def test_what_is_saved_scores_the_same(settings: TfidfConfig | BM25Config, tmp_path: Path) -> None:
+def test_saved_matcher_scores_same(settings: TfidfConfig | BM25Config, tmp_path: Path) -> None:
     matcher = learn_terms(settings, CORPUS)
     matcher.save(tmp_path)
     again = load_terms(settings, tmp_path)
@@ -61,9 +61,7 @@ def test_what_is_saved_scores_the_same(settings: TfidfConfig | BM25Config, tmp_p
 
 @pytest.mark.parametrize("settings", [TfidfConfig(), BM25Config()])
 @pytest.mark.parametrize("block", [1, 3, 100])
-def test_the_index_finds_what_a_look_at_all_finds(
-    settings: TfidfConfig | BM25Config, block: int, tmp_path: Path
-) -> None:
+def test_index_equals_exhaustive_search(settings: TfidfConfig | BM25Config, block: int, tmp_path: Path) -> None:
     matcher = learn_terms(settings, CORPUS)
     documents = [*CORPUS, [], ["a"], *CORPUS]  # equal ones, and an empty one
     part = TermPart.of([matcher.document(one) for one in documents])

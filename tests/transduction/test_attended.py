@@ -1,4 +1,4 @@
-"""Paths through attention that never go back, against a list of all of them."""
+"""Monotone paths through attention weights, compared with enumeration of all paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catena.transduction.attention_alignment import alignment_links, monotone_pa
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4), st.integers(0, 200))
-def test_the_path_is_the_best_that_never_goes_back(sizes: list[tuple[int, int]], seed: int) -> None:
+def test_monotone_path_is_best_monotone_path(sizes: list[tuple[int, int]], seed: int) -> None:
     t, s = (max(size[side] for size in sizes) for side in (0, 1))
     weights = torch.rand(len(sizes), t, s, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     targets, sources = (torch.tensor([size[side] for size in sizes]) for side in (0, 1))
@@ -31,12 +31,12 @@ def test_the_path_is_the_best_that_never_goes_back(sizes: list[tuple[int, int]],
         assert max(found[row][:n]) < m
 
 
-def test_one_place_that_is_not_looked_at_does_not_decide() -> None:
+def test_single_zero_weight_does_not_decide_path() -> None:
     weights = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]])
     assert monotone_path(weights, torch.tensor([3]), torch.tensor([2])).tolist() == [[0, 1, 1]]
 
 
-def test_symbols_are_put_to_their_places() -> None:
+def test_alignment_links_group_target_symbols() -> None:
     assert [(link.source, link.target) for link in alignment_links("abc", "XY", [0, 2, 2])] == [
         (("a",), ("X",)),
         (("b",), ()),

@@ -1,4 +1,4 @@
-"""The contextual edit transducer: what its scores look at, both kinds of normalization, and learning."""
+"""The contextual edit transducer: features of its scores, both kinds of normalization, and training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL = {"buckets": 997, "size": 5, "dropout": 0.0}
 
 
 def shaken(settings: EditConfig, source: int = 3, target: int = 2) -> EditTransducer:
-    """A model with weights that are not 0."""
+    """Return a model with nonzero weights."""
     torch.manual_seed(0)
     model = EditTransducer(settings, source, target).double()
     with torch.no_grad():
@@ -29,7 +29,7 @@ def shaken(settings: EditConfig, source: int = 3, target: int = 2) -> EditTransd
 
 @pytest.mark.parametrize("normalize", ["global", "local"])
 @pytest.mark.parametrize("scores", ["features", "encoder"])
-def test_the_probabilities_of_all_targets_sum_to_one(normalize: str, scores: str) -> None:
+def test_probabilities_of_all_targets_sum_to_one(normalize: str, scores: str) -> None:
     model = shaken(EditConfig(normalize=normalize, scores=scores, **SMALL))
     strings = [y for n in range(10) for y in itertools.product(range(2), repeat=n)]
     targets, target_lengths = pad([np.array(y, np.int64) for y in strings])
@@ -39,7 +39,7 @@ def test_the_probabilities_of_all_targets_sum_to_one(normalize: str, scores: str
         assert 0.97 < total <= 1 + 1e-9
 
 
-def test_local_scores_are_probabilities_at_every_place() -> None:
+def test_local_scores_are_probabilities_at_every_position() -> None:
     model = shaken(EditConfig(normalize="local", **SMALL))
     ids, lengths = pad([np.array([3, 4]), np.array([5])])
     lattice = model(ids, lengths)
@@ -51,7 +51,7 @@ def test_local_scores_are_probabilities_at_every_place() -> None:
     assert lattice.log_partition().tolist() == pytest.approx([0.0, 0.0], abs=1e-9)
 
 
-def test_insertions_never_diverge_whatever_the_weights() -> None:
+def test_insertions_converge_for_all_weights() -> None:
     model = shaken(EditConfig(**SMALL))
     with torch.no_grad():
         model.insertion_bias.fill_(12.0)
@@ -59,7 +59,7 @@ def test_insertions_never_diverge_whatever_the_weights() -> None:
     assert torch.isfinite(model(ids, lengths).log_partition()).all()
 
 
-def test_a_window_looks_at_its_symbols_and_no_others() -> None:
+def test_window_depends_only_on_its_symbols() -> None:
     window = HashedWindow(1, 4099, 2)
     torch.nn.init.normal_(window.table.weight)
     base = torch.tensor([[3, 4, 5, 6, 7, OUTSIDE]])
@@ -70,14 +70,14 @@ def test_a_window_looks_at_its_symbols_and_no_others() -> None:
     assert torch.equal(window(padded)[:, :6], window(base))
 
 
-def test_unknown_symbols_have_an_id_of_their_own() -> None:
+def test_unknown_symbols_have_separate_id() -> None:
     letters = Alphabet("ab")
     assert source_ids(letters, "ab?") == [FIRST, FIRST + 1, FIRST - 1]
 
 
 @pytest.mark.parametrize("normalize", ["global", "local"])
-def test_it_learns_a_rule_that_needs_context(normalize: str) -> None:
-    """c is written s before e and k elsewhere, e at the end is silent, and x is written k s."""
+def test_training_learns_contextual_rule(normalize: str) -> None:
+    """c becomes s before e and k elsewhere, final e is silent, and x becomes k s."""
     rules = {"c": "k", "x": "ks"}
 
     def written(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Joint n-gram models: sums by listing, the direct search beside the transducer, files, and strange input."""
+"""Joint n-gram models: sums by enumeration, direct search compared with the transducer, files, and unusual input."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def inserting() -> JointModel:
 
 
 def listed_log_prob(model: JointModel, x: str, y: str) -> float:
-    """log p(x, y) by listing all segmentations into units that the model knows, each scored by the n-gram model."""
+    """Return log p(x, y) by enumerating all segmentations into known units, scored by the n-gram model."""
     moves = {(len(a), len(b)) for a, b in model.units}
     names = {unit: i for i, unit in enumerate(model.units)}
     first = len(model.ngrams.vocabulary) - len(model.units)
@@ -60,12 +60,12 @@ def listed_log_prob(model: JointModel, x: str, y: str) -> float:
 
 
 @pytest.mark.parametrize(("x", "y"), [("phone", "f o n"), ("hot", "h o t"), ("tphe", "t f e"), ("top", "f f f")])
-def test_the_probability_of_a_pair_is_the_sum_over_all_alignments(model: JointModel, x: str, y: str) -> None:
+def test_probability_of_pair_is_sum_over_all_alignments(model: JointModel, x: str, y: str) -> None:
     assert model.log_prob(x, y.split()) == pytest.approx(listed_log_prob(model, x, y), abs=1e-4)
 
 
 @pytest.mark.parametrize(("x", "y"), [("hot", "h o t"), ("tn", "t o n"), ("np", "n o o p")])
-def test_so_it_is_where_symbols_are_inserted(inserting: JointModel, x: str, y: str) -> None:
+def test_probability_with_insertions_is_sum_over_all_alignments(inserting: JointModel, x: str, y: str) -> None:
     assert any(not read for read, _ in inserting.units)
     assert inserting.log_prob(x, y.split()) == pytest.approx(listed_log_prob(inserting, x, y), abs=1e-4)
 
@@ -73,7 +73,7 @@ def test_so_it_is_where_symbols_are_inserted(inserting: JointModel, x: str, y: s
 @pytest.mark.parametrize(
     ("which", "x"), [("model", x) for x in ("phone", "tope", "nothe", "o")] + [("inserting", x) for x in ("hnt", "to")]
 )
-def test_the_search_finds_what_the_transducer_finds(x: str, which: str, request: pytest.FixtureRequest) -> None:
+def test_search_equals_transducer(x: str, which: str, request: pytest.FixtureRequest) -> None:
     model: JointModel = request.getfixturevalue(which)
     by_machine = fst_export.best(model, x, 5)
     direct = model.search(x, 5)
@@ -81,20 +81,20 @@ def test_the_search_finds_what_the_transducer_finds(x: str, which: str, request:
     assert known <= 1.0 + 1e-9
     gap = {(found.log_prob or 0.0) - score for found, (_, score) in zip(direct, by_machine, strict=True)}
     assert [found.tokens for found in direct] == [tokens for tokens, _ in by_machine]
-    assert max(gap) - min(gap) < 0.05, "both are the same up to p(x), but for paths beyond the best 20,000"
+    assert max(gap) - min(gap) < 0.05, "both are equal up to p(x), except for paths after the best 20,000"
     for tokens, score in by_machine:
         assert fst_export.log_prob(model, x, tokens) == pytest.approx(score, abs=1e-6)
         assert model.log_prob(x, tokens) == pytest.approx(score, abs=1e-4)
 
 
-def test_with_one_path_the_best_alignment_decides(model: JointModel) -> None:
+def test_one_path_uses_best_alignment(model: JointModel) -> None:
     one = JointModel(model.source, model.target, model.units, model.ngrams, JointConfig(order=3, beam=1e9, paths=1))
     found = one.search("photon")[0]
     assert tuple(t for link in found.alignment for t in link.target) == found.tokens
     assert tuple(s for link in found.alignment for s in link.source) == tuple("photon")
 
 
-def test_exact_ranking_takes_the_sum_of_all_alignments(model: JointModel) -> None:
+def test_exact_ranking_sums_all_alignments(model: JointModel) -> None:
     how = JointConfig(order=3, beam=1e9, nodes=1_000_000, paths=3, exact=True)
     exact = JointModel(model.source, model.target, model.units, model.ngrams, how)
     found = exact.search("tophone", 3)
@@ -110,8 +110,8 @@ def test_exact_ranking_takes_the_sum_of_all_alignments(model: JointModel) -> Non
     )
 
 
-def test_training_finds_the_units_of_a_known_generator() -> None:
-    """Words of syllables, each written by one rule; what was never seen is written by the same rules."""
+def test_training_finds_units_of_known_generator() -> None:
+    """Words of syllables, each written by one rule; unseen words follow the same rules."""
     rng = np.random.default_rng(1)
     rules = {"sh": "S", "a": "A", "t": "T", "oo": "U", "m": "M"}
     names = list(rules)
@@ -124,7 +124,7 @@ def test_training_finds_the_units_of_a_known_generator() -> None:
         assert " ".join(model.search(word)[0].tokens) == target
 
 
-def test_symbols_that_training_did_not_have_are_passed_over(model: JointModel) -> None:
+def test_unknown_symbols_are_skipped(model: JointModel) -> None:
     found = model.search("ph?one!")[0]
     assert found.tokens == model.search("phone")[0].tokens
     assert Link(("?",), ()) in found.alignment or any("?" in link.source for link in found.alignment)
@@ -132,11 +132,11 @@ def test_symbols_that_training_did_not_have_are_passed_over(model: JointModel) -
     assert model.search("???")[0].tokens == ()
     assert model.log_prob("?", ["f"]) == -math.inf
     assert model.align("?", ["f"]) is None
-    with pytest.raises(DataError, match=r"cannot read '\?'"):
+    with pytest.raises(DataError, match=r"The symbol '\?' does not occur"):
         fst_export.best(model, "?")
 
 
-def test_a_source_that_no_units_can_read_is_read_in_part() -> None:
+def test_source_without_matching_units_is_read_in_part() -> None:
     model = JointModel.train([("ab", ["x"]), ("abab", ["x", "x"])], JointConfig(order=2, deletions=False))
     assert all(len(read) == 2 for read, _ in model.units)
     found = model.search("aba")[0]
@@ -144,29 +144,29 @@ def test_a_source_that_no_units_can_read_is_read_in_part() -> None:
     assert "".join(s for link in found.alignment for s in link.source) == "aba"
 
 
-def test_a_string_of_2000_symbols_is_written(model: JointModel) -> None:
+def test_long_source_is_transduced(model: JointModel) -> None:
     narrow = JointModel(model.source, model.target, model.units, model.ngrams, JointConfig(order=3))
     found = narrow.search("phone" * 400)[0]
     assert len(found.tokens) > 1000
 
 
-def test_an_empty_source_has_an_empty_target(model: JointModel) -> None:
+def test_empty_source_has_empty_target(model: JointModel) -> None:
     assert model.search("")[0].tokens == ()
     with pytest.raises(DataError, match="n_best must be at least 1"):
         model.search("top", 0)
 
 
-def test_a_saved_model_is_the_same(model: JointModel, tmp_path: Path) -> None:
+def test_saved_model_loads_back(model: JointModel, tmp_path: Path) -> None:
     model.save(tmp_path)
     again = JointModel.load(tmp_path, model.settings)
     assert again.units == model.units
     assert again.search("photon", 3) == model.search("photon", 3)
     (tmp_path / "units.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"units\.json is not the list of units"):
+    with pytest.raises(CheckpointError, match=r"units\.json is not a valid unit file"):
         JointModel.load(tmp_path, model.settings)
 
 
-def test_the_machines_are_written_and_read_again(model: JointModel, tmp_path: Path) -> None:
+def test_automata_are_written_and_read_back(model: JointModel, tmp_path: Path) -> None:
     from catena.structure.automaton.build import from_string
     from catena.structure.automaton.composition import compose
     from catena.structure.automaton.distance import total
@@ -182,7 +182,7 @@ def test_the_machines_are_written_and_read_again(model: JointModel, tmp_path: Pa
     assert (tmp_path / "units.syms").read_text().splitlines()[0] == "<eps>\t0"
 
 
-def test_names_of_units_keep_blanks_and_joints_apart() -> None:
+def test_unit_names_escape_blanks_and_separators() -> None:
     source = Alphabet(["a+b", " ", "|", "_", "<eps>", "\\"])
     names = [source.labels().name(i) for i in range(1, 7)]
     assert len(set(names)) == 6
@@ -190,7 +190,7 @@ def test_names_of_units_keep_blanks_and_joints_apart() -> None:
     assert source.labels().name(0) == "<eps>"
 
 
-def test_units_must_belong_to_the_n_grams_and_the_alphabets(model: JointModel) -> None:
+def test_units_of_another_model_raise(model: JointModel) -> None:
     parts = {"source": model.source, "target": model.target, "units": model.units, "ngrams": model.ngrams}
     many = tuple(((i,), (1,)) for i in range(1, 500))
     for changed, what in (
@@ -203,7 +203,7 @@ def test_units_must_belong_to_the_n_grams_and_the_alphabets(model: JointModel) -
             JointModel(**{**parts, **changed})  # type: ignore[arg-type]
 
 
-def test_n_grams_that_are_nan_raise_an_error_before_a_search(model: JointModel) -> None:
+def test_nan_n_grams_raise_before_search(model: JointModel) -> None:
     """A search compares scores, and a comparison with nan is false: units of nan would be impossible."""
     for table, column, width in (("slots", 2, 3), ("histories", 2, 4)):
         packed = model.ngrams.packed
@@ -213,5 +213,5 @@ def test_n_grams_that_are_nan_raise_an_error_before_a_search(model: JointModel) 
         ngrams.packed = replace(packed, **{table: wrong})
         changed = replace(model, ngrams=ngrams)
         for query in (lambda m: m.log_prob("top", ["t"]), lambda m: m.search("top"), lambda m: m.align("top", ["t"])):
-            with pytest.raises(DataError, match=r"n-gram model must be numbers or -inf, got nan"):
+            with pytest.raises(DataError, match=r"n-gram model must be finite or -inf, got nan"):
                 query(changed)

@@ -1,4 +1,4 @@
-"""Encoder-decoders as transducers: what they write, how probable it is, and that batches change nothing."""
+"""Encoder-decoders as transducers: targets, their probabilities, and independence of the batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def model(kind: str, seed: int = 0, target: str = "XYZ") -> SequenceModel:
     biases = {name: p for name, p in network.named_parameters() if p.shape == (network.v,)}
     bias = next(p for name, p in biases.items() if name.startswith(("output", "generated")))
     with torch.no_grad():
-        bias[END] += 3.0  # else one symbol goes on for ever
+        bias[END] += 3.0  # otherwise one symbol repeats forever
     return SequenceModel(network, source, wanted, settings)
 
 
@@ -69,7 +69,7 @@ def test_targets_have_their_probability_and_alignment(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
-def test_batches_change_nothing(kind: str) -> None:
+def test_results_do_not_depend_on_batch(kind: str) -> None:
     made = model(kind)
     together = made.search_all(SOURCES, n_best=2)
     for x, listed in zip(SOURCES, together, strict=True):
@@ -79,7 +79,7 @@ def test_batches_change_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_what_goes_on_for_ever_is_cut_by_the_length_of_its_own_source(kind: str) -> None:
+def test_endless_target_is_truncated_by_its_source_length(kind: str) -> None:
     made = model(kind)
     for name, bias in made.network.named_parameters():
         if bias.shape == (made.network.v,) and name.startswith(("output", "generated")):
@@ -90,7 +90,7 @@ def test_what_goes_on_for_ever_is_cut_by_the_length_of_its_own_source(kind: str)
         assert [found.tokens for found in listed] == [found.tokens for found in made.search_all([x])[0]]
 
 
-def test_marks_are_never_written_and_every_symbol_can_be() -> None:
+def test_special_ids_are_never_generated_and_every_symbol_can_be() -> None:
     made = model("recurrent")
     ids, lengths = pad([made.source_ids("ab")])
     stepper = made.network.stepper(Source(ids, lengths))
@@ -100,7 +100,7 @@ def test_marks_are_never_written_and_every_symbol_can_be() -> None:
     assert made.target.spelled(id - 2 for id in made.target_ids("ZXY")[:-1]) == ("Z", "X", "Y")
 
 
-def test_symbols_that_training_did_not_have_are_copied() -> None:
+def test_unknown_symbols_are_copied() -> None:
     made = model("copy", target="XYb")
     assert made.copies
     source = made._source(["a?b!?", "ba"])
@@ -117,13 +117,13 @@ def test_symbols_that_training_did_not_have_are_copied() -> None:
     assert not model("recurrent").copies
 
 
-def test_an_unknown_symbol_is_one_symbol_whatever_it_is() -> None:
+def test_all_unknown_symbols_have_same_id() -> None:
     made = model("recurrent")
     assert made.source_ids("a?b").tolist() == made.source_ids("a!b").tolist()
     assert len(set(made.source_ids("ab?").tolist())) == 4
 
 
-def test_networks_asked_together_have_the_mean_of_their_probabilities() -> None:
+def test_ensemble_averages_probabilities() -> None:
     one, two = model("recurrent", 1), model("recurrent", 2)
     both = one.together_with(two)
     for x in ("ab", "bba"):
@@ -136,7 +136,7 @@ def test_networks_asked_together_have_the_mean_of_their_probabilities() -> None:
     (alone,) = one.search_all(["ab"])
     (twice,) = one.together_with(one).search_all(["ab"])
     assert (alone[0].tokens, alone[0].log_prob) == (twice[0].tokens, pytest.approx(twice[0].log_prob))
-    with pytest.raises(ConfigError, match="only over the same symbols"):
+    with pytest.raises(ConfigError, match="have different symbols"):
         one.together_with(model("recurrent", 1, target="UVW"))
 
 

@@ -1,4 +1,4 @@
-"""Lists of several transducers as one."""
+"""Ensembles of transducers by their n-best lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.transduction.together import TransducerEnsemble
 
 
 class Listed(StringTransducer):
-    """Answers every source with one list."""
+    """Returns the same list for every source."""
 
     def __init__(self, log_probs: dict[str, float]) -> None:
         self.log_probs = log_probs
@@ -29,7 +29,7 @@ class Listed(StringTransducer):
 
 
 @pytest.mark.parametrize("less", [0.0, 900.0])
-def test_probabilities_are_averaged_however_small_they_are(less: float) -> None:
+def test_small_probabilities_are_averaged(less: float) -> None:
     first, second = ({y: math.log(p) - less for y, p in some} for some in ([("a", 0.3), ("b", 0.2)], [("b", 0.4)]))
     both = TransducerEnsemble([(Listed(first), 1.0), (Listed(second), 3.0), (Listed({"c": -less}), 0.0)])
     (listed,) = both.search_all(["x"], n_best=2)

@@ -1,4 +1,4 @@
-"""Trained models in the forms of other programs, which run them without this package."""
+"""Export of trained models to formats that other programs run without this package."""
 
 from typing import TYPE_CHECKING
 

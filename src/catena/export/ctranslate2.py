@@ -1,8 +1,8 @@
-"""A Transformer as a model folder of CTranslate2, a fast engine for translation on CPUs and GPUs.
+"""Export of Transformers to CTranslate2, a fast translation engine for CPUs and GPUs.
 
-The folder has what its ``Translator`` reads: the weights, in single precision or in 8 bits, and the tokens of both
-sides. What it is given and what it gives are tokens: texts are cut and joined by the run's own tokenizer. A source must
-end with the token that ends sources in training.
+The folder has the files that its ``Translator`` reads: the weights, in single precision or in 8 bits, and the tokens of
+both sides. Its input and output are tokens: use the tokenizer of the run to tokenize and detokenize texts. A source
+must end with the end token used in training.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from catena.seq2seq.transformer import TransformerSeq2Seq
 
 _ACTIVATIONS = {nn.ReLU: "RELU", nn.GELU: "GELU", nn.SiLU: "SWISH", nn.Tanh: "Tanh", nn.Sigmoid: "Sigmoid"}
 _LONGEST = 2048
-"""Positions that are written out where they are computed."""
+"""Number of positions to write if they are computed."""
 _NEVER = -1e9
-"""The score of what never comes: the format has no -inf in 8 bits."""
+"""The score of impossible tokens: the format has no -inf in 8 bits."""
 
 
 @dataclass(frozen=True)
 class SpecialTokenNames:
-    """The tokens of a model by their ids."""
+    """The token strings of a model by id."""
 
     source: Sequence[str]
     target: Sequence[str]
@@ -42,17 +42,20 @@ class SpecialTokenNames:
 def to_ctranslate2(
     model: TransformerSeq2Seq, tokens: SpecialTokenNames, folder: Path, quantization: str | None = None
 ) -> None:
-    """Write the model into a folder, which must not be there.
+    """Write the model into a new folder.
 
     Args:
-        quantization: ``int8`` and others that CTranslate2 knows; None for single precision.
+        model: the model to export.
+        tokens: its token strings.
+        folder: the folder to create; it must not exist.
+        quantization: ``int8`` or another type of CTranslate2; None for single precision.
     """
     require("ctranslate2", "ctranslate2", "exporting to CTranslate2")
     from ctranslate2.specs import TransformerSpec, common_spec
 
     check(model)
     if folder.exists():
-        raise ConfigError(f"{folder} is there already: name a folder that is not")
+        raise ConfigError(f"The folder {folder} already exists. Choose another one.")
     layers: list[Any] = list(model.decoder.layers)
     spec = TransformerSpec.from_config(
         (len(model.encoder.layers), len(layers)),
@@ -80,19 +83,21 @@ def to_ctranslate2(
 
 
 def check(model: TransformerSeq2Seq) -> None:
-    """Refuse what the format cannot hold."""
+    """Raise ConfigError if the format cannot represent the model."""
     layer: Any = model.decoder.layers[0]
     if isinstance(layer.attention.rotate, RotaryPositions):
         raise ConfigError(
-            "CTranslate2 has no rotary positions for models with an encoder: train with positions = 'sinusoidal' or "
-            "'learned', or export to ONNX"
+            "CTranslate2 does not support rotary positions in encoder-decoders. Train with positions = 'sinusoidal' or "
+            "'learned', or export to ONNX."
         )
     activation = type(feed_forward_part(layer)[1])
     if activation not in _ACTIVATIONS:
         known = ", ".join(kind.__name__ for kind in _ACTIVATIONS)
-        raise ConfigError(f"CTranslate2 has no activation {activation.__name__}, only {known}: export to ONNX")
+        raise ConfigError(f"activation must be one of {known} for CTranslate2, got {activation.__name__}. Use ONNX.")
     if not isinstance(model.output, Softmax) or model.output.temperature != 1:
-        raise ConfigError("CTranslate2 has the full softmax at temperature 1 alone: train with output.kind = 'softmax'")
+        raise ConfigError(
+            "CTranslate2 supports only softmax at temperature 1. Train with output.kind = 'softmax'."
+        )
 
 
 def _fill_side(spec: Any, side: Any, positions: nn.Module) -> None:
@@ -127,5 +132,5 @@ def _fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
 
 
 def _array(x: Tensor) -> np.ndarray:
-    # A copy: weights are made 8 bits wide where they lie.
+    # A copy, because weights are quantized in place.
     return x.detach().cpu().float().numpy().copy(order="C")

@@ -1,13 +1,13 @@
-"""Encoder-decoders as two ONNX graphs, which any runtime of ONNX can run: one reads sources, one takes a step.
+"""Export of encoder-decoders as two ONNX graphs, one that encodes sources and one that takes a decoding step.
 
 ``encoder.onnx``
-    ``ids`` (b s) and ``lengths`` (b) → ``state_0``, ``state_1``, …: what the first step is given, the rows first.
+    ``ids`` (b s) and ``lengths`` (b) → ``state_0``, ``state_1``, …: the initial states, with rows on the first axis.
 ``step.onnx``
-    ``ids`` (n), ``position`` (1: how many ids were read before) and the states → ``log_probs`` (n v) of what comes
-    next, and ``next_0``, ``next_1``, …, the states that have changed, in the order that ``signature.json`` tells.
+    ``ids`` (n), ``position`` (1: the number of previous ids) and the states → ``log_probs`` (n v) of the next id, and
+    ``next_0``, ``next_1``, …, the states that changed, in the order given in ``signature.json``.
 
-Rows of states may be taken, repeated and left out between steps, as a beam does: each has the rows on its first axis.
-``signature.json`` names the first and the last id, and which state each ``next`` replaces. Knows no tokens.
+Rows of states may be selected, repeated and dropped between steps, as in beam search: each state has the rows on its
+first axis. ``signature.json`` has the begin and end id, and which state each ``next`` replaces. Works on ids.
 """
 
 from __future__ import annotations
@@ -34,16 +34,15 @@ from catena.seq2seq.base import EncoderDecoder
 
 _OPSET = 17
 _UNTOLD_SHAPES = re.compile(rb"Warning: The shape inference of prim::(PackPadded|PadPacked) type is missing")
-"""What compiled code writes to standard error of networks over packed sequences: they are gone from the graph when it
-is done."""
+"""A warning that compiled code prints for packed sequences, which are not in the final graph."""
 ENCODER, STEP, SIGNATURE = "encoder.onnx", "step.onnx", "signature.json"
 
 
 def to_onnx(model: EncoderDecoder, folder: Path) -> None:
-    """Write both graphs into a folder, which must not be there. The model is on a CPU and not in training."""
+    """Write both graphs into a new folder. The model must be on the CPU and in eval mode."""
     require("onnx", "onnx", "exporting to ONNX")
     if folder.exists():
-        raise ConfigError(f"{folder} is there already: name a folder that is not")
+        raise ConfigError(f"The folder {folder} already exists. Choose another one.")
     steps = step_module(model)
     # Two sources of different lengths and two steps, so that no size of the example is 1.
     ids, lengths = torch.tensor([[4, 5, 3], [4, 3, 0]]), torch.tensor([3, 2])
@@ -64,7 +63,7 @@ def to_onnx(model: EncoderDecoder, folder: Path) -> None:
 
 
 class _Reader(nn.Module):
-    """Reading as a module of its own."""
+    """The encoder as a separate module."""
 
     def __init__(self, steps: StepModule) -> None:
         super().__init__()
@@ -90,7 +89,7 @@ def _write(
         axes[f"next_{i}"] = {0: "n", **{axis: f"{name}_after" for axis, name in steps.growing[state].items()}}
     used: dict[str, Any] = {name: axes[name] for name in (*names, *results) if axes.get(name)}
     with _sizes_as_tensors(), _without_harmless_warnings():
-        torch.onnx.export(  # the older exporter, which needs no more packages
+        torch.onnx.export(  # the older exporter, which needs no additional packages
             module,
             given,
             str(path),
@@ -104,7 +103,7 @@ def _write(
 
 @contextmanager
 def _sizes_as_tensors() -> Iterator[None]:
-    """The exporter follows sizes as tensors, where annotations that someone checks say numbers."""
+    """Let the exporter trace sizes as tensors, although annotations that are checked at run time say int."""
     before = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)
     try:
@@ -115,9 +114,11 @@ def _sizes_as_tensors() -> Iterator[None]:
 
 @contextmanager
 def _without_harmless_warnings() -> Iterator[None]:
-    """Leave out what is known and harmless: that the exporter is the older one; that checks of sizes, which the example
-    passes, are no part of the graph; that networks over packed sequences have sizes of batches, which the graph takes
-    from its input. All else is said."""
+    """Suppress known, harmless warnings of the exporter.
+
+    These concern the older exporter; size checks, which the example passes, that are not part of the graph; and batch
+    sizes of packed sequences, which the graph takes from its input. All other warnings are shown.
+    """
     with warnings.catch_warnings(), _said_but(_UNTOLD_SHAPES):
         warnings.simplefilter("ignore", torch.jit.TracerWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -127,11 +128,10 @@ def _without_harmless_warnings() -> Iterator[None]:
 
 @contextmanager
 def _said_but(known: re.Pattern[bytes]) -> Iterator[None]:
-    """What is written to standard error, from compiled code too, comes out at the end without the lines that are
-    known."""
+    """Capture standard error, also of compiled code, and print it at the end without the known lines."""
     try:
         there = os.dup(2)
-    except OSError:  # it is closed
+    except OSError:  # stderr is closed
         yield
         return
     sys.stderr.flush()

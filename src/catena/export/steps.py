@@ -1,6 +1,6 @@
-"""Encoder-decoders as plain functions of tensors, for exporters that follow tensors through a call.
+"""Encoder-decoders as pure functions of tensors, for exporters that trace a call.
 
-Nothing is kept between calls, and no size is read as a number: positions are counted from a tensor.
+No state is kept between calls, and no size is read as a Python int: positions are counted from a tensor.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from catena.seq2seq.transformer import TransformerSeq2Seq
 
 
 class StepModule(nn.Module, ABC):
-    """A model whose every call is a step: ids, how many were read before, states → log-probabilities and states."""
+    """A module whose call is one decoding step: ids, position and states → log-probabilities and states."""
 
     begin: int
     end: int
     changing: tuple[int, ...]
-    """The states that a step changes, in the order in which it gives them."""
+    """The states that a step changes, in the order of its outputs."""
     growing: list[dict[int, str]]
-    """Of each state, the axes beside the first whose size is not fixed, by name."""
+    """The dynamic axes of each state after the first, by name."""
 
     @abstractmethod
     def read(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
-        """The states before the first step, ``ids`` being ``b s``."""
+        """Return the states before the first step; ``ids`` is ``b s``."""
 
     @abstractmethod
     def forward(self, ids: Tensor, position: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
-        """The log-probabilities after one more id in each row, and the states that have changed."""
+        """Return the log-probabilities after one more id in each row, and the states that changed."""
 
     def after(self, states: tuple[Tensor, ...], changed: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The states with those that have changed put in their places."""
+        """Return the states with the changed ones replaced."""
         found = list(states)
         for place, state in zip(self.changing, changed, strict=True):
             found[place] = state
@@ -50,19 +50,21 @@ class StepModule(nn.Module, ABC):
 
 
 def step_module(model: EncoderDecoder) -> StepModule:
-    """The model, copied, as a step module."""
+    """Return a copy of the model as a step module."""
     if isinstance(model, TransformerSeq2Seq):
         return TransformerSteps(copy.deepcopy(model).cpu().float().eval())
     if isinstance(model, RecurrentEncoderDecoder):
         return RecurrentSteps(copy.deepcopy(model).cpu().float().eval())
     raise ConfigError(
-        f"{type(model).__name__} cannot be written as ONNX: only models of kind transformer and recurrent can"
+        f"{type(model).__name__} cannot be exported to ONNX. Use a model of kind transformer or recurrent."
     )
 
 
 class TransformerSteps(StepModule):
-    """A Transformer. States: keys and values of what was written, ``n l 2 h t d``; those of the source,
-    ``n l 2 h s d``; lengths of the sources."""
+    """A Transformer.
+
+    States: keys and values of the target prefix, ``n l 2 h t d``; those of the source, ``n l 2 h s d``; source lengths.
+    """
 
     changing = (0,)
 
@@ -107,7 +109,7 @@ class TransformerSteps(StepModule):
 
 
 class CountedPositions(nn.Module):
-    """Positions that are added, counted from a tensor."""
+    """Additive positions, counted from a tensor."""
 
     def __init__(self, d: int, base: float, table: Tensor | None) -> None:
         super().__init__()
@@ -130,7 +132,7 @@ class CountedTurns(nn.Module):
         self.d, self.base = turns.d, turns.base
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
-        # Counted along the tensor itself: its size, after heads were split off, would be taken for a constant.
+        # Counted along the tensor itself: its size after splitting off heads would be traced as a constant.
         places = torch.cumsum(0 * x[0, 0, :, 0] + 1, dim=0) - 1 + start
         angles = _angles(places, self.d, self.base)
         sin, cos = angles.sin(), angles.cos()
@@ -152,16 +154,19 @@ def _angles(places: Tensor, d: int, base: float) -> Tensor:
 
 
 class RecurrentSteps(StepModule):
-    """A recurrent model. States: the encoder's vectors, ``n s d``; lengths of the sources; what a step feeds to the
-    next, where it does; and the states of the decoder's layers."""
+    """A recurrent model.
+
+    States: the encoder output, ``n s d``; source lengths; the input feeding of the next step, if any; and the states of
+    the decoder layers.
+    """
 
     def __init__(self, model: RecurrentEncoderDecoder) -> None:
         super().__init__()
         for layer in model.encoder.layers:
-            if isinstance(layer, SteppedLayer):  # its loop would be written out for the length of the example
+            if isinstance(layer, SteppedLayer):  # its loop would be unrolled to the length of the example
                 raise ConfigError(
-                    f"an encoder of {type(layer.ahead).__name__} reads a source in a loop, which ONNX has no form for: "
-                    "train with cell = 'lstm', 'gru' or 'elman'"
+                    f"An encoder of {type(layer.ahead).__name__} uses a loop that ONNX cannot represent. Train with "
+                    "cell = 'lstm', 'gru' or 'elman'."
                 )
         self.begin, self.end, self.model = model.begin, model.end, model
         self.fed = 1 if model.decoder.d_fed else 0
@@ -178,7 +183,7 @@ class RecurrentSteps(StepModule):
 
     def forward(self, ids: Tensor, position: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
         made, lengths, *rest = states
-        nothing = Source(lengths[:, None], torch.ones_like(lengths))  # its ids are not read
+        nothing = Source(lengths[:, None], torch.ones_like(lengths))  # its ids are not used
         memory = Memory(made, lengths, nothing)
         parts = rest[self.fed :]
         layers = tuple(tuple(parts[i : i + self.each]) for i in range(0, len(parts), self.each))
@@ -189,6 +194,6 @@ class RecurrentSteps(StepModule):
 
 
 def _parts(state: DecoderState) -> list[Tensor]:
-    """The tensors of a state, what is fed first."""
+    """Return the tensors of a state, input feeding first."""
     fed = [] if state.fed is None else [state.fed]
     return [*fed, *(part for layer in state.layers for part in layer)]

@@ -59,9 +59,7 @@ def tokens(line: str) -> Iterator[Token]:
     while at < len(line):
         match = _TOKEN.match(line, at)
         if match is None:
-            raise FormatError(
-                f"has {_UNOPENED.get(line[at], repr(line[at]) + ' at an unexpected position')} at character {at + 1}"
-            )
+            raise FormatError(f"has {_UNOPENED.get(line[at], repr(line[at]) + ' out of place')} at character {at + 1}")
         at, kind = match.end(), str(match.lastgroup)
         if kind in ("word", "angle"):
             yield Token(kind, unescape(match[0][1:-1]))

@@ -104,7 +104,7 @@ class CFGParser:
 
     @cached_property
     def _possible(self) -> EpsilonClosure:
-        """The rules with all weights 1, whose best weights are 1 for whatever is possible, so that no cycle diverges."""
+        """The rules with all weights 1, whose best weights are 1 if possible at all, so that no cycle diverges."""
         rules = tuple(replace(rule, weight=float(rule.weight > 0)) for rule in self.grammar.rules)
         return close(binary(Grammar(rules, self.grammar.start)), BEST)
 

@@ -230,8 +230,8 @@ def _blank(closed: EpsilonClosure, matches: Matches, bars: Bars) -> Chart:
     t = len(matches)
     if t * (t + 1) * (len(used) + 1) > MOST_NUMBERS:
         raise LimitError(
-            f"The chart must have at most {MOST_NUMBERS:,} entries, got {t * (t + 1) * (len(used) + 1):,} for {t} words "
-            f"and the {len(used):,} symbols that fit them. Split the sentence."
+            f"A chart must have at most {MOST_NUMBERS:,} entries, got {t * (t + 1) * (len(used) + 1):,} for {t} "
+            f"words and the {len(used):,} symbols that fit them. Split the sentence."
         )
     chart = Chart(closed, matches, column, np.full((t, t + 1, len(used) + 1), NEVER), bars)
     for i, leaves in enumerate(matches):

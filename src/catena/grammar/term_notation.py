@@ -175,7 +175,7 @@ class _Reader:
             self.operators.append(_Operator("arguments", -1))
             self.wants_operand = True
         elif token == "." or token in _NEGATIONS:
-            self._fail(f"has {token!r} at an unexpected position", len(token))
+            self._fail(f"has {token!r} out of place", len(token))
         else:  # a term after a term is its argument
             self._reduce(_APPLY_LEVEL)
             self.operators.append(_Operator("apply", _APPLY_LEVEL))

@@ -214,7 +214,7 @@ class _Inference:
         for part in connected_parts(below):
             if len(part) > 1 or part[0] in below.get(part[0], ()):
                 raise DataError(
-                    f"{str(term)[:80]!r} has no simple type: something is applied to itself, as in x(x). Change the term."
+                    f"{str(term)[:80]!r} has no simple type: something is applied to itself, as in x(x). Change it."
                 )
 
     def read(self, node: int, known: dict[int, Type], letters: Iterator[str], depth: int = 0) -> Type:

@@ -1,1 +1,1 @@
-"""One file is one reproducible result: the command, the protocol, the score and the time."""
+"""Reproducible results, one file each, with the command, the protocol, the score and the time."""

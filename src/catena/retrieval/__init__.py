@@ -1,4 +1,4 @@
-"""Which of many texts fits a text: by the words they share, and by vectors."""
+"""Retrieval of texts that match a query, by common words and by vectors."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,9 @@
-r"""Few texts that stand for many: k-means of their vectors, and the text nearest to each center.
+r"""Representative texts of a large set: k-means of their vectors, and the text nearest to each center.
 
 .. math::  \min_{\mu, a} \sum_i \| x_i - \mu_{a_i} \|^2
 
-Lloyd 1982, from the k-means++ start of Arthur & Vassilvitskii 2007. A response set by clustering is that of Kannan et
-al. 2016 (Smart Reply) in its plainest form. Time O(n k d) a round.
+Lloyd 1982, with the k-means++ initialization of Arthur & Vassilvitskii 2007. A simple form of the response set by
+clustering of Kannan et al. 2016 (Smart Reply). Time O(n k d) per round.
 """
 
 from __future__ import annotations
@@ -15,16 +15,23 @@ from catena.errors import DataError
 
 _ROUNDS = 50
 _ROWS = 1 << 14
-"""Rows that are compared with all centers at once."""
+"""Number of rows compared with all centers in one batch."""
 
 
 def k_means(
     vectors: Float[np.ndarray, "n d"], k: int, generator: np.random.Generator, rounds: int = _ROUNDS
 ) -> tuple[Float[np.ndarray, "k d"], Int[np.ndarray, " n"]]:
-    """Centers and the nearest center of each vector. A cluster that loses all its vectors takes the farthest one."""
+    """Return the centers and the nearest center of each vector. An empty cluster takes the farthest vector.
+
+    Args:
+        vectors: ``vectors[i]`` is vector i.
+        k: number of clusters.
+        generator: random generator of the initialization.
+        rounds: largest number of rounds.
+    """
     n = len(vectors)
     if not 1 <= k <= n:
-        raise DataError(f"{n} vectors make from 1 to {n} clusters, and {k} are asked for")
+        raise DataError(f"k must be from 1 to {n}, the number of vectors, got {k}. Use fewer clusters.")
     centers = _first_centers(vectors, k, generator)
     nearest, distances = _assigned(vectors, centers)
     for _ in range(rounds):
@@ -39,7 +46,7 @@ def k_means(
 def medoids(
     vectors: Float[np.ndarray, "n d"], centers: Float[np.ndarray, "k d"], nearest: Int[np.ndarray, " n"]
 ) -> list[int]:
-    """The row of the vector nearest to each center, among those of its cluster; clusters without any are left out."""
+    """Return the row of the vector nearest to each center within its cluster, without empty clusters."""
     found = []
     for j, center in enumerate(centers):
         members = np.flatnonzero(nearest == j)
@@ -49,21 +56,21 @@ def medoids(
 
 
 def _first_centers(vectors: np.ndarray, k: int, generator: np.random.Generator) -> np.ndarray:
-    """Vectors drawn one after another, each in proportion to its squared distance from those before."""
+    """Return k-means++ centers, each sampled in proportion to its squared distance from the previous ones."""
     rows = [int(generator.integers(len(vectors)))]
     left = ((vectors - vectors[rows[0]]) ** 2).sum(1).astype(np.float64)
     while len(rows) < k:
         total = left.sum()
         if total > 0:
             rows.append(int(generator.choice(len(vectors), p=left / total)))
-        else:  # all vectors that are left equal a center
+        else:  # all remaining vectors equal a center
             rows.append(int(generator.integers(len(vectors))))
         left = np.minimum(left, ((vectors - vectors[rows[-1]]) ** 2).sum(1))
     return vectors[rows].copy()
 
 
 def _assigned(vectors: np.ndarray, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest center of each vector, and the squared distance to it."""
+    """Return the nearest center of each vector, and the squared distance to it."""
     nearest = np.empty(len(vectors), np.int64)
     distances = np.empty(len(vectors))
     sizes = (centers**2).sum(1)

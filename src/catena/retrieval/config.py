@@ -1,4 +1,4 @@
-"""Settings of what finds texts: typed values, told apart by ``kind``. Imports no torch."""
+"""Configs of retrieval models. Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from catena.encoders.config import (
 
 
 class TermConfig(Config):
-    """What the matchers of shared words have in common."""
+    """Common options of TF-IDF and BM25."""
 
     against: Literal["response", "context", "both"] = "response"
-    """What a new context is compared with when the index is asked: the responses; the contexts that they were given
-    to, as suits questions and answers; or both. Given candidates, which have no context, are compared themselves."""
+    """Texts compared with a new context: the responses, the contexts they were given to (for questions and answers), or
+    both. Given candidates, which have no context, are compared directly."""
 
 
 class TfidfConfig(TermConfig):
-    """The cosine of word counts that are weighed by how rare a word is."""
+    """Cosine similarity of word counts weighted by inverse document frequency."""
 
     kind: Literal["tfidf"] = "tfidf"
     """The model."""
     sublinear: bool = False
-    """A word that occurs n times counts 1 + log n times in place of n."""
+    """Use 1 + log n instead of n for a word that occurs n times."""
 
 
 class BM25Config(TermConfig):
-    """Okapi BM25: rare words that are shared, each time they are repeated counting less, in short texts more."""
+    """Okapi BM25: common words, weighted by rarity, with saturation of repeated words and length normalization."""
 
     kind: Literal["bm25"] = "bm25"
     """The model."""
     k1: float = Field(1.2, ge=0)
-    """How much more a word counts that is repeated; 0: not at all."""
+    """Saturation of repeated words (k1); 0 ignores repetitions."""
     b: float = Field(0.75, ge=0, le=1)
-    """How much the length of a text counts; 0: not at all."""
+    """Length normalization (b); 0 ignores the length of a text."""
 
 
 class NoEncoderConfig(Config):
-    """The vectors of the words as they are, without order."""
+    """The word vectors themselves, without order."""
 
     kind: Literal["none"] = "none"
     """No encoder."""
@@ -68,57 +68,56 @@ _TowerEncoderConfig = Annotated[
 
 
 class DualPoolingConfig(Config):
-    """How the vectors of a text become one."""
+    """Pooling of the vectors of a text into one vector."""
 
     kind: PoolingName | Literal["idf"] = "idf"
-    """idf: their mean, each weighed by how rare its word is; the weights are learned from there. The others as the
-    pooling of a classifier."""
+    """idf: their mean, weighted by idf; the weights are trained from there. The others are the poolings of classify."""
     k: int = Field(1, gt=0)
-    """Values that k_max keeps of each feature."""
+    """With k_max: number of values kept of each feature."""
     d_attention: int = Field(100, gt=0)
-    """Units of the attention."""
+    """With attention: number of hidden units."""
 
 
 class DualEncoderConfig(Config):
-    """A dual encoder: context and response become a vector each, and the match of the two is their score."""
+    """A dual encoder: context and response become one vector each, and the match of the two is their score."""
 
     kind: Literal["dual"] = "dual"
     """The model."""
     embedding: EmbeddingConfig = EmbeddingConfig(d=100)
-    """The vectors of the tokens. With a file of vectors, all its words are known, in training texts or not."""
+    """The token vectors. With a file of pretrained vectors, all its words are known, in training texts or not."""
     encoder: _TowerEncoderConfig = NoEncoderConfig()
-    """What reads the vectors."""
+    """The encoder over the token vectors."""
     pooling: DualPoolingConfig = DualPoolingConfig()
-    """How they become one."""
+    """Pooling into one vector."""
     shared: bool = True
-    """Contexts and responses have one encoder; otherwise each its own (the token vectors are shared in any case)."""
+    """Use one encoder for contexts and responses; otherwise each has its own (token vectors are always the same)."""
     match: Literal["bilinear", "dot", "cosine"] = "bilinear"
     """bilinear: c' M r with a learned matrix M; dot: c' r; cosine: c' r of unit vectors, over the temperature."""
     projection: int | None = Field(None, gt=0)
-    """Map both vectors, each by a matrix of its own, to so many features before a dot or cosine match."""
+    """Project both vectors, each by its own matrix, to this many features before a dot or cosine match."""
     temperature: float = Field(0.1, gt=0)
-    """Of a cosine match: what scores are divided by; learned from there."""
+    """With cosine: initial temperature by which scores are divided; it is trained."""
     loss: Literal["binary", "softmax"] = "softmax"
-    """binary: yes or no for each pair, right ones and drawn ones (or those that a labeled file gives); softmax: the
-    right response against all others of its batch."""
+    """binary: classify each pair as correct or not, with sampled negatives (or those of a labeled file); softmax: the
+    correct response against all others of its batch."""
     negatives: int = Field(1, gt=0)
-    """With the binary loss: drawn responses for each right one, where the file gives no wrong ones."""
+    """With the binary loss: number of sampled negatives for each correct response, if the file has no negatives."""
     hard_negatives: bool = False
-    """With softmax: the wrong responses that a file gives for a context stand beside the others of the batch."""
+    """With softmax: add the negatives that a file gives for a context to the other responses of the batch."""
     dropout_hidden: Probability = 0.2
-    """Probability of dropping a feature of a text's vector in training."""
+    """Dropout of the vector of a text in training."""
 
     @model_validator(mode="after")
     def _fits(self) -> DualEncoderConfig:
         if self.match == "bilinear" and self.projection is not None:
             raise ValueError(
-                f"projection = {self.projection} is for match = 'dot' or 'cosine'; match = 'bilinear' has its matrix: "
-                f"leave it out"
+                f"projection must be unset with match = 'bilinear', got {self.projection}. Remove projection, or use "
+                f"match = 'dot' or 'cosine'."
             )
         if self.pooling.kind == "ends" and not _both_ways(self.encoder):
             raise ValueError(
-                f"pooling.kind = 'ends' needs an encoder that reads both ways, and encoder.kind is "
-                f"{self.encoder.kind!r}: choose another pooling, or a bidirectional recurrent encoder"
+                f"encoder.kind must be bidirectional with pooling.kind = 'ends', got "
+                f"{self.encoder.kind!r}. Use another pooling, or a bidirectional recurrent encoder."
             )
         return self
 

@@ -1,10 +1,10 @@
-r"""Dual encoders: a context and a response become a vector each, and one product is their score.
+r"""Dual encoders: a context and a response become one vector each, and their product is the score.
 
 .. math::  s(c, r) = c^\top M r \qquad s(c, r) = c^\top r \qquad s(c, r) = \frac{c^\top r}{\tau \|c\| \|r\|}
 
-Lowe et al. 2015 (bilinear); Henderson et al. 2017 (dot, the others of a batch as wrong answers). What belongs to the
-match is put into the context's side, the query, so that the score of any two is the plain product of query and key:
-an index of keys can be searched by products alone.
+Lowe et al. 2015 (bilinear); Henderson et al. 2017 (dot, the other responses of a batch as negatives). The parameters
+of the match are applied to the context, the query, so that the score of any pair is the dot product of query and key
+and an index of keys can be searched by dot products.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from catena.shapes import mask_from_lengths
 
 
 class IdfWeightedMean(nn.Module):
-    """The mean of vectors, each weighed by its token's own weight, which is learned from a first value, its idf."""
+    """Weighted mean of vectors. Each token has a trainable weight, initialized with its idf."""
 
     def __init__(self, weights: Float[Tensor, " v"]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class IdfWeightedMean(nn.Module):
 
 
 class TextTower(nn.Module):
-    """Token vectors to the vector of a text: an encoder, where there is one, and a pooling."""
+    """Map token vectors to the vector of a text, by an optional encoder and a pooling."""
 
     def __init__(self, settings: DualEncoderConfig, d_in: int, rarity: Float[Tensor, " v"]) -> None:
         super().__init__()
@@ -66,11 +66,12 @@ class TextTower(nn.Module):
 
 
 class DualEncoder(nn.Module):
-    """Queries of contexts and keys of responses.
+    """A model that computes queries of contexts and keys of responses.
 
     Args:
+        settings: the config.
         embedding: ids to vectors, for both sides.
-        rarity: the idf of each id, from which the weights of the idf pooling start.
+        rarity: the idf of each id, the initial weights of idf pooling.
     """
 
     def __init__(self, settings: DualEncoderConfig, embedding: Embedding, rarity: Float[Tensor, " v"]) -> None:
@@ -85,7 +86,7 @@ class DualEncoder(nn.Module):
             maps = [nn.Linear(d, settings.projection, bias=False) for _ in range(2)]
             for one in maps:
                 nn.init.orthogonal_(one.weight)
-            maps[1].weight.data.copy_(maps[0].weight.data)  # at first the match of the vectors themselves
+            maps[1].weight.data.copy_(maps[0].weight.data)  # initially the match of the unprojected vectors
             self.maps, d = nn.ModuleList(maps), settings.projection
         self.log_scale = None
         if settings.match == "cosine":
@@ -93,7 +94,7 @@ class DualEncoder(nn.Module):
         self.d = d
 
     def queries(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """The vectors of contexts, with all that belongs to the match."""
+        """Return the vectors of contexts, with the parameters of the match applied."""
         found = self._vector(self.context, 0, ids, lengths)
         if self.matrix is not None:
             return found @ self.matrix
@@ -102,7 +103,7 @@ class DualEncoder(nn.Module):
         return found
 
     def keys(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """The vectors of responses."""
+        """Return the vectors of responses."""
         found = self._vector(self.response, 1, ids, lengths)
         return F.normalize(found, dim=-1) if self.match == "cosine" else found
 
@@ -114,10 +115,13 @@ class DualEncoder(nn.Module):
 def softmax_loss(
     scores: Float[Tensor, "n m"], allowed: Bool[Tensor, "n m"], symmetric: bool = True
 ) -> Float[Tensor, ""]:
-    """Each context's own response against the others of the batch: the right one of row i is in column i.
+    """Return the mean softmax loss of in-batch negatives. The correct response of row i is in column i.
 
-    ``allowed`` is False where a column is right for the row too, or equal to the right one, and so no wrong answer; the
-    diagonal is taken as allowed. With ``symmetric`` each response's own context is sought among all as well.
+    Args:
+        scores: ``scores[i, j]`` is the score of context i and response j.
+        allowed: False if column j is also correct for row i, or equal to the correct one, and so is not a negative;
+            the diagonal counts as allowed.
+        symmetric: also classify the context of each response among all contexts.
     """
     n = len(scores)
     right = torch.arange(n, device=scores.device)
@@ -129,5 +133,5 @@ def softmax_loss(
 
 
 def binary_loss(scores: Float[Tensor, " n"], labels: Float[Tensor, " n"]) -> Float[Tensor, ""]:
-    """-y ln p - (1 - y) ln(1 - p), the mean over pairs, of p = sigmoid(score)."""
+    """Return the mean over pairs of -y ln p - (1 - y) ln(1 - p) with p = sigmoid(score)."""
     return F.binary_cross_entropy_with_logits(scores, labels)

@@ -1,7 +1,7 @@
-"""An index of texts that are asked for the best: exact, block by block, in files that are mapped into memory.
+"""An index of texts with exact top-k search, block by block, in memory-mapped files.
 
-A part of an index scores a block of its texts for some queries; :func:`search` keeps the best of all blocks, so that
-memory does not grow with the number of texts. Time O(n m d) for n queries of size d and m texts.
+An index part scores a block of its texts for some queries; :func:`search` keeps the best of all blocks, so that memory
+does not grow with the number of texts. Time O(n m d) for n queries of size d and m texts.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from catena.kernels.nearest import keep_best
 from catena.retrieval.terms import TermWeights
 
 BLOCK = 1 << 14
-"""Texts of a block."""
+"""Number of texts in a block."""
 VECTORS, OFFSETS, WORDS, WEIGHTS, NAMES = (
     "vectors.npy", "term_offsets.npy", "term_ids.npy", "term_weights.npy", "term_names.json",
 )  # fmt: skip
 
 
 class IndexPart(ABC):
-    """Texts that are scored by one matcher. What a query is depends on the kind."""
+    """Texts scored by one matcher. The type of a query depends on the subclass."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many texts there are."""
+        """Return the number of texts."""
 
     @abstractmethod
     def block(self, queries: Any, low: int, high: int) -> Float32[np.ndarray, "n m"]:
-        """The scores of texts ``low`` to ``high`` for each query."""
+        """Return the scores of texts ``low`` up to ``high`` for each query."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write it into a folder."""
+        """Write the part into a folder."""
 
 
 class VectorPart(IndexPart):
-    """Texts as vectors; queries are vectors, and a score is their product."""
+    """Texts as vectors; queries are vectors, and a score is their dot product."""
 
     def __init__(self, matrix: Float32[np.ndarray, "m d"]) -> None:
         self.matrix = matrix
@@ -59,12 +59,12 @@ class VectorPart(IndexPart):
 
     @classmethod
     def load(cls, folder: Path) -> VectorPart:
-        """The matrix stays in its file, and is read where it is needed."""
+        """Load the part with its matrix memory-mapped."""
         return cls(_mapped(folder / VECTORS))
 
 
 class TermPart(IndexPart):
-    """Texts as sparse weights of words, row after row; queries are weights by word."""
+    """Texts as sparse word weights, row after row; queries are weights by word."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class TermPart(IndexPart):
 
     @classmethod
     def of(cls, documents: Sequence[TermWeights]) -> TermPart:
-        """An index of texts whose words are weighed."""
+        """Return an index of texts given by word weights."""
         names: dict[str, int] = {}
         words = [names.setdefault(word, len(names)) for document in documents for word in document]
         weights = [weight for document in documents for weight in document.values()]
@@ -109,21 +109,24 @@ class TermPart(IndexPart):
 
     @classmethod
     def load(cls, folder: Path) -> TermPart:
-        """The weights stay in their files, and are read where they are needed."""
+        """Load the part with its weights memory-mapped."""
         try:
             names = json.loads((folder / NAMES).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{folder / NAMES} is not the list of an index ({error})") from None
+            raise CheckpointError(
+                f"{folder / NAMES} is not a valid index file ({error}). Copy the model again."
+            ) from None
         mapped = [_mapped(folder / name) for name in (OFFSETS, WORDS, WEIGHTS)]
         return cls(mapped[0], mapped[1], mapped[2], {name: i for i, name in enumerate(names)})
 
 
 class MixedPart(IndexPart):
-    """Parts over the same texts; a score is the weighed sum of theirs, a query the tuple of their queries."""
+    """Parts over the same texts; a score is the weighted sum of theirs, a query the tuple of their queries."""
 
     def __init__(self, parts: Sequence[IndexPart], weights: Sequence[float]) -> None:
         if len({len(part) for part in parts}) != 1:
-            raise DataError(f"the parts of an index have {[len(part) for part in parts]} texts: they must be the same")
+            sizes = [len(part) for part in parts]
+            raise DataError(f"The parts of an index must have equally many texts, got {sizes}. Index the same texts.")
         self.parts, self.weights = list(parts), list(weights)
 
     def __len__(self) -> int:
@@ -135,18 +138,25 @@ class MixedPart(IndexPart):
         return np.asarray(np.sum(scored, axis=0), np.float32)
 
     def save(self, folder: Path) -> None:
-        raise NotImplementedError("each part is saved by itself")
+        raise NotImplementedError("A mixed part cannot be saved. Save each part.")
 
 
 def search(
     part: IndexPart, queries: Any, n: int, k: int, block: int = BLOCK
 ) -> tuple[Float32[np.ndarray, "n k"], Int64[np.ndarray, "n k"]]:
-    """The ``k`` best texts for each of ``n`` queries: scores and places, the best first, of equal ones the first.
+    """Return the ``k`` best texts for each of ``n`` queries as scores and indices, best first, ties by index.
 
-    Where there are fewer texts than ``k``, all of them are given.
+    If there are fewer texts than ``k``, all of them are returned.
+
+    Args:
+        part: the index.
+        queries: the queries, in the form that ``part`` expects.
+        n: number of queries.
+        k: number of texts to return.
+        block: number of texts scored in one batch.
     """
     if k < 1:
-        raise DataError(f"at least one text must be asked for, and {k} are")
+        raise DataError(f"k must be at least 1, got {k}. Use 1 for the best text.")
     k = min(k, len(part))
     scores = np.full((n, k), -np.inf, np.float32)
     places = np.full((n, k), np.iinfo(np.int64).max, np.int64)
@@ -163,4 +173,4 @@ def _mapped(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is not a part of an index ({error}): copy the model again") from None
+        raise CheckpointError(f"{path} is not a valid index file ({error}). Copy the model again.") from None

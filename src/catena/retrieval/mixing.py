@@ -1,9 +1,9 @@
-r"""A log-linear ranker: the scores of several matchers, weighed so that right answers are likely.
+r"""A log-linear ranker that weights the scores of several matchers by maximum likelihood.
 
 .. math::  p(r \mid c) \propto \exp \sum_k w_k s_k(c, r)
 
-over the candidates of a question. The weights are those under which the right candidates are most probable, less a
-small penalty, by Newton's method: the problem is convex, so they are the best there are.
+over the candidates of a question. The weights maximize the probability of the correct candidates minus a small
+penalty, by Newton's method: the problem is convex, so the optimum is global.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ _ROUNDS = 100
 def fit_weights(
     questions: Sequence[Float[np.ndarray, "_ k"]], penalty: float = 1e-3
 ) -> tuple[Float[np.ndarray, " k"], float]:
-    """The weight of each matcher, and the mean -log p of the right candidate, which is the first of each question.
+    """Return the weight of each matcher, and the mean -log p of the correct candidate.
 
-    ``questions[i][j, k]`` is the score of candidate j of question i by matcher k. ``penalty`` is the weight of the
-    sum of squares of the weights, in units in which each matcher's scores vary by 1.
+    Args:
+        questions: ``questions[i][j, k]`` is the score of candidate j of question i by matcher k. Candidate 0 is the
+            correct one.
+        penalty: weight of the sum of squares of the weights, in units in which the scores of each matcher vary by 1.
     """
     if not questions:
-        raise DataError("a mixture cannot be weighed without a question: give dev data")
+        raise DataError("The weights of a mixture cannot be fitted without a question. Pass dev data.")
     k = questions[0].shape[1]
     centered = [np.asarray(q, np.float64) - np.asarray(q, np.float64).mean(0) for q in questions]
     spread = np.sqrt(np.mean(np.concatenate(centered) ** 2, axis=0))
@@ -36,9 +38,9 @@ def fit_weights(
     weights = np.zeros(k)
     loss, gradient, curve = _terms(centered, weights, penalty)
     for _ in range(_ROUNDS):
-        step = np.linalg.lstsq(curve, gradient, rcond=None)[0]  # the shortest: matchers may say the same, or nothing
+        step = np.linalg.lstsq(curve, gradient, rcond=None)[0]  # minimum norm: matchers may be collinear or constant
         size = 1.0
-        while True:  # a shorter step where the whole one leads uphill
+        while True:  # shorten the step if the full one increases the loss
             new = _terms(centered, weights - size * step, penalty)
             if new[0] <= loss or size < 1e-8:
                 break
@@ -53,7 +55,7 @@ def fit_weights(
 def _terms(
     questions: Sequence[np.ndarray], weights: np.ndarray, penalty: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """The penalized loss, its gradient and its matrix of second derivatives."""
+    """Return the penalized loss, its gradient and its matrix of second derivatives."""
     k, n = len(weights), len(questions)
     loss, gradient, curve = penalty * weights @ weights, 2 * penalty * weights, 2 * penalty * np.eye(k)
     for q in questions:

@@ -1,4 +1,4 @@
-r"""Texts matched by the words they share: TF-IDF and BM25. Exact, on sparse weights.
+r"""Texts matched by common words: TF-IDF and BM25. Exact, on sparse weights.
 
 .. math::
     \text{tf-idf:}\quad w_t(x) \propto n_t(x) \left(1 + \log \frac{1 + N}{1 + N_t}\right),
@@ -7,10 +7,11 @@ r"""Texts matched by the words they share: TF-IDF and BM25. Exact, on sparse wei
     \text{BM25:}\quad s(q, d) = \sum_t n_t(q) \log\left(1 + \frac{N - N_t + 1/2}{N_t + 1/2}\right)
     \frac{n_t(d)\,(k_1 + 1)}{n_t(d) + k_1 (1 - b + b\,|d| / \overline{|d|})}
 
-n is how often a word occurs in a text, :math:`N_t` in how many of the N documents. Robertson & Zaragoza 2009, section
-3; its idf with the 1 inside the logarithm is never negative. A word that no document has counts as the rarest.
+n is the number of occurrences of a word in a text, :math:`N_t` the number of the N documents with the word. Robertson
+& Zaragoza 2009, section 3; its idf with the 1 inside the logarithm is never negative. A word that is in no document
+counts as the rarest.
 
-Knows tokens, no files beside its own: a query and a document are lists of tokens.
+Queries and documents are lists of tokens.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _TERMS = "terms.json"
 
 
 class TermMatcher(ABC):
-    """Weights of words, learned from documents; the score of a query with a document is the product of theirs.
+    """Word weights learned from documents; the score of query and document is the dot product of their weights.
 
     Args:
-        n: documents.
-        mean_length: tokens of a document on average.
-        frequency: in how many documents each word occurs.
+        n: number of documents.
+        mean_length: mean number of tokens of a document.
+        frequency: number of documents in which each word occurs.
     """
 
     def __init__(self, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
@@ -44,31 +45,31 @@ class TermMatcher(ABC):
 
     @abstractmethod
     def query(self, tokens: Sequence[str]) -> TermWeights:
-        """The weights of the words of a query."""
+        """Return the weights of the words of a query."""
 
     @abstractmethod
     def document(self, tokens: Sequence[str]) -> TermWeights:
-        """The weights of the words of a document."""
+        """Return the weights of the words of a document."""
 
     def score(self, query: Sequence[str], document: Sequence[str]) -> float:
-        """How well a document fits a query; 0 where they share no word."""
+        """Return the score of a document for a query, 0 if they have no common word."""
         return product(self.query(query), self.document(document))
 
     def save(self, folder: Path) -> None:
-        """Write what was learned as JSON."""
+        """Write the document frequencies as JSON."""
         about = {"format": 1, "n": self.n, "mean_length": self.mean_length, "frequency": self.frequency}
         (folder / _TERMS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def product(query: TermWeights, document: TermWeights) -> float:
-    """The sum over shared words of their two weights."""
+    """Return the sum over common words of the products of their weights."""
     if len(document) < len(query):
         query, document = document, query
     return math.fsum(weight * document[word] for word, weight in query.items() if word in document)
 
 
 class Tfidf(TermMatcher):
-    """The cosine of weighed counts; queries and documents are weighed alike."""
+    """Cosine similarity of weighted counts, with the same weights for queries and documents."""
 
     def __init__(self, settings: TfidfConfig, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
         super().__init__(n, mean_length, frequency)
@@ -102,7 +103,7 @@ class BM25(TermMatcher):
         return {word: count * (k1 + 1) / (count + length) for word, count in Counter(tokens).items()}
 
     def rarity(self, word: str) -> float:
-        """The idf of a word."""
+        """Return the idf of a word."""
         has = self.frequency.get(word, 0)
         return math.log(1 + (self.n - has + 0.5) / (has + 0.5))
 
@@ -111,19 +112,19 @@ _TermMatcherConfig = TfidfConfig | BM25Config
 
 
 def learn_terms(settings: _TermMatcherConfig, documents: Iterable[Sequence[str]]) -> TermMatcher:
-    """Count the words of documents."""
+    """Return a matcher with the word frequencies of documents."""
     n = tokens = 0
     frequency: Counter[str] = Counter()
     for document in documents:
         n, tokens = n + 1, tokens + len(document)
         frequency.update(set(document))
     if n == 0:
-        raise DataError("there is no document to learn the weights of words from: give at least one")
+        raise DataError("There is no document to count words in. Pass at least one.")
     return _matcher(settings, n, tokens / n, frequency)
 
 
 def load_terms(settings: _TermMatcherConfig, folder: Path) -> TermMatcher:
-    """Read what :meth:`TermMatcher.save` wrote."""
+    """Load a matcher written by :meth:`TermMatcher.save`."""
     path = folder / _TERMS
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -131,7 +132,7 @@ def load_terms(settings: _TermMatcherConfig, folder: Path) -> TermMatcher:
             raise ValueError(f"its format is {about['format']!r}, not 1")
         return _matcher(settings, int(about["n"]), float(about["mean_length"]), about["frequency"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} does not hold the weights of words ({error}): copy the model again") from None
+        raise CheckpointError(f"{path} is not a valid file of word weights ({error}). Copy the model again.") from None
 
 
 def _matcher(settings: Any, n: int, mean_length: float, frequency: Mapping[str, int]) -> TermMatcher:

@@ -1,4 +1,4 @@
-"""Strings to strings by exact sums: units learned by alignment, n-grams of them, and edits in context."""
+"""String-to-string models: joint n-grams of aligned units, contextual edits, and encoder-decoders."""
 
 from typing import TYPE_CHECKING
 

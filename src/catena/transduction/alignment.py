@@ -1,9 +1,9 @@
-r"""Units of two alphabets, learned from pairs of strings by expectation maximization.
+r"""Alignment units of two alphabets, learned from pairs of strings by expectation maximization.
 
 .. math::  p(x, y) = \sum_{u_1 \dots u_k\,:\,x, y} \prod_i p(u_i)
 
-A unit is a piece of the source with a piece of the target, as ``ph`` with ``F``. Jiampojamarn et al. (2007), section 2;
-Bisani & Ney (2008), section 3. Knows ids, from 1, and no symbols.
+A unit pairs a substring of the source with a substring of the target, such as ``ph`` with ``F``. Jiampojamarn et al.
+(2007), section 2; Bisani & Ney (2008), section 3. Works on ids, from 1, not on symbols.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _MOST_UNITS = 40_000_000
 
 @dataclass(frozen=True)
 class Moves:
-    """Which pieces a unit may pair.
+    """The shapes of units.
 
     Args:
-        source: the most symbols of the source in a unit.
-        target: the most symbols of the target.
-        both: whether a unit may have several of both.
-        deletions: whether a symbol of the source may stand alone.
-        insertions: whether a symbol of the target may stand alone.
+        source: the largest number of source symbols in a unit.
+        target: the largest number of target symbols in a unit.
+        both: whether a unit may have several symbols of both sides.
+        deletions: whether a unit may have a source symbol and no target symbol.
+        insertions: whether a unit may have a target symbol and no source symbol.
     """
 
     source: int = 2
@@ -53,7 +53,7 @@ class Moves:
                 raise ConfigError(f"{name} must be at least 1 symbol, got {length}. Use 1 or more.")
 
     def pairs(self) -> list[tuple[int, int]]:
-        """All (symbols of the source, symbols of the target)."""
+        """Return all pairs (number of source symbols, number of target symbols)."""
         sizes = itertools.product(range(1, self.source + 1), range(1, self.target + 1))
         found = [(a, b) for a, b in sizes if self.both or a == 1 or b == 1]
         return [*found, *[(1, 0)] * self.deletions, *[(0, 1)] * self.insertions]
@@ -61,7 +61,7 @@ class Moves:
 
 @dataclass(frozen=True, eq=False)
 class AlignedPairs:
-    """Pairs of strings as flat arrays; those of pair r end at ``x_ends[r]`` and ``y_ends[r]``."""
+    """Pairs of strings as flat arrays; pair r ends at ``x_ends[r]`` and ``y_ends[r]``."""
 
     xs: SymbolArray
     x_ends: OffsetArray
@@ -75,11 +75,11 @@ class AlignedPairs:
             edges = np.concatenate(([0], ends, [len(ids)]))
             if (np.diff(edges) < 0).any() or (len(ends) and ends[-1] != len(ids)):
                 raise DataError(
-                    f"the ends of {name} must rise to {len(ids)}, its length, got {ends.tolist()[:20]}. Use Pairs.of."
+                    f"The ends of {name} must rise to {len(ids)}, its length, got {ends.tolist()[:20]}. Use Pairs.of."
                 )
         if len(self.x_ends) != len(self.y_ends):
             raise DataError(
-                f"x_ends and y_ends must be of one length, got {len(self.x_ends)} and {len(self.y_ends)}. Use Pairs.of."
+                f"x_ends and y_ends must have one length, got {len(self.x_ends)} and {len(self.y_ends)}. Use Pairs.of."
             )
 
     @classmethod
@@ -93,22 +93,22 @@ class AlignedPairs:
 
 
 class Aligner:
-    """The probabilities of units, and alignments by them.
+    """Unit probabilities, and alignments based on them.
 
     Args:
-        pairs: what units are learned from. Every one that some segmentation of a pair may use is known.
-        moves: which pieces units may pair.
+        pairs: the training pairs. All units that some segmentation of a pair uses are included.
+        moves: the shapes of units.
     """
 
     def __init__(self, pairs: AlignedPairs, moves: Moves) -> None:
         if len(pairs) == 0:
-            raise DataError("units are learned from pairs of strings, and there are none")
+            raise DataError("pairs is empty. Pass at least one pair of strings.")
         self.pairs, self.moves = pairs, moves
         self._bases = [int(ids.max(initial=0)) + 1 for ids in (pairs.xs, pairs.ys)]
         if self._bases[0] ** moves.source * self._bases[1] ** moves.target >= 2**62:
             raise LimitError(
-                f"units of up to {moves.source} of {self._bases[0] - 1:,} and {moves.target} of {self._bases[1] - 1:,} "
-                f"symbols are too many to be numbered: make units shorter"
+                f"Units of up to {moves.source} of {self._bases[0] - 1:,} and {moves.target} of {self._bases[1] - 1:,} "
+                f"symbols are too many for 64-bit ids. Use shorter units."
             )
         take, give = zip(*moves.pairs(), strict=True)
         self._moves = (np.array(take, np.int64), np.array(give, np.int64))
@@ -124,7 +124,7 @@ class Aligner:
             if collect_units(*self._arrays, table, size // 2) >= 0:
                 return table
             size *= 4
-        raise LimitError(f"there are more than {_MOST_UNITS:,} units: make units shorter, or take fewer pairs")
+        raise LimitError(f"There are more than {_MOST_UNITS:,} units. Use shorter units or fewer pairs.")
 
     @property
     def _arrays(
@@ -134,16 +134,16 @@ class Aligner:
         return p.xs, p.x_ends, p.ys, p.y_ends, *self._moves, self._sizes
 
     def log_likelihoods(self) -> _Doubles:
-        """log p(x, y) of each pair; -inf where no segmentation is possible."""
+        """Return log p(x, y) of each pair, -inf if it cannot be aligned."""
         return self._expected()[1]
 
     def step(self) -> float:
-        """One round of expectation maximization. The log-likelihood of all pairs that can be aligned, before it."""
+        """Run one round of expectation maximization and return the previous log-likelihood of the alignable pairs."""
         counts, totals = self._expected()
         if not counts.sum() > 0:
             raise DataError(
-                "no pair can be aligned: the targets are too long or too short for units of "
-                f"{self.moves.source} and {self.moves.target} symbols. Allow longer units, deletions or insertions"
+                f"No pair can be aligned with units of {self.moves.source} and {self.moves.target} symbols. Allow "
+                "longer units, deletions or insertions."
             )
         with np.errstate(divide="ignore"):
             self.log_probs = np.log(counts / counts.sum())
@@ -164,10 +164,11 @@ class Aligner:
         return np.sum(shares, axis=0), totals
 
     def best(self, penalty: float = 1.0) -> list[list[JointUnit] | None]:
-        """The best segmentation of each pair into units; None where there is none.
+        """Return the best segmentation of each pair into units, or None if it has none.
 
-        ``penalty`` weighs the length of units: log p(u) is multiplied by the length of the longer piece, to this
-        power. Without it (0), long units, of which few are needed, win over short ones that say as much.
+        Args:
+            penalty: log p(u) is multiplied by the length of the longer side to this power. With 0, long units win over
+                equally good short ones, because fewer of them are needed.
         """
         self._check_log_probs()
         lengths = np.empty(len(self.pairs), np.int64)
@@ -186,17 +187,17 @@ class Aligner:
         ]
 
     def _check_log_probs(self) -> None:
-        """Raise for log-probabilities that were replaced by what kernels cannot read: nan would count as impossible."""
+        """Raise DataError for log-probabilities that kernels cannot handle; nan would count as impossible."""
         if self.log_probs.shape != self.table.shape or self.log_probs.dtype != np.float64:
             raise DataError(
-                f"log_probs must be {len(self.table)} float64, one for each place of the table, got "
+                f"log_probs must be {len(self.table)} float64, one for each entry of the table, got "
                 f"{self.log_probs.dtype} of shape {list(self.log_probs.shape)}. Change a copy of it."
             )
         if not self.log_probs.max() < np.inf:
-            raise DataError("log_probs must be numbers or -inf, got nan or +inf. Correct them, or make a new Aligner.")
+            raise DataError("log_probs must be finite or -inf, got nan or +inf. Correct them, or make a new Aligner.")
 
     def units(self) -> dict[int, JointUnit]:
-        """The units with a probability above 0, by their places."""
+        """Return the units with positive probability, by index."""
         places = np.flatnonzero((self.table != FREE) & (self.log_probs > -np.inf))
         digits = self.table[places]
         columns: list[OffsetArray] = []

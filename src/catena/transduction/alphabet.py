@@ -1,4 +1,4 @@
-"""The symbols of one side of the data, numbered from 1; 0 stands for what is not known."""
+"""The symbols of one side of the data, numbered from 1; 0 is an unknown symbol."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Alphabet:
 
     @classmethod
     def of(cls, strings: Iterable[Iterable[str]]) -> Alphabet:
-        """All symbols of some strings, sorted."""
+        """Return the alphabet of all symbols of some strings, sorted."""
         return cls(sorted({symbol for string in strings for symbol in string}))
 
     def __len__(self) -> int:
@@ -46,11 +46,11 @@ class Alphabet:
         return tuple(self.symbols[id - 1] for id in ids)
 
     def labels(self) -> SymbolTable:
-        """The names of ids as labels of automata: no blanks, and nothing that is taken for epsilon."""
+        """Return the names of ids as automaton labels, without blanks and not mistakable for epsilon."""
         return SymbolTable.of({EPSILON_NAME: 0, **{written(s): id for id, s in enumerate(self.symbols, start=1)}})
 
 
 def written(symbol: str) -> str:
-    """A symbol without blanks, and without the characters that join symbols to the names of units."""
+    """Return a symbol without blanks and without the characters that join symbols in unit names."""
     found = "".join(_ESCAPED.get(c, f"\\x{ord(c):x};" if c.isspace() else c) for c in symbol)
     return "\\" + found if found == EPSILON_NAME else found

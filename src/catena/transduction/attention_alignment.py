@@ -1,8 +1,8 @@
-r"""Alignments from where a decoder looks: for each target symbol a source symbol, from left to right.
+r"""Monotone alignments from attention weights: one source position for each target symbol, from left to right.
 
 .. math::  a^* = \arg\max_{a_1 \le \dots \le a_t} \sum_i \log w_{i, a_i}
 
-Time O(t s) for each pair, all pairs of a batch at once.
+Time O(t s) for each pair, for all pairs of a batch in parallel.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from catena.shapes import mask_from_lengths
 from catena.transduction.base import Link, SymbolSequence
 
 LEAST = 1e-6
-"""Weights below count as this, so that one place that is not looked at does not decide about the rest."""
+"""Smaller weights count as this, so that a single position without attention does not decide the path."""
 
 
 def monotone_path(
     weights: Float[Tensor, "b t s"], target_lengths: Int[Tensor, " b"], source_lengths: Int[Tensor, " b"]
 ) -> Int[Tensor, "b t"]:
-    """The source position of each target position, never falling; beyond the length of a target of no meaning.
+    """Return the non-decreasing source position of each target position; undefined after the end of a target.
 
     Args:
-        weights: how much of each source position (the last axis) is looked at for each target position.
-        target_lengths: of the targets, at least 1.
-        source_lengths: of the sources, at least 1; positions beyond are never taken.
+        weights: ``weights[r, i, j]`` is the attention weight of source position j for target position i.
+        target_lengths: lengths of the targets, at least 1.
+        source_lengths: lengths of the sources, at least 1; later positions are never used.
     """
     t, s = weights.shape[1:]
     logs = weights.clamp(min=LEAST).log()
@@ -38,7 +38,7 @@ def monotone_path(
     for i in range(1, t):
         before, place = best.cummax(dim=1)
         best = torch.where((target_lengths > i)[:, None], before + logs[:, i], best)
-        came_from.append(place)  # beyond a target's length too: there the best place comes from itself
+        came_from.append(place)  # also after the end of a target, where each position comes from itself
     path = [best.argmax(dim=1)]
     for place in reversed(came_from):
         path.append(place.gather(1, path[-1][:, None])[:, 0])
@@ -46,9 +46,9 @@ def monotone_path(
 
 
 def alignment_links(x: SymbolSequence, y: SymbolSequence, path: Sequence[int]) -> tuple[Link, ...]:
-    """Each source symbol with the target symbols at its place.
+    """Return each source symbol with the target symbols aligned to it.
 
-    >>> links_of("axe", ["AE", "K", "S"], [0, 1, 1])
+    >>> alignment_links("axe", ["AE", "K", "S"], [0, 1, 1])
     (Link(source=('a',), target=('AE',)), Link(source=('x',), target=('K', 'S')), Link(source=('e',), target=()))
     """
     written: list[list[str]] = [[] for _ in x]

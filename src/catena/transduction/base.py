@@ -1,4 +1,4 @@
-"""What every transducer answers: the best targets of a source."""
+"""The interface of transducers, which return the best targets of a source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SymbolSequence = Sequence[str]
 
 
 class Link(NamedTuple):
-    """A piece of the source and the piece of the target that is written for it; either may be empty."""
+    """A piece of the source and the aligned piece of the target; either may be empty."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -20,13 +20,13 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class TransducedString:
-    """A target of a source.
+    """A predicted target of a source.
 
     Args:
         tokens: its symbols.
-        log_prob: log p(y | x), summed over alignments as far as the model can; None where it has no probabilities.
-        alignment: the best of its alignments.
-        finished: whether it came to its end; if not, it was cut at the greatest length, and has no factor of the end.
+        log_prob: log p(y | x), summed over alignments if the model can; None if it has no probabilities.
+        alignment: its best alignment.
+        finished: False if it was truncated at the largest length; then log_prob excludes the end symbol.
     """
 
     tokens: tuple[str, ...]
@@ -36,16 +36,16 @@ class TransducedString:
 
 
 class StringTransducer(ABC):
-    """p(target | source), or a rule."""
+    """A model of p(target | source), or a deterministic rule."""
 
     @abstractmethod
     def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
-        """The best targets of each source, each target once, the best first."""
+        """Return the best distinct targets of each source, best first."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write all but the weights of a network."""
+        """Write everything except the weights of a network."""
 
     @abstractmethod
     def describe(self) -> list[str]:
-        """Lines about the model for a person."""
+        """Return lines that describe the model to the user."""

@@ -1,4 +1,4 @@
-"""Rules that a model must be better than: copying, the most frequent piece for each symbol, and edit scripts."""
+"""Baseline rules: copying, the most frequent target piece for each symbol, and edit scripts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from catena.transduction.config import BaselineConfig
 _RULES = "rules.json"
 _ROUNDS = 5
 _LONGEST = 6
-"""Symbols beyond a change that a rule may look at."""
+"""Number of symbols next to a change that a rule may use."""
 _Piece = tuple[str, ...]
 _Rules = dict[_Piece, _Piece]
 
 
 class Baseline(StringTransducer):
-    """A rule that needs no search.
+    """A deterministic rule that needs no search.
 
     Args:
-        settings: which one.
-        ends: what a piece of the source becomes: any symbol (frequent), or the end of a word (script).
-        beginnings: with script, what the beginning of a word becomes.
+        settings: the config, which selects the rule.
+        ends: the replacements of single symbols (frequent) or of word endings (script).
+        beginnings: the replacements of word beginnings (script).
     """
 
     def __init__(self, settings: BaselineConfig, ends: _Rules, beginnings: _Rules) -> None:
@@ -66,12 +66,12 @@ class Baseline(StringTransducer):
 
     @classmethod
     def load(cls, folder: Path, settings: BaselineConfig) -> Baseline:
-        """Read what :meth:`save` wrote."""
+        """Load a baseline written by :meth:`save`."""
         try:
             about = json.loads((folder / _RULES).read_text(encoding="utf-8"))
             ends, beginnings = ({tuple(a): tuple(b) for a, b in about[key]} for key in ("ends", "beginnings"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder / _RULES} is not the list of rules of a baseline: {error}") from error
+            raise CheckpointError(f"{folder / _RULES} is not a valid rule file: {error}. Train it again.") from error
         return cls(settings, ends, beginnings)
 
     def describe(self) -> list[str]:
@@ -79,7 +79,7 @@ class Baseline(StringTransducer):
 
 
 def _frequent(pairs: Sequence[tuple[SymbolSequence, SymbolSequence]]) -> _Rules:
-    """What is written most often for each symbol, by alignments of single symbols with up to two."""
+    """Return the most frequent replacement of each symbol, from alignments of one symbol with up to two."""
     source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
     aligner = Aligner(
         AlignedPairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), Moves(1, 2, False, True, True)
@@ -93,7 +93,7 @@ def _frequent(pairs: Sequence[tuple[SymbolSequence, SymbolSequence]]) -> _Rules:
 
 
 def _scripts(pairs: Sequence[tuple[SymbolSequence, SymbolSequence]]) -> tuple[_Rules, _Rules]:
-    """Changes of ends and of beginnings around the longest piece that source and target share."""
+    """Return changes of endings and of beginnings around the longest common substring of source and target."""
     ends: Counter[tuple[_Piece, _Piece]] = Counter()
     beginnings: Counter[tuple[_Piece, _Piece]] = Counter()
     for x, y in pairs:
@@ -106,7 +106,7 @@ def _scripts(pairs: Sequence[tuple[SymbolSequence, SymbolSequence]]) -> tuple[_R
 
 
 def _longest_shared(x: _Piece, y: _Piece) -> tuple[int, int, int]:
-    """(place in x, place in y, length) of the longest piece that both have, the first of equals. Time O(|x| |y|)."""
+    """Return (start in x, start in y, length) of the first longest common substring. Time O(|x| |y|)."""
     best, row = (0, 0, 0), [0] * (len(y) + 1)
     for i, a in enumerate(x):
         before = 0
@@ -119,7 +119,7 @@ def _longest_shared(x: _Piece, y: _Piece) -> tuple[int, int, int]:
 
 
 def _most_frequent(counts: Counter[tuple[_Piece, _Piece]]) -> _Rules:
-    """For each old piece the new one that it became most often; of equals the first by its symbols."""
+    """Return the most frequent replacement of each piece; ties are broken by symbol order."""
     ranked: dict[_Piece, list[tuple[int, _Piece]]] = defaultdict(list)
     for (old, new), count in counts.items():
         ranked[old].append((-count, new))

@@ -1,4 +1,4 @@
-"""Settings of transducers. Imports no torch."""
+"""Configs of transducers. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,87 +14,87 @@ from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig as RecurrentS
 
 
 class JointConfig(Config):
-    """n-grams of units that read a piece of the source and write a piece of the target (Bisani & Ney 2008)."""
+    """n-grams of units that pair a piece of the source with a piece of the target (Bisani & Ney 2008)."""
 
     kind: Literal["joint"] = "joint"
     """A joint-sequence model."""
     order: int = Field(8, ge=1, le=20)
-    """The longest n-grams, in units."""
+    """Order of the n-gram model of units."""
     source_length: int = Field(2, ge=1, le=4)
-    """The most symbols of the source in a unit."""
+    """Largest number of source symbols in a unit."""
     target_length: int = Field(2, ge=1, le=4)
-    """The most symbols of the target in a unit."""
+    """Largest number of target symbols in a unit."""
     several_of_both: bool = False
-    """Whether a unit may have several symbols of both sides."""
+    """Allow units with several symbols of both sides."""
     deletions: bool = True
-    """Whether a symbol of the source may be read with nothing written for it."""
+    """Allow units with a source symbol and no target symbol."""
     insertions: int = Field(0, ge=0, le=4)
-    """How many symbols of the target may be written in a row with nothing read. 0: every symbol is written for some
-    symbol of the source, and pairs whose target is too long for that are dropped."""
+    """Largest number of successive target symbols without a source symbol. 0: every target symbol is aligned to a
+    source symbol, and pairs whose target is too long for that are dropped."""
     rounds: int = Field(8, ge=1)
-    """Rounds of expectation maximization over all alignments."""
+    """Rounds of expectation maximization for the alignment."""
     penalty: float = Field(1.0, ge=0)
-    """Where the best alignment is chosen, the log-probability of a unit is multiplied by its length to this power: with
-    0, long units win over short ones that say as much."""
+    """Exponent of the length penalty of the best alignment: log p of a unit is multiplied by its length to this power.
+    With 0, long units win over equally good short ones."""
     estimator: str = "modified-kneser-ney"
-    """How probability is taken from n-grams that were seen and given to others; see the page on n-grams."""
+    """Smoothing of the n-gram model; see the page on n-grams."""
     beam: float = Field(10.0, gt=0)
-    """Nats below the best way to a place of the source that a way is still followed."""
+    """Beam threshold: hypotheses more than this many nats below the best at their source position are pruned."""
     nodes: int = Field(200, ge=1)
-    """Ways that are followed at each place of the source, at most."""
+    """Beam size: largest number of hypotheses at each source position."""
     paths: int = Field(20, ge=1)
-    """Best alignments whose probabilities are added up for their targets; 1 takes the target of the best alignment."""
+    """Number of best alignments whose probabilities are summed for their targets; 1 uses only the best alignment."""
 
     exact: bool = False
-    """Rank the targets of these alignments by the sum of all their alignments, each by a search of its own: slower, and
-    on most data the order stays as it is."""
+    """Rank the targets of these alignments by the sum over all their alignments, with one search for each target.
+    Slower, and on most data the order does not change."""
 
 
 class EditConfig(Config):
-    """Insertions, deletions and substitutions whose scores depend on where they stand, trained by exact likelihood."""
+    """Insertions, deletions and substitutions with contextual scores, trained by exact likelihood."""
 
     kind: Literal["edit"] = "edit"
     """A contextual edit transducer."""
     normalize: Literal["global", "local"] = "global"
-    """global: p(y | x) is the weight of y over the weight of all targets, a sum over infinitely many. local: every edit
-    has a probability given its place and the symbol written last, and they are multiplied."""
+    """global: p(y | x) is the weight of y divided by the total weight of all (infinitely many) targets. local: every
+    edit has a probability given its position and the previous target symbol, and these are multiplied."""
     scores: Literal["features", "encoder"] = "features"
-    """features: log-linear in the symbols around a place. encoder: a recurrent network reads the source."""
+    """features: log-linear in the symbols around a position. encoder: a recurrent network over the source."""
     window: int = Field(2, ge=0, le=5)
-    """With features: symbols to the left and right of a place that are looked at, each by itself and in runs."""
+    """With features: number of symbols to the left and right of a position, used as single symbols and as n-grams."""
     buckets: int = Field(1 << 15, gt=0)
-    """With features: rows of the table of weights; features are put into them by a hash."""
+    """With features: number of rows of the weight table, indexed by feature hash."""
     size: int = Field(64, gt=0)
-    """With an encoder: the size of the vectors of source symbols."""
+    """With an encoder: size of the embeddings of source symbols."""
     dropout: float = Field(0.2, ge=0, lt=1)
-    """With an encoder: the probability of dropping a number of its input and of its output."""
+    """With an encoder: dropout of its input and its output."""
     encoder: RecurrentConfig = RecurrentConfig(d=128)
     pairs: bool = True
-    """Let the symbol written last and the symbol that is read decide together about an edit."""
+    """Score each edit jointly by the previous target symbol and the current source symbol."""
     width: int = Field(24, ge=1)
-    """Beginnings of targets of each length that are followed in the search."""
+    """Beam size: number of target prefixes of each length."""
 
 
 class SequenceTransducerConfig(Config):
-    """A network that reads the source as a whole and writes the target from left to right (Yao & Zweig 2015)."""
+    """An encoder-decoder that generates the target from left to right (Yao & Zweig 2015)."""
 
     kind: Literal["seq2seq"] = "seq2seq"
     """An encoder-decoder."""
     network: EncoderDecoderConfig = RecurrentSequences(d=256, d_embedding=128, n_layers=2)
     """Any encoder-decoder: recurrent with attention, transformer, convolutional."""
     search: BeamConfig = BeamConfig(width=5, max_length=2000)
-    """How targets are searched for. They are at most three times as long as their source and 20 symbols more, and no
-    longer than max_length."""
+    """Search of targets. A target has at most three times as many symbols as its source plus 20, and at most
+    max_length."""
 
 
 class BaselineConfig(Config):
-    """What a model must be better than."""
+    """A baseline for comparison."""
 
     kind: Literal["baseline"] = "baseline"
     """A rule."""
     method: Literal["copy", "frequent", "script"] = "frequent"
-    """copy: the source itself. frequent: for each symbol of the source, what is written for it most often. script: the
-    end and the beginning changed as was most often done to words with the longest such end and beginning."""
+    """copy: the source itself. frequent: the most frequent replacement of each source symbol. script: the most frequent
+    change of the longest known ending and beginning."""
 
 
 TransducerConfig = Annotated[

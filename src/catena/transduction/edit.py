@@ -1,9 +1,10 @@
-r"""A contextual edit transducer: insertions, deletions and substitutions scored by where they stand.
+r"""A contextual edit transducer: insertions, deletions and substitutions scored by their context.
 
 .. math::  s(\text{write } q \text{ at } i \text{ after } p) = w_q \cdot f(x, i) + T_{pq} + U_{x_i p q}
 
-f are the symbols around place i, each by itself and in runs (log-linear), or what a recurrent network makes of the
-source. With the symbol written last as the only memory, all sums are exact (:mod:`catena.structure.edits`).
+f are the symbols around position i, as single symbols and n-grams (log-linear), or the output of a recurrent network
+over the source. Since the previous target symbol is the only memory, all sums are exact:
+see :mod:`catena.structure.edits`.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from catena.transduction.config import EditConfig
 from catena.transduction.network import NetworkTransducer, StringPairBatch, alike
 
 OUTSIDE = 1
-"""The id of the places before and after a source; 0 is padding. Unknown symbols are 2, and known ones follow."""
+"""The id of the positions before and after a source; 0 is padding. Unknown symbols are 2, and known ones follow."""
 FIRST = 3
 _ROOM = 1000
-"""Symbols of sources that are searched together."""
+"""Largest number of source symbols in one search batch."""
 
 
 def source_ids(alphabet: Alphabet, tokens: SymbolSequence) -> list[int]:
-    """The ids of a source as the model reads them."""
+    """Return the ids of a source as the model expects them."""
     return [id - 1 + FIRST if id else FIRST - 1 for id in alphabet.ids(tokens)]
 
 
 class HashedWindow(nn.Module):
-    """Weights of the symbols around each place, in a table of rows that features are put into by a hash.
+    """Weights of the symbols around each position, in a table indexed by feature hash.
 
     Args:
-        window: symbols to the left and right.
+        window: number of symbols to the left and right.
         buckets: rows of the table.
-        d_out: numbers that each feature adds to.
+        d_out: number of scores to which each feature contributes.
     """
 
     def __init__(self, window: int, buckets: int, d_out: int) -> None:
@@ -54,7 +55,7 @@ class HashedWindow(nn.Module):
         self.spans = [span for span in spans if span[0] == span[1] or span[0] <= 0 <= span[1] + 1]
 
     def forward(self, ids: Int[Tensor, "b u"]) -> Float[Tensor, "b u d"]:
-        """Scores of the places of a padded batch that ends with a place outside."""
+        """Return the scores of the positions of a padded batch that ends with an outside position."""
         b, u = ids.shape
         around = nn.functional.pad(ids, (self.window, self.window), value=OUTSIDE)
         around = torch.where(around == 0, OUTSIDE, around)
@@ -68,7 +69,7 @@ class HashedWindow(nn.Module):
 
 
 class EncodedSource(nn.Module):
-    """The same from a recurrent network over the source."""
+    """The same scores from a recurrent network over the source."""
 
     def __init__(self, settings: EditConfig, n: int, d_out: int) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ class EditTransducer(nn.Module):
     """Scores of all edits of a batch of sources.
 
     Args:
-        settings: the shape of the model.
+        settings: the config of the model.
         source: the number of source symbols.
         target: the number of target symbols, v.
     """
@@ -106,7 +107,7 @@ class EditTransducer(nn.Module):
         self.end = nn.Parameter(torch.zeros(target + 1))
 
     def forward(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> EditLattice:
-        """The lattice of padded sources (ids of :func:`source_ids`)."""
+        """Return the lattice of padded sources (ids of :func:`source_ids`)."""
         v, (b, t) = self.v, ids.shape
         ended = torch.cat((ids, torch.zeros_like(ids[:, :1])), 1).scatter(1, lengths[:, None], OUTSIDE)
         scores = self.places(ended)[:, :, None, :] + self.transitions  # b t+1 p d
@@ -118,7 +119,7 @@ class EditTransducer(nn.Module):
         if self.settings.normalize == "local":
             insert, substitute, delete, end = _local(insert, substitute, delete, end, lengths)
         else:
-            # Rows of exp(insert) sum to less than one, whatever the weights, so that the sum over targets converges.
+            # Rows of exp(insert) sum to less than one for all weights, so the sum over targets converges.
             insert = insert - nn.functional.softplus(insert.logsumexp(-1, keepdim=True))
         return EditLattice(substitute, insert, delete, end, lengths)
 
@@ -129,7 +130,7 @@ class EditTransducer(nn.Module):
         targets: Int[Tensor, "b s"],
         target_lengths: Int[Tensor, " b"],
     ) -> Float[Tensor, " b"]:
-        """-log p(y | x)."""
+        """Return -log p(y | x) of each pair."""
         lattice = self(ids, lengths)
         weights = lattice.log_weights(targets, target_lengths)
         return -weights if self.settings.normalize == "local" else lattice.log_partition() - weights
@@ -138,7 +139,7 @@ class EditTransducer(nn.Module):
 def _local(
     insert: Tensor, substitute: Tensor, delete: Tensor, end: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Probabilities of what may be done at each place after each symbol: they sum to one."""
+    """Return the probabilities of the edits at each position after each symbol, which sum to one."""
     t, v = substitute.shape[1], substitute.shape[-1]
     inside = torch.cat((insert[:, :t], substitute, delete[..., None]), -1).log_softmax(-1)
     rows = torch.arange(len(lengths), device=lengths.device)
@@ -152,7 +153,7 @@ def _local(
 def best_targets(
     lattice: EditLattice, r: int, x: SymbolSequence, target: Alphabet, n_best: int, width: int
 ) -> list[TransducedString]:
-    """The best targets of one source of a batch."""
+    """Return the best targets of one source of a batch."""
     listed, _ = lattice.best(r, n_best, width)
     return [
         TransducedString(target.spelled(id + 1 for id in y.ids), y.log_prob, _links(lattice, r, x, y.ids, target))
@@ -171,7 +172,7 @@ def _links(lattice: EditLattice, r: int, x: SymbolSequence, y: Sequence[int], ta
 
 
 class EditModel(NetworkTransducer):
-    """A network of edits with its alphabets."""
+    """An edit network with its alphabets."""
 
     def __init__(self, network: EditTransducer, source: Alphabet, target: Alphabet, settings: EditConfig) -> None:
         self.network: EditTransducer = network

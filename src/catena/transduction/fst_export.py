@@ -1,10 +1,10 @@
-r"""A joint model as weighted automata: what the direct search finds, composition finds too.
+r"""A joint model as weighted automata, whose composition gives the same results as the direct search.
 
 .. math::  T = R \circ L \circ W
 
 R reads the symbols of a source and writes units, L is the n-gram model of units with its failure arcs, W reads units
-and writes the symbols of a target. Labels are ids of symbols, and ids of units in the n-gram model. Each machine can be
-written as AT&T text (:mod:`catena.structure.automaton.text`) with the tables of :func:`symbol_tables`.
+and writes the symbols of a target. Labels are ids of symbols, and ids of units in the n-gram model. Each automaton can
+be written as AT&T text (:mod:`catena.structure.automaton.text`) with the tables of :func:`symbol_tables`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FAILURE_NAME = "<phi>"
 
 
 def reader(model: JointModel) -> Automaton:
-    """From symbols of a source to units. States count the units in a row that have read nothing."""
+    """Return the transducer from source symbols to units. States count successive units without source symbols."""
     arcs: list[Arc] = []
     n = model.insertions + 1
     for unit, (read, _) in zip(_ids(model), model.units, strict=True):
@@ -39,7 +39,7 @@ def reader(model: JointModel) -> Automaton:
             continue
         here = [
             *range(n, n + len(read) - 1)
-        ]  # all ways of reading go back to state 0, and share what follows the first
+        ]  # all readings return to state 0 and have the states after the first symbol in common
         n += len(here)
         steps = [*here, 0]
         arcs += [Arc(k, steps[0], read[0], unit) for k in range(model.insertions + 1)]
@@ -48,7 +48,7 @@ def reader(model: JointModel) -> Automaton:
 
 
 def writer(model: JointModel) -> Automaton:
-    """From units to symbols of a target."""
+    """Return the transducer from units to target symbols."""
     arcs: list[Arc] = []
     n = 1
     for unit, (_, wrote) in zip(_ids(model), model.units, strict=True):
@@ -61,39 +61,39 @@ def writer(model: JointModel) -> Automaton:
 
 
 def machines(model: JointModel) -> tuple[Automaton, Automaton, Automaton]:
-    """R, L and W."""
+    """Return R, L and W."""
     return reader(model), compact_automaton(model.ngrams), writer(model)
 
 
 def target_lattice(model: JointModel, x: SymbolSequence) -> Automaton:
-    """All targets of a source with their weights p(x, y): x ∘ R ∘ L ∘ W, which reads x and writes targets."""
+    """Return all targets of a source with their weights p(x, y): x ∘ R ∘ L ∘ W, which reads x and writes targets."""
     ids = model.source.ids(x)
     for symbol, id in zip(x, ids, strict=True):
         if not id:
-            raise DataError(f"the transducer cannot read {symbol!r}, which training did not have: leave it out")
+            raise DataError(f"The symbol {symbol!r} does not occur in the training data. Remove it.")
     r, units, w = machines(model)
     return compose(compose(compose(from_string(ids), r), units), w)
 
 
 def log_prob(model: JointModel, x: SymbolSequence, y: SymbolSequence) -> float:
-    """log p(x, y), the sum of all paths of the transducer that read the one and write the other."""
+    """Return log p(x, y), the sum of all paths that read x and write y."""
     return float(total(compose(target_lattice(model, x), from_string(model.target.ids(y)))))
 
 
 def best(model: JointModel, x: SymbolSequence, n: int = 1) -> list[tuple[tuple[str, ...], float]]:
-    """The n targets with the greatest p(x, y), all their alignments added up."""
+    """Return the n targets with the largest p(x, y), summed over alignments."""
     found: Sequence[FoundString] = best_strings(target_lattice(model, x), n, side="output")
     return [(model.target.spelled(string.output), string.score) for string in found]
 
 
 def symbol_tables(model: JointModel) -> tuple[SymbolTable, SymbolTable, SymbolTable]:
-    """The names of source symbols, of units and of target symbols."""
+    """Return the names of source symbols, of units and of target symbols."""
     words = {name: id for id, name in enumerate(model.ngrams.vocabulary.symbols) if id != EPSILON}
     return model.source.labels(), SymbolTable.of({EPSILON_NAME: EPSILON, **words}), model.target.labels()
 
 
 def write(model: JointModel, folder: Path) -> None:
-    """Write R, L and W as AT&T text, with names; failure arcs of L are called ``<phi>``."""
+    """Write R, L and W as AT&T text with symbol names; failure arcs of L are called ``<phi>``."""
     folder.mkdir(parents=True, exist_ok=True)
     source, units, target = symbol_tables(model)
     tables = ((source, units), (units, units), (units, target))
@@ -106,6 +106,6 @@ def write(model: JointModel, folder: Path) -> None:
 
 
 def _ids(model: JointModel) -> range:
-    """The words of the n-gram model that are units."""
+    """Return the words of the n-gram model that are units."""
     v = len(model.ngrams.vocabulary)
     return range(v - len(model.units), v)

@@ -1,4 +1,4 @@
-r"""Joint-sequence models: n-grams of units that read a piece of the source and write a piece of the target.
+r"""Joint-sequence models: n-grams of units that pair a piece of the source with a piece of the target.
 
 .. math::  p(x, y) = \sum_{u_1 \dots u_k\,:\,x, y} \prod_i p(u_i \mid u_{i-n+1} \dots u_{i-1}), \qquad
            \hat y = \arg\max_y p(x, y)
@@ -30,7 +30,7 @@ from catena.transduction.base import Link, StringTransducer, SymbolSequence, Tra
 from catena.transduction.config import JointConfig
 
 _SKIP = -25.0
-"""log of the price of passing over a symbol that no unit can read where it stands."""
+"""Log of the penalty for skipping a source symbol that no unit can read at its position."""
 _NONE = np.empty(0, np.int32)
 UNITS, NGRAMS = "units.json", "ngrams.bin"
 _DEFAULT = JointConfig()
@@ -38,14 +38,14 @@ _DEFAULT = JointConfig()
 
 @dataclass(frozen=True, eq=False)
 class JointModel(StringTransducer):
-    """n-grams of units.
+    """An n-gram model of units.
 
     Args:
-        source: the symbols that are read.
-        target: the symbols that are written.
-        units: ``units[i]`` is what word ``i`` of the n-gram model reads and writes, specials left out.
-        ngrams: the model of units.
-        settings: how it was made and how it is searched.
+        source: the source symbols.
+        target: the target symbols.
+        units: ``units[i]`` is the source and target piece of word ``i`` of the n-gram model, without special tokens.
+        ngrams: the n-gram model of units.
+        settings: the config of training and search.
     """
 
     source: Alphabet
@@ -79,7 +79,10 @@ class JointModel(StringTransducer):
     ) -> JointModel:
         """Align pairs of strings by expectation maximization, and count the n-grams of their best alignments.
 
-        Pairs that cannot be aligned are left out. ``progress`` is told of each round.
+        Args:
+            pairs: the training pairs; those that cannot be aligned are skipped.
+            settings: the config.
+            progress: called with a line of text after each round.
         """
         source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
         aligner = Aligner(AlignedPairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), unit_shapes(settings))
@@ -104,7 +107,7 @@ class JointModel(StringTransducer):
         alignments: Sequence[Sequence[JointUnit]],
         settings: JointConfig = _DEFAULT,
     ) -> JointModel:
-        """The model of pairs that are cut into units."""
+        """Return the model of pairs that are already segmented into units."""
         counts = Counter(unit for units in alignments for unit in units)
         units = tuple(sorted(counts))
         names = [_name(unit, source, target) for unit in units]
@@ -116,16 +119,16 @@ class JointModel(StringTransducer):
 
     @property
     def insertions(self) -> int:
-        """How many units in a row may read nothing."""
+        """The largest number of successive units without source symbols."""
         return self.settings.insertions
 
     # --- tables for the search ----------------------------------------------------------------------------------------
 
     @cached_property
     def _tables(self) -> tuple[OffsetArray, SymbolArray, dict[tuple[int, ...], tuple[int, int]]]:
-        """Rows of units sorted by what they read, what they write, and the rows of each piece of a source.
+        """Rows of units sorted by their source piece, their target pieces, and the rows of each source piece.
 
-        The last row is the unit that passes over a symbol.
+        The last row is the unit that skips a symbol.
         """
         self._check_log_probs()
         first = len(self.ngrams.vocabulary) - len(self.units)
@@ -142,13 +145,13 @@ class JointModel(StringTransducer):
         return np.array(rows, np.int64).ravel(), np.array(text, np.int32), pieces
 
     def _check_log_probs(self) -> None:
-        """A search would take nan for impossible."""
+        """Raise DataError for nan, which a search would treat as impossible."""
         packed = self.ngrams.packed
         words, histories = packed.slots[::3], packed.histories.view(np.float32)[2::4]
         scores = packed.slots.view(np.float32)[2::3][words >= 0]
         if not np.maximum(scores.max(initial=-np.inf), histories.max(initial=-np.inf)) < np.inf:
             raise DataError(
-                "the log-probabilities of the n-gram model must be numbers or -inf, got nan or +inf. Train it with "
+                "The log-probabilities of the n-gram model must be finite or -inf, got nan or +inf. Train it with "
                 "another estimator."
             )
 
@@ -161,7 +164,7 @@ class JointModel(StringTransducer):
         return max(len(x) for x, _ in self.units)
 
     def _candidates(self, ids: Sequence[int], skips: bool) -> OffsetArray:
-        """Rows (place, symbols read, first unit, last unit) of all pieces of a source that units read."""
+        """Return rows (position, symbols read, first unit, last unit) of all source pieces that units read."""
         _, _, pieces = self._tables
         last, rows = len(self.units), []
         for i in range(len(ids) + 1):
@@ -175,7 +178,7 @@ class JointModel(StringTransducer):
     def _search(
         self, x: Sequence[int], y: Sequence[int] | None, wanted: int, beam: float, most: int, skips: bool
     ) -> tuple[list[tuple[list[int], float]], float]:
-        """Paths as (rows of units, score), best first, and the log-sum of the lattice."""
+        """Return paths as (rows of units, score), best first, and the log-sum of the lattice."""
         packed, (rows, text, _) = self.ngrams.packed, self._tables
         room = max(1, wanted) * (len(x) + (len(x) + 1) * self.insertions)
         found, lengths, scores = np.empty(room, np.int64), np.empty(max(1, wanted), np.int64), np.empty(max(1, wanted))
@@ -188,17 +191,17 @@ class JointModel(StringTransducer):
         starts = [0, *ends]
         return [(found[a:b].tolist(), s) for a, b, s in zip(starts, ends, scores[:n].tolist(), strict=False)], total
 
-    # --- questions ----------------------------------------------------------------------------------------------------
+    # --- inference ----------------------------------------------------------------------------------------------------
 
     def log_prob(self, x: SymbolSequence, y: SymbolSequence) -> float:
-        """log p(x, y), summed over all alignments; -inf where there is none."""
+        """Return log p(x, y), summed over all alignments; -inf if there is none."""
         ids, wanted = self.source.ids(x), self.target.ids(y)
         if 0 in ids or 0 in wanted:
             return -math.inf
         return self._search(ids, wanted, 0, math.inf, 1 << 30, False)[1]
 
     def align(self, x: SymbolSequence, y: SymbolSequence) -> tuple[Link, ...] | None:
-        """The best alignment of a pair; None where there is none."""
+        """Return the best alignment of a pair, or None if there is none."""
         ids, wanted = self.source.ids(x), self.target.ids(y)
         if 0 in ids or 0 in wanted:
             return None
@@ -209,14 +212,14 @@ class JointModel(StringTransducer):
         return [self.search(x, n_best) for x in sources]
 
     def search(self, x: SymbolSequence, n_best: int = 1) -> list[TransducedString]:
-        """The best targets of a source, each with log p(y | x) and the best of its alignments.
+        """Return the best targets of a source, each with log p(y | x) and its best alignment.
 
-        Alignments of one target are added up, as far as they are among the ``settings.paths`` best (and 10 for each
-        target that is wanted), or all of them if ``settings.exact``. p(x), which p(x, y) is divided by, is the sum of
-        all that is within the beam. Symbols that the model does not know are passed over.
+        The probability of a target is the sum of its alignments among the ``settings.paths`` best (plus 10 for each
+        requested target), or of all of them if ``settings.exact``. p(x), by which p(x, y) is divided, is the sum
+        within the beam. Unknown symbols are skipped.
         """
         if n_best < 1:
-            raise DataError(f"n_best must be at least 1, but it is {n_best}")
+            raise DataError(f"n_best must be at least 1, got {n_best}. Use 1 for the best target.")
         ids = self.source.ids(x)
         places = [i for i, id in enumerate(ids) if id]
         known = [ids[i] for i in places]
@@ -237,14 +240,14 @@ class JointModel(StringTransducer):
         return [TransducedString(y, score - total, self._links(x, places, rows)) for y, (score, rows) in ranked]
 
     def _summed(self, known: Sequence[int], y: SymbolSequence, least: float) -> float:
-        """log p(x, y) of a target that was found; ``least`` where symbols of the source had to be passed over."""
+        """Return log p(x, y) of a found target, or ``least`` if source symbols had to be skipped."""
         return max(least, self._search(known, self.target.ids(y), 0, math.inf, 1 << 30, False)[1])
 
     def _unit(self, row: int) -> JointUnit:
         return self._row_units[row] if row < len(self.units) else ((1,), ())
 
     def _links(self, x: SymbolSequence, places: Sequence[int], rows: Iterable[int]) -> tuple[Link, ...]:
-        """The units of a path over the known symbols of a source, the unknown ones between them."""
+        """Return the units of a path over the known symbols of a source, with the unknown ones between them."""
         links, at, i = [], 0, 0
         for row in rows:
             read, wrote = self._unit(row)
@@ -264,14 +267,14 @@ class JointModel(StringTransducer):
 
     @classmethod
     def load(cls, folder: Path, settings: JointConfig) -> JointModel:
-        """Read what :meth:`save` wrote."""
+        """Load a model written by :meth:`save`."""
         try:
             about = json.loads((folder / UNITS).read_text(encoding="utf-8"))
             source, target = Alphabet(about["source"]), Alphabet(about["target"])
             units = tuple((tuple(x), tuple(y)) for x, y in about["units"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
-                f"{folder / UNITS} is not the list of units that a joint model needs: {error}"
+                f"{folder / UNITS} is not a valid unit file: {error}. Train the model again."
             ) from error
         return cls(source, target, units, NgramModel.load(folder / NGRAMS), settings)
 
@@ -285,12 +288,12 @@ class JointModel(StringTransducer):
 
 
 def log_sum(values: Sequence[float]) -> float:
-    """log of the sum of exponentials."""
+    """Return the log of the sum of exponentials."""
     return float(np.logaddexp.reduce(np.array(values)))
 
 
 def unit_shapes(settings: JointConfig) -> Moves:
-    """Which pieces units may pair."""
+    """Return the shapes of units of a config."""
     return Moves(
         settings.source_length, settings.target_length, settings.several_of_both, settings.deletions,
         settings.insertions > 0,
@@ -298,6 +301,6 @@ def unit_shapes(settings: JointConfig) -> Moves:
 
 
 def _name(unit: JointUnit, source: Alphabet, target: Alphabet) -> str:
-    """``p+h|F``; a side without symbols is ``_``."""
+    """Return the name of a unit such as ``p+h|F``; an empty side is ``_``."""
     sides = ((source, unit[0]), (target, unit[1]))
     return "|".join("+".join(written(s) for s in alphabet.spelled(ids)) or "_" for alphabet, ids in sides)

@@ -1,4 +1,4 @@
-"""Transducers that are networks: what the training loop needs of them beside their answers."""
+"""The interface between neural transducers and the training loop."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _SYMBOLS = "symbols.json"
 
 @dataclass(frozen=True, eq=False)
 class StringPairBatch:
-    """Padded sources and targets, in the ids of their network. ``symbols`` are those of the sources, and
-    ``target_symbols`` those of the targets, padding left out."""
+    """Padded sources and targets as ids of their network.
+
+    ``symbols`` and ``target_symbols`` count the symbols of the sources and of the targets without padding.
+    """
 
     ids: Int[Tensor, "b s"]
     lengths: Int[Tensor, " b"]
@@ -42,15 +44,15 @@ class NetworkTransducer(StringTransducer):
 
     @abstractmethod
     def source_ids(self, x: SymbolSequence) -> np.ndarray:
-        """A source as the network reads it."""
+        """Return a source as the network expects it."""
 
     @abstractmethod
     def target_ids(self, y: SymbolSequence) -> np.ndarray:
-        """A target as the network learns it; all its symbols are known."""
+        """Return a target as the network is trained on it; all its symbols are known."""
 
     @abstractmethod
     def loss(self, batch: StringPairBatch) -> tuple[Float[Tensor, ""], int]:
-        """What training makes small, a mean, and the number of things it is a mean of."""
+        """Return the mean loss of a batch, and the number of items it is a mean of."""
 
     @property
     def device(self) -> torch.device:
@@ -68,16 +70,16 @@ class NetworkTransducer(StringTransducer):
 
 
 def load_alphabets(folder: Path) -> tuple[Alphabet, Alphabet]:
-    """The symbols that :meth:`NetworkTransducer.save` wrote."""
+    """Return the symbols that :meth:`NetworkTransducer.save` wrote."""
     try:
         about = json.loads((folder / _SYMBOLS).read_text(encoding="utf-8"))
         return Alphabet(about["source"]), Alphabet(about["target"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / _SYMBOLS} is not the list of symbols of a transducer: {error}") from error
+        raise CheckpointError(f"{folder / _SYMBOLS} is not a valid symbol file: {error}. Train it again.") from error
 
 
 def alike(sources: Sequence[SymbolSequence], room: int) -> Iterator[list[int]]:
-    """Rows of sources of like length, at most ``room`` symbols together, padding included."""
+    """Yield indices of sources of similar length, with at most ``room`` symbols in total, padding included."""
     rows: list[int] = []
     for r in sorted(range(len(sources)), key=lambda r: len(sources[r])):
         if rows and (len(rows) + 1) * (len(sources[r]) + 1) > room:

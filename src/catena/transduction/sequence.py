@@ -1,7 +1,7 @@
-"""Encoder-decoders as transducers: symbols in, symbols out, by beam search.
+"""Encoder-decoders as transducers with beam search.
 
-A source ends with a mark of its end, so that none is empty. Source symbols that training did not have share one vector;
-networks that copy may write them all the same.
+A source ends with an end symbol, so that it is never empty. All source symbols that are not in the training data have
+the same embedding; networks that copy can still generate them.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ from catena.transduction.config import SequenceTransducerConfig
 from catena.transduction.network import NetworkTransducer, StringPairBatch, alike
 
 PAD, UNKNOWN_SOURCE, BEGIN, END = 0, 1, 1, 2
-"""Ids that are no symbols: the same on both sides but for 1, an unknown source symbol or the beginning of a target."""
+"""Special ids, equal on both sides except 1: an unknown source symbol, or the beginning of a target."""
 _FIRST = 2
-"""What is added to the ids of an alphabet, which count from 1."""
+"""The offset of the ids of an alphabet, which start at 1."""
 _STEP = 16
-"""Limits of length are multiples of this."""
+"""Length limits are multiples of this."""
 _ROOM = {"cpu": 6000}
-"""Source symbols that are searched for together, by the kind of device."""
+"""Largest number of source symbols in one search batch, by device type."""
 _MORE_ROOM = 60_000
-"""The same where it is not named."""
+"""The default for other devices."""
 
 
 def longest_target(x: SymbolSequence) -> int:
-    """The most steps of a target: three for each symbol of its source and some more, rounded up so that sources of like
-    length are searched together."""
+    """Return the largest number of steps of a target, three for each source symbol plus a constant.
+
+    It is rounded up, so that sources of similar length are searched in one batch.
+    """
     return _STEP * math.ceil((3 * (len(x) + 1) + 20) / _STEP)
 
 
 def build_network(settings: SequenceTransducerConfig, source: Alphabet, target: Alphabet) -> EncoderDecoder:
-    """The network with fresh weights."""
+    """Return the network with randomly initialized weights."""
     counts = [1] * (len(target) + _FIRST + 1)  # layers by frequency are for large vocabularies
     sides = VocabularyInfo(len(source) + _FIRST + 1, counts, BEGIN, END, forbidden=(PAD, BEGIN))
     return build_encoder_decoder(settings.network, sides)
@@ -58,6 +60,10 @@ class SequenceModel(NetworkTransducer):
     """An encoder-decoder with its alphabets.
 
     Args:
+        network: the encoder-decoder.
+        source: the source symbols.
+        target: the target symbols.
+        settings: the config.
         others: further networks over the same alphabets, whose probabilities are averaged with those of the first.
     """
 
@@ -72,11 +78,11 @@ class SequenceModel(NetworkTransducer):
         self.network: EncoderDecoder = network
         self.source, self.target, self.settings = source, target, settings
         self.others = list(others)
-        # What each source id is copied as; PAD, which is never written, where the target does not have the symbol.
+        # The target id as which each source id is copied; PAD, which is never generated, if the target lacks it.
         known = [id + _FIRST if id != UNKNOWN else PAD for id in target.ids(source.symbols)]
         self._copied_as = torch.tensor([PAD, PAD, PAD, *known])
 
-    # --- learning -----------------------------------------------------------------------------------------------------
+    # --- training -----------------------------------------------------------------------------------------------------
 
     def source_ids(self, x: SymbolSequence) -> np.ndarray:
         ids = [id + _FIRST if id != UNKNOWN else UNKNOWN_SOURCE for id in self.source.ids(x)]
@@ -92,16 +98,16 @@ class SequenceModel(NetworkTransducer):
 
     @property
     def copies(self) -> bool:
-        """Whether a network is told which symbols of the source it may copy."""
+        """Return whether a network gets the ids of source symbols that it may copy."""
         return any(network.copies for network in (self.network, *self.others) if isinstance(network, CopyNet))
 
-    # --- answering ----------------------------------------------------------------------------------------------------
+    # --- inference ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
         found: list[list[TransducedString]] = [[] for _ in sources]
         limits = [longest_target(x) for x in sources]
-        for limit in sorted(set(limits)):  # of a source alone: what is searched beside it must not matter
+        for limit in sorted(set(limits)):  # depends only on the source: the rest of the batch must not matter
             own = [r for r, other in enumerate(limits) if other == limit]
             for places in alike([sources[r] for r in own], _ROOM.get(self.device.type, _MORE_ROOM)):
                 rows = [own[i] for i in places]
@@ -110,7 +116,7 @@ class SequenceModel(NetworkTransducer):
         return found
 
     def _search(self, sources: Sequence[SymbolSequence], n_best: int, limit: int) -> list[list[TransducedString]]:
-        """The best targets of a batch, of at most so many steps."""
+        """Return the best targets of a batch, with at most ``limit`` steps."""
         source = self._source(sources)
         wish = self.settings.search.model_copy(
             update={
@@ -123,11 +129,11 @@ class SequenceModel(NetworkTransducer):
         steppers = [wrap_stepper(wish, network.stepper(source)) for network in networks]
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
         listed = search(wish, stepper, stepper.start(len(sources)), torch.Generator())
-        whole = [[one for one in some if one.finished] or some[:1] for some in listed]  # the best, if all are cut off
+        whole = [[one for one in some if one.finished] or some[:1] for some in listed]  # the best, if all are truncated
         return self._aligned(sources, source, whole)
 
     def _source(self, sources: Sequence[SymbolSequence]) -> Source:
-        """A batch as the network reads it."""
+        """Return a batch as the network expects it."""
         ids, lengths = pad([self.source_ids(x) for x in sources])
         if not self.copies:
             return Source(ids, lengths).to(self.device)
@@ -139,11 +145,11 @@ class SequenceModel(NetworkTransducer):
         return Source(ids, lengths, copies, max(map(len, new))).to(self.device)
 
     def _new_symbols(self, x: SymbolSequence) -> list[str]:
-        """The symbols of a source that training did not have, each once."""
+        """Return the distinct symbols of a source that are not in the training data."""
         return [symbol for symbol in dict.fromkeys(x) if symbol not in self.source]
 
     def _spelled(self, x: SymbolSequence, ids: Sequence[int]) -> tuple[str, ...]:
-        """The symbols of a target, some of which may be new ones of its source."""
+        """Return the symbols of a target, some of which may be new symbols of its source."""
         v = self.network.v
         if all(id < v for id in ids):
             return self.target.spelled(id - _FIRST for id in ids)
@@ -153,7 +159,7 @@ class SequenceModel(NetworkTransducer):
     def _aligned(
         self, sources: Sequence[SymbolSequence], source: Source, listed: Sequence[Sequence[Hypothesis]]
     ) -> list[list[TransducedString]]:
-        """Hypotheses as targets, each with where the network looked when it wrote them."""
+        """Return hypotheses as targets, aligned by the attention of the network."""
         flat = [(r, one) for r, some in enumerate(listed) for one in some]
         links = self._links(sources, source, flat)
         found: list[list[TransducedString]] = [[] for _ in sources]
@@ -169,30 +175,27 @@ class SequenceModel(NetworkTransducer):
         some = source.select(rows)
         weights = self.network.attention(some, targets.to(rows.device), lengths.to(rows.device)) if flat else []
         spelled = [self._spelled(sources[r], one.ids) for r, one in flat]
-        if not weights:  # nothing is looked at: the whole target is written for the whole source
+        if not weights:  # no attention: the whole target is aligned to the whole source
             return [(Link(tuple(sources[r]), y),) for (r, _), y in zip(flat, spelled, strict=True)]
         looked = torch.stack([layer.float().mean(dim=1) for layer in weights]).mean(dim=0)
-        symbols = (some.lengths - 1).clamp(min=1)  # without the mark of the end
+        symbols = (some.lengths - 1).clamp(min=1)  # without the end symbol
         paths = monotone_path(looked, lengths.to(rows.device), symbols).tolist()
         return [
             alignment_links(sources[r], y, path) if sources[r] else ()
             for (r, _), y, path in zip(flat, spelled, paths, strict=True)
         ]
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- other --------------------------------------------------------------------------------------------------------
 
     def together_with(self, other: SequenceModel) -> SequenceModel:
-        """An ensemble of both."""
+        """Return an ensemble of both models."""
         if (self.source, self.target) != (other.source, other.target):
-            raise ConfigError(
-                "networks can be asked together only over the same symbols, but these have others: train them on the "
-                "same data"
-            )
+            raise ConfigError("The networks of an ensemble have different symbols. Train them on the same data.")
         more = [*self.others, other.network, *other.others]
         return SequenceModel(self.network, self.source, self.target, self.settings, more)
 
     def with_beam(self, width: int) -> SequenceModel:
-        """The same with a beam of another width."""
+        """Return the same model with another beam size."""
         search = self.settings.search.model_copy(update={"width": width})
         settings = self.settings.model_copy(update={"search": search})
         return SequenceModel(self.network, self.source, self.target, settings, self.others)

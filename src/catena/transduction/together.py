@@ -1,8 +1,8 @@
-r"""Several transducers as one, by the lists of what each finds.
+r"""An ensemble of transducers that mixes their n-best lists.
 
 .. math::  p(y \mid x) = \sum_m w_m \, p_m(y \mid x)
 
-A target that a transducer does not have among its best counts as nothing there.
+A target that is not in the n-best list of a transducer has probability 0 there.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from catena.errors import DataError
 from catena.transduction.base import StringTransducer, SymbolSequence, TransducedString
 
 _LISTED = 10
-"""Targets of each transducer that are looked at, at least."""
+"""Least number of targets from each transducer."""
 
 
 class TransducerEnsemble(StringTransducer):
-    """A mixture of transducers that have probabilities, whatever their kinds.
+    """A mixture of transducers of any kinds that have probabilities.
 
     Args:
-        members: each with its weight.
+        members: the transducers, each with its weight.
     """
 
     def __init__(self, members: Sequence[tuple[StringTransducer, float]]) -> None:
@@ -37,20 +37,20 @@ class TransducerEnsemble(StringTransducer):
         return [_mixed([(found[r], weight) for found, weight in lists])[:n_best] for r in range(len(sources))]
 
     def save(self, folder: Path) -> None:
-        raise DataError("models that answer together have no folder of their own: keep those of their runs")
+        raise DataError("An ensemble cannot be saved. Keep the runs of its models.")
 
     def describe(self) -> list[str]:
-        lines = [f"{len(self.members)} transducers that answer together:"]
+        lines = [f"an ensemble of {len(self.members)} transducers:"]
         return lines + [f"{weight:.2f}  {member.describe()[0]}" for member, weight in self.members]
 
 
 def _mixed(lists: Sequence[tuple[list[TransducedString], float]]) -> list[TransducedString]:
-    """All targets by their mean probability, each as the member has it that gives it the most."""
+    """Return all targets by their mean probability, each with the alignment of the model that prefers it most."""
     shares: dict[tuple[str, ...], list[tuple[float, TransducedString]]] = {}
     for listed, weight in lists:
         for found in listed:
             if found.log_prob is None:
-                raise DataError("a rule without probabilities cannot answer together with other models: leave it out")
+                raise DataError("A baseline without probabilities cannot be part of an ensemble. Remove it.")
             share = math.log(weight) + found.log_prob if weight > 0 else -math.inf
             shares.setdefault(found.tokens, []).append((share, found))
     mixed = []

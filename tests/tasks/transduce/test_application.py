@@ -274,11 +274,11 @@ def test_models_of_several_kinds_answer_together(words: Path, joint: TransducePr
         parts = [math.exp(found[target]) / 3 if target in found else 0.0 for found in (alone, other, other)]
         assert math.exp(log_prob) == pytest.approx(math.fsum(parts))
     assert list(answer.log_probs) == sorted(answer.log_probs, reverse=True)
-    assert mixed.describe(1)[0] == "3 transducers that answer together:"
+    assert mixed.describe(1)[0] == "an ensemble of 3 transducers:"
     with pytest.raises(DataError, match="--beam-size is for models of kind seq2seq"):
         mixed.searching(PredictOptions(beam_size=3))
     rule = train(config(words, "baseline"), tmp_path / "rule")
-    with pytest.raises(DataError, match="a rule without probabilities"):
+    with pytest.raises(DataError, match="A baseline without probabilities"):
         joint.together([rule]).predict(["shat"])
     with pytest.raises(DataError, match="model 2 of the ensemble cuts texts into other symbols"):
         joint.together([TransducePredictor(joint.config, SymbolTokenizer(True, True), joint.model)])

@@ -1,4 +1,4 @@
-"""What holds for the room as a whole: examples in docstrings run, and no torch is needed."""
+"""Properties of the subpackage: docstring examples run, and torch is not imported."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_examples_in_docstrings_run() -> None:
     assert tried >= 8
 
 
-def test_all_but_the_dense_form_needs_no_torch() -> None:
+def test_only_dense_imports_torch() -> None:
     modules = ", ".join(f"catena.grammar.{name}" for name in MODULES if name != "dense")
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_room_lists_its_modules() -> None:
+def test_docstring_lists_all_modules() -> None:
     listed = catena.grammar.__doc__ or ""
     assert [name for name in MODULES if f"``{name}``" not in listed] == []

@@ -1,4 +1,4 @@
-"""The plan of the house: imports go down, never up or sideways, and no two rooms import each other in a circle."""
+"""The layers of the package: subpackages import only from lower layers, and there are no import cycles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parent.parent / "src" / "catena"
 
-FLOORS = [
+LAYERS = [
     {"_lazy", "version", "shapes", "errors", "extras", "numerics", "randomness", "registry", "config", "checkpoint"},
     {"kernels"},
     {"data", "embeddings", "structure", "metrics"},
@@ -24,10 +24,10 @@ FLOORS = [
     {"cli"},
     {"__main__"},
 ]
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {subpackage: number for number, subpackages in enumerate(LAYERS) for subpackage in subpackages}
 
 
-def room_of(module: str) -> str:
+def subpackage(module: str) -> str:
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
@@ -53,28 +53,28 @@ def modules() -> list[tuple[Path, str]]:
     return found
 
 
-def test_every_room_is_on_a_floor() -> None:
-    unknown = {room_of(name) for _, name in modules()} - set(FLOOR) - {""}
-    assert not unknown, f"rooms that tests/test_house.py does not know: {sorted(unknown)}"
+def test_every_subpackage_has_a_layer() -> None:
+    unknown = {subpackage(name) for _, name in modules()} - set(LAYER) - {""}
+    assert not unknown, f"subpackages that tests/test_architecture.py does not list: {sorted(unknown)}"
 
 
-def test_imports_go_down() -> None:
+def test_imports_go_to_lower_layers() -> None:
     wrong = []
     for path, name in modules():
-        here = room_of(name)
+        here = subpackage(name)
         if not here:
             continue
         for target, line in imports(path):
-            there = room_of(target) if target.startswith("catena.") else ""
-            if not there or there == here or (FLOOR[here] == 0 and FLOOR[there] == 0):
+            there = subpackage(target) if target.startswith("catena.") else ""
+            if not there or there == here or (LAYER[here] == 0 and LAYER[there] == 0):
                 continue
-            if FLOOR[there] >= FLOOR[here]:
+            if LAYER[there] >= LAYER[here]:
                 wrong.append(f"{path.relative_to(SRC)}:{line} ({here}) imports {target} ({there})")
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_module_imports_itself_in_a_circle() -> None:
-    known = {name for _, name in modules()} - {"catena"}  # the top file names its public things lazily
+def test_modules_have_no_import_cycle() -> None:
+    known = {name for _, name in modules()} - {"catena"}  # catena/__init__.py imports its public names lazily
     graph = {
         name: {t for t, _ in imports(path) if t in known and t != name} for path, name in modules() if name in known
     }
@@ -91,7 +91,7 @@ def test_no_module_imports_itself_in_a_circle() -> None:
         visit(name, ())
 
 
-def test_the_list_of_kernels_names_every_one() -> None:
+def test_kernels_docstring_lists_every_module() -> None:
     folder = SRC / "kernels"
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     listed = re.findall(r"``([\w*]+)``", text[text.index("=====") :])
