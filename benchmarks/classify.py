@@ -1,10 +1,10 @@
-"""Kim's CNN on MR: Catena's loop beside a hand-written script of the same model, batches and optimizer.
+"""Kim's CNN on MR: Catena's training loop compared with a hand-written script (same model, batches, optimizer).
 
     CATENA_DATA=… python benchmarks/classify.py [--epochs 3] [--threads 1]
 
-Both train the same epochs in one process, turn by turn; the table gives the median seconds of an epoch, their ratio,
-and the share of a step that the loop itself takes: what is left without batch, forward, backward and optimizer.
-Peak memory is that of two processes of their own, one for each side; the plain one imports nothing of Catena.
+Both train the same epochs in one process, alternating; the table has the median seconds of an epoch, their ratio, and
+the overhead of the loop: the fraction of a step outside batch, forward, backward and optimizer. Peak memory is measured
+in one process for each side; the hand-written script imports nothing of Catena.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def prepare(path: Path):
 
 
 class Timer:
-    """Adds up the seconds that a function takes."""
+    """Adds up the run time of a function in seconds."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -110,7 +110,7 @@ def make_task(config, data):
     from catena.training.task import Evaluation
 
     class WithoutEvaluation(ClassifyTask):
-        """The plain script does not evaluate, so neither does this."""
+        """A task without evaluation, since the hand-written script has none."""
 
         def evaluate(self) -> Evaluation:
             return Evaluation({"accuracy": 0.0})
@@ -121,7 +121,7 @@ def make_task(config, data):
 
 
 def catena_epoch(task) -> tuple[float, float]:
-    """Seconds of one epoch through the loop, and of these the seconds of the work itself."""
+    """Return the seconds of one epoch through the loop, and the seconds of the work without the loop."""
     from catena.randomness import Randomness
     from catena.training import loop
     from catena.training.report import SilentReporter
@@ -147,7 +147,7 @@ def catena_epoch(task) -> tuple[float, float]:
 
 
 def plain_parts(config, data):
-    """The plain script's model and data: the same ids, and the batches that Catena plans."""
+    """Return the model and data of the hand-written script: the same ids, and the batches that Catena plans."""
     torch.manual_seed(SEED)
     model = PlainCNN(data.encoding.size, len(data.names))
     optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0, rho=0.95, eps=1e-6)
@@ -166,14 +166,14 @@ def plain_parts(config, data):
 
 
 def peak_memory(side: str, file: Path, threads: int) -> float:
-    """MiB at the highest, of a process that trains one epoch."""
+    """Return the peak memory, in MiB, of a process that trains one epoch."""
     command = [sys.executable, __file__, "--alone", side, "--file", str(file), "--threads", str(threads)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
 def alone(side: str, file: Path) -> None:
-    """Train one epoch on one side. The plain one reads arrays and imports nothing of Catena."""
+    """Train one epoch on one side. The hand-written side reads arrays and imports nothing of Catena."""
     if side == "plain":
         saved = np.load(file)
         texts = np.split(saved["flat"].astype(np.int64), saved["offsets"][1:-1])
@@ -187,7 +187,7 @@ def alone(side: str, file: Path) -> None:
 
 
 def save_arrays(file: Path, data, plan: list) -> None:
-    """What the plain script needs to train one epoch."""
+    """Return the inputs of the hand-written script for one epoch."""
     corpus = data.texts.texts
     ends = np.cumsum([len(rows) for rows in plan])[:-1]
     np.savez(
@@ -211,7 +211,7 @@ def main() -> None:
     flags = parser.parse_args()
     torch.set_num_threads(flags.threads)
     if not flags.file.is_file():
-        sys.exit(f"{flags.file} is not there: set CATENA_DATA to the folder of the evaluation data")
+        sys.exit(f"File not found: {flags.file}. Set CATENA_DATA to the folder of the evaluation data.")
     if flags.alone:
         return alone(flags.alone, flags.file)
     config, data = prepare(flags.file)
@@ -224,14 +224,14 @@ def main() -> None:
         ours.append(seconds)
         own.append((seconds - work) / seconds)
         print(
-            f"epoch {number}: plain {plain[-1]:.2f} s, Catena {ours[-1]:.2f} s, the loop itself {100 * own[-1]:.1f} %",
+            f"epoch {number}: plain {plain[-1]:.2f} s, Catena {ours[-1]:.2f} s, loop overhead {100 * own[-1]:.1f} %",
             flush=True,
         )
     ratio = statistics.median(ours) / statistics.median(plain)
-    print(f"\n{flags.threads} threads, {len(data.train):,} texts, batches of 50, medians of {flags.epochs} epochs")
+    print(f"\n{flags.threads} threads, {len(data.train):,} texts, batches of 50, median of {flags.epochs} epochs")
     seconds = f"plain {statistics.median(plain):.2f}   Catena {statistics.median(ours):.2f}   ratio {ratio:.2f}"
     print(f"seconds of an epoch     {seconds}")
-    print(f"the loop itself         {100 * statistics.median(own):.1f} % of a step")
+    print(f"loop overhead           {100 * statistics.median(own):.1f} % of a step")
     with tempfile.TemporaryDirectory() as temporary:
         arrays = Path(temporary) / "arrays.npz"
         save_arrays(arrays, data, plan(1))

@@ -1,4 +1,4 @@
-"""Responses of DailyDialog++: the text that word vectors are made of, and the table of all models.
+"""Responses of DailyDialog++: the training text of the word vectors, and a table of all models.
 
     python benchmarks/converse.py text DATA dialogue-text.txt
     catena train embed dialogue-text.txt --words.min-count 2 --window 8 --epochs 8 -o dialogue-vectors
@@ -6,10 +6,9 @@
     python benchmarks/converse.py table DATA runs/dailydialog-tfidf runs/dailydialog-bm25 runs/dailydialog-dual \
         runs/dailydialog-mixture
 
-DATA is the folder that holds dailydialog_plusplus, wikitext2_word, multi30k_en_de, text_classification and
-ud_english_ewt. Of the dialogues only those that are trained on are in the text: the first 925 of the dev file. The
-table has the scores of each run on the first 500 contexts of test, with intervals, and a paired bootstrap of the last
-run against each of the others.
+DATA is the folder with dailydialog_plusplus, wikitext2_word, multi30k_en_de, text_classification and ud_english_ewt.
+The text only has the dialogues of the training data: the first 925 of the dev file. The table has the scores of each
+run on the first 500 test contexts, with intervals, and a paired bootstrap of the last run against each other run.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ TEST = "dailydialog_plusplus/test-first500.jsonl"
 
 
 def lines_of(data: Path) -> Iterator[str]:
-    """Lines of lower-case words with blanks between."""
+    """Yield lines of lower-case words separated by blanks."""
     tokens = build_tokenizer(WordTokenizerConfig(lowercase=True)).tokens
     for line in (data / "wikitext2_word/wiki.train.tokens").open(encoding="utf-8"):
         if line.strip():
@@ -49,7 +48,7 @@ def lines_of(data: Path) -> Iterator[str]:
 
 
 def table(data: Path, runs: list[str]) -> Iterator[str]:
-    """A line for each run, and one for each test."""
+    """Yield a line for each run, and one for each significance test."""
     from catena.metrics.intervals import bootstrap_score_interval
     from catena.metrics.significance import paired_bootstrap
     from catena.randomness import Randomness

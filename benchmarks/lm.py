@@ -1,13 +1,13 @@
-"""Language models through Catena and through its peers: building, scoring, training, output layers, writing, search.
+"""Language models of Catena and other libraries: n-gram building, scoring, training, outputs, generation, search.
 
     CATENA_DATA=… CATENA_LMPLZ=… python benchmarks/lm.py [ngram] [train] [outputs] [generate] [search] [-- FLAGS]
 
-Each part is a file of its own, ``lm_ngram.py`` and so on, and says what it needs and measures; without a name all parts
-run, one after another, each in a process of its own, since some measure how it grows. Inside a part contestants take
-turns. What stands behind ``--`` is handed to the parts: ``lm.py generate -- --threads 1``.
+Each part is a file, ``lm_ngram.py`` and so on, whose docstring describes it. By default all parts run, each in its own
+process, since some measure process memory. Within a part the contestants alternate. Options after ``--`` are passed to
+the parts: ``lm.py generate -- --threads 1``.
 
-A part whose peers or data are missing says so, and the others go on. Peers are those of ``requirements-peers.txt``, in
-a virtual environment of their own, with this repository's ``src`` on ``PYTHONPATH``.
+A part whose libraries or data are missing reports it, and the others continue. Install ``requirements-peers.txt`` in a
+separate virtual environment, with this repository's ``src`` on ``PYTHONPATH``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFIX = "lm_"
 
 
 def parts() -> list[str]:
-    """The names of all parts: what files beside this one are called."""
+    """Return the names of all parts, from the names of the files."""
     return sorted(path.stem.removeprefix(PREFIX) for path in HERE.glob(f"{PREFIX}*.py"))
 
 
@@ -31,10 +31,10 @@ def main() -> None:
     cut = words.index("--") if "--" in words else len(words)
     words, flags = words[:cut], words[cut + 1 :]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help=f"which of {', '.join(parts())}; all if none is named")
+    parser.add_argument("parts", nargs="*", help=f"parts to run, of {', '.join(parts())}; default: all")
     chosen = parser.parse_args(words).parts or parts()
     if unknown := sorted(set(chosen) - set(parts())):
-        parser.error(f"there is no part {unknown[0]!r}: known are {', '.join(parts())}")
+        parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(parts())}")
     failed = []
     for part in chosen:
         print(f"\n=== {part} ===", flush=True)

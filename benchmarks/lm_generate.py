@@ -1,13 +1,13 @@
-"""Generation with cached states: Catena's stepper beside transformers' ``generate``; same weights, greedy, on a CPU.
+"""Generation with cached states: Catena compared with transformers' ``generate`` (same weights, greedy, CPU).
 
     python benchmarks/lm_generate.py [--threads 2] [--rounds 5] [--tokens 128] [--batches 1 16]
 
 Needs ``transformers`` (see requirements-peers.txt). The model is GPT-2's architecture with 4 layers, 256 units, 4 heads
-and a vocabulary of 1,000: the weights of the peer are copied into Catena's model, and both must write the same tokens.
-Rounds are interleaved; the medians and their ratio are printed, and the ratio of the least times, which a busy machine
-disturbs less; then the time for twice the tokens, which is twice as much where a step costs the same however long the
-text is (beside the attention itself); and what torch's matrix products of a step alone take: whoever leaves them to
-torch is no faster. The peer runs as it does by default, with a growing cache; its static one is slower on a CPU.
+and a vocabulary of 1,000: the weights of transformers' model are copied into Catena's, and both must generate the same
+tokens. Rounds alternate. The output has the medians and their ratio, and the ratio of the least times, which a busy
+machine disturbs less; then the time for twice as many tokens, which is twice as long if the cost of a step does not
+depend on the length (apart from attention); and the time of torch's matrix products of a step, a lower bound for any
+implementation that uses them. transformers uses its default, a growing cache; its static cache is slower on a CPU.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORDS, D, LAYERS, HEADS, LONGEST = 1000, 256, 4, 4, 1024
 
 
 def ours() -> NeuralLanguageModel:
-    """Catena's model, of GPT-2's make."""
+    """Return Catena's model with GPT-2's architecture."""
     vocabulary = Vocabulary([f"w{i}" for i in range(WORDS - 4)], specials=SPECIALS)
     encoder = TransformerConfig(
         d=D, n_heads=HEADS, n_layers=LAYERS, d_ff=4 * D, positions="learned", max_length=LONGEST, causal=True,
@@ -43,7 +43,7 @@ def ours() -> NeuralLanguageModel:
 
 
 def theirs() -> torch.nn.Module:
-    """The peer's model, with exact GELU as ours has."""
+    """Return transformers' model, with exact GELU as in Catena's."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
@@ -59,7 +59,7 @@ def theirs() -> torch.nn.Module:
 
 @torch.no_grad()
 def copy_weights(model: NeuralLanguageModel, peer: torch.nn.Module) -> None:
-    """Put the peer's weights into our model."""
+    """Copy the weights of transformers' model into Catena's."""
     body = peer.transformer
     model.embedding.weight.copy_(body.wte.weight)
     encoder = model.encoder
@@ -84,22 +84,22 @@ def copy_weights(model: NeuralLanguageModel, peer: torch.nn.Module) -> None:
 
 
 def write_ours(model: NeuralLanguageModel, prompt: torch.Tensor, n: int) -> torch.Tensor:
-    """Our greedy search, the same as behind ``catena generate``."""
+    """Run Catena's greedy search, as in ``catena generate``."""
     with torch.inference_mode():
-        state = model._read_on(model.fresh(len(prompt)), prompt)  # the peer has no mark of the beginning
+        state = model._read_on(model.fresh(len(prompt)), prompt)  # transformers has no begin token
         found = greedy(model, state, n)
     return torch.tensor([row[0].ids for row in found])
 
 
 def write_theirs(peer: torch.nn.Module, prompt: torch.Tensor, n: int) -> torch.Tensor:
-    """The peer's own greedy search."""
+    """Run transformers' greedy search."""
     with torch.inference_mode():
         found = peer.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, do_sample=False)
     return found[:, prompt.shape[1] :]
 
 
 def products(b: int, n: int) -> torch.Tensor:
-    """The matrix products of ``n`` steps, by torch, with weights laid out as it likes them best."""
+    """Run the matrix products of ``n`` steps in torch, with weights in its fastest layout."""
     shapes = [(D, 3 * D), (D, D), (D, 4 * D), (4 * D, D)] * LAYERS + [(D, WORDS)]
     with torch.inference_mode():
         given = [(torch.zeros(b, k), torch.zeros(k, m), torch.zeros(m)) for k, m in shapes]
@@ -110,7 +110,7 @@ def products(b: int, n: int) -> torch.Tensor:
 
 
 def timed(run: Callable[[], torch.Tensor]) -> float:
-    """With one thread the time of the process, which other programs on the machine disturb less."""
+    """Return the process time with one thread, which other programs disturb less, otherwise the wall time."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     began = clock()
     run()
@@ -140,10 +140,10 @@ def main() -> None:
         a, z, double, alone = map(statistics.median, (mine, other, twice, floor))
         ratios = [y / x for x, y in zip(mine, other, strict=True)]
         print(
-            f"batch {b}: Catena {1e3 * a / n:.2f} ms a step, transformers {1e3 * z / n:.2f} ms, "
+            f"batch {b}: Catena {1e3 * a / n:.2f} ms per step, transformers {1e3 * z / n:.2f} ms, "
             f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f}), by least times "
-            f"{min(other) / min(mine):.2f}; same tokens {100 * same:.1f} %; twice the tokens take {double / a:.2f} "
-            f"times as long; torch's products alone {1e3 * alone / n:.2f} ms"
+            f"{min(other) / min(mine):.2f}; equal tokens {100 * same:.1f} %; twice the tokens take {double / a:.2f} "
+            f"times as long; torch's products {1e3 * alone / n:.2f} ms"
         )
 
 

@@ -1,13 +1,13 @@
-"""n-gram models beside KenLM: building, scoring from strings, and the distribution of the next word.
+"""n-gram models compared with KenLM: building, scoring from strings, and the distribution of the next word.
 
     CATENA_DATA=… CATENA_LMPLZ=…/bin/lmplz PYTHONPATH=src .venv-peers/bin/python benchmarks/lm_ngram.py [--text FILE]
 
-``lmplz`` and ``build_binary`` (beside it) are built from KenLM's source package with boost; scoring needs its Python
-module. KenLM refuses ``<unk>`` in a text, so it is renamed there, for both. Everything is done turn by turn in one
-run on one thread; the table gives medians, and ratios of pairs; of scoring, the least times too. Compiling is not
-counted: it happens once, and is kept.
+Build ``lmplz`` and ``build_binary`` (in the same folder) from KenLM's source package with boost; scoring needs its
+Python module. KenLM raises an error for ``<unk>`` in a text, so it is renamed for both. All measurements alternate in
+one run on one thread; the table has medians, and ratios of pairs; for scoring also the least times. Compilation is not
+counted: it happens once and is cached.
 
-Protocol of perplexity: every line is a sentence, blank ones too; tokens are counted with the ends of sentences.
+Perplexity: every line is a sentence, also blank ones; tokens are counted with sentence ends.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Pairs = list[tuple[float, float]]
 
 
 def turns(repeats: int, ours: Callable[[], object], theirs: Callable[[], object]) -> Pairs:
-    """Seconds of theirs and of ours, turn by turn."""
+    """Return the seconds of KenLM and of Catena, alternating."""
     return [(seconds(theirs), seconds(ours)) for _ in range(repeats)]
 
 
 def medians(pairs: Pairs) -> tuple[float, float, float]:
-    """Median seconds of ours and of theirs, and the median ratio theirs / ours of pairs."""
+    """Return the median seconds of Catena and of KenLM, and the median of the ratios KenLM / Catena."""
     return (
         statistics.median(b for _, b in pairs),
         statistics.median(a for a, _ in pairs),
@@ -55,7 +55,7 @@ def medians(pairs: Pairs) -> tuple[float, float, float]:
 
 
 def least(pairs: Pairs) -> tuple[float, float, float]:
-    """The least seconds of ours and of theirs, and their ratio: what a machine that others use disturbs least."""
+    """Return the least seconds of Catena and of KenLM, and their ratio, which other programs disturb least."""
     theirs, ours = (min(times) for times in zip(*pairs, strict=True))
     return ours, theirs, theirs / ours
 
@@ -75,7 +75,7 @@ def renamed(path: Path, folder: Path) -> Path:
 
 
 def build(text: Path, order: int, folder: Path, lmplz: str, repeats: int) -> Path:
-    """Time both builders, from text to a binary file. Returns KenLM's file."""
+    """Time both builders from text to a binary file, and return KenLM's file."""
     arpa, binary = folder / f"kenlm-{order}.arpa", folder / f"kenlm-{order}.bin"
 
     def theirs() -> None:
@@ -94,7 +94,7 @@ def build(text: Path, order: int, folder: Path, lmplz: str, repeats: int) -> Pat
     sizes = [(folder / f"catena-{order}.ngram").stat().st_size, binary.stat().st_size]
     line("  size", f"{sizes[0] / 1e6:.0f} MB", f"{sizes[1] / 1e6:.0f} MB", f"{sizes[1] / sizes[0]:.2f}")
     load = statistics.median(seconds(lambda: NgramModel.load(folder / f"catena-{order}.ngram")) for _ in range(5))
-    line("  load, checksum and all", f"{load * 1e3:.0f} ms", "", "")
+    line("  load with checksum", f"{load * 1e3:.0f} ms", "", "")
     return binary
 
 
@@ -105,7 +105,7 @@ from catena.lm.ngram.model import NgramModel
 from catena.lm.ngram.space import resident
 memory = int(sys.argv[2]) or None
 NgramModel.train(["a b"], order=int(sys.argv[3]), memory=memory)
-Path("/proc/self/clear_refs").write_text("5")  # the largest size so far is forgotten: it may be the parent's
+Path("/proc/self/clear_refs").write_text("5")  # reset the peak, which may be the parent's
 base, begun = resident(), time.perf_counter()
 NgramModel.train(sys.argv[1], order=int(sys.argv[3]), memory=memory)
 took = time.perf_counter() - begun
@@ -114,16 +114,16 @@ print(took, 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").
 
 
 def limits(text: Path, order: int) -> None:
-    """Peak memory above that of the interpreter, with and without a limit, each in a process of its own."""
+    """Print the peak memory above the interpreter's, with and without a limit, each in its own process."""
     for memory in (0, 64 << 20, 200 << 20):
         command = [sys.executable, "-c", LIMITED, str(text), str(memory), str(order)]
         took, peak = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-        limit = f"limit {memory >> 20} MB" if memory else "no limit"
+        limit = f"limit {memory >> 20} MB" if memory else "without limit"
         wanted = f"≤ {memory / 1e6:.0f} MB" if memory else ""
         line(f"build {order}-grams, {limit}", f"{took:.2f} s", f"{peak / 1e6:.0f} MB more", "", wanted)
 
 
-# --- questions -----------------------------------------------------------------------------------------------------
+# --- scoring -------------------------------------------------------------------------------------------------------
 
 
 def ask(text: Path, test: Path, order: int, binary: Path, repeats: int) -> None:
@@ -160,7 +160,7 @@ def ask(text: Path, test: Path, order: int, binary: Path, repeats: int) -> None:
 
 
 def spread(model: NgramModel, sentences: list[str], peer: object) -> None:
-    """The whole distribution of the next word, after contexts of the test text and after the most common word."""
+    """Time the distribution of the next word, after contexts of the test text and after the most common word."""
     prefixes = [words[: len(words) // 2] for s in sentences if len(words := s.split()) > 8][:200]
     states = []
     for words in prefixes:
@@ -190,13 +190,13 @@ def main() -> None:
     parser.add_argument("--test", type=Path, help="score this text instead of WikiText-2's")
     parser.add_argument("--orders", type=int, nargs="+", default=[3, 5])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--no-limits", action="store_true", help="leave out the builds within a memory limit")
+    parser.add_argument("--no-limits", action="store_true", help="skip the builds with a memory limit")
     options = parser.parse_args()
     torch.set_num_threads(1)
     data = Path(os.environ.get("CATENA_DATA", ".")) / "wikitext2_word"
     lmplz = os.environ.get("CATENA_LMPLZ") or shutil.which("lmplz")
     if not lmplz:
-        sys.exit("CATENA_LMPLZ must name the program lmplz, built from KenLM's source package")
+        sys.exit("CATENA_LMPLZ is not set. Set it to the program lmplz, built from KenLM's source package.")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = renamed(options.text or data / "wiki.train.tokens", folder)

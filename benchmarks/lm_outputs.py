@@ -1,11 +1,10 @@
-"""Output layers: time and memory beside torch's, speed inside an LSTM, and the bias of sampled losses.
+"""Output layers: time and memory compared with torch's, speed in an LSTM, and the bias of sampled losses.
 
     python benchmarks/lm_outputs.py [exact layers lstm large bias] [--threads 1] [--rounds 5]
 
-All contestants of a case run in turn in one process, so that a busy machine slows them alike; a figure is the median of
-the turns, in processor time on one thread and in wall time on several. A ratio is the time of the first contestant to
-that of the line. *peak* is how much a fork of the process grows while it computes a loss and its gradients, which are
-part of it.
+All contestants of a case alternate in one process, so that a busy machine slows all of them; a value is the median, in
+process time on one thread and in wall time on several. A ratio is the time of the first contestant divided by that of
+the line. *peak* is the memory growth of a fork of the process while it computes a loss and its gradients, included.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # with a GPU in sight autograd does not survive the forks that measure memory
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # with a visible GPU autograd does not survive the forks that measure memory
 import torch
 from memory import peak
 from torch import Tensor, nn
@@ -40,7 +39,7 @@ Run = Callable[[], Tensor]
 
 
 def zipf_counts(v: int) -> list[int]:
-    """Counts of a text of a hundred million words by Zipf's law."""
+    """Return the counts of a text of a hundred million words by Zipf's law."""
     return [max(1, int(1e7 / (rank + 1))) for rank in range(v)]
 
 
@@ -52,7 +51,7 @@ def zipf_targets(v: int, n: int) -> Tensor:
 
 
 def timed(runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
-    """The median seconds of each, taken in turn after one that is not counted."""
+    """Return the median seconds of each, alternating after a warm-up round."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     found: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds + 1):
@@ -66,7 +65,7 @@ def timed(runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
 
 
 def trained(loss: Run, inputs: list[Tensor]) -> tuple[Run, Callable[[], None]]:
-    """A forward and backward pass, and what drops the gradients."""
+    """Return a forward and backward pass, and a function that drops the gradients."""
 
     def clear() -> None:
         for x in inputs:
@@ -82,7 +81,7 @@ def trained(loss: Run, inputs: list[Tensor]) -> tuple[Run, Callable[[], None]]:
 
 
 def table(title: str, losses: Mapping[str, tuple[Run, list[Tensor]]], rounds: int, wanted: Mapping[str, float]) -> None:
-    """One line for each contestant."""
+    """Print one line for each contestant."""
     print(f"\n{title}, {torch.get_num_threads()} thread(s)")
     print(f"  {'':34}{'ms':>10}{'ratio':>8}{'wanted':>8}{'peak MiB':>10}{'of first':>10}{'loss':>9}")
     parts = {name: trained(*value) for name, value in losses.items()}
@@ -104,7 +103,7 @@ def table(title: str, losses: Mapping[str, tuple[Run, list[Tensor]]], rounds: in
 
 
 def exact(rounds: int, n: int = 2048, v: int = 50_000, d: int = 256) -> None:
-    """The full softmax beside Linear + cross_entropy, and beside torch's own chunked form where there is one."""
+    """Compare the full softmax with Linear + cross_entropy, and with torch's own chunked form if available."""
     torch.manual_seed(0)
     hidden, targets = torch.randn(n, d, requires_grad=True), zipf_targets(v, n)
     layer = build_output(SoftmaxConfig(), d, zipf_counts(v))
@@ -153,7 +152,7 @@ LAYERS: dict[str, OutputConfig] = {
 
 
 def layers(rounds: int, n: int = 700, v: int = 50_000, d: int = 256) -> None:
-    """Loss and gradients of every layer alone."""
+    """Compare loss and gradients of every layer."""
     torch.manual_seed(0)
     hidden, targets = torch.randn(n, d, requires_grad=True), zipf_targets(v, n)
     linear = nn.Linear(d, v)
@@ -171,11 +170,11 @@ def layers(rounds: int, n: int = 700, v: int = 50_000, d: int = 256) -> None:
             lambda layer=layer: layer.loss(hidden, targets),
             [hidden, *layer.parameters()],
         )
-    table(f"Every layer alone, N={n} V={v} D={d}", losses, rounds, {})
+    table(f"Every layer, N={n} V={v} D={d}", losses, rounds, {})
 
 
 def large(rounds: int, n: int = 700, v: int = 100_000, d: int = 256) -> None:
-    """Contrastive losses where the full softmax is slow."""
+    """Compare contrastive losses for a vocabulary where the full softmax is slow."""
     torch.manual_seed(0)
     hidden, targets = torch.randn(n, d, requires_grad=True), zipf_targets(v, n)
     kinds = ("softmax", "nce, k=500 shared", "nce, k=25 for each row", "negative, k=500 shared", "sampled, k=500")
@@ -197,7 +196,7 @@ def large(rounds: int, n: int = 700, v: int = 100_000, d: int = 256) -> None:
 
 
 class Model(nn.Module):
-    """Embedding, LSTM of two layers, and what makes a loss of its states."""
+    """Embedding, LSTM of two layers, and an output layer that computes the loss."""
 
     def __init__(self, v: int, d: int, output: nn.Module | None) -> None:
         super().__init__()
@@ -217,7 +216,7 @@ class Model(nn.Module):
 
 
 def lstm(rounds: int, v: int = 10_000, d: int = 256, t: int = 35, b: int = 20) -> None:
-    """Whole training steps (SGD and clipping) of a 2 x 256 LSTM."""
+    """Compare complete training steps (SGD and clipping) of a 2 x 256 LSTM."""
     torch.manual_seed(0)
     ids = zipf_targets(v, (t + 1) * b).view(t + 1, b)
     outputs: dict[str, nn.Module | None] = {
@@ -249,14 +248,15 @@ def lstm(rounds: int, v: int = 10_000, d: int = 256, t: int = 35, b: int = 20) -
         print(f"  {name:34}{t * b / seconds:>10.0f}{times[first] / seconds:>7.2f}x{goal:>8}", flush=True)
 
 
-# --- the bias of what is sampled ----------------------------------------------------------------------------
+# --- the bias of sampled losses -----------------------------------------------------------------------------
 
 
 def bias(rounds: int, n: int = 64, v: int = 2000, d: int = 32, draws: int = 300) -> None:
-    """How far the mean gradient of sampled losses is from that of the full softmax, and how far one draw is.
+    """Print the distance of the mean gradient of sampled losses, and of one sample, from that of the full softmax.
 
-    The model is near a text: biases are the log of Zipf's law, scores vary about them with a deviation of one, and
-    the model is normalized. Targets are drawn from it at another temperature, so that there is a gradient at all.
+    The model is similar to a trained one: biases are the log of Zipf's law, scores have a standard deviation of one
+    around them, and the model is normalized. Targets are sampled at another temperature, so that the gradient is not
+    zero.
     """
     torch.manual_seed(0)
     hidden = torch.randn(n, d)
@@ -264,8 +264,8 @@ def bias(rounds: int, n: int = 64, v: int = 2000, d: int = 32, draws: int = 300)
     logits = hidden @ weight.T + torch.tensor(zipf_counts(v)).float().log()
     targets = torch.multinomial(torch.softmax(0.8 * logits, dim=1), 1).squeeze(1)
     full = softmax_gradient(logits, targets)
-    print(f"\nBias of the gradient with respect to the scores, N={n} V={v}, means of {draws} draws")
-    print(f"  {'':34}{'bias':>8}{'one draw':>10}")
+    print(f"\nBias of the gradient with respect to the scores, N={n} V={v}, means of {draws} samples")
+    print(f"  {'':34}{'bias':>8}{'one sample':>10}")
     for k in (10, 100, 1000, v):
         for name, settings in (
             (f"nce, k={k}", NCEConfig(k=k)),
@@ -288,8 +288,10 @@ def softmax_gradient(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def compare(settings: OutputConfig, logits: Tensor, targets: Tensor, full: Tensor, draws: int) -> tuple[float, float]:
-    """The distance of the mean gradient from the full one, freed of the noise that is left in the mean, and that of
-    one draw, both as shares of the full gradient. Scores are log-probabilities, as if each vector had them by heart."""
+    """Return the distances of the mean gradient (without sampling noise) and of one sample from the full one.
+
+    Both are fractions of the norm of the full gradient. Scores are log-probabilities, as if they were memorized.
+    """
     v = logits.shape[1]
     layer = build_output(settings.model_copy(update={"bias": False}), v, zipf_counts(v))
     scores = torch.log_softmax(logits, dim=1).requires_grad_()

@@ -1,10 +1,10 @@
-"""What searches cost beside the models they ask: each against greedy search on the same model, step by step.
+"""The cost of search algorithms compared with greedy search on the same model, per step.
 
     python benchmarks/lm_search.py [--steps 60] [--rounds 7] [--threads 1] [--only lstm transformer table]
 
-All contestants of a model run in turn in one process, so that a busy machine slows them alike; a figure is the median
-over rounds of the processor time of a step, and a ratio the median of the ratios of each round. No search may end
-early: the end is forbidden until the last step. The models are untrained; their sizes are what costs time.
+All contestants of a model alternate in one process, so that a busy machine slows all of them; a value is the median
+over rounds of the process time of a step, and a ratio the median of the ratios of each round. No search may end early:
+the end is forbidden until the last step. The models are untrained; only their sizes matter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from catena.search.stochastic import stochastic_beam
 from catena.search.table import TableStepper
 
 WANTED = {"beam 8": 3.0}
-"""At most so many times greedy search, at batch 1."""
+"""Largest ratio to greedy search, at batch size 1."""
 
 
 def vocabulary(v: int) -> Vocabulary:
@@ -54,7 +54,7 @@ def transformer() -> Stepper[Any]:
 
 
 def table() -> Stepper[Any]:
-    """A lookup in 1,000 words: the model costs next to nothing, so this is the searches alone."""
+    """A lookup in 1,000 words: the model costs next to nothing, so this measures only the searches."""
     return TableStepper(torch.randn(1_000).log_softmax(dim=0), end=0)
 
 
@@ -62,7 +62,7 @@ MODELS: dict[str, Callable[[], Stepper[Any]]] = {"lstm": lstm, "transformer": tr
 
 
 def searches(stepper: Stepper[Any], steps: int) -> dict[str, Callable[[], object]]:
-    """Every search with its usual options, for one prompt."""
+    """Return every search with its usual options, for one prompt."""
     least, state = steps - 1, stepper.start(1)
     draw = torch.Generator().manual_seed(1)
     shorter = Constrained(stepper, AutomatonAcceptor(without_phrases([[7, 8], [9]], stepper.v), stepper.v))
@@ -108,11 +108,11 @@ def main() -> None:
         stepper = MODELS[name]()
         times = measure(searches(stepper, arguments.steps), arguments.rounds)
         print(f"\n{name}: {MODELS[name].__doc__} One prompt, {arguments.steps} steps, {arguments.threads} thread(s)")
-        print(f"{'search':26} {'ms a step':>10} {'x greedy':>9}  at most")
+        print(f"{'search':26} {'ms per step':>10} {'x greedy':>9}  at most")
         for search, found in times.items():
             ratio = statistics.median(a / b for a, b in zip(found, times["greedy"], strict=True))
             wanted = WANTED.get(search) if name != "table" else None
-            mark = "" if wanted is None else f"{wanted:.1f} {'kept' if ratio <= wanted else 'MISSED'}"
+            mark = "" if wanted is None else f"{wanted:.1f} {'met' if ratio <= wanted else 'MISSED'}"
             print(f"{search:26} {1e3 * statistics.median(found) / arguments.steps:10.3f} {ratio:9.2f}  {mark}")
 
 

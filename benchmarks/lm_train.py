@@ -1,9 +1,9 @@
-"""Training an LSTM language model: Catena's model and loss beside the script that everyone writes with torch.nn.LSTM.
+"""Training an LSTM language model: Catena compared with the usual hand-written script with torch.nn.LSTM.
 
     python benchmarks/lm_train.py [--threads 2] [--rounds 7] [--outputs softmax adaptive sampled]
 
 Two layers of 256 units, 10,000 words, sequences of 35 in batches of 20, SGD and clipping, the state carried. Rounds of
-a few steps are interleaved; tokens a second are medians, ratios are medians of the ratios of each round.
+a few steps alternate; tokens per second are medians, ratios are medians of the ratios of each round.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEPS = 4
 
 
 class ByHand(nn.Module):
-    """The model as a tutorial has it."""
+    """The model of a tutorial."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class ByHand(nn.Module):
 
 
 def by_hand(batches: torch.Tensor) -> Callable[[], None]:
-    """A few steps of the tutorial's loop."""
+    """Return a function that runs a few steps of the tutorial's loop."""
     model = ByHand()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     state: list[tuple[torch.Tensor, ...] | None] = [None]
@@ -57,7 +57,7 @@ def by_hand(batches: torch.Tensor) -> Callable[[], None]:
 
 
 def ours(batches: torch.Tensor, output: str) -> Callable[[], None]:
-    """The same steps with Catena's model, optimizer and clipping."""
+    """Return a function that runs the same steps with Catena's model, optimizer and clipping."""
     from catena.training.config import TrainingConfig
     from catena.training.optimize import GradientUpdater
 
@@ -95,7 +95,7 @@ def main() -> None:
     flags = parser.parse_args()
     torch.set_num_threads(flags.threads)
     torch.manual_seed(0)
-    # Words as frequent as in a text: rank r about as often as 1 / r.
+    # Word frequencies as in a text: proportional to 1 / rank.
     ranks = torch.distributions.Uniform(0.0, 1.0).sample((STEPS, B, T + 1))
     batches = (V**ranks - 1).long().clamp(4, V - 1)
     runs = {"torch.nn.LSTM by hand": by_hand(batches)}

@@ -1,4 +1,4 @@
-"""How much memory a computation takes at most, by what a fork of the process grows; for Linux."""
+"""Peak memory of a computation, measured by the growth of a forked process (Linux only)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import torch
 
 
 def peak(run: Callable[[], Any], clear: Callable[[], None] = lambda: None) -> float:
-    """Mebibytes by which a fork of this process grows at most while it runs, beyond what it has after a first run.
+    """Return the largest growth in MiB of a fork of this process while it runs, relative to the end of a first run.
 
     ``clear`` drops what the first run left, such as gradients.
     """
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        torch.set_num_threads(1)  # a fork has none of its parent's threads, and would wait for them
+        torch.set_num_threads(1)  # a fork has no threads of its parent, and would wait for them
         run()
         clear()
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")  # the highest mark so far is forgotten
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak
         before = in_memory("VmRSS")
         run()
         os.write(write, str(in_memory("VmHWM") - before).encode())
@@ -38,6 +38,6 @@ def peak(run: Callable[[], Any], clear: Callable[[], None] = lambda: None) -> fl
 
 
 def in_memory(what: str) -> int:
-    """Kibibytes that this process has in memory (VmRSS), or had at most (VmHWM)."""
+    """Return the memory of this process in KiB, current (VmRSS) or peak (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(what))

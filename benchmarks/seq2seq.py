@@ -1,22 +1,22 @@
-"""Sequence to sequence on a CPU: Catena beside a plain script of torch, transformers' ``generate`` and CTranslate2.
+"""Sequence to sequence on a CPU: Catena compared with plain torch, transformers' ``generate`` and CTranslate2.
 
     python benchmarks/seq2seq.py [train] [search] [memory] [prefix] [--threads 1] [--rounds 5]
     python benchmarks/seq2seq.py search --run RUN --source test.en      a trained Transformer with the post norm
 
-Needs ``transformers`` and ``ctranslate2`` (see requirements-peers.txt) for ``search``. Rounds are interleaved; ratios
-are of neighboring measurements, and their median is told. With one thread the time is that of the process, which other
-programs on the machine disturb little.
+Needs ``transformers`` and ``ctranslate2`` (see requirements-peers.txt) for ``search``. Rounds alternate; ratios are of
+neighboring measurements, and their median is printed. With one thread the time is process time, which other programs
+disturb little.
 
-train    target tokens a second of a step with gradients and Adam: beside ``nn.Transformer`` with an embedding, and
-         beside ``nn.LSTM`` on both sides (no attention), of the same sizes and dropout, as one would write them.
-search   greedy and beam-5 translation with the same weights, put into a ``MarianMTModel`` and into CTranslate2's folder
-         (single precision and 8 bits); the same tokens must come out of the first two. A trained run ends where it
-         likes. Random weights would not end: they are measured twice, once with targets as long as their sources, whose
-         lengths are spread as those of captions are (both programs are told when to end, by a processor of
-         probabilities; CTranslate2 takes none), and once with as many tokens in every row, so that nothing ends early.
-memory   the most memory that training takes, for batches and lengths that double.
-prefix   the time of a beam's step after prefixes that grow: of hypotheses without a common beginning, and of such as
-         beams have, which differ in their last tokens alone.
+train    target tokens per second of a training step with Adam, compared with ``nn.Transformer`` with an embedding, and
+         with ``nn.LSTM`` on both sides (no attention), of the same sizes and dropout, written in the usual way.
+search   greedy and beam-5 translation with the same weights, copied into a ``MarianMTModel`` and into CTranslate2's
+         folder (single precision and 8 bits); the first two must give the same tokens. A trained run ends by itself.
+         Random weights would not end, so they are measured twice: once with targets as long as their sources, whose
+         lengths are distributed as those of captions (both programs are forced to end by a logits processor;
+         CTranslate2 has none), and once with a fixed number of tokens in every row.
+memory   the peak memory of training, for doubling batch sizes and lengths.
+prefix   the time of a beam search step after prefixes of growing length: for hypotheses without a common prefix, and
+         for typical ones, which differ only in their last tokens.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 V, PAD, BEGIN, END = 8000, 0, 2, 3
 D, HEADS, LAYERS, FEED = 256, 4, 4, 1024
 OWN = 8
-"""Tokens at the end that hypotheses of a beam do not share, about."""
+"""Approximate number of last tokens in which the hypotheses of a beam differ."""
 SIDES = VocabularyInfo(V, [1] * V, BEGIN, END, (PAD, BEGIN), shared=True)
 
 
@@ -60,7 +60,7 @@ def settings_of(norm: str = "post", dropout: float = 0.0) -> TransformerSeq2SeqC
 
 
 def sources(b: int, s: int, seed: int = 1) -> Source:
-    """Sources of 4 to ``s`` tokens, 14 in the mean, as captions of pictures have."""
+    """Return sources of 4 to ``s`` tokens, 14 on average, as in image captions."""
     generator = torch.Generator().manual_seed(seed)
     lengths = (14 + 5 * torch.randn(b, generator=generator)).round().long().clamp(4, s)
     s = int(lengths.max())
@@ -72,7 +72,7 @@ def sources(b: int, s: int, seed: int = 1) -> Source:
 
 
 class PlainTransformer(nn.Module):
-    """``nn.Transformer`` as one would use it."""
+    """``nn.Transformer`` in its usual form."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class PlainTransformer(nn.Module):
 
 
 class PlainLSTM(nn.Module):
-    """``nn.LSTM`` on both sides, the last state handed over."""
+    """``nn.LSTM`` on both sides; the decoder starts from the last encoder state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ def train(flags: argparse.Namespace) -> None:
     for name, ours, theirs in pairs:
         a, z = compared(trained(ours, batch), trained(theirs, batch), flags)
         print(
-            f"train, beside {name}: Catena {tokens / statistics.median(a):,.0f} target tokens a second, the plain "
+            f"train, {name}: Catena {tokens / statistics.median(a):,.0f} target tokens/s, the plain "
             f"script {tokens / statistics.median(z):,.0f}; {told(a, z)}",
             flush=True,
         )
@@ -154,7 +154,7 @@ def train(flags: argparse.Namespace) -> None:
 
 
 def random_model() -> tuple[TransformerSeq2Seq, TransformerSeq2SeqConfig]:
-    """A model that never ends by itself, and has a clear best next token."""
+    """Return a model that never ends by itself and has a clear best next token."""
     torch.manual_seed(0)
     settings = settings_of()
     model = build_transformer(settings, SIDES).eval()
@@ -166,7 +166,7 @@ def random_model() -> tuple[TransformerSeq2Seq, TransformerSeq2SeqConfig]:
 
 
 class Ending(WrapperStepper[tuple[Any, int, Tensor]]):
-    """A stepper whose rows end after so many tokens."""
+    """A stepper whose rows end after a given number of tokens."""
 
     def __init__(self, stepper: Any, sizes: Tensor) -> None:
         self.stepper, self.sizes = stepper, sizes
@@ -192,7 +192,7 @@ class Ending(WrapperStepper[tuple[Any, int, Tensor]]):
 
 
 def ended(log_probs: Tensor, due: Tensor, end: int) -> Tensor:
-    """Probabilities by which nothing but the end may come where it is due."""
+    """A logits processor that forces the end at a given step."""
     if due.any():
         log_probs = log_probs.clone()
         log_probs[due] = -torch.inf
@@ -267,8 +267,8 @@ def one_search(
     n = sum(len(s) for s in given)
     print(
         f"{'greedy' if width == 1 else f'beam {width}'}, batch {len(given[0])}: Catena "
-        f"{1e3 * statistics.median(a) / n:.1f} ms a sentence, transformers {1e3 * statistics.median(z) / n:.1f}; "
-        f"{told(a, z)}; same tokens in {sum(same)} of {n}"
+        f"{1e3 * statistics.median(a) / n:.1f} ms per sentence, transformers {1e3 * statistics.median(z) / n:.1f}; "
+        f"{told(a, z)}; equal tokens in {sum(same)} of {n}"
         + (f"; CTranslate2's time to ours: {', '.join(told_there)}" if told_there else ""),
         flush=True,
     )
@@ -277,7 +277,7 @@ def one_search(
 def from_run(
     flags: argparse.Namespace,
 ) -> tuple[TransformerSeq2Seq, TransformerSeq2SeqConfig, dict[int, list[Source]], list[str]]:
-    """A trained run and the first sentences of a file in batches, as they come."""
+    """Return a trained run and the first sentences of a file in batches, in order."""
     from catena.tasks.translate.predictor import load_predictor
 
     predictor = load_predictor(flags.run, torch.device("cpu"))
@@ -324,12 +324,12 @@ def memory(flags: argparse.Namespace) -> None:
 
         with torch.autograd.graph.saved_tensors_hooks(count, lambda x: x):
             model.loss(source, source.ids, source.lengths).backward()
-        print(f"training, batch {b}, length {s}: {kept / 2**20:.0f} MB kept for the way back", flush=True)
+        print(f"training, batch {b}, length {s}: {kept / 2**20:.0f} MB saved for the backward pass", flush=True)
     model, _ = random_model()
     for b, steps in ((4, 32), (8, 32), (4, 64)):
         tracemalloc.start()
         translate(model, sources(b, 20), 5, steps)
-        print(f"beam 5, {b} sources, {steps} steps: {tracemalloc.get_traced_memory()[1] / 2**20:.1f} MB at most")
+        print(f"beam 5, {b} sources, {steps} steps: {tracemalloc.get_traced_memory()[1] / 2**20:.1f} MB peak")
         tracemalloc.stop()
 
 
@@ -346,7 +346,7 @@ def prefix(flags: argparse.Namespace) -> None:
     first, read = (0.0, 0.0), 1
     for t in (16, 64, 128, 256):
         found: tuple[list[float], list[float]] = ([], [])
-        for place in range(t, t + 32, 8):  # blocks of positions are full at some places and begin at others
+        for place in range(t, t + 32, 8):  # blocks of positions are full at some lengths and begin at others
             while read < place:
                 state, read = onward(state), read + 1
             shared = stepper.select(state, same)
@@ -356,14 +356,12 @@ def prefix(flags: argparse.Namespace) -> None:
                 for turn in range(2 * flags.rounds):
                     began = clock(flags)
                     stepper.likeliest(onward(given), 6)
-                    times += (
-                        [clock(flags) - began] if turn else []
-                    )  # the first one fetches what the other has displaced
+                    times += [clock(flags) - began] if turn else []  # the first run refills the caches
         none, most = (1e3 * statistics.median(times) for times in found)
         first = (none, most) if t == 16 else first
         print(
-            f"a step of 4 beams of 5 after {t} to {t + 31} tokens: {none:.2f} ms where hypotheses have none in common "
-            f"({none / first[0]:.2f} times that of the first), {most:.2f} ms where all but the last {OWN} "
+            f"a step of 4 beams of 5 after {t} to {t + 31} tokens: {none:.2f} ms without a common prefix "
+            f"({none / first[0]:.2f} times that of the first), {most:.2f} ms if only the last {OWN} differ "
             f"({most / first[1]:.2f})",
             flush=True,
         )
@@ -373,14 +371,14 @@ def prefix(flags: argparse.Namespace) -> None:
 
 
 def clock(flags: argparse.Namespace) -> float:
-    """With one thread the time of the process; engines with threads of their own are counted in it too."""
+    """Return process time with one thread, wall time otherwise; threads of other engines are included."""
     return time.process_time() if flags.threads == 1 else time.perf_counter()
 
 
 def compared(
     ours: Callable[[], Any], theirs: Callable[[], Any], flags: argparse.Namespace
 ) -> tuple[list[float], list[float]]:
-    """Seconds of both, in turn, after one of each that does not count."""
+    """Return the seconds of both, alternating, after a warm-up run of each."""
     ours(), theirs()
     found: tuple[list[float], list[float]] = ([], [])
     for _ in range(flags.rounds):
@@ -406,7 +404,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=["train", "search", "memory", "prefix"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=32, help="target tokens of random models; the most, of runs")
+    parser.add_argument("--tokens", type=int, default=32, help="number of target tokens (at most, for runs)")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 16, 32])
     parser.add_argument("--run", type=Path, default=None)
     parser.add_argument("--source", type=Path, default=None)

@@ -1,17 +1,17 @@
-"""Weights of 8 bits on a CPU: what they save and what they cost, beside single precision and CTranslate2.
+"""8-bit weights on a CPU: speed, memory and BLEU compared with single precision and CTranslate2.
 
     python benchmarks/seq2seq_int8.py RUN --source test.en --target test.de [--beam-size 5] [--threads 1] [--rounds 3]
 
-Translates a file with a trained run as it is (``catena predict``) and with ``--quantization int8``, and, if it is a
-Transformer, with CTranslate2 in single precision and in 8 bits from ``catena export``. Texts are cut into tokens and
-joined again on both sides; CTranslate2 sorts and batches by itself, as many source tokens at once as Catena takes, with
-the run's own length penalty. Rounds are interleaved; the least and the median time are told, with one thread that of
-the process. BLEU is sacrebleu's. Memory is that of all weights, copies for the step among them, after a translation.
+Translates a file with a trained run (``catena predict``), with and without ``--quantization int8``, and, if it is a
+Transformer, with CTranslate2 in single precision and in 8 bits from ``catena export``. Tokenization and detokenization
+are included on both sides; CTranslate2 sorts and batches by itself, with the same number of source tokens per batch and
+the run's length penalty. Rounds alternate; the output has the least and the median time, process time with one thread.
+BLEU is sacrebleu's. Memory is that of all weights after a translation, including the copies for decoding steps.
 
-On one thread of a quiet AMD EPYC, the model of the recipe ``multi30k-transformer`` on test 2016, best of three rounds:
+On one thread of an idle AMD EPYC, the model of the recipe ``multi30k-transformer`` on test 2016, best of three rounds:
 with a beam of 5 Catena took 12.5 s in single precision and 5.3 in 8 bits, CTranslate2 10.7 and 5.6 (BLEU 39.44, 39.58,
 39.30, 39.39); greedy 3.4 and 1.6, CTranslate2 3.5 and 1.6 (38.66, 38.60, 38.66, 38.77). Weights: 49.6 MB and 10.9.
-On disk CTranslate2 has 30.9 MB and 9.4. The two divide by different powers of the length in a beam.
+On disk CTranslate2 has 30.9 MB and 9.4. The two use different length penalties in beam search.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
     if isinstance(models["float32"].networks[0], TransformerSeq2Seq):
         for name, kind in (("float32", None), ("int8", "int8")):
             translators[f"CTranslate2 {name}"] = there(models["float32"], kind, flags)
-    found = {name: translate(sources) for name, translate in translators.items()}  # and all is compiled
+    found = {name: translate(sources) for name, translate in translators.items()}  # this also compiles everything
     times: dict[str, list[float]] = {name: [] for name in translators}
     for _ in range(flags.rounds):
         for name, translate in translators.items():
@@ -59,8 +59,8 @@ def main() -> None:
         same = sum(a == b for a, b in zip(found[name], found["Catena float32"], strict=True))
         share = statistics.median(b / a for a, b in zip(first, listed, strict=True))
         print(
-            f"{name:20} {min(listed):6.2f} s at best, {statistics.median(listed):6.2f} in the middle, {share:.2f} of "
-            f"Catena's float32; BLEU {cased:.2f}, lower-cased {lower:.2f}; as float32 in {same} of {len(sources)}",
+            f"{name:20} {min(listed):6.2f} s at best, {statistics.median(listed):6.2f} median, {share:.2f} of "
+            f"Catena's float32; BLEU {cased:.2f}, lowercased {lower:.2f}; like float32 in {same} of {len(sources)}",
             flush=True,
         )
     for name, model in models.items():
@@ -87,7 +87,7 @@ def seconds(work: Callable[[], Any], threads: int) -> float:
 
 
 def there(model: TranslatePredictor, kind: str | None, flags: argparse.Namespace) -> Callable[[list[str]], list[str]]:
-    """A function that translates by CTranslate2."""
+    """Return a function that translates with CTranslate2."""
     import ctranslate2
 
     folder = Path(tempfile.mkdtemp()) / "model"
@@ -114,7 +114,7 @@ def there(model: TranslatePredictor, kind: str | None, flags: argparse.Namespace
 
 
 def weight_bytes(network: torch.nn.Module) -> int:
-    """Bytes of parameters, and of the copies that steps and output layers keep."""
+    """Return the bytes of parameters, and of the copies that steps and output layers keep."""
     parameters = {id(p): p for p in network.parameters()}.values()
     held = sum(p.matrix.panels.nbytes if isinstance(p, Int8Weight) else 4 * p.numel() for p in parameters)
     for module in network.modules():

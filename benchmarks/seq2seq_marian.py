@@ -1,7 +1,7 @@
-"""A Transformer of Catena as transformers' ``MarianMTModel``, with the same weights, to be compared with it.
+"""A Transformer of Catena as transformers' ``MarianMTModel`` with the same weights, for comparisons.
 
-Marian's decoder has the post norm, waves for positions and one bias for each word: the same as Catena's with
-``norm = "post"``. Waves stand in another order there, so Catena's are put into its table.
+Marian's decoder has post-norm, sinusoidal positions and an output bias, like Catena's with ``norm = "post"``. Its
+sinusoids have another order, so Catena's are copied into its position table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST = 512
 
 
 def marian_of(model: TransformerSeq2Seq, settings: TransformerSeq2SeqConfig) -> Any:
-    """The peer's model with the weights of ours; both tables and the output must be one."""
+    """Return the Marian model with the weights of ours; both embeddings and the output must be tied."""
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
@@ -37,7 +37,7 @@ def marian_of(model: TransformerSeq2Seq, settings: TransformerSeq2SeqConfig) -> 
 
 @torch.no_grad()
 def copy_weights(model: TransformerSeq2Seq, peer: Any) -> None:
-    """Put the weights of our model into the peer's."""
+    """Copy the weights of our model into the Marian model."""
     body, waves = peer.model, model.decoder.positions
     body.shared.weight.copy_(model.target_embedding.weight)
     peer.lm_head.weight.copy_(model.output.scores.weight)

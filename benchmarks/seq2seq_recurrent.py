@@ -1,12 +1,12 @@
-"""Training recurrent encoder-decoders: Catena beside a plain script with torch's networks and an attention.
+"""Training recurrent encoder-decoders: Catena compared with a plain torch script with attention.
 
     python benchmarks/seq2seq_recurrent.py [--threads 1] [--rounds 7] [--v 8000] [--d 256] [--batch 64]
 
-A step is the loss and its gradients over a batch of random pairs of 9 to 15 tokens, packed as the script of a tutorial
-would pack them. The script runs ``nn.LSTM`` over the whole target where the order allows it (Luong's without input
-feeding), and ``nn.LSTMCell`` or ``nn.GRUCell`` step by step where not, with the keys of the attention mapped once. Both
-have the same weights, and their losses must agree before anything is timed. Rounds are interleaved; times are medians,
-ratios medians of the ratios of each round.
+A step is the loss and its gradients over a batch of random pairs of 9 to 15 tokens, packed as in a tutorial. The script
+runs ``nn.LSTM`` over the whole target if the order allows it (Luong's without input feeding), and ``nn.LSTMCell`` or
+``nn.GRUCell`` step by step otherwise, with the keys of the attention projected once. Both have the same weights, and
+their losses must agree before anything is timed. Rounds alternate; times are medians, ratios medians of the ratios of
+each round.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ORDERS: dict[str, dict[str, Any]] = {
 
 
 class Script(nn.Module):
-    """An encoder-decoder as a tutorial writes it, with the weights of one of ours."""
+    """A tutorial-style encoder-decoder with the weights of one of ours."""
 
     def __init__(self, model: Any, options: dict[str, Any]) -> None:
         super().__init__()

@@ -1,17 +1,17 @@
-"""The same exact inference through Catena and through its peers: time, memory, agreement, growth.
+"""Exact inference with Catena and other libraries: time, memory, agreement, growth.
 
     python benchmarks/structure.py [chain] [trees] [dependency] [automata] [alignment] [--only pcfg] [--threads 1 2]
 
-Each part is a file of its own, ``structure_chain.py`` and so on, which enters its cases in the tables here; without a
-name all parts run. All contestants of a case run in turn in one process, so that a busy machine slows them alike. A
-figure is the median of the processor time of a run (*least*: the least disturbed one); a ratio is a peer's time to
-Catena's. *kept* is what autograd holds for the backward pass beside the inputs, *of ours* its ratio to what Catena
-holds; *peak* is how much a process grows at most while it runs. With two threads the clock is the wall's. ``--cold``
-measures instead how many more seconds of processor time the first call of each case takes than the second, in a fresh
-process whose compiled loops are not yet on disk.
+Each part is a file, ``structure_chain.py`` and so on, which registers its cases in the tables here; by default all
+parts run. All contestants of a case alternate in one process, so that a busy machine slows all of them. A value is the
+median of the process time of a run (*least*: the least disturbed one); a ratio is the time of a library divided by
+Catena's. *kept* is the memory that autograd saves for the backward pass, without the inputs, *of ours* its ratio to
+Catena's; *peak* is the largest growth of the process while it runs. With two threads the time is wall time. ``--cold``
+measures the compilation time instead: by how many seconds of process time the first call of each case is slower than
+the second, in a new process without compiled code on disk.
 
-Peers that are not installed are left out; those of ``requirements-peers.txt`` want a virtual environment of their own,
-with this repository's ``src`` on ``PYTHONPATH``.
+Libraries that are not installed are skipped; install ``requirements-peers.txt`` in a separate virtual environment, with
+this repository's ``src`` on ``PYTHONPATH``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # with a GPU in sight autograd does not survive the forks that measure memory
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # with a visible GPU autograd does not survive the forks that measure memory
 import torch
 from memory import peak
 from torch import Tensor
@@ -46,30 +46,30 @@ PARTS = ("chain", "trees", "dependency", "automata", "alignment")
 
 @dataclass
 class Case:
-    """One problem: its contestants, ours first. Each run returns what the contestants must agree on."""
+    """One problem: its contestants, Catena first. Each run returns the values on which the contestants must agree."""
 
     name: str
     runs: dict[str, Run]
     wanted: dict[str, float] = field(default_factory=dict)
-    """How many times faster than a peer we mean to be, on one thread."""
+    """The required speed relative to each library, on one thread."""
     agree: float | None = 1e-2
-    """By how much answers may differ, at most; None where they are not comparable."""
+    """The largest difference of results; None if they are not comparable."""
 
 
 CASES: dict[str, Callable[[], Case]] = {}
 GROWTH: dict[str, tuple[Callable[[int], Run], list[int], str, Callable[[int], float]]] = {}
-"""What it measures: (a run of a given size, doubling sizes, the name of the axis, the docstring's cost of a size)."""
+"""Growth measurements: (a run of a given size, doubling sizes, the axis name, the documented cost of a size)."""
 
 
 SLACK = 0.3
-"""By how much an exponent of the last two sizes may miss that of the docstring before it is said."""
+"""Largest difference between the exponent of the last two sizes and the documented one without a warning."""
 
 OWNED: dict[Run, Sequence[Tensor]] = {}
-"""The inputs of a run, which the caller holds anyway."""
+"""The inputs of a run, which the caller keeps anyway."""
 
 
 def case(function: Callable[[], Case]) -> Callable[[], Case]:
-    """Enter a case in the table under the name of its function."""
+    """Register a case in the table under the name of its function."""
     CASES[function.__name__.replace("_", "-")] = function
     return function
 
@@ -77,12 +77,12 @@ def case(function: Callable[[], Case]) -> Callable[[], Case]:
 def installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package above it is absent
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 def with_gradient(value: Callable[[], Tensor], *inputs: Tensor) -> Run:
-    """A run of the forward and the backward pass."""
+    """Return a run of the forward and the backward pass."""
 
     def run() -> Tensor:
         for x in inputs:
@@ -96,7 +96,7 @@ def with_gradient(value: Callable[[], Tensor], *inputs: Tensor) -> Run:
 
 
 def in_reference(ask: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """The same question, answered by the plain program."""
+    """Return the same run with the reference implementation."""
     from catena.structure.backend import use_backend
 
     def run() -> Tensor:
@@ -110,10 +110,10 @@ def in_reference(ask: Callable[[], Tensor]) -> Callable[[], Tensor]:
 
 
 def timed(runs: dict[str, Run], rounds: int) -> dict[str, tuple[float, float]]:
-    """(Median, least) milliseconds of a run of each, taken in turn.
+    """Return the (median, least) milliseconds of a run of each, alternating.
 
-    A turn begins with what the one before left behind: garbage is collected, and a run or two that are not counted
-    bring back the caches. The collector rests while runs are timed.
+    Before each turn garbage is collected, and one or two untimed runs warm up the caches. The garbage collector is off
+    while runs are timed.
     """
     found: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
@@ -127,8 +127,8 @@ def timed(runs: dict[str, Run], rounds: int) -> dict[str, tuple[float, float]]:
 
 
 def turn(run: Run, most: int, seconds: float) -> list[float]:
-    """Seconds of each of at most so many runs, and none begun after so many seconds."""
-    # Processor time is not disturbed by others, but adds up over threads.
+    """Return the seconds of at most ``most`` runs, none of which starts after the time limit."""
+    # Process time is not disturbed by other programs, but adds up over threads.
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     times: list[float] = []
     while len(times) < most and sum(times) < seconds:
@@ -139,7 +139,7 @@ def turn(run: Run, most: int, seconds: float) -> list[float]:
 
 
 def kept(run: Run) -> int:
-    """Bytes that autograd holds for the backward pass, each storage once, beside the inputs."""
+    """Return the bytes that autograd saves for the backward pass, each storage once, without the inputs."""
     storages: dict[int, int] = {}
     inputs = {x.untyped_storage().data_ptr() for x in OWNED.get(run, ())}
 
@@ -158,7 +158,7 @@ def disagreement(a: Tensor, b: Tensor) -> float:
 
 
 def report(case: Case, rounds: int, threads: int) -> None:
-    """One table: a line for each contestant."""
+    """Print one table with a line for each contestant."""
     print(f"\n{case.name}, {threads} thread{'s' * (threads > 1)}")
     heads = ("ms", "least", "ratio", "of least", "wanted", "kept MiB", "of ours", "peak MiB", "differs")
     print(f"  {'':20}" + "".join(f"{head:>10}" for head in heads))
@@ -182,7 +182,7 @@ def report(case: Case, rounds: int, threads: int) -> None:
 
 
 def exponents(sizes: Sequence[int], costs: Sequence[float]) -> tuple[float, float]:
-    """Fitted by least squares to the logs of all costs, and of the last two alone."""
+    """Return exponents fitted by least squares to the logs of all costs, and of the last two."""
     x, y = [math.log(n) for n in sizes], [math.log(cost) for cost in costs]
     return statistics.linear_regression(x, y).gradient, (y[-1] - y[-2]) / (x[-1] - x[-2])
 
@@ -190,31 +190,31 @@ def exponents(sizes: Sequence[int], costs: Sequence[float]) -> tuple[float, floa
 def growth(
     name: str, make: Callable[[int], Run], sizes: list[int], axis: str, says: Callable[[int], float], rounds: int
 ) -> None:
-    """The exponent of the least times beside that of the docstring's cost, lower terms and all, at the same sizes."""
+    """Print the measured exponent of the least times and that of the documented cost at the same sizes."""
     times = timed({str(n): make(n) for n in sizes}, rounds)
     found, found_last = exponents(sizes, [times[str(n)][1] for n in sizes])
     said, said_last = exponents(sizes, [says(n) for n in sizes])
     points = ", ".join(f"{axis}={n}: {times[str(n)][1]:.2f} ms" for n in sizes)
-    print(f"  {name}: exponent {found:.2f}, of the last two {found_last:.2f}; ", end="")
-    print(f"the docstring's cost has {said:.2f} and {said_last:.2f} here  ({points})")
+    print(f"  {name}: exponent {found:.2f}, of the last two sizes {found_last:.2f}; ", end="")
+    print(f"documented {said:.2f} and {said_last:.2f}  ({points})")
     if found_last > said_last + SLACK:
-        print("    ABOVE: it grows faster than the docstring says; look whether its tables outgrow the cache here")
+        print("    ABOVE: it grows faster than documented; check whether its tables outgrow the cache")
     elif found_last < said_last - SLACK:
-        print("    below: steps of lower order still weigh at these sizes, and the docstring is an upper bound")
+        print("    below: lower-order terms still dominate at these sizes; the documented cost is an upper bound")
 
 
 # --- parts --------------------------------------------------------------------------------------------------
 
 
 def load(part: str) -> None:
-    """Fill the tables with the cases of a part."""
+    """Register the cases of a part."""
     CASES.clear()
     GROWTH.clear()
     importlib.import_module(f"structure_{part}")
 
 
 def run_loaded(options: argparse.Namespace) -> None:
-    """Every case of the tables that is asked for, on every number of threads, and how costs grow."""
+    """Run every selected case on every number of threads, and measure the growth of costs."""
     for threads in options.threads:
         torch.set_num_threads(threads)
         for name, make in CASES.items():
@@ -229,7 +229,7 @@ def run_loaded(options: argparse.Namespace) -> None:
 
 
 def first_calls(only: str) -> None:
-    """How much longer the first call takes than the second, for each case in turn."""
+    """Print by how much the first call is slower than the second, for each case."""
     torch.set_num_threads(1)
     for name, make in CASES.items():
         if only in name:
@@ -243,8 +243,11 @@ def first_calls(only: str) -> None:
 
 
 def cold(part: str, only: str) -> None:
-    """Seconds of compilation, in a process of its own that finds nothing compiled on disk."""
-    print(f"\n{part}: seconds of the first call, nothing on disk (what an earlier case compiled is there)", flush=True)
+    """Measure compilation time in a separate process without compiled code on disk."""
+    print(
+        f"\n{part}: seconds of the first call without a disk cache (but with code of earlier cases)",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as folder:
         command = f"import structure; structure.load({part!r}); structure.first_calls({only!r})"
         paths = os.pathsep.join((str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")))
@@ -253,19 +256,19 @@ def cold(part: str, only: str) -> None:
 
 
 def main(parts: Sequence[str] = ()) -> None:
-    """Run some of the parts; without any, what the calling file has entered in the tables."""
+    """Run some of the parts; without any, the cases that the calling file has registered."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     if parts:
-        parser.add_argument("parts", nargs="*", help=f"which of {', '.join(parts)}; all if none is named")
-    parser.add_argument("--only", default="", help="run the cases whose name holds this")
+        parser.add_argument("parts", nargs="*", help=f"parts to run, of {', '.join(parts)}; default: all")
+    parser.add_argument("--only", default="", help="run only cases whose name contains this")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--cold", action="store_true", help="measure the time of compilation instead")
+    parser.add_argument("--cold", action="store_true", help="measure compilation time instead")
     options = parser.parse_args()
     chosen = (options.parts or parts) if parts else ()
     for part in chosen:
         if part not in parts:
-            parser.error(f"no part is called {part!r}; choose from {', '.join(parts)}")
+            parser.error(f"unknown part {part!r}; choose from {', '.join(parts)}")
     print(f"torch {torch.__version__}, python {sys.version.split()[0]}, {os.cpu_count()} processors", flush=True)
     for part in chosen:
         if options.cold:
@@ -278,6 +281,6 @@ def main(parts: Sequence[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    import structure  # the parts enter their cases in that one, not in __main__
+    import structure  # the parts register their cases there, not in __main__
 
     structure.main(structure.PARTS)

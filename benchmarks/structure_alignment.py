@@ -1,10 +1,10 @@
-"""Alignments and CTC through Catena and through its peers; how it is measured is said in ``structure.py``.
+"""Alignments and CTC with Catena and other libraries; ``structure.py`` describes the measurements.
 
     python benchmarks/structure.py alignment [--only ctc] [--threads 1 2] [--rounds 9]
 
-A *torch loop* is the plain way to write it in torch: one row or frame after the other, as vectors; for the best one its
-gradient is the path. *pynini* composes two strings with an edit transducer, once, and is timed for the log-sum over the
-lattice alone, without a gradient.
+A *torch loop* is the usual torch code: one row or frame after the other, vectorized; for the best alignment its
+gradient is the path. *pynini* composes two strings with an edit transducer once; only the log-sum over the lattice,
+without a gradient, is timed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def alignment_inputs(b: int, s: int, t: int) -> list[Tensor]:
 
 
 def alignment_loop(substitutions: Tensor, insertions: Tensor, deletions: Tensor, best: bool = False) -> Tensor:
-    """log Z, or the best score, by rows; within a row by a running sum or maximum, without a loop over columns."""
+    """Return log Z, or the best score, by rows; within a row by a cumulative sum or maximum over columns."""
     add = torch.maximum if best else torch.logaddexp
     before = torch.nn.functional.pad(insertions[:, 0].cumsum(1), (1, 0))
     for i in range(substitutions.shape[1]):
@@ -63,7 +63,7 @@ def alignment_sum_small() -> Case:
 
 @case
 def alignment_sum_shared_gaps() -> Case:
-    """log Z and its gradient with a gap score for each position alone."""
+    """log Z and its gradient with one gap score per position."""
     from catena.structure.alignment import Alignment
 
     substitutions, insertions, deletions = (x.detach() for x in alignment_inputs(32, 64, 64))
@@ -144,7 +144,7 @@ def one_to_one_sum() -> Case:
 
 @case
 def one_to_one_best() -> Case:
-    """The best partners and their score, B32 S64 T64; beside it the best alignment of the same size."""
+    """The best partners and their score, B32 S64 T64, compared with the best alignment of the same size."""
     from catena.structure.alignment import Alignment
     from catena.structure.alignment_one_to_one import OneToOneAlignment
 
@@ -167,12 +167,12 @@ def ctc_inputs(b: int, t: int, v: int, s: int) -> tuple[Tensor, Tensor]:
 
 
 def ctc_loop(emissions: Tensor, targets: Tensor, best: bool = False) -> Tensor:
-    """log Z, or the best score, of rows that are all of one length, frame by frame."""
+    """Return log Z, or the best score, of rows of equal length, frame by frame."""
     add = (lambda x: x.amax(0)) if best else (lambda x: x.logsumexp(0))
     states = torch.stack((torch.zeros_like(targets), targets), dim=2).flatten(1)
     states = torch.nn.functional.pad(states, (0, 1))
     skips = (states[:, 2:] != states[:, :-2]) & (states[:, 2:] != 0)
-    low = -1e30  # a finite zero: torch's logsumexp has nan gradients at -inf
+    low = -1e30  # finite, since torch's logsumexp has nan gradients at -inf
     alpha = emissions.new_full(states.shape, low)
     alpha = torch.cat((emissions[:, 0].gather(1, states[:, :2]), alpha[:, 2:]), dim=1)
     for i in range(1, emissions.shape[1]):

@@ -1,10 +1,10 @@
-"""Automata through Catena and through OpenFst (pynini); how it is measured is said in ``structure.py``.
+"""Automata with Catena and OpenFst (pynini); ``structure.py`` describes the measurements.
 
 python benchmarks/structure.py automata [--only edit] [--threads 1] [--rounds 9]
 
-The edit lattice is that of two strings of 30 characters and an edit transducer of one state and 728 arcs. Both sides
-start from the three machines and end with a number. Machines of pynini come from Catena's files, so that they are the
-same; theirs are sorted in advance. Words are made up, and share beginnings and ends as words do.
+The edit lattice is composed of two strings of 30 characters and an edit transducer of one state and 728 arcs. Both
+sides start from the three automata and return a number. pynini's automata are read from Catena's files, so they are
+equal; they are sorted in advance. The words are artificial, with common prefixes and suffixes as in real words.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def machines(semiring: Any = LOG) -> tuple[Automaton, Automaton, Automaton]:
 
 
 def theirs(machine: Automaton) -> Any:
-    """The machine as pynini holds it."""
+    """Return the automaton in pynini."""
     import pynini
 
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +79,7 @@ def edit_lattice_total() -> Case:
 
 @case
 def edit_lattice_gradient() -> Case:
-    """The same with the gradient by the 728 weights of the model, which OpenFst has not."""
+    """The same with the gradient of the 728 weights of the model, which OpenFst does not compute."""
     x, model, y = machines()
     weight = model.weight.clone().requires_grad_()
 
@@ -92,12 +92,12 @@ def edit_lattice_gradient() -> Case:
 
         a, b, c = sorted_three(LOG)
         runs["pynini, no gradient"] = lambda: their_total(pynini.compose(pynini.compose(a, b), c))
-    return Case("the same, with the gradient by the weights of the model", runs, {"pynini, no gradient": 1})
+    return Case("the same, with the gradient of the weights of the model", runs, {"pynini, no gradient": 1})
 
 
 @case
 def edit_composition() -> Case:
-    """Composition alone."""
+    """Only the compositions."""
     x, model, y = machines()
     runs: dict[str, Run] = {"catena": lambda: torch.tensor(compose(compose(x, model), y).n_arcs)}
     if installed("pynini"):
@@ -110,28 +110,28 @@ def edit_composition() -> Case:
             return torch.tensor(sum(fst.num_arcs(q) for q in fst.states()))
 
         runs["pynini"] = composed
-    return Case("edit lattice: both compositions alone (pynini's count of arcs included)", runs)
+    return Case("edit lattice: only the two compositions (pynini's count of arcs included)", runs)
 
 
 @case
 def edit_total_alone() -> Case:
-    """The sum alone, on a lattice that is there."""
+    """Only the sum, on a given lattice."""
     x, model, y = machines()
     lattice = compose(compose(x, model), y)
     runs: dict[str, Run] = {"catena": lambda: total(lattice)}
     if installed("pynini"):
         fst = theirs(lattice)
         runs["pynini"] = lambda: their_total(fst)
-    return Case("edit lattice: the sum of all paths alone", runs, {"pynini": 1})
+    return Case("edit lattice: only the sum of all paths", runs, {"pynini": 1})
 
 
 @case
 def edit_best() -> Case:
-    """The best path, labels and all."""
+    """The best path with its labels."""
     x, model, y = machines(MAX)
     runs: dict[str, Run] = {
         "catena": lambda: torch.tensor(best_paths(compose(compose(x, model), y))[0].score),
-        "catena, score alone": lambda: total(compose(compose(x, model), y)),
+        "catena, only score": lambda: total(compose(compose(x, model), y)),
     }
     if installed("pynini"):
         import pynini
@@ -148,7 +148,7 @@ def edit_best() -> Case:
 
 @case
 def edit_ten_best() -> Case:
-    """The ten best paths of a lattice that is there, labels and all."""
+    """The ten best paths of a given lattice, with labels."""
     x, model, y = machines(MAX)
     lattice = compose(compose(x, model), y)
     runs: dict[str, Run] = {"catena": lambda: torch.tensor([found.score for found in best_paths(lattice, 10)])}
@@ -182,7 +182,7 @@ def cyclic_total() -> Case:
 
 
 def words(n: int) -> list[str]:
-    """n different words that share beginnings and ends."""
+    """Return n distinct words with common prefixes and suffixes."""
     draw = random.Random(1)
     syllables = [c + v + e for c in "bcdfglmnprst" for v in "aeiou" for e in ("", "", "n", "r", "s")]
     suffixes = ["", "", "s", "ed", "ing", "er", "ers", "ly", "ness"]
@@ -193,7 +193,7 @@ def words(n: int) -> list[str]:
 
 
 def dictionary(semiring: Any) -> Automaton:
-    """20 000 words with scores, as a prefix tree."""
+    """Return 20 000 words with scores, as a prefix tree."""
     draw = random.Random(2)
     chosen = words(20_000)
     scores = [-draw.choice((1.0, 2.0, 3.0)) for _ in chosen]
@@ -201,7 +201,7 @@ def dictionary(semiring: Any) -> Automaton:
 
 
 def smallest(machine: Automaton) -> tuple[Run, Run | None]:
-    """Epsilons removed, deterministic, minimal: the number of states that remain, by Catena and by pynini."""
+    """Return the number of states after epsilon removal, determinization and minimization in Catena and pynini."""
     if not installed("pynini"):
         return lambda: torch.tensor(minimize(determinize(machine)).n_states), None
     import pynini
@@ -215,7 +215,7 @@ def smallest(machine: Automaton) -> tuple[Run, Run | None]:
 
 @case
 def lexicon_smallest() -> Case:
-    """A prefix tree of words with weights, made minimal."""
+    """A prefix tree of weighted words, minimized."""
     ours, other = smallest(dictionary(MAX))
     runs = {"catena": ours, "pynini": other} if other else {"catena": ours}
     return Case("20 000 weighted words as a tree: remove epsilons, determinize, minimize", runs, agree=0)
@@ -223,7 +223,7 @@ def lexicon_smallest() -> Case:
 
 @case
 def lexicon_union() -> Case:
-    """Words that share nothing yet: one chain of states for each."""
+    """Words without common states: one chain of states for each."""
     chains = union(*(from_string(word, semiring=MAX, dtype=torch.float32) for word in words(5_000)))
     ours, other = smallest(single_start_state(chains))
     runs = {"catena": ours, "pynini": other} if other else {"catena": ours}
@@ -232,7 +232,7 @@ def lexicon_union() -> Case:
 
 @case
 def lexicon_composition() -> Case:
-    """All words of the dictionary that are near to one: a misspelled word through the edit model and the dictionary."""
+    """All words of the dictionary near a misspelled one: composition with the edit model and the dictionary."""
     lexicon = minimize(determinize(dictionary(MAX)))
     x, model = from_string("contenation", semiring=MAX, dtype=torch.float32), edit_model(
         LETTERS, -4.0, -4.0, -4.0, semiring=MAX, dtype=torch.float32
@@ -248,7 +248,7 @@ def lexicon_composition() -> Case:
 
 @case
 def lexicon_lookup() -> Case:
-    """A text of 2 000 words through the closure of the dictionary: every way to cut it."""
+    """A text of 2 000 words through the closure of the dictionary: every segmentation."""
     text = "".join(random.Random(3).choices(words(20_000), k=2_000))
     lexicon = minimize(determinize(closure(dictionary(MAX))))
     x = from_string(text, semiring=MAX, dtype=torch.float32)
@@ -258,14 +258,14 @@ def lexicon_lookup() -> Case:
 
         a, b = theirs(x).arcsort("olabel"), theirs(lexicon).arcsort("ilabel")
         runs["pynini"] = lambda: their_total(pynini.compose(a, b))
-    return Case("a text of 2 000 words without blanks, cut by a dictionary: compose, the best score", runs)
+    return Case("a text of 2 000 words without blanks, segmented by a dictionary: compose, the best score", runs)
 
 
 # --- growth -------------------------------------------------------------------------------------------------
 
 
 def lattice_growth(n: int) -> Run:
-    """A lattice of n × 30 places."""
+    """Return a lattice of n × 30 positions."""
     long = from_string((X * (n // 30 + 1))[:n])
     lattice = compose(compose(long, edit_model(LETTERS, -4.0, -4.0, -4.0)), from_string(Y))
     weight = lattice.weight.clone().requires_grad_()
@@ -278,7 +278,7 @@ def composition_growth(n: int) -> Run:
 
 
 def closure_growth(m: int) -> Run:
-    """One component of m states, every state with an arc to every other."""
+    """Return one component of m states with an arc from every state to every other."""
     torch.manual_seed(0)
     source, target = (x.flatten() for x in torch.meshgrid(torch.arange(m), torch.arange(m), indexing="ij"))
     edge = torch.zeros(m, dtype=torch.float64)

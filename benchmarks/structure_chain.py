@@ -1,4 +1,4 @@
-"""Chains and segmentations through Catena and through its peers; how it is measured is said in ``structure.py``.
+"""Chains and segmentations with Catena and other libraries; ``structure.py`` describes the measurements.
 
 python benchmarks/structure.py chain [--only semimarkov] [--threads 1 2] [--rounds 9]
 """
@@ -21,7 +21,7 @@ def chain_inputs(b: int, t: int, k: int) -> list[Tensor]:
 
 
 def crf_like(transitions: Tensor, start: Tensor, end: Tensor) -> object:
-    """A pytorch-crf layer that owns these scores."""
+    """Return a pytorch-crf layer with these scores."""
     from torchcrf import CRF
 
     layer = CRF(len(start), batch_first=True)
@@ -31,7 +31,7 @@ def crf_like(transitions: Tensor, start: Tensor, end: Tensor) -> object:
 
 
 def dense_chain(emissions: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    """The scores of every step as torch-struct wants them: ``[b, t - 1, to, from]``."""
+    """Return the scores of every step in torch-struct's layout, ``[b, t - 1, to, from]``."""
     scores = transitions.T + emissions[:, 1:, :, None]
     first = scores[:, :1] + (emissions[:, 0] + start)[:, None, None, :]
     scores = torch.cat((first, scores[:, 1:]), dim=1)
@@ -80,7 +80,7 @@ def chain_sum_small() -> Case:
 
 @case
 def chain_loss() -> Case:
-    """The loss that a tagger is trained on, and its gradient, B32 T64 K32."""
+    """The training loss of a tagger and its gradient, B32 T64 K32."""
     from catena.structure.chain import LinearChain
 
     inputs = chain_inputs(32, 64, 32)
@@ -155,7 +155,7 @@ def semimarkov_sum() -> Case:
     if installed("torch_struct"):
         from torch_struct import SemiMarkovCRF
 
-        # Not like for like: it scores pairs of labels and a length at each position, and has no transitions apart.
+        # Not fully comparable: it scores pairs of labels with a length at each position, without separate transitions.
         edges = torch.randn(4, 63, 8, 8, 8, requires_grad=True)
         runs["torch-struct"] = with_gradient(lambda: SemiMarkovCRF(edges).partition, edges)
     return Case("log Z and gradient of a segmentation, B4 T64 M8 K8", runs, agree=None)

@@ -1,4 +1,4 @@
-"""Dependency trees through Catena and through its peers; how it is measured is said in ``structure.py``.
+"""Dependency trees with Catena and other libraries; ``structure.py`` describes the measurements.
 
 python benchmarks/structure.py dependency [--only eisner] [--threads 1 2] [--rounds 9]
 """
@@ -28,7 +28,7 @@ def arcs_like(b: int, t: int, scale: float = 1.0) -> Tensor:
 
 
 def for_torch_struct(arcs: Tensor) -> Tensor:
-    """Words alone; torch-struct keeps the scores of roots on the diagonal."""
+    """Return the scores of words in torch-struct's layout, with the scores of roots on the diagonal."""
     roots = arcs[:, 0, 1:]
     itself = torch.eye(roots.shape[-1], dtype=torch.bool)
     return torch.where(itself, roots[:, None, :], arcs[:, 1:, 1:])
@@ -54,7 +54,7 @@ def catena_runs(kind: str, arcs: Tensor, single_root: bool) -> dict[str, Run]:
 
 
 def supar_structs() -> Any:
-    """SuPar's structures alone: its top package wants forty others."""
+    """Import only SuPar's structures: its top package needs forty others."""
     if "supar" not in sys.modules:
         spec = importlib.util.find_spec("supar")
         assert spec is not None
@@ -99,13 +99,13 @@ def eisner_many_roots() -> Case:
 
 @case
 def eisner_wide() -> Case:
-    """Scores that only the rescue can sum."""
+    """Scores that need the rescue for large scores."""
     arcs = arcs_like(16, 32, scale=200)
     return Case("the same, one root, scores of scale 200 (rescue)", catena_runs("projective", arcs, True), agree=1.0)
 
 
 def shifted_slogdet(arcs: Tensor, single_root: bool) -> Tensor:
-    """The determinant as one writes it by hand, less the greatest score of each word."""
+    """Return the log-determinant as usually written, after subtracting the largest score of each word."""
     arcs = arcs.masked_fill(torch.eye(arcs.shape[-1], dtype=torch.bool), -torch.inf)[:, :, 1:]
     top = arcs.detach().amax(1, keepdim=True)
     weights = (arcs - top).exp()
@@ -152,7 +152,7 @@ def matrix_tree_long() -> Case:
 
 @case
 def matrix_tree_wide() -> Case:
-    """Scores that only the rescue can sum; determinants are lost there."""
+    """Scores that need the rescue for large scores; plain determinants fail there."""
     arcs = arcs_like(16, 32, scale=1000)
     runs = catena_runs("non-projective", arcs, True)
     runs["slogdet, float64"] = with_gradient(lambda: shifted_slogdet(arcs.double(), True).float(), arcs)
@@ -167,7 +167,7 @@ def total(arcs: Tensor, heads: Tensor) -> Tensor:
 
 
 def by_ufal(arcs: Tensor) -> Callable[[], Tensor]:
-    """One matrix at a time; rows are dependents, and any number of words may hang from the root."""
+    """Parse one matrix at a time; rows are dependents, and any number of words may be attached to the root."""
     from ufal.chu_liu_edmonds import chu_liu_edmonds
 
     scores = arcs.transpose(1, 2).double().numpy().copy()
@@ -220,7 +220,7 @@ def eight_best(tree: Any) -> Tensor:
 
 @case
 def others() -> Case:
-    """What no peer answers: 8 best trees and 8 samples."""
+    """8 best trees and 8 samples, which no other library computes."""
     from catena.structure.nonprojective import NonProjectiveTree
     from catena.structure.projective import ProjectiveTree
 
@@ -229,8 +229,8 @@ def others() -> Case:
     kinds: list[tuple[str, Any]] = [("non-projective", NonProjectiveTree), ("projective", ProjectiveTree)]
     for name, kind in kinds:
         runs[f"8 best {name}"] = partial(eight_best, kind(arcs))
-        runs[f"8 drawn {name}"] = partial(kind(arcs).sample, 8)
-    return Case("8 best and 8 drawn trees, one root, B16 L32", runs, agree=None)
+        runs[f"8 samples {name}"] = partial(kind(arcs).sample, 8)
+    return Case("8 best and 8 sampled trees, one root, B16 L32", runs, agree=None)
 
 
 # --- growth -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Span trees and grammars through Catena and through its peers; how it is measured is said in ``structure.py``.
+"""Span trees and grammars with Catena and other libraries; ``structure.py`` describes the measurements.
 
 python benchmarks/structure.py trees [--only tree] [--threads 1 2] [--rounds 9]
 """
@@ -89,7 +89,7 @@ def grammar_scores(b: int, t: int, n: int, p: int) -> list[Tensor]:
 
 
 def for_torch_struct(words: Tensor, rules: Tensor, roots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Everything copied to each sentence, as torch-struct wants it."""
+    """Return all scores copied to each sentence, as torch-struct requires."""
     b = len(words)
     return words, rules[None].expand(b, -1, -1, -1), roots[None].expand(b, -1)
 
@@ -121,7 +121,7 @@ def pcfg_sum() -> Case:
 
 @case
 def pcfg_sum_large() -> Case:
-    """log Z and its gradient with the symbols of a usual induced grammar."""
+    """log Z and its gradient with as many symbols as a typical induced grammar."""
     return Case("log Z and gradient of a grammar, B4 L20 NT30 T60", grammar_runs(4, 20, 30, 60))
 
 
@@ -146,7 +146,7 @@ def pcfg_best() -> Case:
 
 @case
 def low_rank_pcfg_sum() -> Case:
-    """log Z and its gradient with rules of rank 50, beside the same grammar with dense rules."""
+    """log Z and its gradient with rules of rank 50, compared with the same grammar with dense rules."""
     from catena.structure.low_rank_pcfg import LowRankPCFG
 
     words, _, roots = grammar_scores(4, 20, 30, 60)

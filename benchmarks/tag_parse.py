@@ -1,13 +1,13 @@
-"""Taggers and parsers through Catena and through its peers: time to the same answer, turn by turn, ratios.
+"""Taggers and parsers of Catena and other libraries: time to the same result, and ratios.
 
     CATENA_DATA=… python benchmarks/tag_parse.py [features] [layer] [parsing] [wnut] [--threads 1]
 
-Each part is a file of its own, ``tag_parse_features.py`` and so on, with a function ``run(options)``; without a name
-all parts run. Contestants take turns in one process, so that a busy machine slows them alike. A figure is the median of
-the processor time (of the clock with more than one thread), a ratio a peer's time to Catena's.
+Each part is a file, ``tag_parse_features.py`` and so on, with a function ``run(options)``; by default all parts run.
+Contestants alternate in one process, so that a busy machine slows all of them. A value is the median of the process
+time (wall time with more than one thread), a ratio the time of a library divided by Catena's.
 
-Peers that are not installed are left out; those of ``requirements-peers.txt`` want a virtual environment of their own,
-with this repository's ``src`` on ``PYTHONPATH``.
+Libraries that are not installed are skipped; install ``requirements-peers.txt`` in a separate virtual environment, with
+this repository's ``src`` on ``PYTHONPATH``.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ PREFIX = "tag_parse_"
 
 
 def parts() -> list[str]:
-    """The names of all parts: what files beside this one are called."""
+    """Return the names of all parts, from the names of the files."""
     return sorted(path.stem.removeprefix(PREFIX) for path in Path(__file__).resolve().parent.glob(f"{PREFIX}*.py"))
 
 
 def line(name: str, cells: dict[str, str]) -> None:
-    """A row of a table: a name, and figures with what they are."""
+    """Print a row of a table: a name, and values with their headings."""
     print(f"  {name:32}" + "   ".join(f"{head} {cell}" for head, cell in cells.items()), flush=True)
 
 
 def verdict(found: float, wanted: float, at_least: bool = True) -> str:
-    """A ratio beside what it should be."""
+    """Return a ratio with its required value."""
     holds = found >= wanted if at_least else found <= wanted
     return f"{found:.2f}x (wanted: {'at least' if at_least else 'at most'} {wanted:g}x){'' if holds else '  MISSED'}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help=f"which of {', '.join(parts())}; all if none is named")
+    parser.add_argument("parts", nargs="*", help=f"parts to run, of {', '.join(parts())}; default: all")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sentences", type=int, default=None, help="train on so many sentences only")
-    parser.add_argument("--iterations", type=int, default=60, help="iterations that a peer is given")
+    parser.add_argument("--sentences", type=int, default=None, help="train on this number of sentences")
+    parser.add_argument("--iterations", type=int, default=60, help="number of iterations of other libraries")
     options = parser.parse_args()
     for part in options.parts:
         if part not in parts():
-            parser.error(f"no part is called {part!r}; choose from {', '.join(parts())}")
+            parser.error(f"unknown part {part!r}; choose from {', '.join(parts())}")
     print(f"torch {torch.__version__}, python {sys.version.split()[0]}, {os.cpu_count()} processors", flush=True)
     torch.set_num_threads(options.threads)
     for part in options.parts or parts():

@@ -1,10 +1,10 @@
-"""Chunking of CoNLL-2000 by a CRF on sparse features: Catena beside python-crfsuite, on the same features.
+"""Chunking of CoNLL-2000 with a sparse-feature CRF: Catena compared with python-crfsuite on the same features.
 
     CATENA_DATA=… python benchmarks/tag_parse.py features [--threads 1] [--rounds 3] [--sentences 3000]
 
-The features are those of CRFsuite's own example for chunking, 19 of each word. python-crfsuite trains for some
-iterations of L-BFGS; Catena trains until its penalized likelihood is as good. That both speak of the same function is
-checked at python-crfsuite's weights. Reading, filling in templates and numbering features are timed apart.
+The features are those of CRFsuite's chunking example, 19 for each word. python-crfsuite trains for some iterations of
+L-BFGS; Catena trains until its penalized likelihood is as good. A check at python-crfsuite's weights shows that both
+optimize the same function. Reading, templates and feature indexing are timed separately.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ TEMPLATES = (
 )  # fmt: skip
 L2 = 1.0
 AT_ONCE = 200
-"""Sentences that are tagged together."""
+"""Number of sentences tagged in one batch."""
 
 
 class Corpus:
-    """Sentences with their tags, and their features in words."""
+    """Sentences with their tags, and their features as strings."""
 
     def __init__(self, path: Path, templates: list[Template], most: int | None) -> None:
         examples = list(read(path))[:most]
@@ -51,7 +51,7 @@ class Corpus:
         self.words = sum(map(len, self.sentences))
 
     def attributes(self, sentence: Sentence) -> list[list[str]]:
-        """The features of each word as a Python program makes them."""
+        """Return the features of each word as computed in plain Python."""
         filled = [
             [template.filled(sentence, i, self.columns) for template in self.templates] for i in range(len(sentence))
         ]
@@ -84,7 +84,7 @@ class Ours:
         return search
 
     def vector_of(self, states: dict[tuple[str, str], float], moves: dict[tuple[str, str], float]) -> np.ndarray:
-        """The weights of a peer in our order."""
+        """Return the weights of python-crfsuite in our order."""
         tag = {name: i for i, name in enumerate(self.names)}
         feature = {name: i for i, name in enumerate(self.dictionary.names or ())}
         place = {}
@@ -102,7 +102,7 @@ class Ours:
 def run(options: argparse.Namespace) -> None:
     folder = os.environ.get("CATENA_DATA")
     if not folder:
-        print("features: CATENA_DATA does not name a folder with conll2000_chunking")
+        print("features: set CATENA_DATA to a folder with conll2000_chunking")
         return
     if not installed("pycrfsuite"):
         print("features: python-crfsuite is not installed")
@@ -122,7 +122,7 @@ def _training(train: Corpus, test: Corpus, options: argparse.Namespace) -> None:
     began = now()
     ours = Ours(train)
     prepared = now() - began
-    ours.likelihood()(np.zeros(ours.layout.size))  # compiled now
+    ours.likelihood()(np.zeros(ours.layout.size))  # compile now
     began = now()
     peer = pycrfsuite.Trainer(verbose=False)
     for sentence, tags in zip(train.sentences, train.tags, strict=True):
@@ -156,7 +156,7 @@ def _training(train: Corpus, test: Corpus, options: argparse.Namespace) -> None:
 
 
 def _tagging(model: FeatureModel, names: list[str], tagger: object, test: Corpus, options: argparse.Namespace) -> None:
-    """Words a second with the same weights: ours from words; the peer from words, and from features made before."""
+    """Print words per second with the same weights: ours from words, crfsuite's from words and from given features."""
     now = clock(options.threads)
     made = [test.attributes(sentence) for sentence in test.sentences]
 

@@ -1,10 +1,10 @@
-"""Training a BiLSTM-CRF: what the CRF layer costs, beside pytorch-crf's, and beside the network under it.
+"""Training a BiLSTM-CRF: the cost of the CRF layer, compared with pytorch-crf's and with the network below.
 
     python benchmarks/tag_parse.py layer [--threads 1] [--rounds 7]
 
-Batches of 32 sentences of 10 to 50 words, 100 numbers for a word, a bidirectional LSTM of 200 units each way, 22 tags
-(those of CoNLL-2000 chunking). *layer* is the loss and its gradient by emissions and transitions; *step* is a whole
-step of Adam, where "alone" leaves the tags to their linear layer and to nothing that ties them together.
+Batches of 32 sentences of 10 to 50 words, word vectors of size 100, a bidirectional LSTM of 200 units per direction, 22
+tags (those of CoNLL-2000 chunking). *layer* is the loss and its gradient with respect to emissions and transitions;
+*step* is a complete step of Adam, where "no CRF" predicts each tag independently.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ B, T, K, D, UNITS, WORDS = 32, 50, 22, 100, 200, 20_000
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, tags and lengths of some sentences, the longest of T words."""
+    """Return ids, tags and lengths of some sentences, the longest of T words."""
     torch.manual_seed(0)
     lengths = torch.randint(10, T + 1, (B,))
     lengths[0] = T
@@ -33,7 +33,7 @@ def batch() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def layers(tags: Tensor, lengths: Tensor) -> dict[str, Callable[[], Tensor]]:
-    """The loss of given emissions, and its gradients."""
+    """Return runs of the loss of given emissions and its gradients."""
     inputs = [torch.randn(shape, requires_grad=True) for shape in ((B, T, K), (K, K), (K,), (K,))]
     mask = torch.arange(T) < lengths[:, None]
 
@@ -63,7 +63,7 @@ def layers(tags: Tensor, lengths: Tensor) -> dict[str, Callable[[], Tensor]]:
 
 
 class Network(nn.Module):
-    """Words to emissions."""
+    """A network from words to emissions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,12 +76,12 @@ class Network(nn.Module):
 
 
 def steps(ids: Tensor, tags: Tensor, lengths: Tensor) -> dict[str, Callable[[], Tensor]]:
-    """A whole step of training, with and without the CRF."""
+    """Return runs of a complete training step, with and without the CRF."""
 
     def step(loss: Callable[[Tensor], Tensor], *more: nn.Parameter) -> Callable[[], Tensor]:
         torch.manual_seed(1)
         network = Network()
-        # The vectors of words are left alone: Adam over all of them would hide what is measured.
+        # Word vectors are not trained: Adam over all of them would hide the rest.
         learned = [p for name, p in network.named_parameters() if not name.startswith("words")]
         optimizer = torch.optim.Adam([*learned, *more], 1e-3)
 
@@ -107,7 +107,7 @@ def steps(ids: Tensor, tags: Tensor, lengths: Tensor) -> dict[str, Callable[[], 
 
 def run(options: argparse.Namespace) -> None:
     ids, tags, lengths = batch()
-    print(f"\nlayer: B{B} T{T} K{K}, BiLSTM of {UNITS} units each way, {options.threads} thread(s)")
+    print(f"\nlayer: B{B} T{T} K{K}, BiLSTM of {UNITS} units per direction, {options.threads} thread(s)")
     found = layers(tags, lengths)
     if "pytorch-crf" in found:
         gap = abs(found["catena"]().item() - found["pytorch-crf"]().item())
@@ -118,11 +118,11 @@ def run(options: argparse.Namespace) -> None:
         line("layer: pytorch-crf / catena", {"": f"{ratio:.1f}x, of least {verdict(of_least, 15)}"})
     times = measured("step", steps(ids, tags, lengths), options.rounds)
     ratio, of_least = (times["catena"][i] / times["alone"][i] for i in range(2))
-    line("step: with the CRF / alone", {"": f"{ratio:.2f}x, of least {verdict(of_least, 1.1, at_least=False)}"})
+    line("step: with the CRF / no CRF", {"": f"{ratio:.2f}x, of least {verdict(of_least, 1.1, at_least=False)}"})
 
 
 def measured(what: str, runs: dict[str, Callable[[], Tensor]], rounds: int) -> dict[str, tuple[float, float]]:
-    """(Median, least) milliseconds of each, taken in turn; the least is the one that others disturbed least."""
+    """Return (median, least) milliseconds of each, alternating; the least is the least disturbed one."""
     times = timed(runs, rounds)
     for name, (median, least) in times.items():
         line(f"{what}: {name}", {"ms": f"{median:.2f}", "least": f"{least:.2f}"})

@@ -1,9 +1,9 @@
-"""Dependency trees from the same scores, sentences a second: the best tree and the probability of every arc.
+"""Dependency parsing from given scores, in sentences per second: best trees and arc marginals.
 
     python benchmarks/tag_parse.py parsing [--threads 1] [--rounds 3]
 
-A batch of 64 sentences of 3 to 50 words, one root each, with random scores as a parser gives them early in training and
-peaked ones as it gives them late (the best tree is then found sooner by all). Catena and SuPar get the same tensor.
+A batch of 64 sentences of 3 to 50 words, one root each, with random scores as early in training and peaked ones as late
+in training (for which all find the best tree faster). Catena and SuPar get the same tensor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[Any, str]] = {
 
 
 def batch(peaked: bool) -> tuple[Tensor, Tensor]:
-    """Scores ``[b, head, word]`` and lengths, the longest first as parsers sort them."""
+    """Return scores ``[b, head, word]`` and lengths, the longest first as parsers sort them."""
     torch.manual_seed(0)
     lengths = torch.randint(3, LONGEST + 1, (B,)).sort(descending=True).values
     arcs = torch.randn(B, LONGEST + 1, LONGEST + 1)
@@ -46,7 +46,7 @@ def by_supar(name: str, arcs: Tensor, lengths: Tensor) -> Any:
 
 
 def tree_scores(arcs: Tensor, heads: Tensor, lengths: Tensor) -> Tensor:
-    """The summed scores of trees, so that two that tie are equal."""
+    """Return the summed scores of trees, so that tied trees compare equal."""
     real = torch.arange(heads.shape[1]) < lengths[:, None]
     return torch.where(real, arcs[:, :, 1:].gather(1, heads.clamp_min(0)[:, None])[:, 0], 0.0).sum(-1)
 
@@ -68,7 +68,7 @@ def marginals(kind: str, arcs: Tensor, lengths: Tensor) -> dict[str, Callable[[]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print a line for each question: sentences a second, the ratio, and by how much the answers differ."""
+    """Print a line for each task: sentences per second, the ratio, and the difference of the results."""
     questions = {"best tree": best, "probabilities": marginals}
     for peaked in (False, True):
         arcs, lengths = batch(peaked)

@@ -1,9 +1,9 @@
-"""Names in WNUT-17 by a CRF on sparse features: Catena's recipe beside python-crfsuite on the same features.
+"""Names in WNUT-17 with a sparse-feature CRF: Catena's recipe compared with python-crfsuite on the same features.
 
     CATENA_DATA=… python benchmarks/tag_parse.py wnut
 
-Both train to their ends with the recipe's templates and penalties, and both are scored on dev and test as conlleval
-does. Catena's figures are those of its last step, not of the best on dev.
+Both train to convergence with the recipe's templates and penalties, and both are scored on dev and test as by
+conlleval. Catena's scores are those of its last step, not of the best on dev.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from structure import installed
 def run(options: argparse.Namespace) -> None:
     folder = os.environ.get("CATENA_DATA")
     if not folder:
-        print("wnut: CATENA_DATA does not name a folder with wnut17_ner")
+        print("wnut: set CATENA_DATA to a folder with wnut17_ner")
         return
     config = configs.load(TagConfig, recipe_path("wnut17-features"))
     settings = config.model

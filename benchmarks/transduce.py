@@ -1,14 +1,14 @@
-"""Pronunciations of CMUdict beside Phonetisaurus: the same words to train on, the same words to score.
+"""Pronunciations of CMUdict compared with Phonetisaurus: the same training words, the same test words.
 
     CATENA_DATA=… PYTHONPATH=src python benchmarks/transduce.py --peer FOLDER [--peer-model model.fst] [--share 1.0]
 
-``FOLDER`` is that of the installed package (``pip install phonetisaurus==0.3.0`` in an environment of its own, then
+``FOLDER`` is that of the installed package (``pip install phonetisaurus==0.3.0`` in a separate environment, then
 ``…/site-packages/phonetisaurus``), whose programs are run: ``phonetisaurus-train`` (2-2 alignments, deletions, n-grams
-up to 8) and ``phonetisaurus-g2pfst``. ``--peer-model`` takes a model that was trained before; ``--share`` trains both
-on a share of the words. Without ``--peer``, the table has our models alone.
+up to 8) and ``phonetisaurus-g2pfst``. ``--peer-model`` uses an existing model; ``--share`` trains both on a fraction of
+the words. Without ``--peer``, the table has only Catena's models.
 
-Protocol: stress removed; 10 % of the words, by a hash of the word, are the test; an answer is right if it is any of the
-listed pronunciations; phoneme error is against the nearest. Times are seconds of the processor, one thread.
+Protocol: stress removed; 10 % of the words, by a hash of the word, are the test set; a prediction is correct if it is
+any of the listed pronunciations; phoneme error is relative to the nearest. Times are process seconds on one thread.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def line(name: str, words: Sequence[StringPair], answers: Answers, train: float 
 
 
 def ours(model: StringTransducer, words: Sequence[StringPair]) -> tuple[Answers, float]:
-    model.search_all([words[0].source])  # compiled once, and not counted
+    model.search_all([words[0].source])  # compile once, not counted
     begun = time.process_time()
     found = model.search_all([word.source for word in words])
     seconds = time.process_time() - begun
@@ -64,13 +64,13 @@ def ours(model: StringTransducer, words: Sequence[StringPair]) -> tuple[Answers,
 
 def trained(data: TransduceDataset, settings: JointConfig | BaselineConfig) -> tuple[StringTransducer, float]:
     kind = JointModel if isinstance(settings, JointConfig) else Baseline
-    kind.train(data.pairs()[:300], settings)  # type: ignore[arg-type]  # compiled once, and not counted
+    kind.train(data.pairs()[:300], settings)  # type: ignore[arg-type]  # compile once, not counted
     begun = time.process_time()
     model = kind.train(data.pairs(), settings)  # type: ignore[arg-type]
     return model, time.process_time() - begun
 
 
-# --- the peer -------------------------------------------------------------------------------------------------------
+# --- Phonetisaurus --------------------------------------------------------------------------------------------------
 
 
 def child_seconds() -> float:
@@ -81,7 +81,7 @@ def child_seconds() -> float:
 def phonetisaurus(
     data: TransduceDataset, package: Path, folder: Path, ready: Path | None
 ) -> tuple[Answers, float | None, float]:
-    """Its answers, the seconds that training took (None if it was ready), and those of each word."""
+    """Return its predictions, the training seconds (None for an existing model), and the seconds per word."""
     machine = platform.machine()
     programs = {
         "PATH": f"{package / 'bin' / machine}:{os.environ['PATH']}",
@@ -97,7 +97,7 @@ def phonetisaurus(
         model, seconds = folder / "train" / "model.fst", child_seconds() - begun
     (folder / "words").write_text("".join("".join(word.source) + "\n" for word in data.test), encoding="utf-8")
     begun = child_seconds()
-    # The program that phonetisaurus-apply starts, with the options it gives it.
+    # The program that phonetisaurus-apply runs, with the same options.
     command = ["phonetisaurus-g2pfst", f"--model={model.resolve()}", "--wordlist=words", "--n-best=1", "--beam=10000"]
     out = subprocess.run(command, cwd=folder, env=programs, check=True, capture_output=True, text=True).stdout
     each = (child_seconds() - begun) / len(data.test)
@@ -120,7 +120,7 @@ def main() -> None:
     data.train = [word for word in data.train if hash_fraction((*word.source, "\n")) < flags.share]
     for row in data.lines:
         print(row)
-    print(f"\n{'':<28} {'word':>8} {'95 % interval':>16} {'phoneme':>8} {'training':>9} {'a word':>8}")
+    print(f"\n{'':<28} {'word':>8} {'95 % interval':>16} {'phoneme':>8} {'training':>9} {'per word':>8}")
     print(f"{'':<28} {'error %':>8} {'':>16} {'error %':>8} {'s':>9} {'ms':>8}")
     model, seconds = trained(data, BaselineConfig())
     line("baseline, frequent", data.test, *_timed(model, data, seconds))
@@ -137,7 +137,7 @@ def main() -> None:
         tested = paired_bootstrap(*both, WORD_ERROR.score, np.random.default_rng(0), metric="word_error")
         low, high = tested.interval.low, tested.interval.high
         print(
-            f"\ncatena less Phonetisaurus, word error: {100 * tested.difference:+.2f} points (95 % interval "
+            f"\ncatena minus Phonetisaurus, word error: {100 * tested.difference:+.2f} points (95 % interval "
             f"{100 * low:+.2f} to {100 * high:+.2f}), p = {tested.p_value:.2f}"
         )
 

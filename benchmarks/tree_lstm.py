@@ -1,14 +1,13 @@
-"""Training a Tree-LSTM: Catena, level by level, beside the recursion over nodes that everyone writes first.
+"""Training a Tree-LSTM: Catena, level by level, compared with the usual recursion over nodes.
 
     python benchmarks/tree_lstm.py [--threads 1 2] [--rounds 5] [--trees FILE] [--batch 25] [--d 150]
 
 A step is forward, backward and Adagrad over a batch of binary trees with a class at every node: those of a bracket file
-such as the Stanford trees, or random ones of like size. The recursion has one product for all gates of a node, and
-looks words up and scores nodes for the whole batch at once: what is done node by node is the tree itself. It is timed
-with word vectors that are given, and with a table of 10,000 that is learned too, whose update costs both sides the
-same.
-Both start from the same weights, and their losses must agree before anything is timed. Rounds are interleaved; seconds
-are medians, ratios medians of the ratios of each round.
+such as the Stanford trees, or random ones of similar size. The recursion has one product for all gates of a node, and
+computes embeddings and class scores for the whole batch: only the tree itself is processed node by node. It is timed
+with fixed word vectors, and with a trained table of 10,000, whose update costs both sides the same.
+Both start from the same weights, and their losses must agree before anything is timed. Rounds alternate; seconds are
+medians, ratios medians of the ratios of each round.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class ByHand(nn.Module):
         self.output = nn.Linear(d, K)
 
     def forward(self, children: list[list[int]], vectors: Tensor) -> Tensor:
-        """The vectors of all nodes of one tree, by recursion from its root; ``vectors`` are those of the words."""
+        """Return the states of all nodes of one tree, by recursion from its root; ``vectors`` are the word vectors."""
         found: list[Tensor] = [vectors] * len(children)
 
         def visit(node: int) -> tuple[Tensor, Tensor]:
@@ -63,7 +62,7 @@ class ByHand(nn.Module):
 
 
 class Trees:
-    """Trees as both sides take them: parents, words and classes of their nodes."""
+    """Trees in the form that both sides use: parents, words and classes of their nodes."""
 
     def __init__(self, parents: list[list[int]], rng: np.random.Generator) -> None:
         self.forest = TreeBatchBuilder.of(parents)
@@ -95,7 +94,7 @@ def by_hand(model: ByHand, trees: Trees, batches: list[np.ndarray]) -> Callable[
 
 
 def by_level(start: ByHand, trees: Trees, batches: list[np.ndarray]) -> Callable[[], float]:
-    """The same steps with Catena's encoder, from the same weights. Batches are cut into levels anew every time."""
+    """Return the same steps with Catena's encoder and the same weights. Batches are split into levels every time."""
     d_in, d = start.embedding.embedding_dim, start.d
     encoder = NaryTreeLSTM(d_in, d)
     embedding, output = nn.Embedding(V, d_in), nn.Linear(d, K)
@@ -104,7 +103,7 @@ def by_level(start: ByHand, trees: Trees, batches: list[np.ndarray]) -> Callable
     with torch.no_grad():
         encoder.weight_x[: 3 * d] = start.leaf.weight
         encoder.weight_h.copy_(start.inner.weight)
-    # By hand, leaves and inner nodes have a bias each; Catena has one. Start them all at one value.
+    # The script has separate biases for leaves and inner nodes; Catena has one. Start all of them at one value.
     with torch.no_grad():
         for bias in (start.leaf.bias, start.inner.bias, encoder.bias):
             bias.zero_()
@@ -126,7 +125,7 @@ def by_level(start: ByHand, trees: Trees, batches: list[np.ndarray]) -> Callable
 
 
 def random_parents(rng: np.random.Generator) -> list[int]:
-    """A random binary tree over about 19 words, cut at random places from the root down."""
+    """Return a random binary tree over about 19 words, split at random positions from the root down."""
     parents: list[int] = []
     waiting = [(-1, int(rng.integers(5, 34)))]
     while waiting:
@@ -143,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--trees", type=Path, help="a file of trees in brackets; random trees if not given")
+    parser.add_argument("--trees", type=Path, help="a bracket file; default: random trees")
     parser.add_argument("--batch", type=int, default=25)
     parser.add_argument("--d", type=int, default=150)
     parser.add_argument("--d-in", type=int, default=300)
@@ -167,7 +166,7 @@ def main() -> None:
             theirs = by_hand(model, trees, batches)
             found, wanted = ours(), theirs()
             assert abs(found - wanted) < 1e-3, f"the losses differ: {found} by level, {wanted} by node"
-            what = f"{threads} thread{'s' if threads > 1 else ''}, word vectors {'learned' if learned else 'given'}"
+            what = f"{threads} thread{'s' if threads > 1 else ''}, word vectors {'trained' if learned else 'fixed'}"
             print(f"{what}: {compared(theirs, ours, flags.rounds, len(batches))}")
 
 
@@ -180,7 +179,7 @@ def compared(theirs: Callable[[], float], ours: Callable[[], float], rounds: int
             times[name].append(time.perf_counter() - start)
     ratios = [a / b for a, b in zip(times["by node"], times["by level"], strict=True)]
     medians = {name: 1000 * statistics.median(some) / steps for name, some in times.items()}
-    listed = ", ".join(f"{name} {value:.0f} ms a step" for name, value in medians.items())
+    listed = ", ".join(f"{name} {value:.0f} ms per step" for name, value in medians.items())
     return (
         f"{listed}; by level is {statistics.median(ratios):.1f} times as fast (from {min(ratios):.1f} to "
         f"{max(ratios):.1f} in {rounds} rounds)"

@@ -1,14 +1,14 @@
-"""Word vectors: Catena beside gensim and fastText, on the same text, with the same settings and threads.
+"""Word vectors: Catena compared with gensim and fastText, on the same text, with the same settings and threads.
 
-    CATENA_DATA=… python benchmarks/word2vec.py speed      # words a second, turn by turn, medians and ratios
+    CATENA_DATA=… python benchmarks/word2vec.py speed      # words per second, alternating, medians and ratios
     CATENA_DATA=… python benchmarks/word2vec.py quality    # analogies and WordSim-353 of three seeds each
     CATENA_DATA=… python benchmarks/word2vec.py growth     # time and memory over four sizes of text
     … --text FILE                                          # another text, plain, a sentence on each line
 
-Run it in the environment of the peers (requirements-peers.txt, with gensim and fasttext). Each side reads the text from
-a file; reading and counting are not timed, and turns that fastText breaks off are left out. Rates are words of the
-text, rare ones included, by the clock and by the processor's time: on a machine that others use too, the second is the
-one to trust. docs/vectors.md has the figures.
+Run it in the environment of the other libraries (requirements-peers.txt, with gensim and fasttext). Each side reads the
+text from a file; reading and counting are not timed, and runs that fastText aborts are dropped. Rates count all words
+of the text, also rare ones, in wall time and in process time: on a busy machine, trust the second. docs/vectors.md has
+the results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 SETTINGS = {"d": 100, "window": 5, "noise": 5, "min_count": 5, "subsample": 1e-3}
 RATES = {"skipgram": 0.025, "cbow": 0.05}
 Way = Callable[[Path, int, int, int], tuple[float, float, object]]
-"""(text, epochs, threads, seed) to seconds by the clock, seconds of the processor, and the vectors."""
+"""(text, epochs, threads, seed) to wall seconds, process seconds, and the vectors."""
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
@@ -66,13 +66,16 @@ def catena(kind: str, shared: bool = False) -> Way:
     return run
 
 
-# --- peers ------------------------------------------------------------------------------------------------------------
+# --- other libraries --------------------------------------------------------------------------------------------------
 
 
 def gensim(kind: str, as_said: bool = False) -> Way:
-    """Each of gensim's threads takes its own lines for all of them, blank ones included, when it lowers the rate: with
-    two threads an epoch lowers it by half of what is due, or by more where lines are blank. ``as_said`` gives it the
-    lines of one thread, so that it falls as gensim's documentation says and as Catena's does."""
+    """Return a training function of gensim, with a correct learning rate schedule if ``as_said``.
+
+    When it lowers the learning rate, each of gensim's threads counts only its own lines, blank ones included: with two
+    threads an epoch lowers the rate by half of the correct amount, or by more if lines are blank. ``as_said`` gives it
+    the number of lines of one thread, so that the rate decreases as documented by gensim and as in Catena.
+    """
 
     def run(text: Path, epochs: int, threads: int, seed: int) -> tuple[float, float, object]:
         from gensim.models import Word2Vec
@@ -120,7 +123,7 @@ def fasttext(kind: str) -> Way:
             )
 
         held: list = []
-        for _ in range(5):  # fastText 0.9.3 ends with "Encountered NaN" now and then
+        for _ in range(5):  # fastText 0.9.3 sometimes aborts with "Encountered NaN"
             try:
                 clock, processor = timed(train)
                 break
@@ -153,12 +156,12 @@ WAYS: dict[str, dict[str, Way]] = {
 }
 
 
-# --- what is measured -------------------------------------------------------------------------------------------------
+# --- measurements -----------------------------------------------------------------------------------------------------
 
 
 def speed(text: Path, threads: int, epochs: int, repeats: int, groups: tuple[str, ...], peers: tuple[str, ...]) -> None:
     words = count_words(text) * epochs
-    print(f"{text.name}: {words // epochs:,} words, {epochs} epochs, {threads} threads, medians of {repeats} turns\n")
+    print(f"{text.name}: {words // epochs:,} words, {epochs} epochs, {threads} threads, medians of {repeats} rounds\n")
     for group in groups:
         chosen = {name: way for name, way in WAYS[group].items() if name.startswith("catena") or name in peers}
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in chosen}
@@ -168,11 +171,11 @@ def speed(text: Path, threads: int, epochs: int, repeats: int, groups: tuple[str
         for turn in range(repeats):
             for name, way in chosen.items():
                 times[name].append(way(text, epochs, threads, turn)[:2])
-        print(f"{group:<24} {'words/s':>11} {'x gensim':>9} {'range':>13} {'by processor':>13} {'x gensim':>9}")
+        print(f"{group:<24} {'words/s':>11} {'x gensim':>9} {'range':>13} {'by process':>13} {'x gensim':>9}")
         for name in chosen:
             turns = [(a, b) for a, b in zip(times[name], times["gensim"], strict=True) if not math.isnan(a[0])]
             if not turns:
-                print(f"  {name:<22} {'broken off':>11}")
+                print(f"  {name:<22} {'aborted':>11}")
                 continue
             ratios = [[b[i] / a[i] for a, b in turns] for i in (0, 1)]
             clock, processor = (statistics.median(a[i] for a, _ in turns) for i in (0, 1))
@@ -206,7 +209,7 @@ def quality(text: Path, threads: int, epochs: int, seeds: int, groups: tuple[str
 
 
 def growth(text: Path, threads: int) -> None:
-    """Each size in a process of its own: seconds of the processor, and peak memory beyond that of the smallest text."""
+    """Measure each size in its own process: process seconds, and peak memory above that of the smallest text."""
     print(f"{'words':>12} {'distinct':>10} {'seconds':>9} {'ns/word':>9} {'peak MB':>9}")
     lines = count_lines(text)
     for part in (8, 4, 2, 1):
@@ -254,16 +257,14 @@ def head_of(text: Path, lines: int) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["speed", "quality", "growth", "one"])
-    parser.add_argument(
-        "--text", type=Path, help="a plain text file; WikiText-2 in the folder of CATENA_DATA if not given"
-    )
+    parser.add_argument("--text", type=Path, help="a plain text file; default: WikiText-2 in the folder of CATENA_DATA")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--epochs", type=int, help="1 for speed and 20 for quality if not given")
+    parser.add_argument("--epochs", type=int, help="default: 1 for speed and 20 for quality")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--peers", default="gensim,fasttext", help="for speed; gensim must be among them")
+    parser.add_argument("--peers", default="gensim,fasttext", help="for speed; must include gensim")
     parser.add_argument("--groups", default="skip-gram,cbow", help="for speed and quality")
-    parser.add_argument("--only", default="", help="for quality: gensim or catena alone")
+    parser.add_argument("--only", default="", help="for quality: only gensim or only catena")
     flags = parser.parse_args()
     text = flags.text or Path(os.environ["CATENA_DATA"]) / "wikitext2_word" / "wiki.train.tokens"
     if flags.what == "speed":

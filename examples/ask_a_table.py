@@ -1,7 +1,7 @@
-"""Questions in English, answered from a table: a grammar gives each question a logical form, which is then computed.
+"""Answer English questions from a table: a grammar gives each question a logical form, which is then evaluated.
 
-The grammar is a file of rules with meanings behind them. Parsing a question and putting the meanings together gives a
-term such as count(with(region,north,islands)); a dozen lines of Python know what its words mean for a CSV table.
+The grammar is a file of rules with meanings. Parsing a question and combining the meanings gives a term such as
+count(with(region,north,islands)); a dozen lines of Python evaluate it on a CSV table.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ Rows = list[dict[str, str]]
 
 
 def grammar_for(rows: Rows) -> str:
-    """The rules, and a rule for each name in the table."""
+    """Return the rules, and a rule for each name in the table."""
     names = [f"""Name -> '{row["name"]}' {{sem: "{row["name"]}"}}""" for row in rows]
     return RULES + "\n".join(names) + "\n"
 
 
 def value(term: Term, rows: Rows) -> Any:
-    """What a logical form comes to: a number, words, or some rows of the table."""
+    """Return the value of a logical form: a number, words, or some rows of the table."""
     parts: list[Term] = []
     while isinstance(term, Application):
         parts.insert(0, term.argument)
@@ -87,7 +87,7 @@ def value(term: Term, rows: Rows) -> Any:
             return [max(given[1], key=lambda row: float(row[given[0]]))]
         case "least":
             return [min(given[1], key=lambda row: float(row[given[0]]))]
-    raise ValueError(f"the table does not know what {term.name} means")
+    raise ValueError(f"Unknown name {term.name!r} in a logical form. Add it to value().")
 
 
 def run() -> None:

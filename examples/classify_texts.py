@@ -1,4 +1,4 @@
-"""Train a text classifier on lists of strings, score it, ask it, keep it."""
+"""Train a text classifier on lists of strings, evaluate it, use it, save it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ model = catena.TextClassifier("loglinear", max_epochs=8)
 model.fit([example.text for example in train], [example.labels[0] for example in train])
 
 accuracy = model.score([example.text for example in test], [example.labels[0] for example in test])
-print(f"{accuracy:.1%} of {len(test)} test sentences are right")
+print(f"{accuracy:.1%} of {len(test)} test sentences are correct")
 
 with tempfile.TemporaryDirectory() as folder:
     model.save(Path(folder) / "intents")

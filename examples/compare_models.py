@@ -1,4 +1,4 @@
-"""Is one model better than another? Both predict the same texts; their predictions are swapped at random."""
+"""Test whether one model is better than another, by randomly swapping their predictions of the same texts."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ found = approximate_randomization(
     np.random.default_rng(0),
     metric=ACCURACY.name,
 )
-print(found.sentence("words with their parts", "words alone"))
+print(found.sentence("words with their parts", "only words"))

@@ -1,4 +1,4 @@
-"""Ask the data doctor about files: what they are, and what is wrong with them, line by line."""
+"""Inspect data files: their formats, and their problems line by line."""
 
 from __future__ import annotations
 

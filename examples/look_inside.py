@@ -1,4 +1,4 @@
-"""What has a linear model learned? Its features, each with a weight for each class, answer at a glance."""
+"""Show what a linear model has learned: its features with a weight for each class."""
 
 from __future__ import annotations
 

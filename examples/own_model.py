@@ -1,4 +1,4 @@
-"""Train a model of your own: the loop knows a task by its interface alone, and resumes, averages and stops it for you.
+"""Train a model of your own: implement the task interface, and the loop resumes, averages and stops it for you.
 
 Here a small network learns exclusive or, which no linear model can.
 """
@@ -53,7 +53,7 @@ class ExclusiveOr(Task):
         return Evaluation({"accuracy": (guesses == ANSWERS).float().mean().item()}, shown)
 
     def save(self, folder: Path) -> None:
-        pass  # nothing but the weights
+        pass  # only the weights
 
     def describe_batch(self, batch: tuple[Tensor, Tensor]) -> str:
         return f"{len(batch[0])} examples"

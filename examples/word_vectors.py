@@ -1,4 +1,4 @@
-"""Word vectors from a small text: write it, learn from it, ask for neighbors and analogies. Takes a few seconds.
+"""Train word vectors on a small text, and query neighbors and analogies. Takes a few seconds.
 
 python examples/word_vectors.py
 """
@@ -52,7 +52,7 @@ def sentence(draw: random.Random) -> str:
 
 
 def write_stories(path: str | Path, lines: int = 6000) -> None:
-    """Write a text of simple sentences, a line each."""
+    """Write a text of simple sentences, one per line."""
     draw = random.Random(7)
     Path(path).write_text("".join(sentence(draw) + "\n" for _ in range(lines)), encoding="utf-8")
 
