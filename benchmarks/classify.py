@@ -167,12 +167,12 @@ def plain_parts(config, data):
 
 def peak_memory(side: str, file: Path, threads: int) -> float:
     """Return the peak memory, in MiB, of a process that trains one epoch."""
-    command = [sys.executable, __file__, "--alone", side, "--file", str(file), "--threads", str(threads)]
+    command = [sys.executable, __file__, "--side", side, "--file", str(file), "--threads", str(threads)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
-def alone(side: str, file: Path) -> None:
+def train_one_side(side: str, file: Path) -> None:
     """Train one epoch on one side. The hand-written side reads arrays and imports nothing of Catena."""
     if side == "plain":
         saved = np.load(file)
@@ -207,13 +207,13 @@ def main() -> None:
     parser.add_argument("--file", type=Path, default=Path(folder) / "text_classification" / "rt-polarity.all")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--alone", choices=["plain", "catena"])
+    parser.add_argument("--side", choices=["plain", "catena"])
     flags = parser.parse_args()
     torch.set_num_threads(flags.threads)
     if not flags.file.is_file():
         sys.exit(f"File not found: {flags.file}. Set CATENA_DATA to the folder of the evaluation data.")
-    if flags.alone:
-        return alone(flags.alone, flags.file)
+    if flags.side:
+        return train_one_side(flags.side, flags.file)
     config, data = prepare(flags.file)
     model, optimizer, texts, plan = plain_parts(config, data)
     task = make_task(config, data)

@@ -80,12 +80,12 @@ def main() -> None:
     parser.add_argument("what", choices=["text", "table"])
     parser.add_argument("data", type=Path)
     parser.add_argument("names", nargs="+")
-    asked = parser.parse_args()
-    if asked.what == "text":
-        with Path(asked.names[0]).open("w", encoding="utf-8") as out:
-            out.writelines(line + "\n" for line in lines_of(asked.data))
+    options = parser.parse_args()
+    if options.what == "text":
+        with Path(options.names[0]).open("w", encoding="utf-8") as out:
+            out.writelines(line + "\n" for line in lines_of(options.data))
     else:
-        for line in table(asked.data, asked.names):
+        for line in table(options.data, options.names):
             print(line, flush=True)
 
 

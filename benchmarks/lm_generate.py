@@ -137,13 +137,13 @@ def main() -> None:
             mine.append(timed(lambda prompt=prompt, n=n: write_ours(model, prompt, n)))
             other.append(timed(lambda prompt=prompt, n=n: write_theirs(peer, prompt, n)))
             twice.append(timed(lambda prompt=prompt, n=n: write_ours(model, prompt, 2 * n)))
-        a, z, double, alone = map(statistics.median, (mine, other, twice, floor))
+        a, z, double, floor_time = map(statistics.median, (mine, other, twice, floor))
         ratios = [y / x for x, y in zip(mine, other, strict=True)]
         print(
             f"batch {b}: Catena {1e3 * a / n:.2f} ms per step, transformers {1e3 * z / n:.2f} ms, "
             f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f}), by least times "
             f"{min(other) / min(mine):.2f}; equal tokens {100 * same:.1f} %; twice the tokens take {double / a:.2f} "
-            f"times as long; torch's products {1e3 * alone / n:.2f} ms"
+            f"times as long; torch's products {1e3 * floor_time / n:.2f} ms"
         )
 
 

@@ -126,7 +126,7 @@ def limits(text: Path, order: int) -> None:
 # --- scoring -------------------------------------------------------------------------------------------------------
 
 
-def ask(text: Path, test: Path, order: int, binary: Path, repeats: int) -> None:
+def compare_scoring(text: Path, test: Path, order: int, binary: Path, repeats: int) -> None:
     import kenlm
 
     peer = kenlm.Model(str(binary))
@@ -167,11 +167,15 @@ def spread(model: NgramModel, sentences: list[str], peer: object) -> None:
         ids = torch.tensor([model.vocabulary.ids(words)])
         states.append(model.extend(model.start(1), ids, torch.tensor([len(words)])))
     common = model.advance(model.start(1), torch.tensor([4]))
-    for what, asked in (
+    for what, states_to_score in (
         ("after contexts of the text", states),
         (f"after {model.vocabulary.tokens([4])[0]!r}", [common]),
     ):
-        times = [seconds(lambda s=s: model.log_probs(s)) for _ in range(5 if len(asked) > 1 else 200) for s in asked]
+        times = [
+            seconds(lambda s=s: model.log_probs(s))
+            for _ in range(5 if len(states_to_score) > 1 else 200)
+            for s in states_to_score
+        ]
         name = f"p(· | context) of {model.v:,} words, {what}"
         line(name[:44], f"{statistics.median(times) * 1e3:.3f} ms", "", "", "≤ 0.05 ms")
     if peer is not None:
@@ -204,7 +208,7 @@ def main() -> None:
         line("", "Catena", "KenLM", "ratio", "wanted")
         for order in options.orders:
             binary = build(text, order, folder, lmplz, options.repeats)
-            ask(text, test, order, binary, 2 * options.repeats + 1)
+            compare_scoring(text, test, order, binary, 2 * options.repeats + 1)
         if not options.no_limits:
             limits(text, max(options.orders))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

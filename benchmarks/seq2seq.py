@@ -145,7 +145,7 @@ def train(flags: argparse.Namespace) -> None:
         a, z = compared(trained(ours, batch), trained(theirs, batch), flags)
         print(
             f"train, {name}: Catena {tokens / statistics.median(a):,.0f} target tokens/s, the plain "
-            f"script {tokens / statistics.median(z):,.0f}; {told(a, z)}",
+            f"script {tokens / statistics.median(z):,.0f}; {format_ratios(a, z)}",
             flush=True,
         )
 
@@ -249,7 +249,7 @@ def one_search(
 
     a, z = compared(ours, theirs, flags)
     same = [x == y for x, y in zip(ours(), theirs(), strict=True)]
-    told_there = []
+    other_ratios = []
     for name, engine in engines.items():
         texts = [
             [[tokens[i] for i in row[:n]] for row, n in zip(s.ids.tolist(), s.lengths.tolist(), strict=True)]
@@ -263,13 +263,13 @@ def one_search(
                 )
 
         mine, other = compared(ours, there, flags)
-        told_there.append(f"{name} {ratio(mine, other):.2f}")
+        other_ratios.append(f"{name} {ratio(mine, other):.2f}")
     n = sum(len(s) for s in given)
     print(
         f"{'greedy' if width == 1 else f'beam {width}'}, batch {len(given[0])}: Catena "
         f"{1e3 * statistics.median(a) / n:.1f} ms per sentence, transformers {1e3 * statistics.median(z) / n:.1f}; "
-        f"{told(a, z)}; equal tokens in {sum(same)} of {n}"
-        + (f"; CTranslate2's time to ours: {', '.join(told_there)}" if told_there else ""),
+        f"{format_ratios(a, z)}; equal tokens in {sum(same)} of {n}"
+        + (f"; CTranslate2's time to ours: {', '.join(other_ratios)}" if other_ratios else ""),
         flush=True,
     )
 
@@ -393,7 +393,7 @@ def ratio(ours: list[float], theirs: list[float]) -> float:
     return statistics.median(y / x for x, y in zip(ours, theirs, strict=True))
 
 
-def told(ours: list[float], theirs: list[float]) -> str:
+def format_ratios(ours: list[float], theirs: list[float]) -> str:
     ratios = [y / x for x, y in zip(ours, theirs, strict=True)]
     least = min(theirs) / min(ours)
     return f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f}), by least times {least:.2f}"

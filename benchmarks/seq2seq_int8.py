@@ -6,7 +6,7 @@ Translates a file with a trained run (``catena predict``), with and without ``--
 Transformer, with CTranslate2 in single precision and in 8 bits from ``catena export``. Tokenization and detokenization
 are included on both sides; CTranslate2 sorts and batches by itself, with the same number of source tokens per batch and
 the run's length penalty. Rounds alternate; the output has the least and the median time, process time with one thread.
-BLEU is sacrebleu's. Memory is that of all weights after a translation, including the copies for decoding steps.
+BLEU is sacrebleu's. Memory includes all weights after a translation, with the copies for decoding steps.
 
 On one thread of an idle AMD EPYC, the model of the recipe ``multi30k-transformer`` on test 2016, best of three rounds:
 with a beam of 5 Catena took 12.5 s in single precision and 5.3 in 8 bits, CTranslate2 10.7 and 5.6 (BLEU 39.44, 39.58,

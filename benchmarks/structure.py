@@ -95,13 +95,13 @@ def with_gradient(value: Callable[[], Tensor], *inputs: Tensor) -> Run:
     return run
 
 
-def in_reference(ask: Callable[[], Tensor]) -> Callable[[], Tensor]:
+def in_reference(compute: Callable[[], Tensor]) -> Callable[[], Tensor]:
     """Return the same run with the reference implementation."""
     from catena.structure.backend import use_backend
 
     def run() -> Tensor:
         with use_backend("reference"):
-            return ask()
+            return compute()
 
     return run
 
@@ -127,7 +127,7 @@ def timed(runs: dict[str, Run], rounds: int) -> dict[str, tuple[float, float]]:
 
 
 def turn(run: Run, most: int, seconds: float) -> list[float]:
-    """Return the seconds of at most ``most`` runs, none of which starts after the time limit."""
+    """Return the seconds of at most ``most`` runs, started within the time limit."""
     # Process time is not disturbed by other programs, but adds up over threads.
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     times: list[float] = []

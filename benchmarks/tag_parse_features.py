@@ -2,7 +2,7 @@
 
     CATENA_DATA=… python benchmarks/tag_parse.py features [--threads 1] [--rounds 3] [--sentences 3000]
 
-The features are those of CRFsuite's chunking example, 19 for each word. python-crfsuite trains for some iterations of
+The features come from CRFsuite's chunking example, 19 for each word. python-crfsuite trains for some iterations of
 L-BFGS; Catena trains until its penalized likelihood is as good. A check at python-crfsuite's weights shows that both
 optimize the same function. Reading, templates and feature indexing are timed separately.
 """

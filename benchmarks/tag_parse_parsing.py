@@ -74,12 +74,12 @@ def run(options: argparse.Namespace) -> None:
         arcs, lengths = batch(peaked)
         print(f"\ndependency trees, {B} sentences of up to {LONGEST} words, {'peaked' if peaked else 'random'} scores")
         for kind in KINDS:
-            for question, ask in questions.items():
-                runs = ask(kind, arcs, lengths)
+            for task, make_runs in questions.items():
+                runs = make_runs(kind, arcs, lengths)
                 answers = {name: one() for name, one in runs.items()}
                 times = timed(runs, options.rounds)
                 cells = {name: f"{B / times[name][0] * 1e3:,.0f} sentences/s" for name in runs}
                 if "supar" in runs:
                     cells["ratio"] = verdict(times["supar"][0] / times["catena"][0], WANTED)
                     cells["differs"] = f"{(answers['catena'] - answers['supar']).abs().max().item():.1e}"
-                line(f"{question}, {kind}", cells)
+                line(f"{task}, {kind}", cells)

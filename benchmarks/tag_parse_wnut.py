@@ -3,7 +3,7 @@
     CATENA_DATA=… python benchmarks/tag_parse.py wnut
 
 Both train to convergence with the recipe's templates and penalties, and both are scored on dev and test as by
-conlleval. Catena's scores are those of its last step, not of the best on dev.
+conlleval. Catena is scored at its last step, not of the best on dev.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         _theirs(train, others, settings, steps)
 
 
-def _told(name: str, part: str, corpus: Corpus, found: list[list[str]]) -> None:
+def _print_scores(name: str, part: str, corpus: Corpus, found: list[list[str]]) -> None:
     spans = spans_of_tags(corpus.tags), spans_of_tags(found)
     measures = {"f1": F1, "precision": PRECISION, "recall": RECALL}
     line(f"{name}, {part}", {what: f"{100 * float(measure(*spans)):.2f}" for what, measure in measures.items()})
@@ -62,7 +62,7 @@ def _ours(train: Corpus, others: list[Corpus], settings: FeatureTaggerConfig, st
     for part, corpus in zip(("dev", "test"), others, strict=True):
         chain = model.chain(corpus.sentences)
         rows = zip(chain.argmax().tolist(), corpus.sentences, strict=True)
-        _told("catena", part, corpus, [[ours.names[q] for q in row[: len(one)]] for row, one in rows])
+        _print_scores("catena", part, corpus, [[ours.names[q] for q in row[: len(one)]] for row, one in rows])
 
 
 def _steps(learner: BatchLearner, steps: int) -> int:
@@ -89,4 +89,4 @@ def _theirs(train: Corpus, others: list[Corpus], settings: FeatureTaggerConfig, 
         tagger.open(model)
         for part, corpus in zip(("dev", "test"), others, strict=True):
             found = [tagger.tag(corpus.attributes(sentence)) for sentence in corpus.sentences]
-            _told("python-crfsuite", part, corpus, found)
+            _print_scores("python-crfsuite", part, corpus, found)

@@ -2,7 +2,7 @@
 
     CATENA_DATA=… PYTHONPATH=src python benchmarks/transduce.py --peer FOLDER [--peer-model model.fst] [--share 1.0]
 
-``FOLDER`` is that of the installed package (``pip install phonetisaurus==0.3.0`` in a separate environment, then
+``FOLDER`` is the installed package (``pip install phonetisaurus==0.3.0`` in a separate environment, then
 ``…/site-packages/phonetisaurus``), whose programs are run: ``phonetisaurus-train`` (2-2 alignments, deletions, n-grams
 up to 8) and ``phonetisaurus-g2pfst``. ``--peer-model`` uses an existing model; ``--share`` trains both on a fraction of
 the words. Without ``--peer``, the table has only Catena's models.

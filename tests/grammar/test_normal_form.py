@@ -38,7 +38,7 @@ def test_weight_of_every_string_is_kept(rules: list[OracleRule], split: str) -> 
     again = plain(normal.grammar)
     for words in [*strings(2), ("a", "b", "a")]:
         wanted = weight_up_to(rules, "S", words, depth=90)
-        # The normal form has no circles: its derivations are no deeper than the string is long.
+        # The normal form has no cycles: its derivations are at most as deep as the string is long.
         got = weight_up_to(again, normal.grammar.start.name, words, depth=len(words) + 1)
         assert got == pytest.approx(wanted, abs=1e-10)
 

@@ -238,7 +238,7 @@ def _settle(pieces: Sequence[EdgePiece], column: Sequence[int], desired: Sequenc
         pieces[i].y = y + need - middle
 
 
-def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:  # style: not a British spelling
     """Return the non-decreasing sequence nearest to ``values`` by weighted least squares.
 
     >>> rising([3.0, 1.0, 5.0], [1.0, 1.0, 1.0])

@@ -95,9 +95,7 @@ def check(model: TransformerSeq2Seq) -> None:
         known = ", ".join(kind.__name__ for kind in _ACTIVATIONS)
         raise ConfigError(f"activation must be one of {known} for CTranslate2, got {activation.__name__}. Use ONNX.")
     if not isinstance(model.output, Softmax) or model.output.temperature != 1:
-        raise ConfigError(
-            "CTranslate2 supports only softmax at temperature 1. Train with output.kind = 'softmax'."
-        )
+        raise ConfigError("CTranslate2 supports only softmax at temperature 1. Train with output.kind = 'softmax'.")
 
 
 def _fill_side(spec: Any, side: Any, positions: nn.Module) -> None:

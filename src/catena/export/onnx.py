@@ -33,7 +33,7 @@ from catena.extras import require
 from catena.seq2seq.base import EncoderDecoder
 
 _OPSET = 17
-_UNTOLD_SHAPES = re.compile(rb"Warning: The shape inference of prim::(PackPadded|PadPacked) type is missing")
+_HARMLESS_WARNING = re.compile(rb"Warning: The shape inference of prim::(PackPadded|PadPacked) type is missing")
 """A warning that compiled code prints for packed sequences, which are not in the final graph."""
 ENCODER, STEP, SIGNATURE = "encoder.onnx", "step.onnx", "signature.json"
 
@@ -119,7 +119,7 @@ def _without_harmless_warnings() -> Iterator[None]:
     These concern the older exporter; size checks, which the example passes, that are not part of the graph; and batch
     sizes of packed sequences, which the graph takes from its input. All other warnings are shown.
     """
-    with warnings.catch_warnings(), _said_but(_UNTOLD_SHAPES):
+    with warnings.catch_warnings(), _without_lines(_HARMLESS_WARNING):
         warnings.simplefilter("ignore", torch.jit.TracerWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", "Exporting a model to ONNX with a batch_size other than 1")
@@ -127,7 +127,7 @@ def _without_harmless_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def _said_but(known: re.Pattern[bytes]) -> Iterator[None]:
+def _without_lines(known: re.Pattern[bytes]) -> Iterator[None]:
     """Capture standard error, also of compiled code, and print it at the end without the known lines."""
     try:
         there = os.dup(2)

@@ -26,7 +26,7 @@ NOWHERE = SourceLocation("parse", 1)
 class Derivation:
     """A node of a parse: a rule, and for each symbol on its right side a node or a word.
 
-    Words are those of the sentence; for a word that belongs to a class of rare words, the rule has the class.
+    Words are taken from the sentence; for a word that belongs to a class of rare words, the rule has the class.
     """
 
     rule: Rule

@@ -92,13 +92,13 @@ class TermPart(IndexPart):
         words, weights = np.asarray(self.words[first:last]), np.asarray(self.weights[first:last], np.float64)
         rows = np.repeat(np.arange(high - low), np.diff(self.offsets[low : high + 1]))
         found = np.empty((len(queries), high - low), np.float32)
-        asked = np.zeros(len(self.names))
+        query_weights = np.zeros(len(self.names))
         for i, query in enumerate(queries):
             known = [(self.names[word], weight) for word, weight in query.items() if word in self.names]
             places = np.array([place for place, _ in known], np.int64)
-            asked[places] = [weight for _, weight in known]
-            found[i] = np.bincount(rows, weights * asked[words], minlength=high - low)
-            asked[places] = 0.0
+            query_weights[places] = [weight for _, weight in known]
+            found[i] = np.bincount(rows, weights * query_weights[words], minlength=high - low)
+            query_weights[places] = 0.0
         return found
 
     def save(self, folder: Path) -> None:

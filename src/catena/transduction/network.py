@@ -78,11 +78,11 @@ def load_alphabets(folder: Path) -> tuple[Alphabet, Alphabet]:
         raise CheckpointError(f"{folder / _SYMBOLS} is not a valid symbol file: {error}. Train it again.") from error
 
 
-def alike(sources: Sequence[SymbolSequence], room: int) -> Iterator[list[int]]:
-    """Yield indices of sources of similar length, with at most ``room`` symbols in total, padding included."""
+def alike(sources: Sequence[SymbolSequence], capacity: int) -> Iterator[list[int]]:
+    """Yield indices of sources of similar length, with at most ``capacity`` symbols in total, padding included."""
     rows: list[int] = []
     for r in sorted(range(len(sources)), key=lambda r: len(sources[r])):
-        if rows and (len(rows) + 1) * (len(sources[r]) + 1) > room:
+        if rows and (len(rows) + 1) * (len(sources[r]) + 1) > capacity:
             yield rows
             rows = []
         rows.append(r)

@@ -149,7 +149,7 @@ class SequenceModel(NetworkTransducer):
         return [symbol for symbol in dict.fromkeys(x) if symbol not in self.source]
 
     def _spelled(self, x: SymbolSequence, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the symbols of a target, some of which may be new symbols of its source."""
+        """Return the symbols of a target, which may include new symbols of its source."""
         v = self.network.v
         if all(id < v for id in ids):
             return self.target.spelled(id - _FIRST for id in ids)

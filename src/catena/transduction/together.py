@@ -25,23 +25,23 @@ class TransducerEnsemble(StringTransducer):
     """A mixture of transducers of any kinds that have probabilities.
 
     Args:
-        members: the transducers, each with its weight.
+        models: the transducers, each with its weight.
     """
 
-    def __init__(self, members: Sequence[tuple[StringTransducer, float]]) -> None:
-        total = math.fsum(weight for _, weight in members)
-        self.members = [(member, weight / total) for member, weight in members]
+    def __init__(self, models: Sequence[tuple[StringTransducer, float]]) -> None:
+        total = math.fsum(weight for _, weight in models)
+        self.models = [(model, weight / total) for model, weight in models]
 
     def search_all(self, sources: Sequence[SymbolSequence], n_best: int = 1) -> list[list[TransducedString]]:
-        lists = [(member.search_all(sources, max(n_best, _LISTED)), weight) for member, weight in self.members]
+        lists = [(model.search_all(sources, max(n_best, _LISTED)), weight) for model, weight in self.models]
         return [_mixed([(found[r], weight) for found, weight in lists])[:n_best] for r in range(len(sources))]
 
     def save(self, folder: Path) -> None:
         raise DataError("An ensemble cannot be saved. Keep the runs of its models.")
 
     def describe(self) -> list[str]:
-        lines = [f"an ensemble of {len(self.members)} transducers:"]
-        return lines + [f"{weight:.2f}  {member.describe()[0]}" for member, weight in self.members]
+        lines = [f"an ensemble of {len(self.models)} transducers:"]
+        return lines + [f"{weight:.2f}  {model.describe()[0]}" for model, weight in self.models]
 
 
 def _mixed(lists: Sequence[tuple[list[TransducedString], float]]) -> list[TransducedString]:
