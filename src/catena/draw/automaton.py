@@ -51,13 +51,13 @@ def draw_automaton(
     pairs = [pair for pair in machine.rows if pair[0] != pair[1]]
     labels = [_label_size(machine.rows[pair]) for pair in pairs]
     layout = layout_graph(sizes, pairs, labels, _GAP, list(machine.initial))
-    places = [(layout.xs[c], y) for c, y in zip(layout.columns, layout.heights, strict=True)]
+    centers = [(layout.xs[c], y) for c, y in zip(layout.columns, layout.heights, strict=True)]
     canvas = Canvas()
     ports = _ports(machine, pairs, layout)
     for number, (pair, route) in enumerate(zip(pairs, layout.routes, strict=True)):
         _draw_route(canvas, layout, route, pair in machine.marked, (ports[number, 0], ports[number, 1]), machine)
-    for state, place in enumerate(places):
-        _draw_state(canvas, machine, state, place, ports.get((-1, state), 0.0))
+    for state, center in enumerate(centers):
+        _draw_state(canvas, machine, state, center, ports.get((-1, state), 0.0))
     for pair, route in zip(pairs, layout.routes, strict=True):
         column, y = route.stops[route.label]
         _draw_rows(canvas, (layout.xs[column], y), machine.rows[pair])
@@ -189,8 +189,8 @@ def _ports(
     ports = {}
     for ends in sides.values():
         step = min(9.0, 1.5 * machine.radius / len(ends))
-        for place, (_, end) in enumerate(sorted(ends)):
-            ports[end] = (place - (len(ends) - 1) / 2) * step
+        for index, (_, end) in enumerate(sorted(ends)):
+            ports[end] = (index - (len(ends) - 1) / 2) * step
     return ports
 
 
@@ -226,8 +226,8 @@ def _draw_route(
         canvas.arrow_head((x1, heights[-1]), (1.0, 0.0), color)
 
 
-def _draw_state(canvas: Canvas, machine: AutomatonDrawing, state: int, place: Point, port: float) -> None:
-    x, y = place
+def _draw_state(canvas: Canvas, machine: AutomatonDrawing, state: int, center: Point, port: float) -> None:
+    x, y = center
     r, half = machine.radius, machine.half
     loop = machine.rows.get((state, state))
     if loop:
@@ -251,16 +251,16 @@ def _draw_state(canvas: Canvas, machine: AutomatonDrawing, state: int, place: Po
     canvas.text(x, y, machine.names[state], size=SMALL, most=LONGEST_LABEL)
 
 
-def _draw_rows(canvas: Canvas, place: Point, rows: Sequence[StateRow]) -> None:
+def _draw_rows(canvas: Canvas, center: Point, rows: Sequence[StateRow]) -> None:
     shown = _shown_rows(rows)
     note = ", ".join(row.text for row in rows) if len(shown) < len(rows) else ""
     size = _label_size(rows)
-    box = Box(place[0] - size.left + 2.0, place[1] - size.above, place[0] + size.right - 2.0, place[1] + size.below)
+    box = Box(center[0] - size.left + 2.0, center[1] - size.above, center[0] + size.right - 2.0, center[1] + size.below)
     canvas.rect(box, "paper")
     for i, row in enumerate(shown):
-        y = place[1] + (i - (len(shown) - 1) / 2) * ROW
+        y = center[1] + (i - (len(shown) - 1) / 2) * ROW
         color = "best" if row.marked else "ink"
-        canvas.text(place[0], y, row.text, size=SMALL, color=color, most=LONGEST_LABEL, tooltip=note)
+        canvas.text(center[0], y, row.text, size=SMALL, color=color, most=LONGEST_LABEL, tooltip=note)
 
 
 def _described(machine: AutomatonDrawing) -> str:

@@ -119,15 +119,15 @@ def _pieces(points: Sequence[Point]) -> list[list[Point]]:
 def _draw_series(canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, number: int) -> None:
     color = category(number)
     for piece in _pieces(points):
-        places = [(x.at(a), y.at(b)) for a, b in piece]
-        if len(places) > 1:
-            path = Path().move(*places[0])
-            for place in places[1:]:
-                path.line(*place)
+        pixels = [(x.at(a), y.at(b)) for a, b in piece]
+        if len(pixels) > 1:
+            path = Path().move(*pixels[0])
+            for pixel in pixels[1:]:
+                path.line(*pixel)
             canvas.path(path, stroke=color, width=2.0, dash=DASHES[number % len(DASHES)])
-        if len(points) <= _MOST_DOTS or len(places) == 1:
-            for place in places:
-                canvas.circle(*place, 2.6, color)
+        if len(points) <= _MOST_DOTS or len(pixels) == 1:
+            for pixel in pixels:
+                canvas.circle(*pixel, 2.6, color)
 
 
 def _draw_mark(

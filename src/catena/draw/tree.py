@@ -112,15 +112,15 @@ def draw_tree(
     words = [nodes.labels[node] for node in nodes.words()]
     wrong = _not_in(reference, nodes, len(words))
     mirrored = direction == "right-to-left" or (direction == "auto" and is_right_to_left(words))
-    places = _places(nodes, _rows(nodes, level_words), wrong, mirrored)
+    centers = _centers(nodes, _rows(nodes, level_words), wrong, mirrored)
     canvas = Canvas()
     for node, below in enumerate(nodes.children):
         for child in below:
-            _edge(canvas, places[node], places[child], "bad" if child in wrong else "edge")
+            _edge(canvas, centers[node], centers[child], "bad" if child in wrong else "edge")
     for node, label in enumerate(nodes.labels):
         color = "accent" if nodes.is_word[node] else "bad" if node in wrong else "ink"
         note = f"{label}: not in the reference" if node in wrong else ""
-        canvas.text(*places[node], label, color=color, bold=node in wrong, tooltip=note)
+        canvas.text(*centers[node], label, color=color, bold=node in wrong, tooltip=note)
     return canvas.picture("Tree of: " + " ".join(words), to_brackets(nodes), title)
 
 
@@ -165,7 +165,7 @@ def _rows(nodes: Nodes, level_words: bool) -> list[int]:
     return [lowest if level_words and w else depth for depth, w in zip(nodes.depths, nodes.is_word, strict=True)]
 
 
-def _places(nodes: Nodes, rows: list[int], wrong: set[int], mirrored: bool) -> list[Point]:
+def _centers(nodes: Nodes, rows: list[int], wrong: set[int], mirrored: bool) -> list[Point]:
     """Return the center of each node. A word below its row hangs on a stem, for which space is kept."""
     widths: list[float] = []
     children: list[list[int]] = []
@@ -184,7 +184,7 @@ def _places(nodes: Nodes, rows: list[int], wrong: set[int], mirrored: bool) -> l
         at.append(above)
     xs = tree_layout(widths, children, GAP)
     sign = -1.0 if mirrored else 1.0
-    return [(sign * xs[place], row * ROW) for place, row in zip(at, rows, strict=True)]
+    return [(sign * xs[slot], row * ROW) for slot, row in zip(at, rows, strict=True)]
 
 
 def _edge(canvas: Canvas, above: Point, below: Point, color: str) -> None:

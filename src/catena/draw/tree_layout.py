@@ -45,10 +45,10 @@ def tree_layout(widths: Sequence[float], children: Sequence[Sequence[int]], gap:
     offsets = [0.0] * len(widths)
     for node in reversed(range(len(widths))):
         below = [outlines.pop(child) for child in children[node]]
-        places = _packed(below, gap)
-        for child, place in zip(children[node], places, strict=True):
-            offsets[child] = place
-        outline = _merged(below, places)
+        positions = _packed(below, gap)
+        for child, position in zip(children[node], positions, strict=True):
+            offsets[child] = position
+        outline = _merged(below, positions)
         outline.left.append(-widths[node] / 2 - outline.shift)
         outline.right.append(widths[node] / 2 - outline.shift)
         outlines[node] = outline
@@ -72,14 +72,14 @@ def _packed(outlines: Sequence[Outline], gap: float) -> list[float]:
 def _packed_towards(side: int, outlines: Sequence[Outline], gap: float) -> list[float]:
     """Return the least distances of the subtrees from the first, each one further to the side."""
     edge: list[float] = []
-    places: list[float] = []
+    positions: list[float] = []
     for outline, later in zip(outlines, _later([outline.depth for outline in outlines]), strict=True):
         shared = range(min(len(edge), outline.depth))
-        place = max((edge[level] + gap + outline.edge(-side, level) for level in shared), default=0.0)
-        places.append(place)
-        edge[: outline.depth] = [place + outline.edge(side, level) for level in range(outline.depth)[:later]]
+        position = max((edge[level] + gap + outline.edge(-side, level) for level in shared), default=0.0)
+        positions.append(position)
+        edge[: outline.depth] = [position + outline.edge(side, level) for level in range(outline.depth)[:later]]
         del edge[later:]
-    return places
+    return positions
 
 
 def _later(depths: Sequence[int]) -> list[int]:
@@ -91,17 +91,17 @@ def _later(depths: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def _merged(outlines: Sequence[Outline], places: Sequence[float]) -> Outline:
+def _merged(outlines: Sequence[Outline], positions: Sequence[float]) -> Outline:
     """Return the joint outline of several subtrees: at each level that of the outermost subtree that reaches it."""
     if not outlines:
         return Outline([], [])
     deepest = max(range(len(outlines)), key=lambda i: outlines[i].depth)
     base = outlines[deepest]
-    base.shift += places[deepest]
+    base.shift += positions[deepest]
     for i in range(deepest - 1, -1, -1):
         for level in range(outlines[i].depth):
-            base.left[-1 - level] = places[i] - outlines[i].edge(-1, level) - base.shift
+            base.left[-1 - level] = positions[i] - outlines[i].edge(-1, level) - base.shift
     for i in range(deepest + 1, len(outlines)):
         for level in range(outlines[i].depth):
-            base.right[-1 - level] = places[i] + outlines[i].edge(1, level) - base.shift
+            base.right[-1 - level] = positions[i] + outlines[i].edge(1, level) - base.shift
     return base

@@ -44,8 +44,8 @@ class StepModule(nn.Module, ABC):
     def after(self, states: tuple[Tensor, ...], changed: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Return the states with the changed ones replaced."""
         found = list(states)
-        for place, state in zip(self.changing, changed, strict=True):
-            found[place] = state
+        for index, state in zip(self.changing, changed, strict=True):
+            found[index] = state
         return tuple(found)
 
 
@@ -117,10 +117,10 @@ class CountedPositions(nn.Module):
         self.register_buffer("table", table)
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
-        places = torch.arange(x.shape[-2]) + start
+        positions = torch.arange(x.shape[-2]) + start
         if self.table is not None:
-            return x + cast(Tensor, self.table)[places]
-        angles = _angles(places, self.d, self.base)
+            return x + cast(Tensor, self.table)[positions]
+        angles = _angles(positions, self.d, self.base)
         return x + torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)[:, : self.d]
 
 
@@ -133,8 +133,8 @@ class CountedTurns(nn.Module):
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
         # Counted along the tensor itself: its size after splitting off heads would be traced as a constant.
-        places = torch.cumsum(0 * x[0, 0, :, 0] + 1, dim=0) - 1 + start
-        angles = _angles(places, self.d, self.base)
+        positions = torch.cumsum(0 * x[0, 0, :, 0] + 1, dim=0) - 1 + start
+        angles = _angles(positions, self.d, self.base)
         sin, cos = angles.sin(), angles.cos()
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
@@ -148,9 +148,9 @@ def _counted(positions: nn.Module) -> nn.Module:
     return positions
 
 
-def _angles(places: Tensor, d: int, base: float) -> Tensor:
+def _angles(positions: Tensor, d: int, base: float) -> Tensor:
     rates = torch.exp(torch.arange(0, d, 2) * (-math.log(base) / d))
-    return places[:, None].float() * rates
+    return positions[:, None].float() * rates
 
 
 class RecurrentSteps(StepModule):

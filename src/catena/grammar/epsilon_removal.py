@@ -154,16 +154,16 @@ def _system(
     monomials: _Monomials, part: list[int], known: Mapping[int, Decimal]
 ) -> tuple[list[Decimal], list[dict[int, Decimal]], list[dict[tuple[int, int], Decimal]]]:
     """Return constant, linear and quadratic terms of a component's equations, indexed by position in ``part``."""
-    place = {a: at for at, a in enumerate(part)}
+    index = {a: at for at, a in enumerate(part)}
     constants = [Decimal(0)] * len(part)
     linear: list[dict[int, Decimal]] = [defaultdict(Decimal) for _ in part]
     quadratic: list[dict[tuple[int, int], Decimal]] = [defaultdict(Decimal) for _ in part]
     for at, a in enumerate(part):
         for exact, symbols in monomials[a]:
             weight = Decimal(exact)
-            unknown = [place[b] for b in symbols if b in place]
+            unknown = [index[b] for b in symbols if b in index]
             for b in symbols:
-                weight *= 1 if b in place else known[b]
+                weight *= 1 if b in index else known[b]
             if not unknown:
                 constants[at] += weight
             elif len(unknown) == 1:

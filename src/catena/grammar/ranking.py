@@ -120,8 +120,8 @@ class _Ranking:
     def _take(self, row: _Row) -> None:
         taken = heapq.heappop(row.heap)[-1]
         row.found.append(taken)
-        for place, child in enumerate(taken.way.children):
-            ranks = tuple(rank + (place == other) for other, rank in enumerate(taken.ranks))
+        for index, child in enumerate(taken.way.children):
+            ranks = tuple(rank + (index == other) for other, rank in enumerate(taken.ranks))
             key = (id(taken.way), ranks)
             if child.symbol != WORD and key not in row.seen:
                 row.seen.add(key)

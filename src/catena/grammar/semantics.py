@@ -41,14 +41,14 @@ def rule_meaning(rule: Rule) -> Term:
         )
 
     def part(name: str, number: int | None) -> Term:
-        places = [at for at, other in enumerate(names) if other == unescape(name)]
-        if not places:
+        matches = [at for at, other in enumerate(names) if other == unescape(name)]
+        if not matches:
             raise FormatError(f"means {name}.sem, but {rule} has no part {name!r}: {did_you_mean(name, names)}")
-        if number is None and len(places) > 1:
-            raise FormatError(f"means {name}.sem, but {rule} has {len(places)} parts {name!r}: write {name}[1].sem")
-        if number is not None and not 1 <= number <= len(places):
-            raise FormatError(f"means {name}[{number}].sem, but {rule} has {len(places)} parts {name!r}")
-        return Variable(variables[places[(number or 1) - 1]])
+        if number is None and len(matches) > 1:
+            raise FormatError(f"means {name}.sem, but {rule} has {len(matches)} parts {name!r}: write {name}[1].sem")
+        if number is not None and not 1 <= number <= len(matches):
+            raise FormatError(f"means {name}[{number}].sem, but {rule} has {len(matches)} parts {name!r}")
+        return Variable(variables[matches[(number or 1) - 1]])
 
     return abstract_over(variables, parse_term(rule.meaning, part=part))
 

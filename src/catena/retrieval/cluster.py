@@ -49,9 +49,9 @@ def medoids(
     """Return the row of the vector nearest to each center within its cluster, without empty clusters."""
     found = []
     for j, center in enumerate(centers):
-        members = np.flatnonzero(nearest == j)
-        if len(members):
-            found.append(int(members[np.argmin(((vectors[members] - center) ** 2).sum(1))]))
+        rows = np.flatnonzero(nearest == j)
+        if len(rows):
+            found.append(int(rows[np.argmin(((vectors[rows] - center) ** 2).sum(1))]))
     return found
 
 

@@ -95,10 +95,10 @@ class TermPart(IndexPart):
         query_weights = np.zeros(len(self.names))
         for i, query in enumerate(queries):
             known = [(self.names[word], weight) for word, weight in query.items() if word in self.names]
-            places = np.array([place for place, _ in known], np.int64)
-            query_weights[places] = [weight for _, weight in known]
+            columns = np.array([column for column, _ in known], np.int64)
+            query_weights[columns] = [weight for _, weight in known]
             found[i] = np.bincount(rows, weights * query_weights[words], minlength=high - low)
-            query_weights[places] = 0.0
+            query_weights[columns] = 0.0
         return found
 
     def save(self, folder: Path) -> None:
@@ -159,14 +159,14 @@ def search(
         raise DataError(f"k must be at least 1, got {k}. Use 1 for the best text.")
     k = min(k, len(part))
     scores = np.full((n, k), -np.inf, np.float32)
-    places = np.full((n, k), np.iinfo(np.int64).max, np.int64)
+    indices = np.full((n, k), np.iinfo(np.int64).max, np.int64)
     if n and k:
         for low in range(0, len(part), block):
             high = min(low + block, len(part))
             found = np.ascontiguousarray(part.block(queries, low, high), np.float32)
-            keep_best(found, np.ones(high - low, np.float32), low, scores, places)
-    order = np.lexsort((places, -scores), axis=1)
-    return np.take_along_axis(scores, order, 1), np.take_along_axis(places, order, 1)
+            keep_best(found, np.ones(high - low, np.float32), low, scores, indices)
+    order = np.lexsort((indices, -scores), axis=1)
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(indices, order, 1)
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -175,14 +175,14 @@ class Aligner:
         found = np.empty(len(self.pairs.xs) + len(self.pairs.ys), np.int64)
         units = self.units()
         weights = np.full(len(self.table), -np.inf)
-        for place, (x, y) in units.items():
-            weights[place] = self.log_probs[place] * max(len(x), len(y)) ** penalty
+        for slot, (x, y) in units.items():
+            weights[slot] = self.log_probs[slot] * max(len(x), len(y)) ** penalty
         work = int(np.diff(self.pairs.x_ends, prepend=0) @ np.diff(self.pairs.y_ends, prepend=0)) * 50
         run = lambda low, high: best(*self._arrays, self.table, weights, low, high, found, lengths)  # noqa: E731
         in_row_blocks(run, len(self.pairs), work)
         starts = np.concatenate(([0], self.pairs.x_ends + self.pairs.y_ends)).tolist()
         return [
-            None if n < 0 else [units[place] for place in found[start : start + n].tolist()]
+            None if n < 0 else [units[slot] for slot in found[start : start + n].tolist()]
             for start, n in zip(starts, lengths.tolist(), strict=False)
         ]
 
@@ -198,16 +198,16 @@ class Aligner:
 
     def units(self) -> dict[int, JointUnit]:
         """Return the units with positive probability, by index."""
-        places = np.flatnonzero((self.table != FREE) & (self.log_probs > -np.inf))
-        digits = self.table[places]
+        slots = np.flatnonzero((self.table != FREE) & (self.log_probs > -np.inf))
+        digits = self.table[slots]
         columns: list[OffsetArray] = []
         for base, most in ((self._bases[1], self.moves.target), (self._bases[0], self.moves.source)):
             for _ in range(most):
                 columns.append(digits % base)
                 digits = digits // base
-        rows = np.stack(columns[::-1], axis=-1).tolist() if len(places) else []
+        rows = np.stack(columns[::-1], axis=-1).tolist() if len(slots) else []
         cut = self.moves.source
         return {
-            place: (tuple(s for s in row[:cut] if s), tuple(t for t in row[cut:] if t))
-            for place, row in zip(places.tolist(), rows, strict=True)
+            slot: (tuple(s for s in row[:cut] if s), tuple(t for t in row[cut:] if t))
+            for slot, row in zip(slots.tolist(), rows, strict=True)
         }

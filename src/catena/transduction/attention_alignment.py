@@ -36,12 +36,12 @@ def monotone_path(
     logs = logs.masked_fill(~mask_from_lengths(source_lengths, s)[:, None], NEG_INF)
     best, came_from = logs[:, 0], []
     for i in range(1, t):
-        before, place = best.cummax(dim=1)
+        before, position = best.cummax(dim=1)
         best = torch.where((target_lengths > i)[:, None], before + logs[:, i], best)
-        came_from.append(place)  # also after the end of a target, where each position comes from itself
+        came_from.append(position)  # also after the end of a target, where each position comes from itself
     path = [best.argmax(dim=1)]
-    for place in reversed(came_from):
-        path.append(place.gather(1, path[-1][:, None])[:, 0])
+    for position in reversed(came_from):
+        path.append(position.gather(1, path[-1][:, None])[:, 0])
     return torch.stack(path[::-1], dim=1)
 
 
@@ -52,6 +52,6 @@ def alignment_links(x: SymbolSequence, y: SymbolSequence, path: Sequence[int]) -
     (Link(source=('a',), target=('AE',)), Link(source=('x',), target=('K', 'S')), Link(source=('e',), target=()))
     """
     written: list[list[str]] = [[] for _ in x]
-    for symbol, place in zip(y, path, strict=False):
-        written[place].append(symbol)
+    for symbol, position in zip(y, path, strict=False):
+        written[position].append(symbol)
     return tuple(Link((symbol,), tuple(wrote)) for symbol, wrote in zip(x, written, strict=True))

@@ -180,8 +180,12 @@ class JointModel(StringTransducer):
     ) -> tuple[list[tuple[list[int], float]], float]:
         """Return paths as (rows of units, score), best first, and the log-sum of the lattice."""
         packed, (rows, text, _) = self.ngrams.packed, self._tables
-        room = max(1, wanted) * (len(x) + (len(x) + 1) * self.insertions)
-        found, lengths, scores = np.empty(room, np.int64), np.empty(max(1, wanted), np.int64), np.empty(max(1, wanted))
+        capacity = max(1, wanted) * (len(x) + (len(x) + 1) * self.insertions)
+        found, lengths, scores = (
+            np.empty(capacity, np.int64),
+            np.empty(max(1, wanted), np.int64),
+            np.empty(max(1, wanted)),
+        )
         n, total = joint_ngram_search(
             *packed._arrays, int(self.ngrams.start(1)[0]), self.ngrams.end, rows, text, self._candidates(x, skips),
             len(x), _NONE if y is None else np.array(y, np.int32), int(y is not None), self.insertions, beam, most,
@@ -221,8 +225,8 @@ class JointModel(StringTransducer):
         if n_best < 1:
             raise DataError(f"n_best must be at least 1, got {n_best}. Use 1 for the best target.")
         ids = self.source.ids(x)
-        places = [i for i, id in enumerate(ids) if id]
-        known = [ids[i] for i in places]
+        known_positions = [i for i, id in enumerate(ids) if id]
+        known = [ids[i] for i in known_positions]
         how = self.settings
         wanted = how.paths if n_best == 1 else max(how.paths, 10 * n_best)
         listed, total = self._search(known, None, wanted, how.beam, how.nodes, False)
@@ -237,7 +241,9 @@ class JointModel(StringTransducer):
             merged = {y: (self._summed(known, y, score), rows) for y, (score, rows) in merged.items()}
             total = max(total, log_sum([score for score, _ in merged.values()]))
         ranked = sorted(merged.items(), key=lambda item: -item[1][0])[:n_best]
-        return [TransducedString(y, score - total, self._links(x, places, rows)) for y, (score, rows) in ranked]
+        return [
+            TransducedString(y, score - total, self._links(x, known_positions, rows)) for y, (score, rows) in ranked
+        ]
 
     def _summed(self, known: Sequence[int], y: SymbolSequence, least: float) -> float:
         """Return log p(x, y) of a found target, or ``least`` if source symbols had to be skipped."""
@@ -246,13 +252,13 @@ class JointModel(StringTransducer):
     def _unit(self, row: int) -> JointUnit:
         return self._row_units[row] if row < len(self.units) else ((1,), ())
 
-    def _links(self, x: SymbolSequence, places: Sequence[int], rows: Iterable[int]) -> tuple[Link, ...]:
+    def _links(self, x: SymbolSequence, known_positions: Sequence[int], rows: Iterable[int]) -> tuple[Link, ...]:
         """Return the units of a path over the known symbols of a source, with the unknown ones between them."""
         links, at, i = [], 0, 0
         for row in rows:
             read, wrote = self._unit(row)
-            end = places[at + len(read) - 1] + 1 if read else i
-            begin = places[at] if read else i
+            end = known_positions[at + len(read) - 1] + 1 if read else i
+            begin = known_positions[at] if read else i
             links += [Link((x[k],), ()) for k in range(i, begin)]
             links.append(Link(tuple(x[begin:end]), self.target.spelled(wrote)))
             at, i = at + len(read), end

@@ -118,7 +118,7 @@ class SequenceModel(NetworkTransducer):
     def _search(self, sources: Sequence[SymbolSequence], n_best: int, limit: int) -> list[list[TransducedString]]:
         """Return the best targets of a batch, with at most ``limit`` steps."""
         source = self._source(sources)
-        wish = self.settings.search.model_copy(
+        options = self.settings.search.model_copy(
             update={
                 "n_best": n_best,
                 "width": max(self.settings.search.width, n_best),
@@ -126,9 +126,9 @@ class SequenceModel(NetworkTransducer):
             }
         )
         networks = [self.network, *self.others]
-        steppers = [wrap_stepper(wish, network.stepper(source)) for network in networks]
+        steppers = [wrap_stepper(options, network.stepper(source)) for network in networks]
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
-        listed = search(wish, stepper, stepper.start(len(sources)), torch.Generator())
+        listed = search(options, stepper, stepper.start(len(sources)), torch.Generator())
         whole = [[one for one in some if one.finished] or some[:1] for some in listed]  # the best, if all are truncated
         return self._aligned(sources, source, whole)
 
