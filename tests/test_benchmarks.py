@@ -41,7 +41,7 @@ def test_benchmark_imports_exist(script: Path) -> None:
 
 def test_missing_name_is_found(tmp_path: Path) -> None:
     script = tmp_path / "old.py"
-    script.write_text("from catena.numerics import NEVER, SOMETIMES\nimport catena.errors\n", encoding="utf-8")
+    script.write_text("from catena.numerics import NEG_INF, SOMETIMES\nimport catena.errors\n", encoding="utf-8")
     assert missing(script) == ["catena.numerics.SOMETIMES"]
 
 

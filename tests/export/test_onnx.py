@@ -111,7 +111,7 @@ def test_steps_in_onnxruntime_equal_model(kind: str, tmp_path: Path) -> None:
 
 
 def test_unsupported_models_raise(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="Convolutional cannot be exported to ONNX"):
+    with pytest.raises(ConfigError, match="ConvolutionalSeq2Seq cannot be exported to ONNX"):
         step_module(made(ConvolutionalSeq2SeqConfig(d=8, d_embedding=6)))
     with pytest.raises(ConfigError, match="An encoder of CoupledLSTM uses a loop"):
         step_module(made(RecurrentSeq2SeqConfig(cell="coupled_lstm", d=8, d_embedding=6)))

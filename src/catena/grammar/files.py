@@ -74,7 +74,14 @@ def read_grammar(
 
 
 def parse_grammar(text: str, *, style: str | None = None, start: str | None = None, name: str = "grammar") -> Grammar:
-    """Return the grammar in a text. Errors refer to the text as ``name``."""
+    """Return the grammar in a text.
+
+    Args:
+        text: the rules.
+        style: ``nltk``, ``bnf`` or ``weighted``; detected from the first rule if omitted.
+        start: the start symbol, overriding that of the text.
+        name: name of the text in errors.
+    """
     lines = [_Line(name, number, line) for number, line in enumerate(LINE_END.split(text), start=1)]
     for line in lines:
         check_line(line.path, line.number, line.text, None)
