@@ -112,10 +112,9 @@ def _recognize(lines: list[_Line], source: str) -> str:
         text = line.text.strip()
         if not text or text[0] in "#%":
             continue
-        if "::=" in text:
-            return "bnf"
-        if "->" in text or "→" in text:
-            return "nltk"
+        # The first arrow decides: further ones are symbols. A nonterminal may itself be named "::=".
+        if arrow := re.search(r"(?<=[\s>])::=|->|→", text):
+            return "bnf" if arrow.group() == "::=" else "nltk"
         if re.match(r"[-+.\d]+(?:e[-+]?\d+)?\s+\S", text):
             return "weighted"
         raise line.bad("is not a rule of any style", " ".join(f"{cure}." for cure in _CURES.values()))
