@@ -1,7 +1,7 @@
-"""Acceptors: sets of sequences, told id by id. What a constrained search may write.
+"""Acceptors: sets of id sequences that constrain a search, read one id at a time.
 
-Knows nothing of probabilities. An acceptor is asked only for the places that a search comes to, so it may have far
-more places than could ever be listed.
+An acceptor has no probabilities. A search queries only the states that it visits, so an acceptor may have far more
+states than could be listed.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ import numpy as np
 from catena.errors import ConfigError
 
 UNREACHABLE = np.iinfo(np.int16).max
-"""More ids than can be written: there is no way to the end."""
+"""More ids than a sequence can have: the end cannot be reached."""
 
 Needed = np.ndarray
-"""int16, one for each id."""
+"""int16, one entry for each id."""
 
 
 class NextIds(NamedTuple):
-    """What may come next at a place."""
+    """The ids that may follow in a state of an acceptor."""
 
     needed: Needed
-    """``needed[w]`` is how many ids must at least follow after ``w`` before the end; FAR if ``w`` leads nowhere."""
+    """``needed[w]`` is the minimum number of ids between ``w`` and the end; UNREACHABLE if ``w`` is not allowed."""
     accepts: bool
     """Whether the sequence may end here."""
 
     @property
     def shortest(self) -> int:
-        """How many ids must at least be written from here to the end."""
+        """The minimum number of ids from this state to the end."""
         return 0 if self.accepts else min(int(self.needed.min(initial=UNREACHABLE)) + 1, UNREACHABLE)
 
 
 class Acceptor(ABC):
-    """A set of sequences of ids below ``v``. Places are hashable values that only the acceptor opens."""
+    """A set of sequences of ids below ``v``, as a lazy automaton whose states are opaque hashable values."""
 
     v: int
     told_by_need: bool = False
-    """Whether ids after which as many are needed lead to one place, as in a machine for one phrase."""
+    """Whether ids with the same ``needed`` lead to the same state, as in an automaton for one phrase."""
 
     @abstractmethod
     def start(self) -> Hashable:
-        """The place of the empty sequence."""
+        """The state of the empty sequence."""
 
     @abstractmethod
     def options(self, place: Hashable) -> NextIds:
-        """What may come next."""
+        """The ids that may follow in a state."""
 
     @abstractmethod
     def step(self, place: Hashable, id: int) -> Hashable:
-        """The place after one more id; one that :meth:`options` does not allow is never asked for."""
+        """The state after one more id, which :meth:`options` must allow."""
 
     def remaining(self, place: Hashable) -> Needed:
-        """How much is left to do after each id, which groups the prefixes of a beam: by default ``options.needed``."""
+        """The number of ids left after each id, which groups the prefixes of a beam; ``options.needed`` by default."""
         return self.options(place).needed
 
     def accepts(self, ids: Sequence[int]) -> bool:
@@ -70,24 +70,25 @@ class Acceptor(ABC):
 
 
 MOST_PLACES, MOST_NEAR = 1024, 64
-"""Places of several sets together, and ids that lead nearer to the end at one of them, up to which the shortest way to
-the end is found."""
+"""Limits for the exact shortest distance in an intersection: the number of joint states, and the number of ids that
+bring one of the sets closer to its end."""
 
 
 class Intersection(Acceptor):
-    """The sequences that are in every one of several sets, found lazily, place by place.
+    """The intersection of several sets, computed lazily, state by state.
 
     Args:
-        in_turn: the sets are of phrases that must occur, so that an id either begins or goes on with one, or is as good
-            as any other. How many ids are still needed is then exact for machines, however phrases overlap, and the
-            sum of what each set needs for others or where there are too many places. Without it, it is the largest of
-            these numbers, which may be too small.
+        acceptors: the sets, all over one vocabulary.
+        in_turn: the sets are phrases that must occur, so an id either starts or continues a phrase or is equivalent to
+            all others. The number of ids still needed is then exact for automata, even if phrases overlap; for other
+            acceptors, or if there are too many states, it is the sum over the sets. Without ``in_turn`` it is the
+            maximum over the sets, a lower bound.
     """
 
     def __init__(self, acceptors: Sequence[Acceptor], in_turn: bool = False) -> None:
         sizes = sorted({acceptor.v for acceptor in acceptors})
         if len(sizes) != 1:
-            raise ConfigError(f"the sets of All must be over one vocabulary, but their sizes are {sizes}")
+            raise ConfigError(f"acceptors must be over one vocabulary, got the sizes {sizes}. Use the same v for all.")
         self.acceptors, self.in_turn, self.v = list(acceptors), in_turn, sizes[0]
         self._ways: dict[Hashable, JointTransitions] | None = None
         self._distances: dict[Hashable, int] = {}
@@ -116,7 +117,7 @@ class Intersection(Acceptor):
         return tuple(acceptor.step(part, id) for acceptor, part in zip(self.acceptors, place, strict=True))
 
     def remaining(self, place: Hashable) -> Needed:
-        """The sum over the sets: the largest number, which is enough for ``needed``, hides progress in the others."""
+        """The sum over the sets, because the maximum, which suffices for ``needed``, hides progress in the others."""
         if self.in_turn:
             return self.options(place).needed
         assert isinstance(place, tuple)
@@ -128,7 +129,7 @@ class Intersection(Acceptor):
         return [acceptor.options(part) for acceptor, part in zip(self.acceptors, place, strict=True)]
 
     def _explored(self) -> dict[Hashable, JointTransitions]:
-        """All places that can be reached, and the ways from each; none where there are too many."""
+        """All reachable states with their transitions; empty if there are too many."""
         found: dict[Hashable, JointTransitions] = {}
         todo = [self.start()]
         while todo:
@@ -157,17 +158,17 @@ class Intersection(Acceptor):
 
 
 class JointTransitions(NamedTuple):
-    """The ways from a place of several sets."""
+    """The transitions from a state of an intersection."""
 
     near: dict[int, Hashable]
-    """Where ids lead that begin or go on with a phrase."""
+    """The targets of ids that start or continue a phrase."""
     away: Hashable | None
-    """Where all others lead; None if there are none."""
+    """The target of all other ids; None if there are none."""
     accepts: bool
 
 
 def _distances(ways: dict[Hashable, JointTransitions]) -> dict[Hashable, int]:
-    """The fewest ids from each place to the end."""
+    """The minimum number of ids from each state to the end."""
     into: dict[Hashable, list[Hashable]] = {place: [] for place in ways}
     for place, (near, away, _) in ways.items():
         for there in (*near.values(), *(() if away is None else (away,))):

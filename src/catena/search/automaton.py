@@ -1,9 +1,9 @@
-r"""Weighted automata as steppers: the exact p(next | prefix) of the strings of a machine.
+r"""Weighted automata as steppers: the exact p(next | prefix) of the strings of an automaton.
 
 .. math::  p(w \mid y_{<t}) \propto \sum_{q} \alpha_{t}(q) \sum_{q \xrightarrow{w} r} \mathrm{weight} \cdot \beta(r)
 
-α is where the prefix may have led, β the weight of all ways to the end, cycles included. Combined with a model by
-:class:`LogLinear` it is a soft constraint.
+α is the weight of all paths that read the prefix, β the weight of all paths to the end, cycles included. Combined with
+a model by :class:`LogLinear` it is a soft constraint.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from catena.structure.automaton.wfsa import EPSILON, LOG, Automaton, check_numbe
 
 
 class AutomatonStepper(Stepper[Tensor]):
-    """The distribution over the strings that a machine reads, in proportion to their weights.
+    """The distribution over the strings that an automaton accepts, proportional to their weights.
 
-    A state holds, for each row, the probability of every state of the machine given the prefix. Time and memory of a
-    step O(rows × arcs).
+    A state holds, for each row, the probability of every automaton state given the prefix. Time and memory of a step
+    O(rows × arcs).
 
     Args:
-        machine: its weights must have a finite sum, and no batch axes. Epsilons and failures are made plain.
+        machine: the automaton, without batch axes; the sum of its weights must be finite. Epsilon and failure arcs are
+            removed first.
         v: the size of the vocabulary.
-        end: the id of the end, which the final weights stand for; it is never a label.
-        labels: the machine's label of each id, 0 for one that it never reads; by default the id plus 1.
+        end: the id of the end, whose weights are the final weights; it is never a label.
+        labels: the automaton's label of each id, 0 for an id that it never reads; by default the id plus 1.
     """
 
     def __init__(self, machine: Automaton, v: int, end: int, labels: Sequence[int] | None = None) -> None:
         check_one_machine("AutomatonStepper", machine)
         if not 0 <= end < v:
-            raise ConfigError(f"the end must be one of {v} ids, but it is {end}")
+            raise ConfigError(f"end must be an id below v = {v}, got {end}. Pass the id that ends a sequence.")
         self.v, self.end = v, end
         machine = _restricted(connect(remove_epsilon(project(machine.over(LOG).detach(), "input"))), v, end, labels)
         check_numbers("AutomatonStepper", machine)
@@ -48,12 +49,14 @@ class AutomatonStepper(Stepper[Tensor]):
         after = distances(machine, backwards=True).double()
         total = log_sum_exp(machine.initial.double() + after, dim=0)
         if not total > NEG_INF:
-            raise ImpossibleError(f"the machine must read something that {v} ids can write, but it reads nothing")
+            raise ImpossibleError(
+                f"machine must accept a string of the {v} ids, got an automaton without one. Use ids + 1 as its labels."
+            )
         self._source, self._target, self._ids = (
             torch.from_numpy(np.ascontiguousarray(x)).to(machine.device)
             for x in (topology.source, topology.target, topology.input - 1)
         )
-        # Pushed to the beginning, weights are the probabilities of arcs given their states.
+        # After pushing weights to the initial states, they are the probabilities of arcs given their states.
         self._arcs = (machine.weight.double() + after[self._target] - after[self._source]).exp()
         self._ends = (machine.final.double() - after).exp()
         self._begins = (machine.initial.double() + after - total).exp()
@@ -84,14 +87,14 @@ class AutomatonStepper(Stepper[Tensor]):
 
 
 def _restricted(machine: Automaton, v: int, end: int, labels: Sequence[int] | None) -> Automaton:
-    """The machine with ids + 1 for labels, without the arcs of labels that no id but the end has."""
+    """The automaton with ids + 1 as labels, without the arcs whose label is not an id or is the end."""
     t = machine.topology
     given = np.arange(1, v + 1) if labels is None else np.asarray(labels, np.int64)
     read = given[given != EPSILON]
     if given.shape != (v,) or len(np.unique(read)) < len(read) or read.min(initial=1) < 1:
         raise ConfigError(
-            f"labels must be one label for each of {v} ids, all different and above 0, or 0 for an id that is never "
-            f"read, got {given.tolist()[:20]}. Give {v} labels."
+            f"labels must be {v} different labels above 0, one for each id (0 for an id that is never read), got "
+            f"{given.tolist()[:20]}. Give {v} labels."
         )
     ids = {int(label): id for id, label in enumerate(given) if label > 0 and id != end}
     of_arcs = np.array([ids.get(int(label), -1) for label in t.input], np.int64)

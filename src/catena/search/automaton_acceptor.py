@@ -1,8 +1,8 @@
-"""Automata as acceptors: any machine of :mod:`catena.structure.automaton`, of which only the input and whether a weight
-is zero are read. Weighted machines that should change probabilities are :class:`AutomatonStepper`.
+"""Automata as acceptors: the input labels of any automaton of :mod:`catena.structure.automaton` constrain a search.
 
-Epsilons are followed, failure arcs are taken where a label has no arc, and machines that are not deterministic are made
-so lazily: a place is the set of states that the ids so far may have led to, those without a way to the end left out.
+Weights only matter if they are zero; :class:`AutomatonStepper` is for weighted automata that change probabilities.
+Epsilon arcs are followed and failure arcs are taken if a label has no arc. Automata that are not deterministic are
+determinized lazily: an acceptor state is the set of automaton states that the ids may have led to, without dead ends.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from catena.structure.automaton.wfsa import EPSILON, FAILURE, Automaton
 
 
 class AutomatonAcceptor(Acceptor):
-    """The strings that a machine reads.
+    """The strings that an automaton accepts.
 
     Args:
+        machine: the automaton; only its input labels are used, and whether a weight is zero.
         v: the size of the vocabulary.
-        labels: the machine's label of each id, 0 for one that it never reads; by default the id plus 1, since label 0
-            is epsilon.
+        labels: the automaton's label of each id, 0 for an id that it never reads; by default the id plus 1, since
+            label 0 is epsilon.
     """
 
     told_by_need = True
@@ -36,8 +37,8 @@ class AutomatonAcceptor(Acceptor):
         read = self.labels[self.labels != EPSILON]
         if self.labels.shape != (v,) or len(np.unique(read)) < len(read) or read.min(initial=1) < 1:
             raise ConfigError(
-                f"there must be one label for each of {v} ids, all different and above 0, or 0 for an id that is never "
-                f"read, but they are {self.labels.tolist()[:20]}"
+                f"labels must be {v} different labels above 0, one for each id (0 for an id that is never read), got "
+                f"{self.labels.tolist()[:20]}. Give {v} labels."
             )
         t, semiring = machine.topology, machine.semiring
         self._failures, _ = failure_targets(machine)
@@ -48,8 +49,8 @@ class AutomatonAcceptor(Acceptor):
         self._rows: dict[int, Needed] = {}
         if not self._begin:
             raise ImpossibleError(
-                f"a machine that constrains a search must accept something, but no string of the {v} ids leads from a "
-                f"beginning to an end of this one ({t.n_states} states, {machine.n_arcs} arcs): are its labels ids + 1?"
+                f"machine must accept a string of the {v} ids, got an automaton without one ({t.n_states} states, "
+                f"{machine.n_arcs} arcs). Use ids + 1 as its labels."
             )
 
     def start(self) -> Hashable:
@@ -75,7 +76,7 @@ class AutomatonAcceptor(Acceptor):
         return []
 
     def _closed(self, states: Iterable[int]) -> tuple[int, ...]:
-        """The states that silent arcs lead to as well, in order, without those that lead nowhere."""
+        """The epsilon closure of the states, sorted, without dead ends."""
         found, todo = set(), list(states)
         while todo:
             q = todo.pop()
@@ -85,7 +86,7 @@ class AutomatonAcceptor(Acceptor):
         return tuple(sorted(q for q in found if self._distance[q] < UNREACHABLE))
 
     def _row(self, q: int, known: dict[int, Needed]) -> Needed:
-        """What is needed after each id at one state: its own arcs, and for ids without one those it fails to."""
+        """The ids needed after each id in one state: by its own arcs, else by the state that it fails to."""
         if q not in known:
             fails = int(self._failures[q])
             row = self._row(fails, known).copy() if fails >= 0 else np.full(self.v, UNREACHABLE, np.int16)
@@ -96,7 +97,7 @@ class AutomatonAcceptor(Acceptor):
         return known[q]
 
     def _distances(self, n: int) -> np.ndarray:
-        """The fewest ids from each state to an end, in rounds until nothing changes: as many as the longest way has."""
+        """The minimum number of ids from each state to an end, by iteration to a fixed point."""
         self._distance = distance = np.where(self._accepting, 0, UNREACHABLE).astype(np.int32)
         sources = np.repeat(np.arange(n), [len(ids) for ids, _ in self._own])
         targets = np.concatenate([targets for _, targets in self._own]) if n else np.zeros(0, np.int64)
@@ -116,9 +117,9 @@ class AutomatonAcceptor(Acceptor):
 
 
 def _arcs(machine: Automaton, labels: np.ndarray) -> tuple[dict[int, list[int]], list[tuple[np.ndarray, np.ndarray]]]:
-    """Silent targets by state, and for each state the ids of its other arcs, in order, with their targets.
+    """Epsilon targets by state, and for each state the ids of its other arcs, in order, with their targets.
 
-    An arc of weight zero keeps failures from its label and leads nowhere: target -1.
+    An arc of weight zero blocks the failure arc for its label and is a dead end: target -1.
     """
     t = machine.topology
     alive = nonzero(machine.semiring, machine.weight)
@@ -127,7 +128,7 @@ def _arcs(machine: Automaton, labels: np.ndarray) -> tuple[dict[int, list[int]],
         silent.setdefault(int(t.source[i]), []).append(int(t.target[i]))
     place = np.full(max(int(t.input.max(initial=0)), int(labels.max(initial=0))) + 2, -1, np.int64)
     place[labels] = np.arange(len(labels))
-    ids = np.where(t.input > EPSILON, place[t.input], -1)  # FAILURE is -1, and so is the last place
+    ids = np.where(t.input > EPSILON, place[t.input], -1)  # FAILURE is -1, which indexes the last entry
     kept = np.flatnonzero(ids >= 0)
     kept = kept[np.lexsort((ids[kept], t.source[kept]))]
     targets = np.where(alive, t.target, FAILURE)[kept]
@@ -137,7 +138,7 @@ def _arcs(machine: Automaton, labels: np.ndarray) -> tuple[dict[int, list[int]],
 
 
 def _accepting(final: np.ndarray, failures: np.ndarray) -> np.ndarray:
-    """A state without a final weight ends as the first state down its failures that has one."""
+    """Whether each state accepts: itself, or the first state with a final weight on its chain of failure arcs."""
     accepting, at = final.copy(), failures.copy()
     while (at >= 0).any():
         accepting |= (at >= 0) & final[at]

@@ -1,10 +1,10 @@
-r"""Beam search: the ``width`` likeliest prefixes of each length, all continued at once.
+r"""Beam search: the ``width`` most probable prefixes of each length, continued in parallel.
 
-Hypotheses that end leave the beam and are ranked by
+Finished hypotheses leave the beam and are ranked by
 
 .. math::  s(y) = \frac{\log p(y)}{n(|y|)} + c(x, y)
 
-where n normalizes for length and c is the coverage of a source. A beam as wide as there are prefixes is an
+where n is the length penalty and c is the coverage of a source. A beam as wide as there are prefixes is an
 exhaustive search; width 1 is greedy. Time O(steps × width × v), memory O(steps × width).
 """
 
@@ -34,14 +34,14 @@ from catena.search.tree import PrefixTree, flat_rows
 
 
 class Ranking(NamedTuple):
-    """What hypotheses are ranked by, and how many are returned."""
+    """How hypotheses are ranked, and how many are returned."""
 
     n_best: int = 1
     normalize: LengthPenalty = no_length_penalty
     coverage: float = 0.0
     stop: Stop = stop_when_optimal
     groups: int = 1
-    """Equal parts of the slots whose hypotheses take turns: the best one of every part comes first."""
+    """Equal parts of the slots whose hypotheses are returned in turn: the best one of every part comes first."""
 
 
 @torch.no_grad()
@@ -56,20 +56,23 @@ def beam(
     coverage: float = 0.0,
     stop: Stop = stop_when_optimal,
 ) -> Hypotheses:
-    """The ``n_best`` hypotheses for each prefix of ``state``: finished ones first, then those cut off.
+    """The ``n_best`` hypotheses for each prefix of ``state``, finished ones first, then unfinished ones.
 
-    A row has fewer where fewer are possible, or the rule of stopping was content with fewer.
+    A row has fewer if fewer are possible, or if the stopping rule ended the search earlier.
 
     Args:
-        width: how many prefixes of a length are kept in each row.
-        max_length: the most steps: so many ids, the end among them.
-        min_length: the end is not chosen before so many ids are written.
-        normalize: what the log-probability of a finished hypothesis is divided by; see ``ranking``.
-        coverage: the factor β of the coverage of a source; the stepper must be :class:`Attentive`.
-        stop: when a row is done; see ``ranking``.
+        stepper: the model.
+        state: a state of ``stepper``, one row for each prefix.
+        width: the beam size, the number of prefixes of a length that are kept in each row.
+        max_length: the maximum number of steps, including the end.
+        min_length: the minimum number of ids before the end.
+        n_best: the number of hypotheses to return for each row, at most ``width``.
+        normalize: the length penalty that divides the log-probability of a finished hypothesis; see ``ranking``.
+        coverage: the factor β of the coverage penalty; needs a stepper with :class:`HasAttention`.
+        stop: the rule that ends the search of a row; see ``ranking``.
     """
     if not 1 <= n_best <= width:
-        raise ConfigError(f"a beam needs 1 <= n_best <= width, but n_best = {n_best} and width = {width}")
+        raise ConfigError(f"n_best must be from 1 to width = {width}, got {n_best}. Raise width or change n_best.")
     look: ScoreFn = score_branches if stepper.constrained else partial(top_ids, k=width + 1)
     pick = partial(select_by_bank if stepper.constrained else select_top_of_sets, end=stepper.end, width=width)
     ranking = Ranking(n_best, normalize, coverage, stop)
@@ -86,18 +89,25 @@ def beam_loop(
     ranking: Ranking,
     leaving: bool = False,
 ) -> Hypotheses:
-    """The loop of all beams, which differ in what they ``pick`` from what. Rows that are done leave the batch.
+    """The loop of all beam searches, which differ in the function ``pick``; finished rows leave the batch.
 
     Args:
-        leaving: single hypotheses that are given up leave their rows, too. That changes nothing where the likeliest are
-            picked: what comes in their place is no likelier, and would be given up with them.
+        stepper: the model.
+        state: a state of ``stepper``, one row for each prefix.
+        look: scores the next ids of a state.
+        pick: selects the continuations of each step.
+        max_length: the maximum number of steps, including the end.
+        min_length: the minimum number of ids before the end.
+        ranking: how hypotheses are ranked, and how many are returned.
+        leaving: remove single hypotheses that are given up from their rows, too. This does not change the result of
+            a beam of the most probable ones: their replacements are not more probable and would be given up, too.
     """
     check_lengths(min_length, max_length)
     ahead = look(stepper, state, min_length < 1)
     b, device = len(ahead), ahead.device
-    here = torch.arange(b, device=device)  # the rows that are still searched
+    here = torch.arange(b, device=device)  # the rows still in the search
     live = torch.zeros(b, 1, dtype=torch.float64, device=device)
-    # One hypothesis is the best of all groups; of several, each group may have to give all but those of the others.
+    # One hypothesis is the best of all groups; of several, a group may have to supply all that the others do not.
     groups = ranking.groups if ranking.n_best > 1 else 1
     best = torch.full((b, groups, ranking.n_best), NEG_INF, dtype=torch.float64, device=device)
     n_finished = torch.zeros(b, dtype=torch.int64, device=device)
@@ -130,7 +140,7 @@ def beam_loop(
         if n_going < len(here):
             rows, ids = rows.view(ids.shape)[going].flatten(), ids[going]
             here, live, best, n_finished = here[going], live[going], best[going], n_finished[going]
-        if singly:  # ``places`` says which row of the state a slot has
+        if singly:  # ``places`` is the row of the state for each slot
             alive = (live > NEG_INF).flatten()
             rows, ids, places = places[rows][alive], ids.flatten()[alive], alive.cumsum(0) - 1
         state = stepper.advance(stepper.select(state, rows), ids.flatten())
@@ -143,12 +153,12 @@ def beam_loop(
 
 
 def _at(here: Int[Tensor, " c"], x: Shaped[Tensor, "c k"], b: int, nothing: int | float) -> Shaped[Tensor, "b k"]:
-    """What some rows have at their places among all, and nothing elsewhere."""
+    """Scatters the values of some rows to all rows; the other rows get ``nothing``."""
     return x if len(here) == b else x.new_full((b, x.shape[1]), nothing).index_copy(0, here, x)
 
 
 class FinishedHypotheses(NamedTuple):
-    """The hypotheses that ended with one step; impossible where the score is -inf."""
+    """The hypotheses that ended in one step; impossible where the score is -inf."""
 
     scores: Float[Tensor, "b m"]
     log_probs: Float[Tensor, "b m"]
@@ -158,7 +168,7 @@ class FinishedHypotheses(NamedTuple):
 def _ranked(
     tree: PrefixTree, endings: list[FinishedHypotheses], live: Float[Tensor, "b k"], ranking: Ranking
 ) -> Hypotheses:
-    """The best of each row: finished ones, then those cut off, each once though several groups may find it."""
+    """The best of each row, finished ones first, without duplicates from different groups."""
     prefixes, length = tree.read(), len(tree)
     own = torch.arange(live.shape[1], device=live.device).expand(live.shape)
     parts = [*endings, FinishedHypotheses(live / (ranking.normalize(length) if length else 1.0), live, own)]
@@ -188,9 +198,9 @@ def _ranked(
 def _taking_turns(
     queues: dict[tuple[bool, int], deque[int]], read: Callable[[int], Hypothesis], n_best: int
 ) -> list[Hypothesis]:
-    """The best of each group that no other group has given, then the next best; finished ones before those cut off.
+    """The best of each group without duplicates, then the next best; finished ones before unfinished ones.
 
-    ``queues[is_cut, group]`` has the hypotheses of a group as numbers, which ``read`` looks up, in order of score.
+    ``queues[is_cut, group]`` has the hypotheses of a group as indices for ``read``, sorted by score.
     """
     found: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
     for cut in (False, True):
@@ -203,7 +213,7 @@ def _taking_turns(
                     if (one.ids, cut) in found:
                         continue
                     new = (one.ids, cut) not in turn
-                    if new or one.score > turn[one.ids, cut].score:  # groups may round the same one differently
+                    if new or one.score > turn[one.ids, cut].score:  # groups may round the same hypothesis differently
                         turn[one.ids, cut] = one
                     if new:
                         break

@@ -1,13 +1,13 @@
-r"""Well-formed trees: a stepper that writes only brackets that match, around as many leaves as it is told.
+r"""Well-formed trees: a stepper that generates only matching brackets around a given number of leaves.
 
 .. math::  T \to (_q\; C^+\; )_q \qquad  C \to T \mid leaf
 
 A sequence is one such T and the end. The labels of a bracket's two sides must be the same, so no automaton accepts
-these sequences; each row has a stack of the labels that are open (Vinyals et al. 2015, who repaired bad trees instead).
+these sequences; each row has a stack of open labels (Vinyals et al. 2015, who repaired bad trees instead).
 
-An id is possible if and only if some well-formed tree that fits into the limits goes on with it, so a search never
-comes to a dead end. Probabilities are not normalized again, as for other constraints. A step costs O(v) for each row
-beside the model's own, without a look at the numbers: nothing waits for a GPU. Knows ids alone.
+An id is possible if and only if some well-formed tree within the limits continues with it, so a search never reaches a
+dead end. Probabilities are not normalized again, as for other constraints. A step costs O(v) for each row in addition
+to the model, without a GPU synchronization. Works on ids only.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from catena.numerics import NEG_INF
 from catena.search.stepper import Branch, Stepper, WrapperStepper
 
 OPEN, CLOSE, LEAF, END, OTHER = range(5)
-"""What an id is. Others are never written."""
+"""The kind of an id. Other ids are never generated."""
 
 
 @dataclass(frozen=True)
 class BracketIds:
-    """The ids that trees are written with.
+    """The ids of brackets and leaves.
 
     Args:
         opening: the id that opens a bracket, for each label.
         closing: the id that closes it, for each label.
-        leaves: the ids that stand for a leaf.
+        leaves: the ids of leaves.
     """
 
     opening: tuple[int, ...]
@@ -46,42 +46,42 @@ class BracketIds:
         used = (*self.opening, *self.closing, *self.leaves)
         if len(self.opening) != len(self.closing) or not self.opening or not self.leaves:
             raise ConfigError(
-                f"trees need as many ids that close as that open, and one leaf at least, but {len(self.opening)} ids "
-                f"open, {len(self.closing)} close and {len(self.leaves)} are leaves"
+                f"opening and closing must have the same number of ids, at least one, and leaves at least one, got "
+                f"{len(self.opening)}, {len(self.closing)} and {len(self.leaves)} ids. Add the missing ids."
             )
         if len(set(used)) < len(used):
             twice = next(id for id in used if used.count(id) > 1)
-            raise ConfigError(f"an id must open, close or be a leaf, but {twice} is named more than once")
+            raise ConfigError(f"ids must be in one of opening, closing and leaves, got {twice} twice. Remove one.")
 
 
 class Nesting(NamedTuple):
-    """The inner state and, for each row, the tree as far as it is written.
+    """The inner state and, for each row, the partial tree.
 
-    ``stack[i, :depth[i]]`` are the labels that are open, the outermost first; ``leaves`` are still to be written;
-    ``room`` is the number of steps that are left, the end among them; ``opened`` brackets were opened last, without
-    anything after them. A row that has ended, or was given what is not allowed, is no longer ``live``.
+    ``stack[i, :depth[i]]`` are the open labels, the outermost first; ``leaves`` is the number of leaves left to
+    generate; ``steps_left`` counts the steps left, including the end; ``opened`` counts the brackets opened last
+    in a row. A row that has ended, or read an id that is not allowed, is not ``live``.
     """
 
     inner: Any
     stack: Int[Tensor, "n m"]
     depth: Int[Tensor, " n"]
     leaves: Int[Tensor, " n"]
-    room: Int[Tensor, " n"]
+    steps_left: Int[Tensor, " n"]
     opened: Int[Tensor, " n"]
     live: Bool[Tensor, " n"]
 
 
 class Bracketed(WrapperStepper[Nesting]):
-    """A stepper that writes trees.
+    """A stepper that generates only well-formed trees.
 
     Args:
-        stepper: rows of its ``start`` belong to sentences, such as those of an encoder-decoder.
-        ids: what opens, what closes, what is a leaf.
-        leaves: how many leaves the tree of each row has, at least 1.
-        limits: the most steps of each row, the end among them: at least 3 more than it has leaves. The search itself
-            must take as many.
-        most_opened: how many brackets may be opened in a row, which also limits chains of brackets around the same
-            leaves.
+        stepper: the model; the rows of its ``start`` belong to sentences, as in an encoder-decoder.
+        ids: the ids of brackets and leaves.
+        leaves: the number of leaves of each row's tree, at least 1.
+        limits: the maximum number of steps of each row, including the end: at least its leaves + 3. The ``max_length``
+            of the search must not be smaller.
+        most_opened: the maximum number of brackets opened in a row, which also limits chains of brackets around the
+            same leaves.
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class Bracketed(WrapperStepper[Nesting]):
         most_opened: int = 12,
     ) -> None:
         if most_opened < 1:
-            raise ConfigError(f"a tree opens a bracket at least, but most_opened = {most_opened}")
+            raise ConfigError(f"most_opened must be at least 1, got {most_opened}. Use 1 or more.")
         self.stepper, self.ids, self.most_opened = stepper, ids, most_opened
         self.v, self.end = stepper.v, stepper.end
         for row, (n, limit) in enumerate(zip(leaves.tolist(), limits.tolist(), strict=True)):
             if n < 1 or limit < n + 3:
                 raise ImpossibleError(
-                    f"a tree has at least one leaf, and {n} leaves need {n + 3} steps (a bracket around them, and the "
-                    f"end), but row {row} has a limit of {limit}: raise it"
+                    "limits must be at least leaves + 3 (a bracket around them and the end) and leaves at least 1, got "
+                    f"limit {limit} and {n} leaves in row {row}. Raise the limit."
                 )
         self._leaves, self._limits = leaves, limits
         kind, label = self._table()
@@ -108,14 +108,14 @@ class Bracketed(WrapperStepper[Nesting]):
         self._deepest = max(((limits - leaves - 1) // 2).tolist(), default=1)
 
     def _table(self) -> tuple[Int[Tensor, " v"], Int[Tensor, " v"]]:
-        """What each id is, and the label that it opens or closes."""
+        """The kind of each id, and the label that it opens or closes."""
         kind, label = torch.full((self.v,), OTHER), torch.zeros(self.v, dtype=torch.int64)
         groups = ((OPEN, self.ids.opening), (CLOSE, self.ids.closing), (LEAF, self.ids.leaves))
         for what, group in groups:
             for place, id in enumerate(group):
                 if not 0 <= id < self.v or id == self.end:
                     raise ConfigError(
-                        f"ids of trees must be below {self.v} and not the end, {self.end}, but one is {id}"
+                        f"ids must be below v = {self.v} and not the end {self.end}, got {id}. Use other ids."
                     )
                 kind[id], label[id] = what, place
         kind[self.end] = END
@@ -123,7 +123,7 @@ class Bracketed(WrapperStepper[Nesting]):
 
     def start(self, n: int) -> Nesting:
         if n != len(self._leaves):
-            raise ShapeError(f"there are numbers of leaves for {len(self._leaves)} rows, and {n} rows are started")
+            raise ShapeError(f"n must be {len(self._leaves)}, the number of rows of leaves, got {n}. Start that many.")
         zero = torch.zeros_like(self._leaves)
         stack = zero[:, None].repeat(1, self._deepest)
         return Nesting(
@@ -148,16 +148,16 @@ class Bracketed(WrapperStepper[Nesting]):
         return True
 
     def branches(self, state: Nesting) -> list[Branch]:
-        """A leaf and a closed bracket leave one id less to write, an opened one leaves one more."""
+        """A leaf and a closing bracket leave one id less to generate, an opening bracket leaves one more."""
         rows, left = torch.arange(len(state.depth), device=state.depth.device), state.leaves + state.depth
         changes = (OPEN, 1), (CLOSE, -1), (LEAF, -1)
         return [Branch(rows, (self._kind == kind).nonzero()[:, 0], left + change) for kind, change in changes]
 
     def _may(self, state: Nesting) -> Bool[Tensor, "n kind"]:
-        """Which kinds of ids may come next. What is open, and the leaves that are left, must always find room."""
+        """Which kinds of ids may follow, so that open brackets and remaining leaves fit into the remaining steps."""
         some, inside, done = state.leaves > 0, state.depth > 0, (state.leaves == 0) & (state.depth == 0)
         needed = state.leaves + state.depth + 1
-        opens = some & (state.opened < self.most_opened) & (needed + 2 <= state.room)
+        opens = some & (state.opened < self.most_opened) & (needed + 2 <= state.steps_left)
         closes = inside & (state.opened == 0) & ((state.depth > 1) | ~some)
         kinds = torch.stack((opens, closes, some & inside, done, torch.zeros_like(done)), dim=1)
         return kinds & state.live[:, None]
@@ -174,7 +174,7 @@ class Bracketed(WrapperStepper[Nesting]):
             state.stack.scatter(1, place, pushed),
             state.depth + opens.long() - closes.long(),
             state.leaves - leaf.long(),
-            state.room - 1,
+            state.steps_left - 1,
             torch.where(opens, state.opened + 1, 0),
             live,
         )
@@ -190,5 +190,5 @@ class Bracketed(WrapperStepper[Nesting]):
 
 
 def _top(state: Nesting) -> Int[Tensor, " n"]:
-    """The label of the innermost bracket that is open; of no meaning where none is."""
+    """The label of the innermost open bracket; undefined if none is open."""
     return state.stack.gather(1, (state.depth - 1).clamp(min=0)[:, None])[:, 0]

@@ -1,10 +1,10 @@
-"""Searches from their settings.
+"""Searches from their configs.
 
-A stepper is prepared first, then reads the prompt, then is searched::
+Wrap the stepper first, then read the prompt, then search::
 
-    stepper = prepared(settings, model)
+    stepper = wrap_stepper(config, model)
     state = stepper.extend(stepper.start(len(prompts)), ids, lengths)
-    found = search(settings, stepper, state, generator)
+    hypotheses = search(config, stepper, state, generator)
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from catena.search.stochastic import stochastic_beam
 
 
 def wrap_stepper(settings: BaseSearchConfig, stepper: Stepper[Any]) -> Stepper[Any]:
-    """The stepper that is searched: what the settings forbid is impossible."""
+    """The stepper with the constraints of the config."""
     return NoRepeatNgram(stepper, settings.no_repeat) if settings.no_repeat else stepper
 
 
 def build_filters(settings: FilterConfig) -> list[Filter]:
-    """The filters that the settings ask for, in the order of their fields."""
+    """The filters of the config, in the order of its fields."""
     filters: list[Filter] = []
     if settings.temperature != 1.0:
         filters.append(partial(temperature, t=settings.temperature))
@@ -71,14 +71,14 @@ def build_filters(settings: FilterConfig) -> list[Filter]:
 
 
 def search(settings: BaseSearchConfig, stepper: Stepper[Any], state: Any, generators: Generators) -> Hypotheses:
-    """The hypotheses for each prefix of ``state``. Searches that draw nothing leave the generators alone."""
+    """The hypotheses for each prefix of ``state``. Searches without randomness do not use the generators."""
     return _SEARCHES[type(settings)](settings, stepper, state, generators)
 
 
 def stream(
     settings: BaseSearchConfig, stepper: Stepper[Any], state: Any, generators: Generators
 ) -> Iterator[list[int | None]]:
-    """The ids of each row as they are chosen, None where a row has stopped; of other searches the best, at the end."""
+    """Yields the ids of each row at each step, None for finished rows; beams yield their best hypothesis at the end."""
     if isinstance(settings, SampleConfig):
         more = build_filters(settings), settings.min_length
         return stream_sample(stepper, state, generators, settings.max_length, *more)
@@ -103,7 +103,9 @@ def _stochastic(
     settings: StochasticBeamConfig, stepper: Stepper[Any], state: Any, generators: Generators
 ) -> Hypotheses:
     if not isinstance(generators, torch.Generator):
-        raise ConfigError(f"a stochastic beam draws from one generator for all rows, but {len(generators)} are given")
+        raise ConfigError(
+            f"generators must be one torch.Generator for a stochastic beam, got a list of {len(generators)}. Pass one."
+        )
     more = build_filters(settings), settings.min_length
     drawn = stochastic_beam(stepper, state, generators, settings.n, settings.max_length, *more)
     return [row.hypotheses for row in drawn]

@@ -1,8 +1,8 @@
-r"""A channel that spoils text: p(observed | true), symbol by symbol, with four kinds of errors.
+r"""A noisy channel of text: p(observed | true), symbol by symbol, with four kinds of errors.
 
 Before each true symbol, and at the end, symbols are inserted, each with probability ``insert``. Then the symbol is
-deleted, or changed places with the next one, or substituted, or else copied. All ways to come from one text to the
-other are summed, so the channel is a distribution over all observed texts:
+deleted, or swapped with the next one, or substituted, or else copied. The probability is the sum over all sequences of
+edits that turn one text into the other, so the channel is a distribution over all observed texts:
 
 .. math::  B_i(j) = (1 - \iota) \sum_{j' \le j} A_i(j') \prod_{j' < l \le j} \iota\, u(o_l), \qquad
     A_{i+1}(j) = B_i(j)\,\delta + B_i(j-1)\,e(o_j \mid x_{i+1}) + B_{i-1}(j-2)\,\tau\,[o_{j-1} o_j = x_{i+1} x_i]
@@ -26,18 +26,17 @@ _Confusions = Mapping[int, Sequence[int]]
 
 
 class EditChannel:
-    """The errors of a writer.
+    """A model of typing errors.
 
     Args:
-        symbols: the ids that texts are made of; the end is none of them.
+        symbols: the ids that texts consist of, without the end.
         v: the size of the vocabulary.
-        insert: the probability that a symbol of no meaning is written, any with the same probability.
-        delete: the probability that a symbol is left out.
-        substitute: the probability that another is written in its place.
-        transpose: the probability that it changes places with the next.
-        confusions: for a true symbol, those that are likely to be written for it: homophones, neighbors on the
-            keyboard.
-        near: the share of the substitutions of a symbol that stay among its confusions, where it has some.
+        insert: the probability that a random symbol is inserted, uniformly.
+        delete: the probability that a symbol is deleted.
+        substitute: the probability that a symbol is replaced by another.
+        transpose: the probability that a symbol is swapped with the next.
+        confusions: for a true symbol, those that are often written instead: homophones, neighbors on the keyboard.
+        near: the fraction of the substitutions of a symbol that go to its confusions, if it has any.
     """
 
     def __init__(
@@ -53,17 +52,17 @@ class EditChannel:
     ) -> None:
         self.symbols, self.v = sorted(set(symbols)), v
         self.insert, self.delete, self.transpose, self.near = insert, delete, transpose, near
-        self.substitute = substitute if len(self.symbols) > 1 else 0.0  # there is no other
+        self.substitute = substitute if len(self.symbols) > 1 else 0.0  # no other symbol exists
         rates = {"insert": insert, "delete": delete, "substitute": substitute, "transpose": transpose, "near": near}
         wrong = {name: rate for name, rate in rates.items() if not 0 <= rate <= 1}
         if wrong or insert == 1 or delete + substitute + transpose > 1:
             raise ConfigError(
-                "the rates of a channel must be from 0 to 1, insert below 1, and delete + substitute + transpose at "
-                f"most 1, but they are {rates}"
+                "rates must be from 0 to 1, insert below 1, and delete + substitute + transpose at most 1, got "
+                f"{rates}. Lower the rates."
             )
         if not self.symbols or not 0 <= self.symbols[0] <= self.symbols[-1] < v:
             raise ConfigError(
-                f"the symbols of a channel must be one or more ids below {v}, but are {self.symbols[:20]}"
+                f"symbols must be one or more ids from 0 to {v - 1}, got {self.symbols[:20]}. Pass ids below {v}."
             )
         known = set(self.symbols)
         self.confusions = {
@@ -71,16 +70,17 @@ class EditChannel:
         }
 
     def given(self, observed: Sequence[int]) -> ChannelLikelihood:
-        """The likelihood of true texts, given what was observed."""
+        """The likelihood of true texts, given the observed text."""
         strange = sorted(set(observed) - set(self.symbols))
         if strange:
             raise DataError(
-                f"an observed text must be of the symbols of its channel, but it holds the ids {strange[:9]}"
+                f"observed must contain only symbols of the channel, got the ids {strange[:9]}. Remove them, or add "
+                "them to symbols."
             )
         return ChannelLikelihood(self, observed)
 
     def substitution(self, x: int, other: int) -> float:
-        """The probability that ``other`` is written for ``x``, given that it is substituted."""
+        """The probability of writing ``other`` instead of ``x``, given that ``x`` is substituted."""
         near, others = self.confusions.get(x, []), len(self.symbols) - 1
         if other == x or others == 0:
             return 0.0
@@ -99,11 +99,11 @@ class ChannelLikelihood:
 
     @torch.no_grad()
     def log_prob(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """For true texts of the given lengths; what lies beyond a length is not read."""
+        """log p(observed | true) of true texts; ids after ``lengths[i]`` are not read."""
         channel, (n, t) = self.channel, ids.shape
         arrived = torch.full((n, len(self.ids) + 1), NEG_INF, dtype=torch.float64)
         arrived[:, 0] = 0.0
-        swapped = torch.full_like(arrived, NEG_INF)  # what arrives by a transposition, one symbol later
+        swapped = torch.full_like(arrived, NEG_INF)  # arrivals by a transposition, one symbol later
         found = torch.full((n,), NEG_INF, dtype=torch.float64)
         for i in range(t + 1):
             left = self._inserted(arrived)
@@ -119,7 +119,7 @@ class ChannelLikelihood:
         return found
 
     def _inserted(self, arrived: Float[Tensor, "n j"]) -> Float[Tensor, "n j"]:
-        """After any number of insertions: a sum with a constant factor a step, as a running sum of quotients."""
+        """After any number of insertions: a geometric sum, computed as a cumulative sum of quotients."""
         channel = self.channel
         if channel.insert == 0:
             return arrived

@@ -1,4 +1,4 @@
-r"""Steppers made of steppers: ensembles, log-linear mixtures and shallow fusion.
+r"""Combinations of steppers: ensembles, log-linear mixtures and shallow fusion.
 
 .. math::  \text{ensemble: } p = \sum_i w_i p_i \qquad
     \text{log-linear: } p \propto \prod_i p_i^{w_i} \qquad
@@ -23,35 +23,35 @@ from catena.search.stepper import Stepper, WrapperStepper
 
 
 class Combined(WrapperStepper[tuple[Any, ...]]):
-    """Several steppers over one vocabulary that read the same ids. A state holds one of each; the first one leads."""
+    """Several steppers over one vocabulary that read the same ids; a state is a tuple of their states."""
 
     def __init__(self, steppers: Sequence[Stepper[Any]], weights: Sequence[float]) -> None:
         if not steppers or len(weights) != len(steppers):
             raise ConfigError(
-                f"each of one or more steppers needs a weight, but there are {len(steppers)} steppers and "
-                f"{len(weights)} weights"
+                f"weights must have one weight for each of one or more steppers, got {len(steppers)} steppers and "
+                f"{len(weights)} weights. Pass one weight for each stepper."
             )
         if min(weights) < 0:
-            raise ConfigError(f"the weights of steppers must not be below 0, but they are {list(weights)}")
+            raise ConfigError(f"weights must be at least 0, got {list(weights)}. Remove or raise the negative ones.")
         self.stepper = steppers[0]
         self.steppers, self.weights = list(steppers), [float(weight) for weight in weights]
         self.v, self.end = steppers[0].v, steppers[0].end
-        for place, other in enumerate(steppers):
+        for index, other in enumerate(steppers):
             if (other.v, other.end) != (self.v, self.end):
                 raise ConfigError(
-                    f"steppers can be combined only over one vocabulary, but number 0 has {self.v} ids and end "
-                    f"{self.end} and number {place} has {other.v} ids and end {other.end}"
+                    f"steppers must have the same v and end, got v = {self.v} and end = {self.end} in stepper 0, v = "
+                    f"{other.v} and end = {other.end} in stepper {index}. Use one vocabulary for all."
                 )
         known = [stepper.vocabulary for stepper in steppers if hasattr(stepper, "vocabulary")]
         if any(other.symbols != known[0].symbols for other in known):
             raise ConfigError(
-                "steppers can be combined only over one vocabulary, but these number their tokens differently: train "
-                "them with the same vocabulary file"
+                "steppers must have the same vocabulary, got different tokens for the same ids. Train them with the "
+                "same vocabulary file."
             )
 
     @abstractmethod
     def mix(self, log_probs: Sequence[Float[Tensor, "n v"]]) -> Float[Tensor, "n v"]:
-        """The log-probabilities of all steppers made into one."""
+        """Combine the log-probabilities of all steppers."""
 
     def start(self, n: int) -> tuple[Any, ...]:
         return tuple(stepper.start(n) for stepper in self.steppers)
@@ -86,12 +86,17 @@ class Combined(WrapperStepper[tuple[Any, ...]]):
 
 
 class Ensemble(Combined):
-    """The mean of the probabilities, weighted; weights need not sum to one. By default all count the same."""
+    """The weighted mean of the probabilities of several models.
+
+    Args:
+        steppers: the models, over one vocabulary.
+        weights: one weight for each, which need not sum to one; all equal by default.
+    """
 
     def __init__(self, steppers: Sequence[Stepper[Any]], weights: Sequence[float] | None = None) -> None:
         super().__init__(steppers, [1.0] * len(steppers) if weights is None else weights)
         if sum(self.weights) == 0:
-            raise ConfigError("an ensemble needs a weight above 0, but all are 0")
+            raise ConfigError("weights must have a positive sum, got only zeros. Raise one weight above 0.")
 
     def mix(self, log_probs: Sequence[Float[Tensor, "n v"]]) -> Float[Tensor, "n v"]:
         total = sum(self.weights)
@@ -103,8 +108,10 @@ class LogLinear(Combined):
     """The product of the probabilities to the power of their weights.
 
     Args:
-        normalize: divide by the sum over all ids, at each step. Without it, as shallow fusion has it, hypotheses are
-            ranked by the weighted sum of their log-probabilities.
+        steppers: the models, over one vocabulary.
+        weights: the power of each.
+        normalize: divide by the sum over all ids at each step. Without it, as in shallow fusion, hypotheses are ranked
+            by the weighted sum of their log-probabilities.
     """
 
     def __init__(self, steppers: Sequence[Stepper[Any]], weights: Sequence[float], normalize: bool = True) -> None:
@@ -112,12 +119,12 @@ class LogLinear(Combined):
         self.normalize = normalize
 
     def mix(self, log_probs: Sequence[Float[Tensor, "n v"]]) -> Float[Tensor, "n v"]:
-        # A weight of 0 counts nothing, whatever is impossible there: 0 times -inf would be nan.
+        # A weight of 0 ignores impossible ids of its stepper: 0 times -inf would be nan.
         parts = [weight * x for x, weight in zip(log_probs, self.weights, strict=True) if weight > 0]
         mixed = sum(parts[1:], parts[0]) if parts else torch.zeros_like(log_probs[0])
         return log_normalize(mixed) if self.normalize else mixed
 
 
 def shallow_fusion(model: Stepper[Any], language_model: Stepper[Any], weight: float) -> LogLinear:
-    """log p of the model plus ``weight`` times that of the language model (Gülçehre et al. 2015)."""
+    """log p of the model plus ``weight`` times log p of the language model (Gülçehre et al. 2015)."""
     return LogLinear([model, language_model], [1.0, weight], normalize=False)

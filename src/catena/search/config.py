@@ -1,6 +1,6 @@
-"""Settings of searches: typed values, checked before any model is loaded. Imports no torch.
+"""Configs of searches: typed values, checked before any model is loaded. Does not import torch.
 
-``SearchConfig`` is any of them, told apart by ``kind``, so that every task that writes sequences has the same flags.
+``SearchConfig`` is the union of them, selected by ``kind``, so all tasks that generate sequences have the same options.
 """
 
 from __future__ import annotations
@@ -15,123 +15,123 @@ _Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class BaseSearchConfig(Config):
-    """What every search has: how long its hypotheses are, and what they must not repeat."""
+    """Options of every search: the length of hypotheses, and repetitions."""
 
     max_length: int = Field(200, ge=0)
-    """The most steps: so many tokens are written, the end among them."""
+    """Maximum number of generated tokens, including the end."""
     min_length: int = Field(0, ge=0)
-    """The end is not chosen before so many tokens are written."""
+    """Minimum number of generated tokens before the end."""
     no_repeat: int = Field(0, ge=0)
-    """No so many tokens in a row are written twice; 0 allows all repeats."""
+    """Never generate an n-gram of this size twice. 0 allows all repetitions."""
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> BaseSearchConfig:
         if 0 < self.min_length >= self.max_length:
             raise ValueError(
-                f"max_length = {self.max_length} must hold min_length = {self.min_length} tokens and the end: make it "
-                f"at least {self.min_length + 1}"
+                f"max_length must be above min_length = {self.min_length}, got {self.max_length}. Use at least "
+                f"{self.min_length + 1}."
             )
         return self
 
     def limits(self) -> dict[str, int]:
-        """What every search has, as another search takes it."""
+        """The options that every search has, as keywords for another config."""
         return {name: getattr(self, name) for name in BaseSearchConfig.model_fields}
 
 
 class GreedyConfig(BaseSearchConfig):
-    """The likeliest token at every step."""
+    """The most probable token at every step."""
 
     kind: Literal["greedy"] = "greedy"
     """Greedy search."""
 
 
 class FilterConfig(BaseSearchConfig):
-    """Filters of what is drawn from, applied in this order."""
+    """Filters of the sampling distribution, applied in this order."""
 
     temperature: float = Field(1.0, gt=0)
-    """Below 1 sharper, above 1 flatter."""
+    """Below 1 sharpens the distribution, above 1 flattens it."""
     top_k: int | None = Field(None, gt=0)
-    """Draw from so many of the likeliest tokens; 'none' draws from all."""
+    """Sample from the k most probable tokens only; 'none' disables it."""
     top_p: _Fraction | None = None
-    """Draw from the fewest likeliest tokens that hold this mass (also called top-p); 'none' draws from all."""
+    """Sample from the fewest most probable tokens with this total probability (nucleus); 'none' disables it."""
     typical: _Fraction | None = None
-    """Draw from the tokens nearest to the expected surprise that hold this mass; 'none' draws from all."""
+    """Sample from the tokens closest to the expected surprisal with this total probability; 'none' disables it."""
     min_p: _Fraction | None = None
-    """Draw from the tokens at least this many times as likely as the likeliest; 'none' draws from all."""
+    """Sample from tokens with at least this fraction of the largest probability; 'none' disables it."""
 
 
 class SampleConfig(FilterConfig):
-    """Tokens drawn one after another."""
+    """Ancestral sampling, token by token."""
 
     kind: Literal["sample"] = "sample"
     """Sampling."""
     n: int = Field(1, gt=0)
-    """How many texts are drawn for each prompt."""
+    """Number of samples for each prompt."""
 
 
 class StochasticBeamConfig(FilterConfig):
-    """Different texts, drawn without replacement."""
+    """Distinct texts, sampled without replacement."""
 
     kind: Literal["stochastic"] = "stochastic"
     """Stochastic beam search."""
     n: int = Field(5, gt=0)
-    """How many texts are drawn for each prompt."""
+    """Number of samples for each prompt."""
 
 
 class RankingConfig(BaseSearchConfig):
-    """What beams have: how hypotheses are ranked, and when the search stops."""
+    """Options of beam searches: how hypotheses are ranked, and when the search stops."""
 
     width: int = Field(5, gt=0)
-    """How many beginnings are kept."""
+    """Beam size."""
     n_best: int = Field(1, gt=0)
-    """How many texts are given for each prompt."""
+    """Number of texts to return for each prompt."""
     normalize: Literal["nothing", "average", "gnmt"] = "nothing"
-    """What the log-probability of a text is divided by: nothing (short texts win), its length, or GNMT's formula."""
+    """Length penalty that divides the log-probability: nothing (prefers short texts), the length, or GNMT's formula."""
     alpha: float = Field(0.6, ge=0)
-    """The power of GNMT's formula, ((5 + length) / 6)^alpha."""
+    """Exponent of GNMT's length penalty, ((5 + length) / 6)^alpha."""
     coverage: float = Field(0.0, ge=0)
-    """The weight of how much of the source was looked at, for models that look at one; 0 does not ask."""
+    """Weight of the coverage penalty, for models that attend to a source. 0 disables it."""
     stop: Literal["sure", "length", "count"] = "sure"
     """When to stop: when no unfinished text can win any more, at the maximum length, or when enough are finished."""
     stop_count: int | None = Field(None, gt=0)
-    """With stop = 'count', how many are enough; 'none' is as many as the beam is wide."""
+    """Number of finished texts for stop = 'count'; 'none' is the beam size."""
 
     @model_validator(mode="after")
     def _ranking_fits(self) -> RankingConfig:
         if self.n_best > self.width:
-            raise ValueError(f"n_best = {self.n_best} needs a beam as wide: make width = {self.width} at least that")
+            raise ValueError(f"n_best must be at most width = {self.width}, got {self.n_best}. Raise width.")
         if self.stop_count is not None and self.stop != "count":
-            raise ValueError(f"stop_count = {self.stop_count} is for stop = 'count', but stop is {self.stop!r}")
+            raise ValueError(f"stop must be 'count' if stop_count is set, got {self.stop!r}. Set stop = 'count'.")
         return self
 
 
 class BeamConfig(RankingConfig):
-    """The best of many beginnings, all continued at once."""
+    """The most probable prefixes of each length, continued in parallel."""
 
     kind: Literal["beam"] = "beam"
     """Beam search."""
 
 
 class DiverseBeamConfig(RankingConfig):
-    """Beams in groups that keep from repeating each other."""
+    """Groups of beams that avoid each other's tokens."""
 
     kind: Literal["diverse"] = "diverse"
     """Diverse beam search."""
     groups: int = Field(5, gt=0)
-    """How many groups share the beam."""
+    """Number of groups that divide the beam."""
     strength: float = Field(0.5, ge=0)
-    """What a token costs that an earlier group has chosen, in nats."""
+    """Penalty of a token that an earlier group has chosen, in nats."""
     stop: Literal["sure", "length", "count"] = "length"
     """When to stop; groups may find the same text, so the maximum length is the safe choice."""
 
     @model_validator(mode="after")
     def _groups_fit(self) -> DiverseBeamConfig:
         if self.width % self.groups:
-            raise ValueError(f"width = {self.width} must be a multiple of groups = {self.groups}")
+            raise ValueError(f"width must be a multiple of groups = {self.groups}, got {self.width}. Change width.")
         return self
 
 
 SearchConfig = Annotated[
     GreedyConfig | SampleConfig | BeamConfig | DiverseBeamConfig | StochasticBeamConfig, Field(discriminator="kind")
 ]
-"""How a sequence is chosen."""
+"""How a sequence is generated."""

@@ -1,10 +1,10 @@
-r"""Constrained search: a stepper that writes only what an acceptor allows.
+r"""Constrained search: a stepper that generates only sequences that an acceptor allows.
 
 .. math::  p'(y_t \mid y_{<t}) = p(y_t \mid y_{<t}) \, [\,y_{\le t} \text{ begins a sequence of the set}\,]
 
 Probabilities are not normalized again, so a hypothesis keeps its log-probability under the model, and the best one is
-the best of the set. The composition is lazy: places are met as the search meets them. Ids that lead to no accepted
-sequence, or to none that is short enough, are impossible from the start, so that beams do not die.
+the best of the set. The composition is lazy: states of the acceptor are computed when the search reaches them. Ids that
+lead to no accepted sequence, or to none that is short enough, are impossible from the start, so that beams do not die.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from catena.search.acceptor import UNREACHABLE, Acceptor
 from catena.search.stepper import Branch, Stepper, WrapperStepper
 
 _DEAD_STATE = -1
-"""The place of a row that has ended or written what is not allowed."""
+"""The state of a row that has ended or read an id that is not allowed."""
 
 
 class Constraint(NamedTuple):
-    """The inner state, and for every row the number of its place and how many ids were written."""
+    """The inner state, and for each row the index of its acceptor state and the number of ids generated."""
 
     inner: Any
     places: Int[Tensor, " n"]
@@ -35,17 +35,19 @@ class Constraint(NamedTuple):
 
 
 class Constrained(WrapperStepper[Constraint]):
-    """A stepper and the set of sequences it may write.
+    """A stepper restricted to a set of sequences.
 
     Args:
-        max_length: the steps that the search will take, the end among them. Given, what cannot end in time is
-            impossible, too.
+        stepper: the model.
+        acceptor: the set of sequences.
+        max_length: the maximum number of steps of the search, including the end. If given, prefixes that cannot end
+            in time are impossible, too.
     """
 
     def __init__(self, stepper: Stepper[Any], acceptor: Acceptor, max_length: int | None = None) -> None:
         if stepper.v != acceptor.v:
             raise ConfigError(
-                f"a constraint must be over the {stepper.v} ids of its stepper, but it is over {acceptor.v}"
+                f"acceptor must have the v = {stepper.v} ids of its stepper, got {acceptor.v}. Build it with that v."
             )
         self.stepper, self.acceptor, self.max_length = stepper, acceptor, max_length
         self.v, self.end = stepper.v, stepper.end
@@ -57,17 +59,16 @@ class Constrained(WrapperStepper[Constraint]):
         shortest = acceptor.options(acceptor.start()).shortest
         if shortest >= UNREACHABLE or (max_length is not None and shortest + 1 > max_length):
             raise ImpossibleError(
-                f"the constraint needs at least {shortest} ids and the end, but max_length = {max_length} steps: "
-                "raise it"
+                f"max_length must be at least {shortest + 1} for the constraint, got {max_length}. Raise max_length."
                 if shortest < UNREACHABLE
-                else "the constraint accepts no sequence at all: ask for less"
+                else "The constraint does not accept any sequence. Remove a part of it."
             )
 
     def start(self, n: int) -> Constraint:
         return self.after(self.stepper.start(n), n)
 
     def after(self, state: Any, n: int) -> Constraint:
-        """The state of ``n`` prefixes that the inner stepper has read freely; the constraint begins here."""
+        """The state of ``n`` prefixes that the inner stepper read without the constraint, which begins here."""
         first = self._number(self.acceptor.start())
         return Constraint(state, torch.full((n,), first), torch.zeros(n, dtype=torch.int64))
 
@@ -81,7 +82,7 @@ class Constrained(WrapperStepper[Constraint]):
         if not rows:
             return log_probs
         left = torch.full_like(state.written, UNREACHABLE - 1)
-        if self.max_length is not None:  # the id itself, those that must follow it, and the end must fit
+        if self.max_length is not None:  # the id, the ids that must follow it, and the end must fit
             left = (self.max_length - state.written - 2).clamp(max=UNREACHABLE - 1)
         return log_probs.masked_fill((torch.stack(rows) > left[:, None]).to(log_probs.device), NEG_INF)
 
@@ -125,7 +126,7 @@ class Constrained(WrapperStepper[Constraint]):
         if place not in self._numbers:
             needed, accepts = self.acceptor.options(place)
             row = torch.from_numpy(needed.copy())
-            row[self.end] = -1 if accepts else UNREACHABLE  # after the end comes no end
+            row[self.end] = -1 if accepts else UNREACHABLE  # the end itself is the last step
             self._numbers[place] = len(self._known)
             self._known.append(place)
             self._needed.append(row)

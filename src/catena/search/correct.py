@@ -17,18 +17,18 @@ from catena.search.target import NoisyChannelPosterior, TokenIds
 
 @dataclass(frozen=True)
 class Correction:
-    """The most frequent sequence of the chains, and how sure it is."""
+    """The most frequent sequence of the chains, and its probability."""
 
     ids: TokenIds
     probability: float
-    """The share of the samples that are this sequence: an estimate of its posterior probability."""
+    """The fraction of the samples equal to this sequence, an estimate of its posterior probability."""
     log_weights: tuple[float, float]
     """log p(text) + log p(observed | text) of the observed text itself, and of the correction."""
     samples: Samples
-    """The chains, with the shares that were accepted and how many independent draws they are worth."""
+    """The chains, with acceptance rates and the effective sample size."""
 
     def alternatives(self) -> dict[TokenIds, float]:
-        """Every sequence that was met, with its share, the most frequent first."""
+        """Every sampled sequence with its relative frequency, the most frequent first."""
         return self.samples.frequencies()
 
 
@@ -41,14 +41,19 @@ def correct(
     sharpness: float = 1.0,
     longer: int = 2,
 ) -> Correction:
-    """The text that was meant, given what was observed, a language model and a channel of errors.
+    """The intended text, given an observed text, a language model and a channel of errors.
 
-    Chains start from the observed text. Their moves are the errors of the channel, with its confusions, and what the
-    language model would write.
+    Chains start from the observed text. Their moves are the errors of the channel, with its confusions, and samples of
+    the language model.
 
     Args:
-        sharpness: a power of the language model; above 1 it is trusted more than it deserves.
-        longer: how many symbols more than the observed text the true one may have.
+        stepper: the language model.
+        channel: the model of errors.
+        observed: the ids of the observed text.
+        schedule: the number of chains and their steps.
+        generator: the source of randomness.
+        sharpness: the exponent of the language model; above 1 gives it more weight than the channel.
+        longer: the maximum number of symbols that the true text has more than the observed one.
     """
     observed = tuple(observed)
     target = NoisyChannelPosterior(stepper, channel, observed, sharpness)

@@ -1,4 +1,4 @@
-r"""Coverage: hypotheses that have looked at the whole source are preferred.
+r"""Coverage: hypotheses that have attended to the whole source are preferred.
 
 .. math::  c(x, y) = \beta \sum_{i=1}^{|x|} \log \min\Bigl(1, \sum_{t=1}^{|y|} a_{ti}\Bigr)
 
@@ -16,11 +16,11 @@ from catena.errors import ConfigError
 from catena.search.stepper import HasAttention, Stepper, WrapperStepper
 
 LEAST = 1e-6
-"""A position that was never looked at counts as this much: -inf would make all that miss one word equal."""
+"""The minimum coverage of a position: -inf would make all hypotheses that miss one word equal."""
 
 
 class CoveragePenalty:
-    """How much each hypothesis of a beam has looked at each position of its source."""
+    """How much each hypothesis of a beam has attended to each position of its source."""
 
     def __init__(self, stepper: Stepper[Any], beta: float) -> None:
         self._around: list[WrapperStepper[Any]] = []
@@ -30,14 +30,14 @@ class CoveragePenalty:
             looking = looking.stepper
         if not isinstance(looking, HasAttention):
             raise ConfigError(
-                f"coverage = {beta} needs a stepper that says where it looks in a source, which "
-                f"{type(looking).__name__} does not: leave coverage at 0"
+                f"coverage must be 0 for {type(looking).__name__}, which has no attention over a source, got {beta}. "
+                "Set coverage = 0."
             )
         self.looking, self.beta = looking, beta
         self.looked: Tensor | float = 0.0
 
     def step(self, state: Any) -> Float[Tensor, " n"]:
-        """Adds where the step is looking; the penalty of each row, if it ended with this step."""
+        """Adds the attention of one step; returns the penalty of each row if it ended with this step."""
         for stepper in self._around:
             state = stepper.inner(state)
         self.looked = self.looked + self.looking.attention(state)

@@ -1,8 +1,8 @@
-r"""Diverse beam search: groups of beams, each kept from repeating what the groups before it chose.
+r"""Diverse beam search: groups of beams, each penalized for ids that earlier groups chose.
 
 .. math::  y^g_t = \arg\max \; \log p(y^g_{\le t}) - \lambda \sum_{g' < g} [\,y^g_t \text{ was chosen by } g'\,]
 
-Vijayakumar et al. (2018), with Hamming diversity. The penalty counts in the choice of a step only; hypotheses keep
+Vijayakumar et al. (2018), with Hamming diversity. The penalty affects the choice of a step only; hypotheses keep
 their log-probabilities. The best hypothesis of each group is returned first. One group is plain beam search.
 """
 
@@ -29,7 +29,7 @@ from catena.search.stepper import Stepper
 
 @dataclass(frozen=True)
 class PickInGroups:
-    """The choice of one step: group after group, each from its own slots."""
+    """The selection of one step: group after group, each from its own slots."""
 
     end: int
     width: int
@@ -59,7 +59,7 @@ class PickInGroups:
         slots: range,
         penalty: Float[Tensor, "b v"],
     ) -> BeamStep:
-        """What one group keeps of the continuations of its slots."""
+        """The continuations that one group keeps."""
         here, sizes = slice(slots.start, slots.stop), (self.end, self.width // self.groups, penalty)
         if isinstance(ahead, Branching):
             return select_by_bank(ahead.of_slots(live.shape[1], slots), live[:, here], *sizes)
@@ -67,7 +67,7 @@ class PickInGroups:
 
 
 def _side_by_side(found: Sequence[BeamStep]) -> BeamStep:
-    """The slots of all groups, each with as many as the largest group has."""
+    """The slots of all groups side by side, each group padded to the largest one."""
     most = max(picked.live.shape[1] for picked in found)
     fillers = NEG_INF, 0, 0
 
@@ -94,20 +94,29 @@ def diverse_beam(
     coverage: float = 0.0,
     stop: Stop = stop_at_max_length,
 ) -> Hypotheses:
-    """The ``n_best`` hypotheses for each prefix of ``state``: the best of each group, then the second best, and so on.
+    """The ``n_best`` hypotheses for each prefix of ``state``, the best of each group first.
 
-    Those of one turn are sorted by score, so the first one is the best of all. A hypothesis that several groups find is
-    returned once, and the other groups give their next best. Finished hypotheses come before those cut off.
+    Then follows the second best of each group, and so on; each round is sorted by score, so the first one is the best
+    of all. A hypothesis that several groups find is returned once, and the other groups return their next best.
+    Finished hypotheses come before unfinished ones.
 
     Args:
-        width: the slots of all groups together.
-        groups: how many groups share them equally.
-        strength: λ, what a repeated id costs, in nats.
+        stepper: the model.
+        state: a state of ``stepper``, one row for each prefix.
+        width: the number of slots of all groups together.
+        groups: the number of groups, which have the same number of slots.
+        max_length: the maximum number of steps, including the end.
+        strength: λ, the penalty of a repeated id, in nats.
+        min_length: the minimum number of ids before the end.
+        n_best: the number of hypotheses to return for each row, at most ``width``.
+        normalize: the length penalty; see ``ranking``.
+        coverage: the factor β of the coverage penalty; needs a stepper with :class:`HasAttention`.
+        stop: the rule that ends the search of a row; see ``ranking``.
     """
     if groups < 1 or width < 1 or width % groups:
-        raise ConfigError(f"width must be a multiple of groups, but width = {width} and groups = {groups}")
+        raise ConfigError(f"width must be a positive multiple of groups = {groups}, got {width}. Change one of them.")
     if not 1 <= n_best <= width:
-        raise ConfigError(f"a beam needs 1 <= n_best <= width, but n_best = {n_best} and width = {width}")
+        raise ConfigError(f"n_best must be from 1 to width = {width}, got {n_best}. Raise width or change n_best.")
     look = score_branches if stepper.constrained else score_all_ids
     pick = PickInGroups(stepper.end, width, groups, strength)
     ranking = Ranking(n_best, normalize, coverage, stop, groups)

@@ -1,8 +1,8 @@
 r"""Filters of the next id's distribution: pure functions from log-probabilities to log-probabilities.
 
-What is filtered out is exactly -inf and the rest is normalized again, so filters compose in any order:
-``nucleus(temperature(log_probs, 0.7), 0.9)``. At least one id that was possible stays so; a row without any stays
-as it is.
+Ids that are filtered out get exactly -inf and the rest is normalized again, so filters compose in any order:
+``top_p(temperature(log_probs, 0.7), 0.9)``. At least one possible id of a row remains; a row without possible ids
+is unchanged.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from catena.numerics import NEG_INF, log_sum_exp
 Filter = Callable[[Float[Tensor, "n v"]], Float[Tensor, "n v"]]
 
 USUAL = 512
-"""So many of the likeliest ids nearly always hold the mass that is kept; only if they do not, all are sorted."""
+"""This many of the most probable ids nearly always have the required mass; only if not, all ids are sorted."""
 
 
 def log_normalize(scores: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
-    """Scores to log-probabilities; a row of -inf stays."""
+    """Scores to log-probabilities; a row of -inf is unchanged."""
     total = log_sum_exp(scores, dim=-1)[:, None]
     return scores - torch.where(total == NEG_INF, 0.0, total)
 
 
 def apply(filters: Sequence[Filter], log_probs: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
-    """One filter after another."""
+    """Apply the filters one after another."""
     for each in filters:
         log_probs = each(log_probs)
     return log_probs
@@ -38,26 +38,26 @@ def apply(filters: Sequence[Filter], log_probs: Float[Tensor, "n v"]) -> Float[T
 def temperature(log_probs: Float[Tensor, "n v"], t: float) -> Float[Tensor, "n v"]:
     """p^(1/t), normalized: below 1 sharper, above 1 flatter."""
     if not t > 0:
-        raise ConfigError(f"temperature must be above 0, but it is {t}: greedy search is the limit at 0")
+        raise ConfigError(f"temperature must be above 0, got {t}. Use greedy search for the limit at 0.")
     return log_normalize(log_probs / t)
 
 
 def top_k(log_probs: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
-    """The ``k`` likeliest ids (Fan et al. 2018); of equal ones no more than ``k`` stay."""
+    """The ``k`` most probable ids (Fan et al. 2018), never more than ``k`` if there are ties."""
     if k < 1:
-        raise ConfigError(f"top_k must be at least 1, but it is {k}")
+        raise ConfigError(f"top_k must be at least 1, got {k}. Use 1 or more.")
     k = min(k, log_probs.shape[-1])
     return _only(log_probs, log_probs.topk(k).indices, torch.ones(len(log_probs), k, dtype=torch.bool))
 
 
 def top_p(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
-    """The fewest likeliest ids that hold a mass of at least ``p`` (Holtzman et al. 2020)."""
+    """The fewest most probable ids whose total probability is at least ``p`` (Holtzman et al. 2020)."""
     _check_mass("nucleus", p)
     return _first_with_mass(log_probs, log_probs, p)
 
 
 def typical(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
-    """The fewest ids, those whose surprise is nearest to the entropy first, that hold a mass of at least ``p``.
+    """The fewest ids with surprisal closest to the entropy whose total probability is at least ``p``.
 
     Meister et al. (2023), section 4.
     """
@@ -69,7 +69,7 @@ def typical(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
 
 
 def min_p(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
-    """The ids at least ``p`` times as likely as the likeliest (Nguyen et al. 2024)."""
+    """The ids with at least ``p`` times the largest probability (Nguyen et al. 2024)."""
     _check_mass("min_p", p)
     if log_probs.shape[-1] == 0:
         return log_probs
@@ -79,11 +79,11 @@ def min_p(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
 
 def _check_mass(name: str, p: float) -> None:
     if not 0 < p <= 1:
-        raise ConfigError(f"{name} must be above 0 and at most 1, but it is {p}")
+        raise ConfigError(f"{name} must be above 0 and at most 1, got {p}. Use a value such as 0.9.")
 
 
 def _first_with_mass(log_probs: Tensor, order: Tensor, p: float) -> Tensor:
-    """Ids in falling ``order`` until their mass reaches ``p``."""
+    """The first ids of ``order`` until their total probability reaches ``p``."""
     v = log_probs.shape[-1]
     for k in sorted({min(USUAL, v), v}):
         places = order.topk(k).indices

@@ -1,8 +1,8 @@
-r"""Greedy search: the likeliest id at every step.
+r"""Greedy search: the most probable id at every step.
 
 .. math::  y_t = \arg\max_w p(w \mid y_{<t})
 
-It finds the likeliest sequence only where no good beginning leads to a bad end; see ``beam``.
+It finds the most probable sequence only if no good prefix leads to a bad end; see ``beam``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ THE_LIKELIEST: ScoreFn = partial(top_ids, k=1)
 
 
 def likeliest(near: TopIds) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
-    """The likeliest id of each row, the first of equals."""
+    """The most probable id of each row, the first one of ties."""
     return near.ids[:, 0], near.log_probs[:, 0]
 
 
 @torch.no_grad()
 def greedy(stepper: Stepper[Any], state: Any, max_length: int, min_length: int = 0) -> Hypotheses:
-    """One hypothesis for each prefix of ``state``, its score the log-probability.
+    """One hypothesis for each prefix of ``state``, scored by its log-probability.
 
     Args:
-        max_length: the most steps: so many ids, the end among them.
-        min_length: the end is not chosen before so many ids are written.
+        stepper: the model.
+        state: a state of ``stepper``, one row for each prefix.
+        max_length: the maximum number of steps, including the end.
+        min_length: the minimum number of ids before the end.
     """
     n = len(stepper.log_probs(state)) if max_length == 0 else 0
     return to_hypotheses(

@@ -1,4 +1,4 @@
-"""What a search finds."""
+"""Hypotheses: the output of a search."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One sequence that was found. ``len(ids) + finished`` steps were taken for it."""
+    """One generated sequence, which took ``len(ids) + finished`` steps."""
 
     ids: tuple[int, ...]
-    """What was written after the prompt, without the id that ends it."""
+    """The generated ids after the prompt, without the end."""
     log_prob: float
-    """log p(ids), with the factor of the end if it is finished."""
+    """log p(ids), including the end if it is finished."""
     score: float
-    """What the search ranked it by."""
+    """The score that the search ranked it by."""
     finished: bool
-    """Whether the end was chosen; if not, it was cut off at the maximum length or cannot be continued."""
+    """Whether the end was generated; if not, it was cut off at the maximum length or cannot be continued."""
 
 
 Hypotheses = list[list[Hypothesis]]

@@ -1,10 +1,10 @@
-r"""Markov chains over sequences, whose states are distributed as a target in the long run.
+r"""Markov chains over sequences whose stationary distribution is a given target.
 
 Metropolis and Hastings propose x' from q(· | x) and accept with probability
 
 .. math::  \min\Bigl(1, \frac{\pi(x')\,q(x \mid x')}{\pi(x)\,q(x' \mid x)}\Bigr)
 
-Gibbs sampling redraws one position given all the others, and always accepts; it keeps the length.
+Gibbs sampling resamples one position given all the others, and always accepts; it keeps the length.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from catena.search.target import TargetDensity, TokenIds
 
 @dataclass(frozen=True)
 class Samples:
-    """What the chains went through after burning in."""
+    """The samples of the chains after burn-in."""
 
     chains: list[list[TokenIds]]
     """The sequences of each chain, in order."""
     log_weights: list[list[float]]
     """Their log-weights under the target."""
     accepted: dict[str, float]
-    """The share of the moves of each kind that were accepted, of those that were tried; ``all`` for all together."""
+    """The acceptance rate of each kind of move; ``all`` for all together."""
 
     @property
     def effective(self) -> float:
-        """How many independent draws the samples are worth, by the log-weights."""
+        """The effective sample size, by the log-weights."""
         return effective_sample_size(np.array(self.log_weights))
 
     def frequencies(self) -> dict[TokenIds, float]:
-        """The share of each sequence among all samples, the most frequent first."""
+        """The relative frequency of each sequence among all samples, the most frequent first."""
         counts = Counter(chain.from_iterable(self.chains))
         return {ids: n / counts.total() for ids, n in counts.most_common()}
 
     @property
     def best(self) -> TokenIds:
-        """The sequence of the largest weight that was met."""
+        """The sampled sequence with the largest weight."""
         return max(zip(chain.from_iterable(self.log_weights), chain.from_iterable(self.chains), strict=True))[1]
 
 
 @dataclass(frozen=True)
 class AnnealingSchedule:
-    """How long chains run: ``burn_in`` steps are forgotten, then every ``thin``-th of ``steps`` is kept."""
+    """The length of chains: ``burn_in`` steps are dropped, then every ``thin``-th of ``steps`` is kept."""
 
     steps: int
     burn_in: int = 0
@@ -62,7 +62,7 @@ class AnnealingSchedule:
     def __post_init__(self) -> None:
         if self.steps < 1 or self.burn_in < 0 or self.thin < 1 or self.chains < 1:
             raise ConfigError(
-                f"a chain needs steps, thin and chains of at least 1 and no burn_in below 0, but has {self}"
+                f"steps, thin and chains must be at least 1 and burn_in at least 0, got {self}. Raise the wrong value."
             )
 
     def keeps(self, step: int) -> bool:
@@ -80,7 +80,15 @@ def metropolis_hastings(
     schedule: AnnealingSchedule,
     generator: np.random.Generator,
 ) -> Samples:
-    """Chains of small edits from one start, all scored together."""
+    """Chains of small edits from one start, all scored together.
+
+    Args:
+        target: the unnormalized target distribution.
+        start: the first sequence of every chain, with a positive probability.
+        moves: proposes the edits.
+        schedule: the number of chains and their steps.
+        generator: the source of randomness.
+    """
     states, weights = _begun(target, start, schedule)
     tried, accepted = Counter[str](), Counter[str]()
     kept: list[list[tuple[TokenIds, float]]] = [[] for _ in states]
@@ -106,10 +114,14 @@ def gibbs(
     schedule: AnnealingSchedule,
     generator: np.random.Generator,
 ) -> Samples:
-    """Chains that redraw one position a step, drawn uniformly, from its distribution given all others.
+    """Chains that resample one random position at each step from its distribution given all others.
 
     Args:
-        candidates: what may stand at any position; or for each position what may stand there, its start included.
+        target: the unnormalized target distribution.
+        start: the first sequence of every chain, with a positive probability.
+        candidates: the ids allowed at every position; or a list of ids for each position, including its start.
+        schedule: the number of chains and their steps.
+        generator: the source of randomness.
     """
     states, weights = _begun(target, start, schedule)
     options = _options(start, candidates)
@@ -133,19 +145,22 @@ def _begun(
 ) -> tuple[list[TokenIds], list[float]]:
     (weight,) = target.log_weights([tuple(start)])
     if weight == NEG_INF:
-        raise DataError(f"a chain must start from a possible sequence, but {list(start)} has probability zero")
+        raise DataError(f"start must be a possible sequence, got {list(start)} of probability 0. Use another start.")
     return [tuple(start)] * schedule.chains, [weight] * schedule.chains
 
 
 def _options(start: Sequence[int], candidates: Sequence[int] | Sequence[Sequence[int]]) -> list[list[int]]:
     each = [list(x) if isinstance(x, Sequence) else None for x in candidates]
     given = [x for x in each if x is not None] or [list(candidates)] * len(start)  # type: ignore[arg-type]
-    options = [list(dict.fromkeys(some)) for some in given]  # one that is named twice is no likelier
+    options = [list(dict.fromkeys(some)) for some in given]  # duplicates must not raise a probability
     if len(options) != len(start):
-        raise ConfigError(f"there must be candidates for each of {len(start)} positions, but there are {len(options)}")
+        raise ConfigError(
+            f"candidates must have a list for each of {len(start)} positions, got {len(options)}. "
+            f"Pass {len(start)} lists."
+        )
     for i, (id, some) in enumerate(zip(start, options, strict=True)):
         if id not in some:
-            raise ConfigError(f"the candidates of position {i} must include its start, {id}, but are {some[:20]}")
+            raise ConfigError(f"candidates[{i}] must contain the start id {id}, got {some[:20]}. Add {id}.")
     return options
 
 
@@ -154,10 +169,10 @@ def _samples(kept: list[list[tuple[TokenIds, float]]], accepted: dict[str, float
 
 
 def effective_sample_size(traces: np.ndarray) -> float:
-    """The independent draws that ``traces[chain, draw]`` are worth.
+    """The number of independent samples that ``traces[chain, draw]`` are worth.
 
-    n / (1 + 2 Σ ρ), the sum of autocorrelations cut off where two neighbors together are no longer positive (Geyer
-    1992). Chains that never moved are worth one draw each.
+    n / (1 + 2 Σ ρ), the sum of autocorrelations cut off where the sum of two neighbors is not positive any more (Geyer
+    1992). Chains that never moved are worth one sample each.
     """
     chains, n = traces.shape
     centered = traces - traces.mean()

@@ -1,4 +1,4 @@
-"""Moves of a Markov chain over sequences: a small edit, and how likely it was beside its way back."""
+"""Moves of a Markov chain over sequences: a small edit, and the ratio of its probability to the reverse edit's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Ids = tuple[int, ...]
 
 
 class Proposal(NamedTuple):
-    """A proposal. The ratio is log q(back) - log q(there); a move that cannot be made leads where it is."""
+    """A proposed edit. The ratio is log q(back) - log q(there); an impossible move leaves the sequence unchanged."""
 
     kind: str
     ids: _Ids
@@ -26,20 +26,20 @@ class Proposal(NamedTuple):
 
 
 class EditMoves:
-    """Substitute, insert, delete or transpose at a place drawn uniformly.
+    """Proposes to substitute, insert, delete or transpose at a uniformly random position.
 
-    Every edit has one edit that undoes it, and the ratio is of these two, so that the chain is reversible edit by edit.
+    Every edit has one edit that undoes it, and the ratio is of these two, so the chain is reversible edit by edit.
 
     Args:
-        symbols: what may be written.
-        max_length: no sequence is longer.
-        rates: how often each kind is tried.
-        confusions: symbols that are tried for each other, either way round.
-        favorites: symbols that are tried first where one is inserted, such as those of the observed text.
-        near: how often a confusion or a favorite is tried, where there is one, instead of any symbol.
-        guide: probabilities of ``symbols`` after a prefix, to draw from instead of any symbol; see
-        :class:`ModelProposal`.
-        guided: how often the guide is asked, if there is one.
+        symbols: the ids that may be generated.
+        max_length: the maximum length of a sequence.
+        rates: how often each kind of edit is tried.
+        confusions: symbols that are tried for each other, in both directions.
+        favorites: symbols that are tried first in insertions, such as those of the observed text.
+        near: how often a confusion or a favorite is tried, if there is one, instead of any symbol.
+        guide: probabilities of ``symbols`` after a prefix, to sample from instead of any symbol; see
+            :class:`ModelProposal`.
+        guided: how often the guide is used, if there is one.
     """
 
     KINDS = ("substitute", "insert", "delete", "transpose")
@@ -59,18 +59,19 @@ class EditMoves:
         total = sum(rates.values())
         if set(rates) - set(self.KINDS) or min(rates.values(), default=0) < 0 or total <= 0:
             raise ConfigError(
-                f"rates are of the moves {', '.join(self.KINDS)}, none below 0, but they are {dict(rates)}"
+                f"rates must be of {', '.join(self.KINDS)}, at least 0 and not all 0, got {dict(rates)}. Change them."
             )
         if rates.get("insert", 0) > 0 < rates.get("delete", 0) or rates.get("insert", 0) == rates.get("delete", 0) == 0:
             self.rates = {kind: rates.get(kind, 0.0) / total for kind in self.KINDS}
         else:
             raise ConfigError(
-                f"a move needs its way back: insert and delete are both tried or neither, not {dict(rates)}"
+                f"rates must have both insert and delete or neither, since each undoes the other, got {dict(rates)}. "
+                "Set both or none."
             )
         if not 0 <= near <= 1 or not 0 <= guided <= 1 or near + guided >= 1:
             raise ConfigError(
-                f"near and guided must leave a share for every other symbol: near + guided below 1, but near = {near} "
-                f"and guided = {guided}"
+                f"near + guided must be below 1, both at least 0, got near = {near} and guided = {guided}. Lower one "
+                "of them."
             )
         self.symbols, self.max_length, self.near = sorted(set(symbols)), max_length, near
         self.guide, self.guided = guide, guided if guide else 0.0
@@ -107,7 +108,7 @@ class EditMoves:
             return ids, 0.0
         i = int(generator.integers(len(ids) + 1))
         new = self._drawn(ids[:i], self._favorites, generator)
-        # There: one of len + 1 places and this symbol. Back: one of the len + 1 symbols that there are then.
+        # There: one of len + 1 positions and this symbol. Back: one of the len + 1 symbols of the longer sequence.
         there = math.log(self.rates["insert"]) + self._chance(ids[:i], new, self._favorites)
         return (*ids[:i], new, *ids[i:]), math.log(self.rates["delete"]) - there
 
@@ -134,7 +135,7 @@ class EditMoves:
         return self.symbols[int(generator.integers(len(self.symbols)))]
 
     def _chance(self, prefix: _Ids, symbol: int, near: Sequence[int]) -> float:
-        """The log-probability that :meth:`_drawn` gives a symbol."""
+        """The log-probability that :meth:`_drawn` returns a symbol."""
         share = self.near if near else 0.0
         p = share / len(near) if symbol in near else 0.0
         if self.guide:
@@ -143,7 +144,7 @@ class EditMoves:
 
 
 class ModelProposal:
-    """What a stepper would write next, as a guide of moves. The ratio stays exact, since a move keeps its prefix."""
+    """The next-id distribution of a stepper, as a guide of moves; exact, because a move does not change its prefix."""
 
     def __init__(self, stepper: Stepper[Any], symbols: Sequence[int]) -> None:
         self.stepper, self.symbols = stepper, torch.tensor(sorted(set(symbols)))

@@ -1,5 +1,6 @@
-"""What a search asks a stepper before it chooses: the log-probabilities of all ids, or of the likeliest alone, which
-some models find without the others.
+"""Scores of the next ids for searches: log-probabilities of all ids, or only of the top k.
+
+Some models compute the top k without the rest.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from catena.numerics import NEG_INF
 from catena.search.stepper import Stepper, check_log_probs
 
 ScoreFn = Callable[[Stepper[Any], Any, bool], Any]
-"""What is asked of a state, as many rows as it has; whether the end may be chosen is told."""
+"""Scores the next ids of a state, one row for each of its rows; the flag says whether the end is allowed."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TopIds:
-    """The likeliest ids of each row, in falling order."""
+    """The most probable ids of each row, in descending order."""
 
     log_probs: Float[Tensor, "n k"]
     ids: Int[Tensor, "n k"]
@@ -35,7 +36,7 @@ class TopIds:
         return self.ids.device
 
     def spread(self, places: Bool[Tensor, " m"]) -> TopIds:
-        """The same for ``m`` rows: these at the places that are True, nothing possible at others."""
+        """The same for ``m`` rows: these rows where ``places`` is True, no possible id elsewhere."""
         log_probs = self.log_probs.new_full((len(places), self.ids.shape[1]), NEG_INF)
         ids = self.ids.new_zeros(log_probs.shape)
         log_probs[places], ids[places] = self.log_probs, self.ids
@@ -43,7 +44,7 @@ class TopIds:
 
 
 def top_ids(stepper: Stepper[Any], state: Any, may_end: bool, k: int) -> TopIds:
-    """The ``k`` likeliest ids, or all where there are fewer."""
+    """The ``k`` most probable ids, or all if there are fewer."""
     k = min(k, stepper.v)
     return TopIds(*(stepper.likeliest(state, k) if may_end else largest(score_all_ids(stepper, state, False), k)))
 

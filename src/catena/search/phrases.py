@@ -1,7 +1,7 @@
-"""Machines for phrases that must, or must not, be written.
+"""Automata for phrases that must, or must not, occur.
 
-Both have one arc for each label at their first state, and failure arcs elsewhere: the size is that of the vocabulary
-and the phrases together. Aho & Corasick (1975).
+Both have one arc for each label in their first state, and failure arcs elsewhere: the size is the vocabulary plus the
+phrases. Aho & Corasick (1975).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Phrase = Sequence[int]
 
 
 def without_phrases(phrases: Sequence[_Phrase], v: int) -> Automaton:
-    """The strings of ``v`` ids (labels: ids + 1) in which none of the phrases occurs."""
+    """The strings of ``v`` ids (labels: ids + 1) that contain none of the phrases."""
     children, failures, complete = _trie(phrases, v)
     dead = len(children)
     arcs = [
@@ -31,7 +31,7 @@ def without_phrases(phrases: Sequence[_Phrase], v: int) -> Automaton:
 
 
 def with_phrase(phrase: _Phrase, v: int) -> Automaton:
-    """The strings of ``v`` ids (labels: ids + 1) in which the phrase occurs."""
+    """The strings of ``v`` ids (labels: ids + 1) that contain the phrase."""
     children, failures, complete = _trie([phrase], v)
     last = complete.index(True)
     arcs = [(q, r, id + 1, id + 1, 0.0) for q, below in enumerate(children) for id, r in below.items()]
@@ -41,12 +41,12 @@ def with_phrase(phrase: _Phrase, v: int) -> Automaton:
 
 
 def _trie(phrases: Sequence[_Phrase], v: int) -> tuple[list[dict[int, int]], list[int], list[bool]]:
-    """Children by id, the longest other suffix of each state, and whether a phrase ends there."""
+    """Children by id, the longest proper suffix of each state, and whether a phrase ends there."""
     children: list[dict[int, int]] = [{}]
     complete = [False]
     for phrase in phrases:
         if not phrase or not all(0 <= id < v for id in phrase):
-            raise ConfigError(f"a phrase must be of one or more ids below {v}, but one is {list(phrase)}")
+            raise ConfigError(f"phrases must be one or more ids from 0 to {v - 1}, got {list(phrase)}. Fix its ids.")
         at = 0
         for id in phrase:
             if id not in children[at]:

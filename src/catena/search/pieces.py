@@ -1,7 +1,7 @@
-"""Sets of texts as sets of ids: an automaton over characters constrains a search whose ids are words or subwords.
+"""Character automata as acceptors: a pattern over characters constrains a search over words or subwords.
 
-Each id stands for a piece of text, and may stand for another one at the beginning (a word has no space before it
-there). The machine reads the characters of the pieces; ids whose characters it does not read lead nowhere.
+Each id is a piece of text, possibly a different one at the beginning (where a word has no space before it). The
+automaton reads the characters of the pieces; ids whose characters it does not read are impossible.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from catena.structure.automaton.table import TransitionTable
 from catena.structure.automaton.wfsa import Automaton
 
 _DEAD = 0
-"""The row of the table for texts that the machine does not read; state q of the machine is row q + 1."""
+"""The row of the table for texts that the automaton does not read; state q of the automaton is row q + 1."""
 
 _Place = tuple[int, bool]
-"""The row, and whether nothing has been written yet."""
+"""The row, and whether the sequence is still empty."""
 
 
 class PieceAcceptor(Acceptor):
-    """The sequences of ids whose text a machine accepts.
+    """The sequences of ids whose text an automaton accepts.
+
+    The first visit of a state costs O(v × longest piece); the distances to the end cost that for each state of the
+    automaton, once.
 
     Args:
         machine: a deterministic acceptor without failure arcs; its labels are code points.
-        later: the text of each id after others; an empty text for an id that is never written.
-        first: the text of each id where it is the first; that of ``later`` if omitted.
-
-    A place costs O(v × longest piece) when a search first comes to it; how far the end is costs that for each state
-    of the machine, once.
+        later: the text of each id after others; an empty text for an id that is never generated.
+        first: the text of each id at the beginning; ``later`` by default.
     """
 
     def __init__(self, machine: Automaton, later: Sequence[str], first: Sequence[str] | None = None) -> None:
         self.v = len(later)
         first = later if first is None else first
         if len(first) != self.v:
-            raise ConfigError(f"there must be a first text for each of {self.v} ids, and there are {len(first)}")
+            raise ConfigError(f"first must have one text for each of {self.v} ids, got {len(first)}. Pass {self.v}.")
         alphabet = sorted(set().union(*later, *first))
         table = TransitionTable.of(machine, [ord(c) for c in alphabet])
         n = len(table.final)
         self._next = np.zeros((n + 1, len(alphabet) + 1), np.int32)
         sources = np.repeat(np.arange(n), np.diff(table.starts.numpy()))
         self._next[sources + 1, table.ids.numpy()] = table.targets.numpy() + 1
-        self._next[:, -1] = np.arange(n + 1)  # the filler behind a short piece leads nowhere else
+        self._next[:, -1] = np.arange(n + 1)  # the padding after a short piece does not change the state
         self._ends = np.concatenate(([False], np.isfinite(table.final.detach().numpy())))
         self._begin = table.begin + 1
         codes = {c: i for i, c in enumerate(alphabet)}
@@ -55,8 +55,8 @@ class PieceAcceptor(Acceptor):
         self._known: dict[_Place, np.ndarray] = {}
         if self.options(self.start()).shortest >= UNREACHABLE:
             raise ImpossibleError(
-                "no sequence of the vocabulary writes a text that the pattern accepts: write it with characters that "
-                "the model's symbols are made of, and no others"
+                "The pattern does not accept any text that the vocabulary can write. Use only characters that occur in "
+                "the model's tokens."
             )
 
     def start(self) -> Hashable:
@@ -84,7 +84,7 @@ class PieceAcceptor(Acceptor):
         return np.where(written, rows, _DEAD)
 
     def _distances(self, n: int) -> Needed:
-        """How many ids must at least follow before the end, from each row."""
+        """The minimum number of ids before the end, from each row."""
         reached = [np.unique(self._read(row, False)) for row in range(n)]
         found = np.where(self._ends, 0, UNREACHABLE).astype(np.int16)
         for distance in range(1, n):
@@ -98,7 +98,7 @@ class PieceAcceptor(Acceptor):
 
 
 def _coded(texts: Sequence[str], codes: dict[str, int]) -> np.ndarray:
-    """The characters of each text as columns of numbers, filled up with the number behind the last."""
+    """The characters of each text as columns of codes, padded with the code after the last."""
     coded = np.full((len(texts), max(map(len, texts), default=0)), len(codes), np.int32)
     for row, text in zip(coded, texts, strict=True):
         row[: len(text)] = [codes[c] for c in text]

@@ -1,6 +1,6 @@
-"""A stepper that does not repeat itself: no n ids in a row are written twice.
+"""A stepper that never generates an n-gram twice.
 
-The end is always allowed. What was read with ``extend`` counts as written.
+The end is always allowed. Ids that were read with ``extend`` count as generated.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _NOTHING = -1
 
 
 class NgramHistory(NamedTuple):
-    """The inner state and what was written, with NOTHING before it in rows that are shorter."""
+    """The inner state and the ids so far, with -1 before shorter rows."""
 
     inner: Any
     ids: Int[Tensor, "n t"]
 
 
 class NoRepeatNgram(WrapperStepper[NgramHistory]):
-    """p(next | prefix) without those ids that would repeat ``n`` ids of the prefix (Paulus et al. 2018)."""
+    """p(next | prefix) without the ids that would repeat an n-gram of the prefix (Paulus et al. 2018)."""
 
     def __init__(self, stepper: Stepper[Any], n: int) -> None:
         if n < 1:
-            raise ConfigError(f"repeats are of 1 or more ids, but n = {n}")
+            raise ConfigError(f"n must be at least 1, got {n}. Use the size of the n-grams that must not repeat.")
         self.stepper, self.n = stepper, n
         self.v, self.end = stepper.v, stepper.end
 
@@ -51,7 +51,7 @@ class NoRepeatNgram(WrapperStepper[NgramHistory]):
         windows = ids.unfold(1, self.n, 1)  # n, t - n + 1, n
         last = ids[:, ids.shape[1] - self.n + 1 :]
         same = (windows[:, :, :-1] == last[:, None]).all(dim=2) & (windows[:, :, 0] != _NOTHING)
-        # Where nothing is repeated, the end is marked, and unmarked after.
+        # Rows without a repetition mark the end, which is unmarked afterwards.
         repeated = torch.where(same & (windows[:, :, -1] != _NOTHING), windows[:, :, -1], self.end)
         gone = torch.zeros_like(log_probs, dtype=torch.bool).scatter(1, repeated, True)
         gone[:, self.end] = False

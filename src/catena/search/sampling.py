@@ -1,9 +1,9 @@
-r"""Ancestral sampling: each id is drawn given those before it, so whole sequences are drawn from p(y).
+r"""Ancestral sampling: each id is sampled given those before it, so sequences are samples of p(y).
 
 .. math::  y_t \sim q(\cdot \mid y_{<t}), \qquad q = f_m(\dots f_1(p))
 
-Filters f make q of p. Each row takes one uniform number a step, through the inverse of the distribution function:
-an id of probability zero is never drawn.
+Filters f turn p into q. Each row uses one uniform number for each step, by the inverse distribution function:
+an id of probability zero is never sampled.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from catena.search.single_path import single_path, stream_ids, to_hypotheses
 from catena.search.stepper import Stepper
 
 Generators = torch.Generator | Sequence[torch.Generator]
-"""One for all rows; or one for each, so that what a row draws does not depend on the batch it is in."""
+"""One for all rows; or one for each, so that the samples of a row do not depend on its batch."""
 
 
 @dataclass(frozen=True)
 class SampleId:
-    """A choice for walks: an id drawn from the filtered distribution of each row."""
+    """A choice function for single-path searches: samples an id from the filtered distribution of each row."""
 
     generators: Generators
     filters: Sequence[Filter] = ()
@@ -37,8 +37,8 @@ class SampleId:
         several = self.generators if isinstance(self.generators, Sequence) else [self.generators]
         if wrong := [type(one).__name__ for one in several if not isinstance(one, torch.Generator)]:
             raise ConfigError(
-                f"generators must be a torch.Generator, or one for each row, but there is one of type {wrong[0]}: make "
-                f"one by torch.Generator().manual_seed(0)"
+                f"generators must be a torch.Generator, or one for each row, got a {wrong[0]}. Pass "
+                "torch.Generator().manual_seed(0)."
             )
 
     def __call__(self, log_probs: Float[Tensor, "n v"]) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
@@ -47,14 +47,17 @@ class SampleId:
         mass = edges[:, -1]
         reached = self._uniform(len(q)).to(q.device) * mass
         ids = torch.searchsorted(edges, reached[:, None], right=True)[:, 0].clamp(max=q.shape[1] - 1)
-        # What is forbidden, an early end for one, has left its probability to the others.
+        # The probability of forbidden ids, such as an early end, is distributed over the others.
         return ids, q.gather(1, ids[:, None])[:, 0] - torch.where(mass > 0, mass, 1.0).log().to(q.dtype)
 
     def _uniform(self, n: int) -> Float[Tensor, " n"]:
         if isinstance(self.generators, torch.Generator):
             return torch.rand(n, generator=self.generators, dtype=torch.float64, device=self.generators.device)
         if len(self.generators) != n:
-            raise ConfigError(f"there must be one generator for each of {n} rows, but there are {len(self.generators)}")
+            raise ConfigError(
+                f"generators must be one generator for each of {n} rows, got {len(self.generators)}. Pass "
+                f"{n}, or just one."
+            )
         return torch.cat([torch.rand(1, generator=g, dtype=torch.float64, device=g.device) for g in self.generators])
 
 
@@ -68,16 +71,19 @@ def sample(
     min_length: int = 0,
     n: int = 1,
 ) -> Hypotheses:
-    """``n`` sequences for each prefix of ``state``, in the order they were drawn.
+    """``n`` sampled sequences for each prefix of ``state``, in the order of sampling.
 
-    ``log_prob`` is that of the stepper, ``score`` that of the filtered distribution it was drawn from: their
+    ``log_prob`` is the log-probability under the stepper, ``score`` the one under the filtered distribution: their
     difference is an importance weight.
 
     Args:
-        generators: one, or one for each of the ``n`` draws of each row.
-        max_length: the most steps: so many ids, the end among them.
+        stepper: the model.
+        state: a state of ``stepper``, one row for each prefix.
+        generators: one, or one for each of the ``n`` samples of each row.
+        max_length: the maximum number of steps, including the end.
         filters: applied in their order; see ``filters``.
-        min_length: the end is not drawn before so many ids are written.
+        min_length: the minimum number of ids before the end.
+        n: the number of samples for each row.
     """
     rows = len(stepper.log_probs(state)) if max_length == 0 else 0
     return to_hypotheses(single_path(stepper, state, SampleId(generators, filters), max_length, min_length, n), rows, n)
@@ -91,8 +97,8 @@ def stream(
     filters: Sequence[Filter] = (),
     min_length: int = 0,
 ) -> Iterator[list[int | None]]:
-    """The ids of each row as soon as they are drawn; None for a row that has stopped.
+    """Yields the sampled ids of all rows at each step, None for a finished row.
 
-    The same ids as :func:`sample` with the same generators.
+    The same ids as :func:`sample` with the same generators. The arguments are the same, too.
     """
     return stream_ids(single_path(stepper, state, SampleId(generators, filters), max_length, min_length))

@@ -1,4 +1,4 @@
-"""Picks the continuations that a beam keeps: the most probable of all slots."""
+"""Selection of the continuations that a beam keeps: the most probable of all slots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.search.next_scores import TopIds
 
 
 class BeamStep(NamedTuple):
-    """What goes on, and what ends with this step: cumulative log-probabilities and the slots they come from."""
+    """The continuations kept and those that end: cumulative log-probabilities and the slots they come from."""
 
     live: Float[Tensor, "b k"]
     parents: Int[Tensor, "b k"]
@@ -24,7 +24,7 @@ class BeamStep(NamedTuple):
 
 
 SelectFn = Callable[[Any, Float[Tensor, "b k"]], BeamStep]
-"""From what was asked and the cumulative log-probabilities to what goes on and what ends."""
+"""From the scores of the next ids and the cumulative log-probabilities to the selected continuations."""
 
 
 def select_top(
@@ -34,10 +34,10 @@ def select_top(
     width: int,
     penalty: Float[Tensor, "b v"] | None = None,
 ) -> BeamStep:
-    """The ``width`` best that go on, and of the ``width`` best of all those that end.
+    """The ``width`` best continuations that do not end, and those that end among the ``width`` best of all.
 
-    Twice as many candidates as slots are enough: each slot has one that ends. A ``penalty`` of ids counts in the
-    ranking alone.
+    Twice as many candidates as slots are enough: each slot has one that ends. A ``penalty`` of ids affects the
+    ranking only.
     """
     ranked = log_probs if penalty is None else log_probs - penalty[:, None]
     near = TopIds(*largest(ranked.flatten(0, 1), min(width + 1, log_probs.shape[2])))
@@ -47,7 +47,7 @@ def select_top(
 def select_top_of_sets(
     near: TopIds, live: Float[Tensor, "b k"], end: int, width: int, penalty: Float[Tensor, "b v"] | None = None
 ) -> BeamStep:
-    """The same among the likeliest ids of each slot, of which log-probabilities have the penalty taken off."""
+    """The same among the top ids of each slot; the penalty is already subtracted from their log-probabilities."""
     each = near.ids.shape[1]
     ids = near.ids.view(len(live), live.shape[1] * each)
     total = (live[:, :, None] + near.log_probs.view(*live.shape, each)).flatten(1)
@@ -58,7 +58,7 @@ def select_top_of_sets(
     is_end = ids == end
     m = min(width, total.shape[1])
     ended = total.masked_fill(~is_end, NEG_INF)[:, :m]
-    # Stable, so that what goes on stays in the order of its rank.
+    # Stable, so that the kept continuations stay in the order of their rank.
     order = is_end.long().argsort(dim=1, stable=True)[:, :m]
     going = total.masked_fill(is_end, NEG_INF).gather(1, order)
     return BeamStep(going, parents.gather(1, order), ids.gather(1, order), ended, parents[:, :m])

@@ -1,4 +1,4 @@
-"""Walks: searches that follow one prefix in each row and never look back. Greedy search and sampling are walks."""
+"""Single-path searches: one prefix in each row, without backtracking. Greedy search and sampling use them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from catena.search.next_scores import ScoreFn, score_all_ids
 from catena.search.stepper import Stepper, check_no_nan
 
 _Choice = Callable[[Any], tuple[Int[Tensor, " n"], Float[Tensor, " n"]]]
-"""From what a stepper was asked, log-probabilities if nothing else is said, to an id in each row, and the
-log-probability it was chosen with."""
+"""From the scores of the next ids, by default all log-probabilities, to an id in each row and the log-probability it
+was chosen with."""
 
 _COMPACT_BELOW = 0.9
-"""The share of its rows below which a batch is made smaller."""
+"""A batch is made smaller if less than this fraction of its rows is active."""
 
 
 @dataclass(frozen=True)
 class SingleStep:
-    """One step of a walk. A row that has stopped neither writes nor ends."""
+    """One step of a single-path search. A finished row neither writes nor ends."""
 
     ids: Int[Tensor, " n"]
     log_probs: Float[Tensor, " n"]
-    """The stepper's log-probability of the id; 0 in a row that has stopped."""
+    """The stepper's log-probability of the id; 0 in a finished row."""
     scores: Float[Tensor, " n"]
-    """The log-probability that it was chosen with, the same where nothing is filtered."""
+    """The log-probability that it was chosen with, the same if nothing is filtered."""
     writes: Bool[Tensor, " n"]
     ends: Bool[Tensor, " n"]
 
@@ -47,15 +47,19 @@ def single_path(
     leaving: bool = False,
     look: ScoreFn = score_all_ids,
 ) -> Iterator[SingleStep]:
-    """The steps of a walk from the prefixes of ``state``, each as soon as it is taken.
+    """Yields the steps of a search that follows one path from each prefix of ``state``.
 
-    A row stops at the end, after ``max_length`` steps, or where nothing is possible any more.
+    A row stops at the end, after ``max_length`` steps, or if no id is possible any more.
 
     Args:
-        min_length: the end is not chosen before so many ids are written.
-        copies: how often each row walks, next to each other in the batch.
-        leaving: let rows that have stopped leave the batch; not for choices that draw, row by row, from one generator.
-        look: what is chosen from. If it is not everything, the choice gives log-probabilities as they are.
+        stepper: the model.
+        state: a state of ``stepper``, one row for each prefix.
+        choose: the choice of an id in each row.
+        max_length: the maximum number of steps, including the end.
+        min_length: the minimum number of ids before the end.
+        copies: the number of paths of each row, adjacent in the batch.
+        leaving: remove finished rows from the batch; not for choices that sample row by row from one generator.
+        look: scores the next ids. If it does not score all ids, the choice must return the log-probabilities unchanged.
     """
     check_lengths(min_length, max_length)
     if max_length == 0:
@@ -68,7 +72,7 @@ def single_path(
     n = total
     running = torch.ones_like(rows, dtype=torch.bool)
     nobody = ~running
-    here: Tensor | None = None  # the rows that still walk, once some have left
+    here: Tensor | None = None  # the active rows, once some have left
     for t in range(max_length):
         ids, scores = choose(ahead)
         chosen = scores if look is not score_all_ids else ahead.gather(1, ids[:, None])[:, 0]
@@ -96,12 +100,12 @@ def single_path(
 
 
 def _at(here: Int[Tensor, " c"], x: Shaped[Tensor, " c"], n: int, nothing: int | float) -> Shaped[Tensor, " n"]:
-    """What some rows have at their places among all, and nothing elsewhere."""
+    """Scatters the values of some rows to all rows; the other rows get ``nothing``."""
     return x.new_full((n,), nothing).index_copy(0, here, x)
 
 
 def to_hypotheses(steps: Iterable[SingleStep], n: int, copies: int = 1) -> Hypotheses:
-    """The hypotheses of a walk of ``n`` rows, ``copies`` for each, in the order in which they stand in the batch."""
+    """The hypotheses of ``n`` rows, ``copies`` for each, in the order of the batch."""
     taken = list(steps)
     if not taken:
         return [[Hypothesis((), 0.0, 0.0, False)] * copies for _ in range(n)]
@@ -119,9 +123,9 @@ def to_hypotheses(steps: Iterable[SingleStep], n: int, copies: int = 1) -> Hypot
 
 
 def stream_ids(steps: Iterator[SingleStep]) -> Iterator[list[int | None]]:
-    """The ids of each row as soon as they are chosen; None for a row that has stopped."""
+    """Yields the ids of all rows at each step, None for a finished row."""
     while True:
-        with torch.no_grad():  # around each step alone: what the caller does in between is its own
+        with torch.no_grad():  # around each step only, so that it does not apply to the caller's code in between
             step = next(steps, None)
         if step is None or not step.writes.any():
             return
@@ -130,11 +134,13 @@ def stream_ids(steps: Iterator[SingleStep]) -> Iterator[list[int | None]]:
 
 
 def check_lengths(min_length: int, max_length: int) -> None:
-    """Refuse lengths below 0, and a least length that leaves no room for the end."""
+    """Raise ConfigError if a length is negative or if ``max_length`` is too small for ``min_length`` and the end."""
     if min(min_length, max_length) < 0:
-        raise ConfigError(f"lengths must not be below 0, but min_length = {min_length} and max_length = {max_length}")
+        raise ConfigError(
+            f"min_length and max_length must be at least 0, got {min_length} and {max_length}. Use 0 or more."
+        )
     if 0 < min_length >= max_length:
         raise ConfigError(
-            f"max_length = {max_length} steps must hold min_length = {min_length} ids and the end: "
-            f"make it at least {min_length + 1}"
+            f"max_length must be above min_length = {min_length} to include the end, got {max_length}. Use at least "
+            f"{min_length + 1}."
         )

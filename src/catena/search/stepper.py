@@ -1,8 +1,8 @@
-r"""The stepper: a distribution over sequences, one id after another. All that a search knows of a model.
+r"""The stepper: a distribution over sequences, one id after another. The only model interface of searches.
 
 .. math::  p(y) = \prod_{t} p(y_t \mid y_{<t})
 
-Knows nothing of tokens: ids in, log-probabilities out.
+It knows nothing of tokens: ids in, log-probabilities out.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from catena.errors import ShapeError, StepperError
 from catena.kernels.top import largest
 
 StepperState = TypeVar("StepperState")
-"""What a stepper remembers of the prefixes it has read, one row for each: a value that only the stepper opens."""
+"""The memory of a stepper for the prefixes it has read, one row for each; opaque to searches."""
 
 
 def check_log_probs(log_probs: Tensor, v: int) -> Float[Tensor, "n v"]:
-    """The log-probabilities of a stepper, which may be anybody's, if they have the shape that searches rely on."""
+    """The log-probabilities of a stepper, checked for the shape that searches rely on."""
     if log_probs.ndim != 2 or log_probs.shape[1] != v:
         raise StepperError(
-            f"log_probs must have the shape [n, v] with v = {v}, but it has {list(log_probs.shape)}: check_stepper of "
-            f"catena.search.check tells what else a stepper must keep to"
+            f"log_probs must have the shape [n, v] with v = {v}, got {list(log_probs.shape)}. Call "
+            "catena.search.check.check_stepper to find what else is wrong with the stepper."
         )
     return log_probs
 
 
 def check_no_nan(log_probs: Float[Tensor, "n k"], written: int, rows: Int[Tensor, " n"]) -> None:
-    """Raise where a row has nan, which a search would take for impossible; ``rows`` are the numbers of its prefixes."""
+    """Raise StepperError if a row has nan, which a search would treat as impossible; ``rows`` are prefix indices."""
     if bool((wrong := log_probs.isnan()).any()):
         row = int(rows[wrong.any(dim=1)][0])
         raise StepperError(
-            f"log_probs of row {row} are nan after {written} ids, where an impossible id has -inf: look for nan among "
-            f"the weights of the model"
+            f"log_probs of row {row} must be numbers, got nan after {written} ids. Use -inf for impossible ids, or "
+            "look for nan in the weights of the model."
         )
 
 
@@ -47,20 +47,20 @@ class Branch(NamedTuple):
 
     rows: Int[Tensor, " m"]
     ids: Int[Tensor, " c"]
-    """Without the end."""
+    """The next ids, without the end."""
     remaining: Int[Tensor, " m"]
-    """How many ids the constraint requires, in each row, after any one of ``ids``."""
+    """The number of ids that the constraint requires, in each row, after any one of ``ids``."""
 
 
 class Stepper(ABC, Generic[StepperState]):
-    """p(next | prefix) for many prefixes at once, one row for each.
+    """Abstract model of p(next | prefix) for a batch of prefixes, one row for each.
 
-    Searches rely on these laws, which ``tests/laws/stepper_laws.py`` holds:
+    Searches rely on these rules, which ``tests/laws/stepper_laws.py`` tests:
 
-    - ``advance``, ``select``, ``join`` and ``extend`` make new states and leave those they were given as they were.
+    - ``advance``, ``select``, ``join`` and ``extend`` return new states and do not change their arguments.
     - A row never depends on the other rows.
-    - ``advance`` takes every id, ``end`` and impossible ones included, since rows that are finished move along in the
-      batch; what ``log_probs`` says after those is not read, but must not be nan or fail.
+    - ``advance`` accepts every id, including ``end`` and impossible ones, since finished rows stay in the batch; the
+      ``log_probs`` after those are not used, but must not be nan or fail.
     """
 
     v: int
@@ -68,27 +68,29 @@ class Stepper(ABC, Generic[StepperState]):
     end: int
     """The id that ends a sequence. Its log-probability is the last factor of p(y)."""
     single_rows: bool = False
-    """Whether a step is shorter for every row that is left out: not where all sources must have as many rows."""
+    """Whether a step gets faster with every row that is left out; False if all sources must have as many rows."""
 
     @property
     def device(self) -> torch.device | None:
-        """The device of the ids it takes and the log-probabilities it returns; None if it takes ids of any device.
+        """The device of the ids it takes and the log-probabilities it returns; None if any device will do.
 
-        Steppers that are tied to a device return it, so that steppers of several devices can be combined.
+        Steppers that are bound to a device return it, so that steppers of several devices can be combined.
         """
         return None
 
     @abstractmethod
     def start(self, n: int) -> StepperState:
-        """The state of ``n`` empty prefixes, with the mark of the beginning, if there is one, already read."""
+        """The state of ``n`` empty prefixes, after the start token if there is one."""
 
     @abstractmethod
     def log_probs(self, state: StepperState) -> Float[Tensor, "n v"]:
-        """``log_probs[i, w]`` is log p(w | prefix i): normalized, and exactly -inf for what is impossible."""
+        """``log_probs[i, w]`` is log p(w | prefix i), normalized, and exactly -inf for impossible ids."""
 
     def likeliest(self, state: StepperState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-        """The ``k`` largest of ``log_probs`` in each row, in falling order, and their ids. Models that find them
-        without the others have their own."""
+        """The ``k`` largest of ``log_probs`` in each row, in descending order, and their ids.
+
+        Override it if the model can compute them without the rest.
+        """
         return largest(check_log_probs(self.log_probs(state), self.v), k)
 
     @abstractmethod
@@ -97,19 +99,19 @@ class Stepper(ABC, Generic[StepperState]):
 
     @abstractmethod
     def select(self, state: StepperState, rows: Int[Tensor, " m"]) -> StepperState:
-        """The state of the given rows, in their order; rows may be repeated and left out."""
+        """The state of the given rows in the given order; rows may be repeated or left out."""
 
     @abstractmethod
     def join(self, states: Sequence[StepperState]) -> StepperState:
-        """The rows of several states, one state after another.
+        """The rows of several states, concatenated.
 
-        The states may be of other steppers of the same model, with other sources; a stepper that cannot join them
+        The states may come from other steppers of the same model with other sources; a stepper that cannot join them
         raises an error.
         """
 
     @property
     def constrained(self) -> bool:
-        """Whether :meth:`branches` groups the next ids by what a constraint still requires."""
+        """Whether :meth:`branches` groups the next ids by the number of ids that a constraint still requires."""
         return False
 
     def branches(self, state: StepperState) -> list[Branch]:
@@ -120,10 +122,10 @@ class Stepper(ABC, Generic[StepperState]):
         raise NotImplementedError
 
     def extend(self, state: StepperState, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> StepperState:
-        """The state after ``lengths[i]`` ids of row ``i``: reads a prompt. What lies beyond a length is not read.
+        """The state after the first ``lengths[i]`` ids of row ``i`` of a prompt; later ids are not read.
 
-        This one takes ``t`` steps, the rows sorted by length so that none is read too far. Models that can read
-        many ids at once have their own.
+        The default takes ``t`` steps, with the rows sorted by length so that none is read too far. Override it if the
+        model can read many ids in one call.
         """
         counts = checked_lengths(ids, lengths)
         if len(set(counts)) <= 1:
@@ -143,9 +145,9 @@ class Stepper(ABC, Generic[StepperState]):
         return self.select(self.join([state, *reversed(read)]), order.argsort())
 
     def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
-        """``[i, t]`` is log p(ids[i, t] | ids[i, :t]) after the empty prefix, 0 beyond the length.
+        """``[i, t]`` is log p(ids[i, t] | ids[i, :t]) after the empty prefix, 0 from ``lengths[i]`` on.
 
-        Nothing is added: the caller appends ``end``. This one takes ``t`` steps; models have faster ones.
+        Nothing is added: the caller appends ``end``. The default takes ``t`` steps; models override it.
         """
         counts = checked_lengths(ids, lengths)
         state, found = self.start(len(counts)), []
@@ -161,28 +163,30 @@ class Stepper(ABC, Generic[StepperState]):
 
 
 def checked_lengths(ids: Tensor, lengths: Tensor) -> list[int]:
-    """The lengths as numbers, or an error where one does not fit the ids."""
+    """The lengths as integers; raises ShapeError if one does not fit the ids."""
     counts = lengths.tolist()
     for row, count in enumerate(counts):
         if not 0 <= count <= ids.shape[1]:
-            raise ShapeError(f"lengths must be 0 to {ids.shape[1]}, the width of ids, but row {row} is {count}")
+            raise ShapeError(
+                f"lengths must be from 0 to {ids.shape[1]}, the width of ids, got {count} in row {row}. Fix lengths."
+            )
     return counts
 
 
 class HasAttention(ABC, Generic[StepperState]):
-    """What a stepper that looks at a source offers beside: where it looks. Coverage in beam search asks for it."""
+    """Interface of steppers that attend to a source, which the coverage penalty of beam search needs."""
 
     @abstractmethod
     def attention(self, state: StepperState) -> Float[Tensor, "n s"]:
-        """The weights over source positions that ``log_probs(state)`` rests on; 0 where there is only padding."""
+        """The attention weights over source positions used by ``log_probs(state)``; 0 at padding."""
 
     @abstractmethod
     def source_mask(self, state: StepperState) -> Bool[Tensor, "n s"]:
-        """True where a source position is real."""
+        """True where a source position is not padding."""
 
 
 class WrapperStepper(Stepper[StepperState]):
-    """A stepper around another one, whose states hold states of the inner one."""
+    """A stepper around another one, whose states contain states of the inner one."""
 
     stepper: Stepper[Any]
 

@@ -1,13 +1,13 @@
-r"""Stochastic beam search: sequences drawn without replacement, by a beam over perturbed log-probabilities.
+r"""Stochastic beam search: sequences sampled without replacement, by a beam over perturbed log-probabilities.
 
 .. math::  G_y = \log p(y) + \mathrm{Gumbel}_y
 
-The sequences with the k largest G are k draws without replacement.
+The sequences with the k largest G are k samples without replacement.
 The maximum of the G of all continuations of a prefix is a Gumbel shifted by the prefix's log-probability, so a beam
-draws it first and its parts after it, given their maximum. With κ, the largest G that was left out, a sequence is
+samples it first and its parts after it, given their maximum. With κ, the largest G that was left out, a sequence is
 included with probability :math:`q_\kappa(y) = 1 - \exp(-\exp(\log p(y) - \kappa))`, which makes estimates unbiased.
-Where a least length or a constraint forbids some ids, the others are drawn with what they have of the rest: then
-:math:`q_\kappa` is that of the draws, while a sequence counts with its probability p under the model.
+If a minimum length or a constraint forbids some ids, the others are sampled with renormalized probabilities: then
+:math:`q_\kappa` refers to the sampling distribution, while a sequence counts with its probability p under the model.
 
 Kool, van Hoof & Welling (2019), algorithm 1 and eq. 22.
 """
@@ -35,26 +35,28 @@ from catena.search.tree import PrefixTree, flat_rows
 
 @dataclass(frozen=True)
 class WeightedSamples:
-    """Sequences drawn without replacement, the largest perturbed log-probability first.
+    """Sequences sampled without replacement, the largest perturbed log-probability first.
 
     A hypothesis' ``score`` is its perturbed log-probability.
     """
 
     hypotheses: list[Hypothesis]
     log_drawn: list[float]
-    """The log-probability with which each is the first to be drawn: its ``log_prob`` where no id is forbidden."""
+    """The log-probability with which each is sampled first: its ``log_prob`` if no id is forbidden."""
     threshold: float
-    """κ: the largest perturbed log-probability that was left out; -inf if nothing was."""
+    """κ: the largest perturbed log-probability that was left out; -inf if nothing was left out."""
 
     def inclusion(self) -> list[float]:
         """The probability with which each was included, given the threshold."""
         return [-math.expm1(-_exp(log_drawn - self.threshold)) for log_drawn in self.log_drawn]
 
     def mean(self, value: Callable[[Hypothesis], float], normalize: bool = True) -> float:
-        """An estimate of E[value] under the model, of sequences that are allowed.
+        """An estimate of E[value] under the model, restricted to allowed sequences.
 
-        Without ``normalize`` it is one of Σ p(y) value(y) over them and has no bias; with it, the weights sum to one,
-        which costs some bias and saves variance.
+        Args:
+            value: the function of a hypothesis.
+            normalize: divide by the sum of the weights, which adds some bias and reduces variance. Without it, the
+                result is an unbiased estimate of Σ p(y) value(y).
         """
         weights = [math.exp(h.log_prob) / q for h, q in zip(self.hypotheses, self.inclusion(), strict=True)]
         total = math.fsum(w * value(h) for w, h in zip(weights, self.hypotheses, strict=True))
@@ -75,17 +77,26 @@ def stochastic_beam(
     filters: Sequence[Filter] = (),
     min_length: int = 0,
 ) -> list[WeightedSamples]:
-    """``n`` different sequences for each prefix of ``state``, fewer where there are fewer.
+    """``n`` distinct samples for each prefix of ``state``, fewer if there are fewer sequences.
 
-    Filters change the model that is drawn from, so ``log_prob`` is that of the filtered model.
+    Filters change the model that is sampled, so ``log_prob`` is the log-probability under the filtered model.
+
+    Args:
+        stepper: the model.
+        state: a state of ``stepper``, one row for each prefix.
+        generator: the source of randomness.
+        n: the number of samples for each row.
+        max_length: the maximum number of steps, including the end.
+        filters: applied in their order; see ``filters``.
+        min_length: the minimum number of ids before the end.
     """
     check_lengths(min_length, max_length)
     if n < 1:
-        raise ConfigError(f"a stochastic beam draws at least 1 sequence, but n = {n}")
+        raise ConfigError(f"n must be at least 1, got {n}. Use the number of sequences to sample.")
     log_probs = check_log_probs(stepper.log_probs(state), stepper.v)
     b, v = log_probs.shape
     total = torch.zeros(b, 1, dtype=torch.float64, device=log_probs.device)
-    # Drawn, not 0: given its maximum the order of the draws is the same, but the estimates would be biased.
+    # Sampled, not 0: given its maximum the order of the samples is the same, but the estimates would be biased.
     perturbed, finished = _gumbel(total, generator), torch.zeros_like(total, dtype=torch.bool)
     drawn = total
     tree = PrefixTree()
@@ -97,7 +108,7 @@ def stochastic_beam(
         check_no_nan(log_probs.sum(dim=2).where(total > NEG_INF, 0.0), t, torch.arange(b, device=total.device))
         child = drawn[:, :, None] + log_normalize(log_probs.flatten(0, 1)).view(b, k, v)
         noisy = _given_maximum(child + _gumbel(child, generator), perturbed)
-        # One slot more than is asked for: what stands there in the end is the threshold.
+        # One slot more than n: its final value is the threshold.
         perturbed, places = noisy.flatten(1).topk(min(n + 1, k * v), dim=1)
         parents, ids = places // v, places % v
         drawn = child.flatten(1).gather(1, places)
@@ -112,7 +123,7 @@ def stochastic_beam(
 
 
 def _certain(stepper: Stepper[Any], log_probs: Float[Tensor, "b k v"]) -> Float[Tensor, " v"]:
-    """After the end comes the end."""
+    """Log-probabilities of a finished row: the end with probability 1."""
     certain = log_probs.new_full((stepper.v,), NEG_INF)
     certain[stepper.end] = 0.0
     return certain
@@ -124,7 +135,7 @@ def _gumbel(like: Float[Tensor, "..."], generator: torch.Generator) -> Float[Ten
 
 
 def _given_maximum(noisy: Float[Tensor, "b k v"], maximum: Float[Tensor, "b k"]) -> Float[Tensor, "b k v"]:
-    """Gumbels, moved so that the largest of each slot is its ``maximum``. Kool et al. (2019), appendix B.3."""
+    """Gumbels, shifted so that the largest of each slot is its ``maximum``. Kool et al. (2019), appendix B.3."""
     largest = noisy.amax(dim=2, keepdim=True)
     possible = noisy > NEG_INF
     safe = torch.where(possible, noisy, largest)

@@ -1,4 +1,4 @@
-"""A stepper that is a table: p(next | the last few ids), written out. For examples, tests and small models."""
+"""A stepper given by a table of p(next | the last few ids), for examples, tests and small models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TableStepper(Stepper[Tensor]):
 
     Args:
         table: ``table[h₁, …, hₙ₋₁, w]`` is log p(w | h₁ … hₙ₋₁), the latest id last. A history axis has v + 1 entries:
-            the last one stands for all places before the beginning. One axis alone is a model without history.
+            the last one is for all positions before the beginning. A table with one axis has no history.
         end: the id that ends a sequence.
     """
 
@@ -28,17 +28,17 @@ class TableStepper(Stepper[Tensor]):
         self.end = end
         if table.dim() == 0 or any(size != self.v + 1 for size in table.shape[:-1]) or not 0 <= end < self.v:
             raise ShapeError(
-                "a table of next ids must have the shape [v + 1, …, v + 1, v] and an end below v, but its shape is "
-                f"{list(table.shape)} and end={end}"
+                "table must have the shape [v + 1, …, v + 1, v] and end must be below v, got the shape "
+                f"{list(table.shape)} and end = {end}. Fix the table or the end."
             )
 
     @classmethod
     def of(
         cls, rows: Mapping[tuple[int, ...], Sequence[float | int]], end: int, dtype: torch.dtype = torch.float64
     ) -> TableStepper:
-        """From probabilities by history; a history shorter than the longest stands at the beginning.
+        """A stepper from probabilities by history; a history shorter than the longest is at the beginning.
 
-        What is not given is impossible.
+        Histories and ids that are not given are impossible.
 
         >>> coin = TableStepper.of({(): [0.5, 0.5, 0], (0,): [0, 0, 1], (1,): [0, 0, 1]}, end=2)
         >>> coin.log_probs(coin.start(1)).exp().tolist()
@@ -50,10 +50,10 @@ class TableStepper(Stepper[Tensor]):
         for history, row in rows.items():
             if len(row) != v or abs(sum(row) - 1) > 1e-6 or min(row) < 0:
                 raise DataError(
-                    f"the row after {list(history)} must hold {v} probabilities that sum to 1, but it is {list(row)}"
+                    f"the row after {list(history)} must be {v} probabilities that sum to 1, got {list(row)}. Fix them."
                 )
             if not all(0 <= w < v for w in history):
-                raise DataError(f"a history must hold ids below {v}, but one is {list(history)}")
+                raise DataError(f"histories must contain ids below {v}, got {list(history)}. Remove the others.")
             table[(v,) * (order - len(history)) + tuple(history)] = safe_log(torch.tensor(row, dtype=dtype))
         return cls(table, end)
 

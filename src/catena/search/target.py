@@ -1,9 +1,9 @@
-r"""What Markov chains over sequences walk in: weights of whole sequences, known up to a constant.
+r"""Target densities of Markov chains over sequences: weights of sequences, known up to a constant.
 
 .. math::  \pi(x) \propto p(x)\, c(o \mid x)
 
 For correction, p is a language model and c a channel: π is the posterior of the true text, given the observed one.
-Weights are remembered, since chains come back to the same sequences again and again.
+Weights are cached, since chains return to the same sequences often.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catena.search.stepper import Stepper
 
 TokenIds = tuple[int, ...]
 _ROWS = 256
-"""How many sequences are scored at once."""
+"""The number of sequences that are scored in one batch."""
 
 
 class TargetDensity(ABC):
@@ -33,10 +33,10 @@ class TargetDensity(ABC):
 
     @abstractmethod
     def score(self, sequences: Sequence[TokenIds]) -> list[float]:
-        """The log-weights of sequences that were not asked for before."""
+        """The log-weights of sequences that are not in the cache."""
 
     def log_weights(self, sequences: Sequence[TokenIds]) -> list[float]:
-        """The log-weights of sequences, -inf for the impossible."""
+        """The log-weights of sequences, -inf for impossible ones."""
         new = [ids for ids in dict.fromkeys(sequences) if ids not in self._known]
         for first in range(0, len(new), _ROWS):
             some = new[first : first + _ROWS]
@@ -44,13 +44,13 @@ class TargetDensity(ABC):
         return [self._known[ids] for ids in sequences]
 
     def exact(self, symbols: Sequence[int], max_length: int, limit: int = 1_000_000) -> dict[TokenIds, float]:
-        """The probability of every sequence of at most ``max_length`` symbols, likeliest first, by listing them all."""
+        """The probability of every sequence of at most ``max_length`` symbols, most probable first, by enumeration."""
         symbols = list(dict.fromkeys(symbols))
         n = sum(len(symbols) ** length for length in range(max_length + 1))
         if n > limit:
             raise LimitError(
-                f"{len(symbols)} symbols make {n} sequences of at most {max_length}, more than limit = {limit}: sample "
-                "them by metropolis_hastings or gibbs"
+                f"The number of sequences of at most {max_length} of {len(symbols)} symbols must be at most limit = "
+                f"{limit}, got {n}. Use metropolis_hastings or gibbs."
             )
         everything = [ids for length in range(max_length + 1) for ids in product(symbols, repeat=length)]
         weights = self.log_weights(everything)
@@ -74,10 +74,13 @@ class Texts(TargetDensity):
 
 
 class NoisyChannelPosterior(TargetDensity):
-    """The posterior of the true text behind an observed one: a language model and a channel.
+    """The posterior of the true text given an observed one, from a language model and a channel.
 
     Args:
-        sharpness: a power of the language model; above 1 it is trusted more than it deserves.
+        stepper: the language model.
+        channel: the model of errors.
+        observed: the ids of the observed text.
+        sharpness: the exponent of the language model; above 1 gives it more weight than the channel.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class NoisyChannelPosterior(TargetDensity):
 
 
 def pad_ids(sequences: Sequence[TokenIds], filler: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sequences of ids as the rows of one tensor, filled up behind their ends, and their lengths."""
+    """Sequences of ids as the rows of one tensor, padded at the end with ``filler``, and their lengths."""
     lengths = torch.tensor([len(ids) for ids in sequences], dtype=torch.int64)
     t = max((len(ids) for ids in sequences), default=0)
     ids = torch.tensor([[*ids, *[filler] * (t - len(ids))] for ids in sequences], dtype=torch.int64)

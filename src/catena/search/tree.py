@@ -1,4 +1,4 @@
-"""Prefixes as a tree of back-pointers: what many hypotheses share is written once and never copied."""
+"""Prefixes as a tree of back-pointers, so that common prefixes are stored once and never copied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass
 class PrefixTree:
-    """Node (t, slot) of a row wrote ``ids[t][row, slot]`` after node ``parents[t][row, slot]`` of step t - 1."""
+    """Node (t, slot) of a row is id ``ids[t][row, slot]`` after node ``parents[t][row, slot]`` of step t - 1."""
 
     parents: list[Int[Tensor, "b k"]] = field(default_factory=list)
     ids: list[Int[Tensor, "b k"]] = field(default_factory=list)
@@ -25,7 +25,7 @@ class PrefixTree:
         return len(self.ids)
 
     def read(self) -> Prefixes:
-        """The tree as arrays, fetched from the device at once."""
+        """The tree as arrays, fetched from the device in one transfer."""
         widths = [ids.shape[1] for ids in self.ids]
         if not widths:
             return Prefixes([], [])
@@ -36,13 +36,13 @@ class PrefixTree:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """A tree to read from: the ids on the way from the beginning to a node."""
+    """A tree to read from: the ids on the path from the root to a node."""
 
     parents: list[Int[np.ndarray, "b _"]]
     ids: list[Int[np.ndarray, "b _"]]
 
     def of(self, row: int, length: int, slot: int) -> tuple[int, ...]:
-        """The ``length`` ids that end in a slot of a row."""
+        """The last ``length`` ids on the path to a slot of a row."""
         found = []
         for t in range(length - 1, -1, -1):
             found.append(int(self.ids[t][row, slot]))
@@ -51,6 +51,6 @@ class Prefixes:
 
 
 def flat_rows(parents: Int[Tensor, "b k"], width: int) -> Int[Tensor, " bk"]:
-    """Where the parents stand in a state of ``width`` slots for each row of the batch."""
+    """The row indices of the parents in a state with ``width`` slots for each row of the batch."""
     first = width * torch.arange(len(parents), device=parents.device)
     return (parents + first[:, None]).flatten()

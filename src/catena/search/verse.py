@@ -1,11 +1,11 @@
 """Verse: sequences in a form of lines, meter and rhyme.
 
 Each word has a meter, one sign for each syllable (stress, tone, or a sign for any), and may have a rhyme. A line is
-filled exactly, and then what stands after it is written: a comma, a full stop and a line end, or nothing. Lines with
-the same letter end in different words of one rhyme. Ghazvininejad et al. (2016) write sonnets so, by search in the
-intersection of such a form with a language model.
+filled exactly, followed by its closing ids: a comma, a full stop and a line end, or nothing. Lines with the same letter
+end in different words of one rhyme. Ghazvininejad et al. (2016) generate sonnets by search in the intersection of such
+a form with a language model.
 
-Places are met lazily: there is one for every choice of rhymes so far, more than an automaton could list.
+States are computed lazily: there is one for every choice of rhymes so far, more than an automaton could list.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from catena.errors import ConfigError, ImpossibleError
 from catena.search.acceptor import UNREACHABLE, Acceptor, NextIds
 
 ANY = "?"
-"""The sign of a syllable that may be of any kind."""
+"""The sign of a syllable of any kind."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line: the sign of every syllable, the letter of its rhyme (no letter, no rhyme), and the ids after it."""
+    """A line: the sign of every syllable, the letter of its rhyme ("" for no rhyme), and the ids after it."""
 
     meter: str
     rhyme: str = ""
@@ -37,9 +37,9 @@ class Line:
 
 
 class VersePosition(NamedTuple):
-    """How far a verse may have come: the line, how many of its syllables and then of the ids after it are there, and
-    the rhymes so far.
+    """A position in a verse.
 
+    ``line`` is the index of the line, ``there`` the number of its syllables and then of the ids after it so far.
     ``rhymes`` holds (letter, rhyme, words used) in the order of their first lines.
     """
 
@@ -52,17 +52,17 @@ class VersePosition(NamedTuple):
 
 
 class Verse(Acceptor):
-    """The sequences that fill a form.
+    """The sequences that fill a verse form.
+
+    A rhyme is started only if enough of its words fit for all lines to follow, and one more for each, so that every
+    line can be finished. If words are scarce, this excludes a rhyme that would have been just sufficient.
 
     Args:
         lines: the form.
-        meters: for each id that may be written its meter, or several.
-        rhymes: the rhyme of an id, any value; ids without one end no line that rhymes.
+        meters: the meter, or several meters, of each id that may be generated.
         v: the size of the vocabulary.
-        separator: an id that is written between two lines, where a line does not say what stands after it.
-
-    A rhyme is begun only if as many of its words fit as lines follow, and one more for each: so no line is left
-    without a word. Where words are scarce, this leaves out a rhyme that would just have sufficed.
+        rhymes: the rhyme of an id, any value; ids without one do not end a rhyming line.
+        separator: the id between two lines, for lines without ``after``.
     """
 
     def __init__(
@@ -83,7 +83,10 @@ class Verse(Acceptor):
         for id, all_signs in self._meters.items():
             for signs in all_signs:
                 if not signs or not 0 <= id < v or id in marks:
-                    raise ConfigError(f"a word must be an id below {v} with a meter of its own, but {id} has {signs!r}")
+                    raise ConfigError(
+                        f"meters must map word ids below {v} to meters, got {signs!r} for id {id}. Remove the id, or "
+                        "give it a meter."
+                    )
                 self._words.setdefault(signs, []).append(id)
                 if id in self._rhyme:
                     key = signs, self._rhyme[id]
@@ -91,7 +94,10 @@ class Verse(Acceptor):
         self._known: dict[Hashable, int] = {}
         self._viable = {letter: self._viable_rhymes(letter) for letter in {line.rhyme for line in self.lines} - {""}}
         if self._rest(self._spot(0, 0, ())) >= UNREACHABLE:
-            raise ImpossibleError(f"no words fill the form: {len(self._meters)} words, {len(self.lines)} lines")
+            raise ImpossibleError(
+                f"The {len(self._meters)} words cannot fill the {len(self.lines)} lines of the form. Add words, or "
+                "change the meters of the lines."
+            )
 
     def start(self) -> Hashable:
         return frozenset({self._spot(0, 0, ())})
@@ -110,7 +116,7 @@ class Verse(Acceptor):
         return frozenset(spot for spot in reached if self._rest(spot) < UNREACHABLE)
 
     def _moves(self, spot: VersePosition, id: int | None = None) -> Iterator[tuple[list[int], VersePosition]]:
-        """Words, or one id alone, and where they lead."""
+        """Groups of ids, or only ``id``, with the position they lead to."""
         if spot.line == len(self.lines):
             return
         line = self.lines[spot.line]
@@ -145,7 +151,7 @@ class Verse(Acceptor):
     def _rhymes_after(
         self, spot: VersePosition, letter: str, word: int
     ) -> tuple[tuple[str, Hashable, frozenset[int]], ...]:
-        """The rhymes so far when a line has ended in a word; those that no later line takes up are forgotten."""
+        """The rhymes after a line has ended in a word, without those that no later line uses."""
         others = tuple(known for known in spot.rhymes if known[0] != letter)
         if not any(line.rhyme == letter for line in self.lines[spot.line + 1 :]):
             return others
@@ -153,15 +159,15 @@ class Verse(Acceptor):
         return (*others, (letter, self._rhyme[word], used))
 
     def _spot(self, line: int, there: int, rhymes: tuple[tuple[str, Hashable, frozenset[int]], ...]) -> VersePosition:
-        """The spot, at the beginning of the next line where one is full."""
+        """The position; if a line is full, the beginning of the next line."""
         while line < len(self.lines) and there == self.lines[line].length:
             line, there = line + 1, 0
         return VersePosition(line, there, rhymes)
 
-    # --- what is needed -----------------------------------------------------------------------------------------
+    # --- remaining ids ------------------------------------------------------------------------------------------
 
     def _rest(self, spot: VersePosition) -> int:
-        """The fewest ids from a spot to the end of the verse; FAR if there is no way."""
+        """The minimum number of ids from a position to the end of the verse; UNREACHABLE if impossible."""
         if spot not in self._known:
             total = 0
             for number in range(spot.line, len(self.lines)):
@@ -181,12 +187,12 @@ class Verse(Acceptor):
         )
 
     def _within(self, number: int, syllable: int, bound: tuple[Hashable, frozenset[int]] | None) -> int:
-        """The fewest words from a syllable to the end of its line, the last of them of a rhyme and not used before."""
+        """The minimum number of words from a syllable to the end of its line, the last an unused word of the rhyme."""
         key = (number, syllable, bound)
         if key not in self._known:
             meter, best = self.lines[number].meter, UNREACHABLE
             if syllable == len(meter):
-                best = 0  # all words are there
+                best = 0  # the line is full
             for signs in self._fitting(meter, syllable):
                 if syllable + len(signs) < len(meter):
                     best = min(best, 1 + self._within(number, syllable + len(signs), bound))
@@ -196,7 +202,7 @@ class Verse(Acceptor):
         return self._known[key]
 
     def _viable_rhymes(self, letter: str) -> set[Hashable]:
-        """The rhymes with a word for every line of a letter, whichever of them the lines before have used."""
+        """The rhymes with a word for every line of a letter, for any words used in the lines before."""
         found = set(self._rhyme.values())
         numbers = [number for number, line in enumerate(self.lines) if line.rhyme == letter]
         for turn, number in enumerate(numbers, start=1):
@@ -217,7 +223,7 @@ class Verse(Acceptor):
                 yield from words
 
     def _reached(self, number: int, syllable: int) -> bool:
-        """Whether words fill a line up to a syllable."""
+        """Whether words can fill a line up to a syllable."""
         reached = {0}
         for first in range(syllable):
             if first in reached:

@@ -1,4 +1,4 @@
-"""A stepper that never writes some ids, such as the one for unknown words; the others share their probability."""
+"""A stepper that never generates some ids, such as unknown words, and renormalizes over the others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from catena.search.stepper import Stepper, WrapperStepper
 
 
 class ForbidIds(WrapperStepper[Any]):
-    """p(next | prefix, next is none of ``ids``). Prompts may still hold them. Its states are those of the inner one."""
+    """p(next | prefix, next is not in ``ids``), with the states of the inner stepper. Prompts may contain the ids.
+
+    Args:
+        stepper: the model.
+        ids: the ids that are never generated.
+    """
 
     def __init__(self, stepper: Stepper[Any], ids: Sequence[int]) -> None:
         self.stepper, self.v, self.end = stepper, stepper.v, stepper.end
         self.ids = sorted(set(ids))
         if self.ids and not 0 <= self.ids[0] <= self.ids[-1] < self.v:
-            raise ConfigError(f"ids that are never written must be below {self.v}, and they are {self.ids[:20]}")
+            raise ConfigError(f"ids must be from 0 to {self.v - 1}, got {self.ids[:20]}. Remove the others.")
 
     def start(self, n: int) -> Any:
         return self.stepper.start(n)
