@@ -1,12 +1,13 @@
-r"""A decoder looks at a source: any score, any focus, one head or several.
+r"""Cross-attention: a decoder attends to a source, with any score, any weighting, one head or several.
 
-With one head, queries and states are compared as they are, and what is found is the weighted sum of the states
-(Bahdanau et al. 2015; Luong et al. 2015). With several, each head has maps of its own, and one more joins what they
-find (Vaswani et al. 2017, section 3.2.2), here with any score:
+With one head, queries and states are compared as they are, and the context is the weighted sum of the states
+(Bahdanau et al. 2015; Luong et al. 2015). With several, each head has its own projections, and one more projection
+combines the contexts (Vaswani et al. 2017, section 3.2.2), here with any score:
 
 .. math::  w_i = \mathrm{focus}(\mathrm{score}_i(W^Q_i q, W^K_i k)) \qquad y = W^O [w_1 V W^V_1; \dots; w_h V W^V_h]
 
-What depends on the source alone is made once (:meth:`CrossAttention.prepare`), and each step pays O(s d) for a query.
+The parts that depend only on the source are computed once (:meth:`CrossAttention.prepare`). A step costs O(s d) for a
+query.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from catena.shapes import cat_padded, last_real
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PreparedKeys:
-    """A source as an attention has prepared it: of each head the keys and values, and which of them are real."""
+    """A source prepared for cross-attention: the keys and values of each head, and the mask."""
 
     keys: tuple[Float[Tensor, "b s d_prepared"], ...]
     values: tuple[Float[Tensor, "b s d_values"], ...]
@@ -44,7 +45,7 @@ class PreparedKeys:
 
     @staticmethod
     def join(several: Sequence[PreparedKeys]) -> PreparedKeys:
-        """Sources one after another, as wide as the longest of them is."""
+        """Several sources, concatenated and padded to the longest."""
         mask = cat_padded([one.mask for one in several], fill=False)
         s = last_real(mask)
         keys = tuple(cat_padded(heads)[:, :s] for heads in zip(*(one.keys for one in several), strict=True))
@@ -53,23 +54,25 @@ class PreparedKeys:
 
 
 class CrossAttentionResult(NamedTuple):
-    """What an attention found."""
+    """Output of cross-attention: context, weights and, if a key was sampled, its log-probability."""
 
     context: Tensor
-    """``b t d_out``, or ``b t s d_out`` where states are kept apart."""
+    """``b t d_out``, or ``b t s d_out`` if ``apart``."""
     weights: Tensor
     """``b h t s``"""
     log_prob: Tensor | None
-    """``b t``: of what was drawn, where the focus draws."""
+    """``b t``: the log-probability of the sampled keys; None if the weighting does not sample."""
 
 
 class CrossAttention(nn.Module):
-    """Queries of size ``d_query`` look at states of size ``d_memory``.
+    """Cross-attention of queries of size ``d_query`` to states of size ``d_memory``.
 
     Args:
+        d_query: the size of a query.
+        d_memory: the size of a source state.
         scores: one for each head; with several, each compares vectors of size ``d_query / n_heads``.
-        focus: from scores to weights; :class:`catena.attention.weighting.SoftAttention` if omitted.
-        apart: give the states as they are in place of their weighted sum: ``b t s d_out``. For one head.
+        focus: from scores to weights; :class:`catena.attention.weighting.SoftAttention` by default.
+        apart: return all states instead of their weighted sum: ``b t s d_out``. For one head only.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class CrossAttention(nn.Module):
     ) -> None:
         super().__init__()
         if apart and len(scores) > 1:
-            raise ConfigError(f"apart = True is for one head, whose states are kept apart, but there are {len(scores)}")
+            raise ConfigError(f"scores must have one head if apart = True, got {len(scores)}. Set apart = False.")
         self.apart = apart
         self.n_heads = len(scores)
         self.d_head = _share(d_query, self.n_heads)
@@ -101,7 +104,7 @@ class CrossAttention(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def prepare(self, memory: Float[Tensor, "b s d_memory"], mask: Bool[Tensor, "b s"] | None = None) -> PreparedKeys:
-        """What all later queries share. ``mask`` is True where a state is real: everywhere, if omitted."""
+        """Prepare a source for all later queries; ``mask`` is True where a state is real, everywhere by default."""
         if mask is None:
             mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
         else:
@@ -113,9 +116,9 @@ class CrossAttention(nn.Module):
     def forward(
         self, query: Float[Tensor, "b t d_query"], keys: PreparedKeys, places: Int[Tensor, "b t"] | None = None
     ) -> CrossAttentionResult:
-        """Look with each query at its row's source.
+        """The attention of each query to the source of its row.
 
-        ``places`` says how many steps came before each: 0, 1, 2 … if omitted, as for a whole target.
+        ``places`` is the number of steps before each query: 0, 1, 2 … by default, as for a whole target.
         """
         if places is None:
             places = torch.arange(query.shape[1], device=query.device).expand(query.shape[:2])
@@ -146,7 +149,7 @@ def build_cross(
     *,
     apart: bool = False,
 ) -> CrossAttention:
-    """An attention with this score in each head; ``d`` is the inner size of scores that have one."""
+    """A cross-attention with this score in each head; ``d`` is the inner size of scores that have one."""
     if n_heads == 1:
         return CrossAttention(d_query, d_memory, [build_score(score, d_query, d_memory, d)], focus, apart=apart)
     d_head = _share(d_query, n_heads)
@@ -158,6 +161,6 @@ def build_cross(
 def _share(d_query: int, n_heads: int) -> int:
     if d_query % n_heads:
         raise ShapeError(
-            f"queries of size {d_query} cannot be shared by {n_heads} heads: choose a number of heads that divides it"
+            f"d_query must be divisible by n_heads = {n_heads}, got {d_query}. Choose another number of heads."
         )
     return d_query // n_heads

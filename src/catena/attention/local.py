@@ -1,14 +1,14 @@
-r"""Local attention: a window of :math:`2D + 1` keys around a place :math:`p_t`.
+r"""Local attention: a window of :math:`2D + 1` keys around a position :math:`p_t`.
 
-* ``LocalMonotonic`` (local-m): :math:`p_t = t`, as where both sides go in step; a target that is longer than its source
-  stays at the source's end.
+* ``LocalMonotonic`` (local-m): :math:`p_t = t`, for monotonic alignments; if the target is longer than the source, the
+  window stays at the end of the source.
 * ``LocalPredictive`` (local-p): :math:`p_t = S\, \sigma(v \cdot \tanh(W q_t))` with S the length of the source, and
   keys near it are preferred:
 
   .. math::  w_{ts} = \mathrm{softmax}_{s' \in [p_t - D,\, p_t + D]}(a_{ts'})\;
              \exp\left(-\frac{(s - p_t)^2}{2 (D / 2)^2}\right)
 
-Luong et al. 2015, section 3.2. Places are counted from 0. The weights of local-p sum to less than 1.
+Luong et al. 2015, section 3.2. Positions count from 0. The weights of local-p sum to less than 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catena.numerics import masked_softmax
 
 
 class LocalMonotonic(AttentionWeighting):
-    """The keys ``window`` to the left and right of the step's own number."""
+    """The keys ``window`` to the left and right of the step's index."""
 
     def __init__(self, window: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class LocalMonotonic(AttentionWeighting):
 
 
 class LocalPredictive(AttentionWeighting):
-    """The keys ``window`` to the left and right of a place that the query chooses."""
+    """The keys ``window`` to the left and right of a position that the query predicts."""
 
     def __init__(self, d_query: int, window: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class LocalPredictive(AttentionWeighting):
         places: Int[Tensor, "b t"],
     ) -> AttentionWeights:
         share = torch.sigmoid(self.place(torch.tanh(self.hidden(query))))  # b t 1
-        share = share.to(torch.promote_types(share.dtype, torch.float32))  # half precision has no places beyond 256
+        share = share.to(torch.promote_types(share.dtype, torch.float32))  # half precision is inexact above 256
         far = torch.arange(scores.shape[-1], device=scores.device) - share * mask.sum(dim=1)[:, None, None]
         near = mask[:, None] & (far.detach().abs() <= self.window)
         bell = torch.exp(-2 * (far / self.window).square())

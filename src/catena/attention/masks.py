@@ -1,4 +1,4 @@
-"""Masks of attention: ``mask[..., i, j]`` is True where query ``i`` may look at key ``j``."""
+"""Masks of attention: ``mask[..., i, j]`` is True where query ``i`` may attend to key ``j``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from catena.shapes import check_mask, checked_lengths, mask_from_lengths
 
 
 def padding_mask(lengths: Int[Tensor, "*batch"], s: int) -> Bool[Tensor, "*batch 1 s"]:
-    """Every query may look at every real key; the axis of queries has size 1, to be broadcast."""
+    """The mask of padding: True at real keys. The query axis has size 1, to be broadcast."""
     checked = checked_lengths("lengths", lengths, s)
     assert checked is not None
     return mask_from_lengths(checked, s)[..., None, :]
 
 
 def causal_mask(t: int, s: int, device: torch.device | None = None) -> Bool[Tensor, "t s"]:
-    """A query may look at its own position and all before it.
+    """The mask of a causal model: a query attends to its own position and all before it.
 
-    With more keys than queries, the queries are the last ``t`` of the ``s`` positions, as in a decoder that
-    keeps the keys of earlier steps.
+    With more keys than queries, the queries are the last ``t`` of the ``s`` positions, as in a decoder with a cache of
+    earlier keys.
     """
     positions = torch.arange(s - t, s, device=device)
     return torch.arange(s, device=device) <= positions[:, None]
@@ -38,20 +38,20 @@ def without_unseen(
 
 
 def check_attention_mask(mask: Shaped[Tensor, "..."], b: int, t: int, s: int) -> None:
-    """Raise unless a mask says for each sequence, query and key whether it may look, or for all of an axis at once.
+    """Raise ShapeError unless a mask has the axes ``b t s``, each full or of size 1.
 
-    One of padding alone, ``b s``, would be broadcast over heads.
+    A padding mask ``b s`` would be broadcast over heads.
     """
-    check_mask(mask, "a query may look")
+    check_mask(mask, "a query may attend")
     shape = tuple(mask.shape)
     if len(shape) != 3 or any(size not in (1, whole) for size, whole in zip(shape, (b, t, s), strict=True)):
         raise ShapeError(
-            f"mask must have the axes 'b t s' = {(b, t, s)}, of size 1 where all are alike, but its shape is {shape}: "
-            "padding_mask makes one of lengths, causal_mask(t, s)[None] one of positions"
+            f"mask must have the axes 'b t s' = {(b, t, s)}, each of this size or 1, got the shape {shape}. Use "
+            "padding_mask(lengths, s) or causal_mask(t, s)[None]."
         )
 
 
 def attention_mask(lengths: Int[Tensor, "*batch"], t: int, causal: bool = False) -> Bool[Tensor, "*batch q t"]:
-    """The mask of a sequence of ``t`` positions that looks at itself: ``q`` is 1, or ``t`` if ``causal``."""
+    """The mask of self-attention over ``t`` positions, where ``q`` is 1, or ``t`` if ``causal``."""
     mask = padding_mask(lengths, t)
     return mask & causal_mask(t, t, lengths.device) if causal else mask

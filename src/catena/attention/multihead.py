@@ -1,11 +1,11 @@
-r"""Attention with several heads.
+r"""Multi-head attention.
 
 .. math::  \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q W^Q_i (K W^K_i)^\top}{\sqrt{d / h}}\right) V W^V_i
            \qquad y = [\mathrm{head}_1; \dots; \mathrm{head}_h] W^O
 
 Vaswani et al. 2017, section 3.2. Time O((t + s) d² + t s d). Runs on torch's fused attention
-(:mod:`catena.attention.fused`); only when the weights are asked for are they formed. With fewer heads of keys and
-values than of queries, neighboring heads share theirs (Ainslie et al. 2023): less memory and time for a decoder.
+(:mod:`catena.attention.fused`); the weights are computed only if you call a method that returns them. With fewer
+key-value heads than query heads, neighboring heads use the same keys (Ainslie et al. 2023): less memory and time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from catena.shapes import match_shape
 
 
 class MultiHeadAttention(nn.Module):
-    """Queries of size ``d`` look at keys of size ``d_keys`` (``d`` if omitted), with ``n_heads`` heads.
+    """Multi-head attention of queries of size ``d`` to keys of size ``d_keys``.
 
     Args:
-        n_kv_heads: heads of the keys and values; ``n_heads`` if omitted, which it must divide.
+        d: the size of queries and outputs, divisible by ``n_heads``.
+        n_heads: the number of query heads.
+        d_keys: the size of keys and values; ``d`` by default.
+        n_kv_heads: the number of heads of the keys and values, a divisor of ``n_heads``; ``n_heads`` by default.
+        dropout: the probability of dropping a weight in training.
         rotate: applied to queries and keys of each head, for rotary positions.
-        dropout: probability with which a weight is dropped in training.
     """
 
     def __init__(
@@ -49,10 +52,10 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         n_kv_heads = n_kv_heads or n_heads
         if d % n_heads:
-            raise ShapeError(f"d = {d} cannot be shared by n_heads = {n_heads}: choose a d that n_heads divides")
+            raise ShapeError(f"d must be divisible by n_heads = {n_heads}, got {d}. Choose another d or n_heads.")
         if n_heads % n_kv_heads:
             raise ShapeError(
-                f"n_heads = {n_heads} cannot share n_kv_heads = {n_kv_heads}: choose a number that divides n_heads"
+                f"n_heads must be divisible by n_kv_heads = {n_kv_heads}, got {n_heads}. Choose a divisor of n_heads."
             )
         self.d, self.n_heads, self.n_kv_heads, self.dropout = d, n_heads, n_kv_heads, dropout
         self.d_head, self.d_keys = d // n_heads, d_keys or d
@@ -65,12 +68,12 @@ class MultiHeadAttention(nn.Module):
         for layer in (self.query, self.keys, self.values, self.output):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
-        # A softmax does not see what is added to all scores of a query, so a bias of keys that are not turned learns
-        # nothing: its gradient is rounding, which Adam would make into steps as large as any, in bfloat16 without end.
+        # A softmax ignores a constant added to all scores of a query, so a bias of keys without rotation does not
+        # train: its gradient is rounding noise, which Adam would turn into full steps, in bfloat16 without end.
         self.keys.bias.requires_grad_(rotate is not None)
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the joined maps when the mode changes: fused optimizers change weights without a trace."""
+        """Drop the concatenated projections when the mode changes: fused optimizers change weights unnoticed."""
         if mode != self.training:
             self._joined = None
         return super().train(mode)
@@ -81,15 +84,21 @@ class MultiHeadAttention(nn.Module):
         keys: Float[Tensor, "b s d_keys"],
         mask: Bool[Tensor, "#b #t #s"] | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """``mask[i, t, s]`` is True where query ``t`` may look at key ``s``; an axis of size 1 stands for all.
+        """The attention of each query.
 
-        A query that may look at nothing gets the bias of the output map alone.
+        Args:
+            query: ``b t d``.
+            keys: ``b s d_keys``, used as keys and values.
+            mask: ``mask[i, t, s]`` is True where query ``t`` may attend to key ``s``; axes of size 1 are broadcast.
+
+        Returns:
+            ``b t d``. A query that attends to nothing gets the bias of the output projection.
         """
         self._check(query, keys, mask)
         q, k, v = self._heads(query, without_unseen(keys, mask))
         if mask is None:
             return self._join(self._attend(q, k, v))
-        # Backends differ on a row without keys: let it look everywhere, and drop what it finds.
+        # Backends differ on a row without keys: unmask it, and drop its output.
         blind = ~mask.any(-1, keepdim=True)
         found = self._attend(q, k, v, (mask | blind)[:, None])
         return self._join(found.masked_fill(blind[:, None], 0.0))
@@ -97,11 +106,12 @@ class MultiHeadAttention(nn.Module):
     def packed(
         self, x: Float[Tensor, "1 n d"], places: Int[Tensor, " n"], mask: Bool[Tensor, "b 1 t"]
     ) -> Float[Tensor, "1 n d"]:
-        """Self-attention without gradients of sequences whose real positions lie one after another: maps are of these
-        alone.
+        """Self-attention, without gradients, of packed sequences: projections are of real positions only.
 
         Args:
-            places: where they stand among all ``b t``.
+            x: the real positions of all sequences, one after another.
+            places: their indices among all ``b t`` positions.
+            mask: True at the real positions.
         """
         b, _, t = mask.shape
         heads = F.linear(x[0], *self._joined_maps())
@@ -115,20 +125,21 @@ class MultiHeadAttention(nn.Module):
         return self.output(found.flatten(0, 1)[places])[None]
 
     def causal(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
-        """Every position looks at itself and those before it, in one fused call that forms no mask."""
+        """Causal self-attention, in one fused call that builds no mask."""
         q, k, v = self._heads(x, x)
         return self._join(self._attend(q, k, v, causal=True))
 
     def continued(
         self, x: Float[Tensor, "b t d"], cache: KeyValueCache, layer: int, mask: Bool[Tensor, "#b t s"] | None
     ) -> Float[Tensor, "b t d"]:
-        """As :meth:`causal`, for positions that come after those of a cache.
+        """As :meth:`causal`, for positions that follow those of a cache.
 
         Args:
+            x: the new positions.
             cache: grown by the ``t`` positions; their keys and values are written into it. No gradient flows into
                 the past.
-            layer: where in the cache.
-            mask: the cache's own mask, made once for all layers.
+            layer: the layer's index in the cache.
+            mask: the cache's own mask, computed once for all layers.
         """
         t = x.shape[1]
         start = cache.used - t if cache.begins is None else cache.used - t - cache.begins
@@ -146,13 +157,13 @@ class MultiHeadAttention(nn.Module):
         if whole and t > 1 and cache.begins is None:
             return self._join(self._attend(q, k, v, causal=True))
         if t == 1 and mask is None and self.n_kv_heads < self.n_heads:
-            # Heads that share keys look at them as if they were so many queries of one head.
+            # Heads that use the same keys are treated as more queries of one head.
             shared = q.view(len(q), self.n_kv_heads, self.n_heads // self.n_kv_heads, self.d_head)
             return self._join(F.scaled_dot_product_attention(shared, k, v).view_as(q))
         return self._join(self._attend(q, k, v, None if mask is None else mask[:, None]))
 
     def project(self, keys: Float[Tensor, "b s d_keys"]) -> tuple[Float[Tensor, "b g s d_head"], ...]:
-        """The keys and values of each head, to be made once for a source that is looked at often."""
+        """The keys and values of each head, to be computed once for a source that many queries attend to."""
         projected = self.keys(keys), self.values(keys)
         return tuple(x.unflatten(-1, (-1, self.d_head)).transpose(1, 2) for x in projected)
 
@@ -163,7 +174,7 @@ class MultiHeadAttention(nn.Module):
         values: Float[Tensor, "b g s d_head"],
         mask: Bool[Tensor, "#b #t #s"] | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """As the forward pass, at keys and values that :meth:`project` has made; every query must see one of them.
+        """The attention of queries to keys and values from :meth:`project`; every query must attend to one of them.
 
         All of them must be finite, also those that the mask excludes.
         """
@@ -176,7 +187,7 @@ class MultiHeadAttention(nn.Module):
         keys: Float[Tensor, "b g s d_head"],
         mask: Bool[Tensor, "#b #t #s"] | None = None,
     ) -> Float[Tensor, "b h t s"]:
-        """The weights with which each head looks at keys that :meth:`project` has made."""
+        """The weights of each head for keys from :meth:`project`."""
         q = self.query(query).unflatten(-1, (-1, self.d_head)).transpose(1, 2)
         scores = q @ self._for_every_head(keys).transpose(-2, -1) / math.sqrt(self.d_head)
         return masked_softmax(scores, None if mask is None else mask[:, None])
@@ -187,8 +198,7 @@ class MultiHeadAttention(nn.Module):
         keys: Float[Tensor, "b s d_keys"],
         mask: Bool[Tensor, "#b #t #s"] | None = None,
     ) -> AttentionResult:
-        """As the forward pass without dropout, with the weights of each head, ``b h t s``, beside the
-        result."""
+        """As the forward pass without dropout; also returns the weights of each head, ``b h t s``."""
         self._check(query, keys, mask)
         q, k, v = self._heads(query, without_unseen(keys, mask))
         k, v = self._for_every_head(k), self._for_every_head(v)
@@ -218,7 +228,7 @@ class MultiHeadAttention(nn.Module):
         return (q, k, v) if self.rotate is None else (self.rotate(q, start), self.rotate(k, start), v)
 
     def _heads_at_once(self, x: Float[Tensor, "b t d"], start: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """As :meth:`_heads`, in one product: where a step is short, it is the number of calls that takes time."""
+        """As :meth:`_heads`, in one product: in short steps the number of calls dominates the time."""
         heads = F.linear(x, *self._joined_maps()).unflatten(-1, (-1, self.d_head)).transpose(1, 2)
         turned, v = heads.split((self.n_heads + self.n_kv_heads, self.n_kv_heads), dim=1)
         if self.rotate is not None:
@@ -226,7 +236,7 @@ class MultiHeadAttention(nn.Module):
         return *turned.split((self.n_heads, self.n_kv_heads), dim=1), v
 
     def _joined_maps(self) -> tuple[Tensor, Tensor]:
-        """The maps to queries, keys and values as one, made again whenever one of them has changed."""
+        """The projections to queries, keys and values as one matrix, rebuilt when one of them has changed."""
         maps = (self.query, self.keys, self.values)
         parts = [p for layer in maps for p in (layer.weight, layer.bias)]
         now = tuple(n for p in parts for n in (p.data_ptr(), 0 if p.is_inference() else p._version))

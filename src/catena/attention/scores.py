@@ -1,4 +1,4 @@
-r"""Scores of attention: how well a query fits a key.
+r"""Attention scores: how well a query matches a key.
 
 ==================  =====================================  ==================================================
 ``dot``             q · k                                  Luong et al. 2015, section 3.1
@@ -7,16 +7,14 @@ r"""Scores of attention: how well a query fits a key.
 ``bilinear``        q · W k                                Luong et al. 2015, section 3.1 ("general")
 ``additive``        v · tanh(W q + U k + b)                Bahdanau et al. 2015, appendix A.1.2
 ``hadamard``        v · (tanh(W q) ∘ tanh(U k))            Kim et al. 2017 (low-rank bilinear pooling)
-``concat``          tanh(w · [q; k] + b)                   one unit over both; near Luong et al. 2015 ("concat")
+``concat``          tanh(w · [q; k] + b)                   one unit over both; like Luong et al. 2015 ("concat")
 ``concat_product``  tanh(w · [q; k; q ∘ k] + b)            the same with the product of both
 ==================  =====================================  ==================================================
 
-Every score takes queries ``... t d_query`` and keys ``... s d_keys`` and gives ``... t s``. Time O(t s d),
-and O(t s) memory but for ``additive``, which holds O(t s d) up to :data:`MOST_PAIRS` numbers, and beyond them makes
-them again on the way back. What a score makes of the keys alone, it makes once
-(:meth:`AttentionScore.prepare`), however many queries come after (:meth:`AttentionScore.compare`). Knows nothing of
-masks: see
-:mod:`catena.attention.base`.
+Every score takes queries ``... t d_query`` and keys ``... s d_keys`` and returns ``... t s``. Time O(t s d) and memory
+O(t s), except ``additive``, which stores O(t s d) up to :data:`MOST_PAIRS` values and recomputes them in the backward
+pass above that. The part that depends only on the keys is computed once (:meth:`AttentionScore.prepare`) for all later
+queries (:meth:`AttentionScore.compare`). Knows nothing of masks: see :mod:`catena.attention.base`.
 """
 
 from __future__ import annotations
@@ -36,31 +34,31 @@ from catena.registry import Registry
 SCORES: Registry[type[AttentionScore]] = Registry("attention score")
 
 MOST_PAIRS = 2**27
-"""The most numbers that ``additive`` holds for pairs of queries and keys at one time."""
+"""The maximum number of values that ``additive`` stores for pairs of queries and keys."""
 
 
 class AttentionScore(nn.Module, ABC):
-    """A number for every pair of a query and a key."""
+    """Abstract score of every pair of a query and a key."""
 
     @abstractmethod
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
-        """``d`` is the size of the space both are mapped to, in the scores that have one."""
+        """``d`` is the size of the space that both are projected to, in scores that have one."""
         super().__init__()
 
     @abstractmethod
     def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
-        """What the score needs of the keys, whatever the query is."""
+        """The part of the score that depends only on the keys."""
 
     @abstractmethod
     def compare(
         self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
-        """``scores[..., i, j]`` says how well query ``i`` fits the key that was prepared at ``j``."""
+        """``scores[..., i, j]`` is the score of query ``i`` and the key prepared at ``j``."""
 
     def forward(
         self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
     ) -> Float[Tensor, "*batch t s"]:
-        """``scores[..., i, j]`` says how well query ``i`` fits key ``j``."""
+        """``scores[..., i, j]`` is the score of query ``i`` and key ``j``."""
         return self.compare(query, self.prepare(keys))
 
 
@@ -72,14 +70,14 @@ def build_score(name: str, d_query: int, d_keys: int, d: int | None = None) -> A
 def _must_agree(name: str, d_query: int, d_keys: int) -> None:
     if d_query != d_keys:
         raise ShapeError(
-            f"the {name} score needs queries and keys of one size, but they have {d_query} and {d_keys} "
-            "features: make them equal, or choose bilinear, additive, hadamard or concat"
+            f"d_keys must be d_query = {d_query} for the {name} score, got {d_keys}. Make them equal, or use "
+            "bilinear, additive, hadamard or concat."
         )
 
 
 @SCORES.register("dot")
 class DotScore(AttentionScore):
-    """q · k"""
+    """The dot product q · k."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
         super().__init__(d_query, d_keys, d)
@@ -96,7 +94,7 @@ class DotScore(AttentionScore):
 
 @SCORES.register("scaled")
 class ScaledDotScore(AttentionScore):
-    """q · k / sqrt(d): products of independent unit features keep variance 1 whatever the size."""
+    """The scaled dot product q · k / sqrt(d), which keeps variance 1 for independent unit features of any size."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
         super().__init__(d_query, d_keys, d)
@@ -114,7 +112,7 @@ class ScaledDotScore(AttentionScore):
 
 @SCORES.register("cosine")
 class CosineScore(AttentionScore):
-    """The cosine of the angle between query and key; 0 where either is the zero vector."""
+    """The cosine of the angle between query and key; 0 if either is the zero vector."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
         super().__init__(d_query, d_keys, d)
@@ -131,7 +129,7 @@ class CosineScore(AttentionScore):
 
 @SCORES.register("bilinear")
 class BilinearScore(AttentionScore):
-    """q · W k"""
+    """The bilinear form q · W k."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
         super().__init__(d_query, d_keys, d)
@@ -148,7 +146,7 @@ class BilinearScore(AttentionScore):
 
 @SCORES.register("additive")
 class AdditiveScore(AttentionScore):
-    """v · tanh(W q + U k + b)"""
+    """The additive score v · tanh(W q + U k + b)."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
         super().__init__(d_query, d_keys, d)
@@ -178,7 +176,7 @@ class AdditiveScore(AttentionScore):
 
 @SCORES.register("hadamard")
 class HadamardScore(AttentionScore):
-    """v · (tanh(W q) ∘ tanh(U k)): a bilinear score of rank d with squashed factors."""
+    """v · (tanh(W q) ∘ tanh(U k)), a bilinear score of rank d with squashed factors."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
         super().__init__(d_query, d_keys, d)
@@ -198,7 +196,7 @@ class HadamardScore(AttentionScore):
 
 @SCORES.register("concat")
 class ConcatScore(AttentionScore):
-    """tanh(w · [q; k] + b): between -1 and 1, so that no key gets more than e² ≈ 7.4 times the weight of another."""
+    """tanh(w · [q; k] + b), between -1 and 1, so no key gets more than e² ≈ 7.4 times the weight of another."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
         super().__init__(d_query, d_keys, d)
@@ -217,7 +215,7 @@ class ConcatScore(AttentionScore):
 
 @SCORES.register("concat_product")
 class ConcatProductScore(AttentionScore):
-    """tanh(w · [q; k; q ∘ k] + b): as ``concat``, and each feature of the query meets its own of the key."""
+    """tanh(w · [q; k; q ∘ k] + b), as ``concat`` with the products of matching features."""
 
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
         super().__init__(d_query, d_keys, d)
@@ -238,5 +236,5 @@ class ConcatProductScore(AttentionScore):
 
 
 def _one_output(d: int) -> Float[Tensor, "d"]:
-    """The first weights of a map from ``d`` features to one number, as ``nn.Linear`` draws them."""
+    """Initial weights of a projection from ``d`` features to one value, as in ``nn.Linear``."""
     return torch.empty(d).uniform_(-1 / math.sqrt(d), 1 / math.sqrt(d))

@@ -1,7 +1,7 @@
-"""Rows that look at sources they share: the hypotheses of a beam, each of which has one source of a few.
+"""Attention of many rows to a few common sources, such as the hypotheses of a beam.
 
-A source's keys are kept once, however many rows look at it and however often rows are chosen: rows are grouped by
-their sources, and the keys are read where they lie. Time O(n s d) a step, with no copy of a source.
+The keys of a source are stored once, for any number of rows and selections: rows are grouped by their sources, and the
+keys are not copied. Time O(n s d) for a step.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from catena.attention.cross import CrossAttention, CrossAttentionResult, Prepare
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SharedKeys:
-    """Keys of sources, and which of them each row looks at.
+    """Keys of sources, and the source that each row attends to.
 
     Args:
         keys: of the sources.
         sources: the source of each row.
-        places: where each row stands when rows are grouped by their sources, ``m`` places for each source; None where
-            rows stand so already.
-        m: the most rows of one source.
+        places: the index of each row when rows are grouped by source, with ``m`` slots for each source; None if rows
+            are grouped already.
+        m: the maximum number of rows of one source.
     """
 
     keys: PreparedKeys
@@ -34,7 +34,7 @@ class SharedKeys:
 
     @classmethod
     def of(cls, keys: PreparedKeys, sources: Int[Tensor, " n"]) -> SharedKeys:
-        """Rows of these sources. Where most sources have no row any more, the others are kept by themselves."""
+        """The keys for rows of these sources. If most sources have no rows any more, only the others are kept."""
         n, b = len(sources), len(keys)
         counts = torch.bincount(sources, minlength=b)
         live = counts.nonzero()[:, 0]
@@ -52,7 +52,7 @@ class SharedKeys:
     def look(
         self, attention: CrossAttention, query: Float[Tensor, "n 1 d_query"], steps: Int[Tensor, "n 1"]
     ) -> CrossAttentionResult:
-        """As ``attention`` looks, each row at its own source."""
+        """The output of ``attention``, each row for its own source."""
         if not len(query):
             keys = self.keys.select(self.sources)
             return attention(query, keys, steps)

@@ -1,6 +1,6 @@
-r"""From scores to weights: how sharply, and how far, an attention looks.
+r"""Weightings: from attention scores to attention weights.
 
-``soft`` spreads its weight over all keys that may be looked at (Bahdanau et al. 2015). The others are in
+``soft`` distributes the weight over all keys that the mask allows (Bahdanau et al. 2015). The others are in
 :mod:`catena.attention.hard` and :mod:`catena.attention.local`.
 """
 
@@ -16,16 +16,16 @@ from catena.numerics import masked_softmax
 
 
 class AttentionWeights(NamedTuple):
-    """The weights of keys, and what a focus that draws has drawn."""
+    """Attention weights and, if a key was sampled, its log-probability."""
 
     weights: Tensor
-    """``b h t s``: rows sum to 1, or to 0 where nothing may be looked at."""
+    """``b h t s``: rows sum to 1, or to 0 if the mask allows nothing."""
     log_prob: Tensor | None = None
-    """``b t``: the log-probability of what was drawn, with its gradient; None where nothing was."""
+    """``b t``: the log-probability of the sampled key, with its gradient; None if nothing was sampled."""
 
 
 class AttentionWeighting(nn.Module, ABC):
-    """Turns scores into weights. Owns no state of a sequence."""
+    """Abstract map from scores to weights, without a state for sequences."""
 
     @abstractmethod
     def forward(
@@ -35,13 +35,13 @@ class AttentionWeighting(nn.Module, ABC):
         query: Float[Tensor, "b t d_query"],
         places: Int[Tensor, "b t"],
     ) -> AttentionWeights:
-        """Weigh the keys.
+        """The weights of the keys.
 
         Args:
             scores: of each key for each query and head.
-            mask: the keys that are real.
-            query: what looks, for a focus that chooses where by itself.
-            places: how many steps came before each query.
+            mask: True at real keys.
+            query: the queries, for weightings that predict a position from them.
+            places: the number of steps before each query.
         """
 
 

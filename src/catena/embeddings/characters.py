@@ -1,15 +1,15 @@
-r"""Vectors of words from their characters, so that a word never seen before still has one.
+r"""Vectors of words from their characters, so that unseen words have one, too.
 
 * Convolution and the largest value over the word (Ma & Hovy 2016, section 2.1), for filter f of window w:
 
   .. math::  y_f = \max_i \Big( b_f + \sum_{j=0}^{w-1} K_{fj}\, x_{i - \ell + j} \Big)
 
-  with one window centered on each character and zeros beyond both ends.
-* An LSTM from each end and its two last states, side by side (Ling et al. 2015, section 2.2; Lample et al. 2016,
+  with one window centered on each character and zeros outside of the word.
+* An LSTM in each direction and the concatenation of its last states (Ling et al. 2015, section 2.2; Lample et al. 2016,
   section 4.1).
 
-Words come as rows of character ids, filled up on the right with 0. Padding changes nothing, and a word without a
-character has the vector 0. Knows nothing of words beyond that: ids in, one vector for each row out. Time O(n c).
+Words are rows of character ids, padded on the right with 0. Padding does not change the result, and a word without
+characters has the vector 0. Time O(n c).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from catena.shapes import mask_from_lengths
 
 
 class CharacterEmbedding(nn.Module, ABC):
-    """Turns ``n c`` character ids, 0 for none, into ``n d_out``. A leaf sets ``d_out`` and writes :meth:`summary`."""
+    """Abstract map of ``n c`` character ids (0 is padding) to ``n d_out``; subclasses define :meth:`summary`."""
 
     d_out: int
 
@@ -50,7 +50,7 @@ class CharacterEmbedding(nn.Module, ABC):
 
 
 class ConvolutionOverCharacters(CharacterEmbedding):
-    """The largest value of each filter over the windows that are centered on a character."""
+    """The maximum of each filter over the windows that are centered on a character."""
 
     def __init__(self, n_characters: int, d: int, windows: Sequence[int], filters: int, dropout: float = 0.0) -> None:
         super().__init__(n_characters, d, dropout)
@@ -69,7 +69,7 @@ class ConvolutionOverCharacters(CharacterEmbedding):
 
 
 class LstmOverCharacters(CharacterEmbedding):
-    """The last states of an LSTM that reads forwards and of one that reads backwards."""
+    """The last states of a forward LSTM and a backward LSTM."""
 
     def __init__(self, n_characters: int, d: int, d_hidden: int, dropout: float = 0.0) -> None:
         super().__init__(n_characters, d, dropout)
@@ -79,7 +79,7 @@ class LstmOverCharacters(CharacterEmbedding):
 
     def summary(self, x: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n d_out"]:
         here = torch.arange(x.shape[1], device=x.device)
-        backwards = torch.where(here < lengths[:, None], lengths[:, None] - 1 - here, here)  # padding stays behind
+        backwards = torch.where(here < lengths[:, None], lengths[:, None] - 1 - here, here)  # padding stays at the end
         turned = x.gather(1, backwards[..., None].expand_as(x))
         return torch.cat((_last(self.forwards(x)[0], lengths), _last(self.backwards(turned)[0], lengths)), dim=-1)
 
@@ -91,7 +91,7 @@ def _last(states: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[T
 
 
 def build_characters(settings: CharacterConfig, n_characters: int) -> CharacterEmbedding | None:
-    """The reader of characters that the settings describe; None for none."""
+    """The character embedding of a config; None for kind 'none'."""
     match settings:
         case NoCharacterConfig():
             return None

@@ -1,16 +1,16 @@
-r"""Positions: what tells a model without recurrence where in the sequence a vector stands.
+r"""Position embeddings for models without recurrence.
 
 * sinusoidal, added to the vectors (Vaswani et al. 2017, section 3.5):
 
   .. math::  p_{i, 2j} = \sin(i / 10000^{2j/d}), \qquad p_{i, 2j+1} = \cos(i / 10000^{2j/d})
 
 * learned, added to the vectors: one row of a table for each position (Gehring et al. 2017, section 3.1);
-* rotary, which turns queries and keys so that their product depends on the difference of their positions
-  alone (Su et al. 2021, equation 34): the pair :math:`(x_{2j}, x_{2j+1})` at position i is turned by the
-  angle :math:`i / 10000^{2j/d}`.
+* rotary, which rotates queries and keys so that their product depends only on the difference of their positions
+  (Su et al. 2021, equation 34): the pair :math:`(x_{2j}, x_{2j+1})` at position i is rotated by the angle
+  :math:`i / 10000^{2j/d}`.
 
-Time O(t d). Positions count from 0; ``start`` is the position of the first vector, for a decoder that goes
-on: one for all sequences, or one for each on the first axis.
+Time O(t d). Positions count from 0; ``start`` is the position of the first vector, for a decoder that continues: one
+for all sequences, or one for each on the first axis.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Start = int | Int[Tensor, " b"]
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds a fixed wave of its own to every feature. Any length; no parameters."""
+    """Adds a fixed sine wave to every feature. Any length; no parameters."""
 
     def __init__(self, d: int, base: float = 10000.0) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """Adds a learned vector to each of the first ``max_length`` positions; a longer sequence is refused."""
+    """Adds a learned vector to each of the first ``max_length`` positions; raises ShapeError for longer sequences."""
 
     def __init__(self, max_length: int, d: int) -> None:
         super().__init__()
@@ -57,26 +57,24 @@ class LearnedPositions(nn.Module):
         end = _last(start) + x.shape[-2]
         if end > self.max_length:
             raise ShapeError(
-                f"a sequence reaches position {end}, but the model learned only max_length = "
-                f"{self.max_length} positions: raise max_length and train again, "
-                "cut the text, or use sinusoidal or rotary positions"
+                f"the length of a sequence must be at most max_length = {self.max_length}, got {end}. Truncate the "
+                "text, use sinusoidal or rotary positions, or train again with a larger max_length."
             )
         return x + _rows(self.weight, start, x).to(x.dtype)
 
 
 class RotaryPositions(nn.Module):
-    """Turns each pair of neighboring features of a head by an angle that grows with the position. No
-    parameters."""
+    """Rotates each pair of neighboring features of a head by an angle proportional to the position. No parameters."""
 
     def __init__(self, d: int, base: float = 10000.0) -> None:
         super().__init__()
         if d % 2:
-            raise ShapeError(f"rotary positions turn pairs of features, so d must be even, but it is {d}")
+            raise ShapeError(f"d must be even for rotary positions, got {d}. Use {d + 1}.")
         self.d, self.base = d, base
         self._table = _Table(self._sines_and_cosines)
 
     def forward(self, x: Float[Tensor, "*batch t d"], start: _Start = 0) -> Float[Tensor, "*batch t d"]:
-        if x.dtype in (torch.bfloat16, torch.float16):  # eight bits would round the angles of far positions
+        if x.dtype in (torch.bfloat16, torch.float16):  # eight bits would round the angles of large positions
             return self(x.float(), start).to(x.dtype)
         sin, cos = self._table.rows(start, x).chunk(2, dim=-1)
         even, odd = x[..., 0::2], x[..., 1::2]
@@ -85,7 +83,7 @@ class RotaryPositions(nn.Module):
     def turns(self, places: np.ndarray) -> np.ndarray:
         """The sines and cosines of the angles at positions, ``n d``, in single precision, for compiled steps."""
         needed = torch.empty(0, 1, self.d)
-        self._table.rows(int(places.max(initial=0)), needed)  # as many as that are kept then
+        self._table.rows(int(places.max(initial=0)), needed)  # extends the cached table to this position
         assert self._table.kept is not None
         return self._table.kept.numpy()[places]
 
@@ -95,7 +93,7 @@ class RotaryPositions(nn.Module):
 
 
 class _Table:
-    """Rows for positions, made once and kept: a step of a decoder asks for one row at a time."""
+    """A cache of rows for positions, since a decoder step needs one row at a time."""
 
     def __init__(self, make: Callable[[int, torch.device], Tensor]) -> None:
         self.make = make
@@ -106,7 +104,7 @@ class _Table:
         end = _last(start) + x.shape[-2]
         kept = self.kept
         if kept is None or len(kept) < end or kept.device != x.device or kept.dtype != x.dtype:
-            # Kept rows may serve a training step after a prediction, so they must not belong to inference mode.
+            # Cached rows may be used in training after a prediction, so they must not be inference tensors.
             with torch.inference_mode(False), torch.no_grad():
                 kept = self.make(max(2 * end, 64), x.device).to(x.dtype)
             self.kept = kept
@@ -126,7 +124,7 @@ def _last(start: _Start) -> int:
 
 
 def _angles(n: int, d: int, base: float, device: torch.device) -> Float[Tensor, "n half"]:
-    """``angles[i, j]`` = i / base^(2j/d), in double precision where the device has it."""
+    """``angles[i, j]`` = i / base^(2j/d), in double precision if the device has it."""
     dtype = torch.float32 if device.type == "mps" else torch.float64
     rates = base ** -(torch.arange(0, d, 2, device=device, dtype=dtype) / d)
     return torch.arange(n, device=device, dtype=dtype)[:, None] * rates

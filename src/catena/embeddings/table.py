@@ -1,7 +1,6 @@
-"""Vectors of ids, one row for each: random, or built from vectors that were read, learned or kept.
+"""Embedding tables: one vector for each id, random or pretrained, trained or frozen.
 
-The row of padding is exactly zero and stays so: it takes no gradient. Knows nothing of words: ids in, vectors
-out.
+The row of padding is exactly zero and gets no gradient.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from catena.errors import ConfigError, DataError, ShapeError
 
 
 class Embedding(nn.Module, ABC):
-    """Turns ids into vectors of ``d_out`` features."""
+    """Abstract map of ids to vectors of ``d_out`` features."""
 
     d_out: int
 
@@ -30,14 +29,14 @@ class EmbeddingTable(Embedding):
     """One row of ``d`` features for each of ``n`` ids.
 
     Args:
-        n: how many ids there are.
-        d: features of a vector.
+        n: the number of ids.
+        d: the size of a vector.
         pad_id: the id whose row is zero; None for no such id.
-        scale: rows are drawn from U(-scale, scale) (Kim 2014, section 3.1: 0.25).
-        frozen: rows are kept as they are.
-        dropout: the share of features that are zeroed in training.
-        token_dropout: the share of tokens that are zeroed whole in training.
-        generator: where the random rows are drawn from; torch's own generator if omitted.
+        scale: rows are initialized from U(-scale, scale) (Kim 2014, section 3.1: 0.25).
+        frozen: whether rows are not trained.
+        dropout: the fraction of features set to zero in training.
+        token_dropout: the fraction of tokens set to zero in training.
+        generator: the source of random rows; torch's default generator if omitted.
     """
 
     def __init__(
@@ -72,9 +71,12 @@ class EmbeddingTable(Embedding):
         token_dropout: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> EmbeddingTable:
-        """Take row ``i`` from the matrix where ``known[i]``, and draw the others at the variance of those.
+        """A table with the rows of ``matrix`` where ``known``; other rows are random with the same variance.
 
-        Where nothing is known the others are drawn by ``scale``.
+        Args:
+            matrix: the pretrained vectors.
+            known: True at the rows of ``matrix`` to use. If none is known, ``scale`` sets the range of random rows.
+            pad_id, scale, frozen, dropout, token_dropout, generator: as in the constructor.
         """
         n, d = matrix.shape
         scale = _scale_of(matrix[known]) or scale
@@ -88,10 +90,10 @@ class EmbeddingTable(Embedding):
     def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
         try:
             x = functional.embedding(ids, self.weight, padding_idx=self.pad_id)
-        except IndexError:  # on a GPU torch asserts it
+        except IndexError:  # on a GPU torch raises an assertion
             raise DataError(
-                f"ids must be from 0 to {len(self.weight) - 1}, the rows of this table, but they reach from "
-                f"{int(ids.min())} to {int(ids.max())}: make it as large as the vocabulary, and pad with an id of it"
+                f"ids must be from 0 to {len(self.weight) - 1}, the rows of this table, got {int(ids.min())} to "
+                f"{int(ids.max())}. Make the table as large as the vocabulary, and pad with an id of it."
             ) from None
         return self.drop(x) if self.training else x
 
@@ -101,10 +103,10 @@ class EmbeddingTable(Embedding):
 
 
 class MultichannelTable(Embedding):
-    """The same vectors twice, side by side: one channel is kept, the other is learned (Kim 2014, section 3.1).
+    """Two copies of the same vectors, one frozen and one trained (Kim 2014, section 3.1).
 
-    ``forward`` gives both in one vector, the kept channel first, so that any encoder takes it; a filter over
-    it has weights of its own for each channel. ``channels`` gives the two apart.
+    ``forward`` concatenates both, the frozen channel first, so that any encoder can use it; a filter over
+    it has separate weights for each channel. ``channels`` returns them separately.
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class MultichannelTable(Embedding):
         self.d_out = 2 * matrix.shape[1]
 
     def channels(self, ids: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t d"]]:
-        """The kept and the learned vectors, without dropout."""
+        """The frozen and the trained vectors, without dropout."""
         return self.static(ids), self.tuned(ids)
 
     def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
@@ -133,7 +135,7 @@ class MultichannelTable(Embedding):
 
 
 class EmbeddingDropout(nn.Module):
-    """In training, zero single features and whole tokens; what stays is scaled up so that means are kept."""
+    """Dropout of single features and of whole tokens; the rest is scaled up to keep the mean."""
 
     def __init__(self, features: float, tokens: float) -> None:
         super().__init__()
@@ -157,21 +159,29 @@ def build_embedding(
     known: Bool[Tensor, " v"] | None = None,
     generator: torch.Generator | None = None,
 ) -> Embedding:
-    """The table that the settings describe. All modes but ``random`` need the vectors that were read for the
-    ``n`` ids.
+    """The embedding table of a config. All modes except ``random`` need the pretrained vectors of the ``n`` ids.
 
-    A model whose weights are loaded afterwards may give ``matrix`` zeros and ``known`` False: the shape is
-    what counts.
+    If the weights are loaded afterwards, ``matrix`` may be zeros and ``known`` False: only the shape matters.
+
+    Args:
+        settings: the config.
+        n: the number of ids.
+        pad_id: the id whose row is zero; None for no such id.
+        matrix: the pretrained vectors, one row for each id.
+        known: True at the rows of ``matrix`` to use.
+        generator: the source of random rows; torch's default generator if omitted.
     """
     shared = (settings.dropout, settings.token_dropout, generator)
     if settings.mode == "random":
         return EmbeddingTable(n, settings.d, pad_id, settings.scale, False, *shared)
     if matrix is None or known is None:
-        raise ConfigError(f"mode = {settings.mode!r} needs word vectors, and none were read: give matrix and known")
+        raise ConfigError(
+            f"matrix and known must be given for mode = {settings.mode!r}, got None. Read the word vectors first."
+        )
     if tuple(matrix.shape) != (n, settings.d):
         raise ShapeError(
-            f"the word vectors must have the shape (n, d) = ({n}, {settings.d}), but it is "
-            f"{tuple(matrix.shape)}: set d to the size of the vectors"
+            f"matrix must have the shape (n, d) = ({n}, {settings.d}), got {tuple(matrix.shape)}. Set d to the size of "
+            "the vectors."
         )
     if settings.mode == "multichannel":
         return MultichannelTable(matrix, known, pad_id, settings.scale, *shared)
@@ -180,5 +190,5 @@ def build_embedding(
 
 
 def _scale_of(rows: Float[Tensor, "v d"]) -> float:
-    """The a of U(-a, a) that has the variance of these numbers, which is a² / 3; 0 when there are too few."""
+    """The a of U(-a, a) with the variance of these values, which is a² / 3; 0 if there are too few."""
     return float((3 * rows.double().var()).sqrt()) if rows.numel() > 1 else 0.0

@@ -1,13 +1,12 @@
-r"""Adaptive softmax (Grave et al. 2017): frequent words in a short list, the others in clusters, each with smaller
-vectors than the one before.
+r"""Adaptive softmax (Grave et al. 2017): frequent words in a short list, the others in clusters of smaller vectors.
 
 .. math::
     p(w \mid h) = p_0(w \mid h) \quad \text{in the short list}, \qquad
     p(w \mid h) = p_0(c \mid h)\, p_c(w \mid P_c h) \quad \text{in cluster } c
 
-An exact distribution of its own kind. Rows whose target is in no cluster never see the clusters, which is nearly all of
-them. Words are ranked here, by their counts, so ids may come in any order. With tied weights the rows of all words are
-those of the embedding, in full size.
+An exact distribution, different from the full softmax. The clusters are not computed for rows with targets in the short
+list, which are most rows. Words are ranked by their counts here, so ids may have any order. With tied weights the rows
+of all words are the embedding's, in full size.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from catena.shapes import match_shape
 
 
 class AdaptiveSoftmax(OutputLayer):
-    """A short list of frequent words, and clusters of rarer ones.
+    """A softmax over a short list of frequent words, and clusters of rarer ones.
 
     Args:
-        d_in: features of a vector.
-        counts: how often each id occurs.
-        cutoffs: the ranks at which clusters begin; those of least cost if omitted. Ranks beyond the last word are
-            left out.
-        shrink: by how much the vectors of a cluster are smaller than those of the one before; unused if tied.
+        d_in: the size of an input vector.
+        counts: the count of each id.
+        cutoffs: the ranks at which clusters begin; those with the lowest cost if omitted. Ranks after the last word are
+            ignored.
+        shrink: the factor between the vector sizes of a cluster and the next; unused if tied.
         bias: whether each word and cluster has a bias.
         tied: rows of an embedding to use as weights of the words.
         forbidden: ids of probability 0.
@@ -123,7 +122,7 @@ class AdaptiveSoftmax(OutputLayer):
             bias.copy_(log_normalize_counts(part))
 
     def _places(self, targets: Int[Tensor, " n"]) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
-        """The rank of each target, and the number of its cluster, 0 for the short list."""
+        """The rank of each target, and the index of its cluster, 0 for the short list."""
         rank = self.rank[targets]
         return rank, torch.bucketize(rank, self.edges, right=True)
 
@@ -137,7 +136,7 @@ class AdaptiveSoftmax(OutputLayer):
         return torch.cat((rows, self.head.to(rows.dtype))).to(self.head.dtype)
 
     def _inside(self, i: int, hidden: Float[Tensor, "n d_in"]) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What the softmax of a cluster takes: its vectors, its rows, its bias."""
+        """The inputs of a cluster's softmax: its vectors, its rows, its bias."""
         bias = None if self.tail_biases is None else self.tail_biases[i]
         if self.tied is None:
             return self.projections[i](hidden), self.tails[i], bias
@@ -149,24 +148,24 @@ class AdaptiveSoftmax(OutputLayer):
 
 
 def by_frequency(counts: Sequence[int], forbidden: Sequence[int] = ()) -> np.ndarray:
-    """The ids that are not forbidden, the most frequent first; among equals the smaller id first."""
+    """The ids that are not forbidden, the most frequent first; of equal counts the smaller id first."""
     order = np.argsort(-np.asarray(counts, dtype=np.int64), kind="stable")
     return order[~np.isin(order, list(forbidden))]
 
 
 OVERHEAD = 10_000
-"""What a cluster costs for each token beside its products, in multiplications."""
+"""The overhead of a cluster for each token, in multiplications."""
 
 
 MOST_MASS = (0.3, 0.1, 0.03)
-"""The share of the text that may lie beyond the first, second and third cutoff, where vectors shrink: the fewest
-multiplications alone would have frequent words in vectors of a few features."""
+"""The maximum fraction of the text after the first, second and third cutoff, where vectors shrink: by the number of
+multiplications only, frequent words would get vectors of a few features."""
 
 
 def cheapest_cutoffs(counts: Sequence[int], d_in: int, shrink: float = 4.0) -> tuple[int, ...]:
-    """The cutoffs, three at most, that need the fewest multiplications for a token of the text on average.
+    """The cutoffs, at most three, with the fewest multiplications for a token of the text on average.
 
-    ``counts`` are sorted, the largest first. Cutoffs are sought on a grid of ranks that grows by a fifth.
+    ``counts`` are sorted in descending order. Cutoffs are searched on a grid of ranks that grows by a fifth.
     """
     m = len(counts)
     grid = sorted({round(1.2**i) for i in range(200) if round(1.2**i) < m})
@@ -197,7 +196,7 @@ def _checked_cutoffs(
     if cutoffs is None:
         return cheapest_cutoffs([counts[i] for i in order], d_in, shrink)
     if list(cutoffs) != sorted(set(cutoffs)) or (cutoffs and cutoffs[0] < 1):
-        raise ConfigError(f"cutoffs must grow and be above 0, but they are {list(cutoffs)}")
+        raise ConfigError(f"cutoffs must be increasing and above 0, got {list(cutoffs)}. Sort them.")
     return tuple(c for c in cutoffs if c < m)
 
 

@@ -2,7 +2,7 @@ r"""The interface of output layers: a vector in, a distribution over ``v`` ids o
 
 .. math::  \mathrm{loss} = \frac 1 n \sum_{i=1}^n \ell(h_i, y_i), \qquad \sum_{w=1}^{v} p(w \mid h) = 1
 
-Knows nothing of words or sequences: rows are tokens that the caller has flattened and freed of padding.
+Knows nothing of words or sequences: rows are tokens that the caller has flattened, without padding.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from catena.shapes import as_int64, match_shape
 
 
 class OutputLayer(nn.Module, ABC):
-    """A distribution over ``v`` ids given a vector of ``d_in`` features.
+    """Abstract distribution over ``v`` ids given a vector of ``d_in`` features.
 
-    ``normalized`` is True where the model is a distribution by its own making. Where it is False, training sees
-    scores that need not sum to one; ``log_prob`` and ``log_probs`` then normalize them explicitly.
-    ``likelihood`` is True where ``loss`` is the mean of ``-log_prob``, and so may be read as one.
+    ``normalized`` is True if the training loss is of a normalized distribution. If it is False, training uses scores
+    that need not sum to one; ``log_prob`` and ``log_probs`` then normalize them explicitly.
+    ``likelihood`` is True if ``loss`` is the mean of ``-log_prob``.
 
-    Layers that draw in ``loss`` take their noise from torch's own generator, as dropout does.
+    Layers that sample in ``loss`` use torch's default generator, as dropout does.
     """
 
     d_in: int
@@ -37,44 +37,44 @@ class OutputLayer(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
-        """The mean of the training loss over the rows; 0, with a gradient of 0, for no rows."""
+        """The mean training loss of the rows; 0, with a gradient of 0, if there are no rows."""
 
     @abstractmethod
     def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """log p(target) of each row, exact and normalized; -inf for an id that is forbidden."""
+        """log p(target) of each row, exact and normalized; -inf for a forbidden id."""
 
     @abstractmethod
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
         """log p of every id; its exponentials sum to one."""
 
     def likeliest(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-        """The ``k`` largest log p of each row in falling order, and their ids."""
+        """The ``k`` largest log p of each row in descending order, and their ids."""
         return largest(self.log_probs(hidden), k)
 
     def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
-        """log p of these ids, given that it is one of them; layers that can do so compute nothing else."""
+        """log p of these ids, given that the id is one of them; most layers compute only these."""
         return torch.log_softmax(self.log_probs(hidden)[:, ids], dim=-1)
 
     def restricted(self, ids: Int[Tensor, " c"]) -> OutputLayer:
-        """This layer as it stands, over these ids alone, for search: its ids are places in ``ids``."""
+        """A copy of this layer over these ids only, for search: its id ``i`` is ``ids[i]``."""
         return RestrictedOutput(self, ids)
 
     @abstractmethod
     def start_at(self, frequencies: np.ndarray) -> None:
-        """Set the biases so that a vector of zeros gives each word its frequency.
+        """Set the biases so that a zero vector gives each word its frequency.
 
-        What is left to be learned is how contexts differ, and losses that see a rare word seldom need not bring it down
-        first. A layer without biases stays as it is. Frequencies are up to their sum, and above 0 for words that may
-        come.
+        Training then learns only how contexts differ, and losses that rarely see a rare word need not lower its score
+        first. A layer without biases is unchanged. Frequencies need not sum to one, and must be above 0 for words that
+        are allowed.
         """
 
     @torch.no_grad()
     def sample(self, hidden: Float[Tensor, "n d_in"], generator: torch.Generator) -> Int[Tensor, " n"]:
-        """One id for each row, drawn from ``log_probs``."""
+        """One id for each row, sampled from ``log_probs``."""
         return draw_ids(self.log_probs(hidden), generator)
 
     def forward(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
-        """The loss, for wrappers that know only ``forward``."""
+        """The loss, for wrappers that use only ``forward``."""
         return self.loss(hidden, targets)
 
     def extra_repr(self) -> str:
@@ -82,7 +82,7 @@ class OutputLayer(nn.Module, ABC):
 
 
 class RestrictedOutput(OutputLayer):
-    """A layer over some of another's ids. Its id ``i`` is ``ids[i]`` there (Jean et al. 2015, section 3.3)."""
+    """A layer over some ids of another one. Its id ``i`` is ``ids[i]`` there (Jean et al. 2015, section 3.3)."""
 
     likelihood = True
     ids: Tensor
@@ -108,22 +108,24 @@ class RestrictedOutput(OutputLayer):
         return self.layer.log_probs_among(hidden, self.ids)
 
     def start_at(self, frequencies: np.ndarray) -> None:
-        raise NotImplementedError("a restricted layer is a view of one that was trained: start that one")
+        raise NotImplementedError("start_at is not supported by a restricted layer. Call it on the original layer.")
 
 
 def scatter_log_probs(log_probs: Float[Tensor, "n c"], ids: Int[Tensor, " c"], v: int) -> Float[Tensor, "n v"]:
-    """The log-probabilities of a restricted layer at the places of all ``v`` ids, -inf elsewhere."""
+    """The log-probabilities of a restricted layer at the indices of all ``v`` ids, -inf elsewhere."""
     return log_probs.new_full((len(log_probs), v), NEG_INF).index_copy(1, ids, log_probs)
 
 
 def log_normalize_counts(frequencies: np.ndarray) -> Float[Tensor, " v"]:
-    """The logs of frequencies that are made to sum to one; 0 for a frequency of 0."""
+    """The logs of frequencies, normalized to sum to one; 0 for a frequency of 0."""
     return torch.from_numpy(np.log(np.where(frequencies > 0, frequencies / frequencies.sum(), 1.0)))
 
 
 def draw_ids(log_probs: Float[Tensor, "n v"], generator: torch.Generator) -> Int[Tensor, " n"]:
-    """One id for each row, by the largest of ``log p - log E`` with E exponential (Gumbel's trick): no sums of many
-    small numbers are taken, and an id of log-probability -inf is never drawn."""
+    """One id for each row, sampled as the argmax of ``log p - log E`` with E exponential (Gumbel's trick).
+
+    This avoids sums of many small numbers, and never samples an id of log-probability -inf.
+    """
     shape, dtype = log_probs.shape, torch.promote_types(log_probs.dtype, torch.float32)
     times = torch.empty(shape, dtype=dtype, device=generator.device).exponential_(generator=generator)
     smallest = torch.finfo(dtype).tiny
@@ -131,25 +133,27 @@ def draw_ids(log_probs: Float[Tensor, "n v"], generator: torch.Generator) -> Int
 
 
 def checked_ids(ids: Int[Tensor, " c"], v: int) -> Int[Tensor, " c"]:
-    """Candidates as indices: at least one, each once, none out of range."""
+    """Candidates as indices; raises DataError unless there is at least one, all different and in range."""
     if not len(ids) or len(ids.unique()) < len(ids):
-        what = "one is given twice" if len(ids) else "there are none"
-        raise DataError(f"candidates must be different ids, at least one, but {what}: take their unique()")
+        what = "a duplicate" if len(ids) else "none"
+        raise DataError(f"candidates must be different ids, at least one, got {what}. Pass ids.unique().")
     if int(ids.min()) < 0 or int(ids.max()) >= v:
-        raise DataError(f"candidates must be ids from 0 to {v - 1}, but they reach from {ids.min()} to {ids.max()}")
+        raise DataError(f"candidates must be ids from 0 to {v - 1}, got {ids.min()} to {ids.max()}. Remove the others.")
     return ids.long()
 
 
 def check_possible(ids: Int[Tensor, " c"], scores: Float[Tensor, " c"] | None) -> None:
-    """Refuse candidates none of which may come: there is no distribution over them."""
+    """Raise DataError if all candidates are forbidden, so that there is no distribution over them."""
     if scores is not None and not bool((scores > NEG_INF).any()):
-        raise DataError(f"one of the candidates at least must be allowed, but all are forbidden: {ids[:9].tolist()}")
+        raise DataError(
+            f"candidates must contain an id that is not forbidden, got {ids[:9].tolist()}. Add another candidate."
+        )
 
 
 def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[Tensor, " n"]:
-    """The targets as indices, or an error that says what is wrong with them.
+    """The targets as indices; raises DataError if one is out of range.
 
-    On a GPU the range is left to torch's own assertion: asking there would make every step wait for the device.
+    On a GPU the range is left to torch's own assertion: a check would make every step wait for the device.
     """
     match_shape("hidden", tuple(hidden.shape), "n d_in", d_in=layer.d_in)
     match_shape("targets", tuple(targets.shape), "n", n=len(hidden))
@@ -158,7 +162,7 @@ def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[
         low, high = (int(x) for x in torch.aminmax(targets))
         if low < 0 or high >= layer.v:
             raise DataError(
-                f"targets must be ids from 0 to {layer.v - 1}, but one is {low if low < 0 else high}: "
-                "leave padding out, and give ids of the vocabulary that the layer was made for"
+                f"targets must be ids from 0 to {layer.v - 1}, got {low if low < 0 else high}. Remove padding, and use "
+                "ids of the layer's vocabulary."
             )
     return targets

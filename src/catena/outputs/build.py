@@ -1,4 +1,4 @@
-"""From settings to output layers. A new kind of layer is entered in ``OUTPUTS`` under its ``kind``."""
+"""Output layers from their configs. Register a new kind of layer in ``OUTPUTS`` under its ``kind``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from catena.registry import Registry
 
 @dataclass(frozen=True, eq=False)
 class VocabularyStats:
-    """What a layer is told of its words: how often each occurs, and what else the caller has."""
+    """The statistics of a vocabulary that output layers are built from."""
 
     counts: Sequence[int]
     tied: nn.Parameter | None = None
@@ -61,20 +61,20 @@ def build_output(
     classes: Sequence[int] | None = None,
     forbidden: Sequence[int] = (),
 ) -> OutputLayer:
-    """The layer of these settings for vectors of size ``d_in``; its biases start at the frequencies of the words.
+    """The output layer of a config; its biases start at the frequencies of the words.
 
     Args:
         settings: any of ``OutputConfig``.
-        d_in: features of the vectors.
-        counts: how often each id occurs in the training text, in the order of the ids.
+        d_in: the size of the input vectors.
+        counts: the count of each id in the training text.
         tied: the rows of an embedding to use as weights, of shape ``(v, d_in)``.
-        vectors: word vectors that a clustered tree is made of.
-        classes: the class of each id, for a hierarchy of classes.
+        vectors: word vectors for ``tree = "clustered"``.
+        classes: the class of each id, for ``tree = "classes"``.
         forbidden: ids of probability 0, such as padding.
     """
     if not len(counts):
         raise ConfigError(
-            "counts must have the frequency of each id, but it is empty: an output layer needs a vocabulary"
+            "counts must have the frequency of each id, got an empty sequence. Build the vocabulary first."
         )
     words = VocabularyStats([int(count) for count in counts], tied, vectors, classes, tuple(int(i) for i in forbidden))
     layer = OUTPUTS[settings.kind](settings, d_in, words)
@@ -104,12 +104,14 @@ def build_hierarchical(settings: HierarchicalConfig, d_in: int, words: Vocabular
         if classes is None:
             classes = frequency_classes(words.counts, settings.n_classes).tolist()
         elif len(classes) != words.v:
-            raise ShapeError(f"classes must have one number for each of {words.v} words, but there are {len(classes)}")
+            raise ShapeError(
+                f"classes must have one class for each of {words.v} words, got {len(classes)}. Add the rest."
+            )
         return ClassSoftmax(d_in, classes, settings.bias, words.tied, words.forbidden)
     if words.tied is not None:
         raise ConfigError(
-            f"tree = {settings.tree!r} has a row of weights for each decision, not for each word, so that they cannot "
-            "be tied: untie them, or choose tree = 'classes' or another output layer"
+            f"tree must be 'classes' for tied weights, got {settings.tree!r}, which has weights for decisions, not for "
+            "words. Untie the weights, or choose another tree or output layer."
         )
     leaves = by_frequency(words.counts, words.forbidden)
     match settings.tree:
@@ -125,12 +127,13 @@ def build_hierarchical(settings: HierarchicalConfig, d_in: int, words: Vocabular
 def _vectors(words: VocabularyStats) -> np.ndarray:
     if words.vectors is None:
         raise ConfigError(
-            "tree = 'clustered' is made of word vectors, and none were given: give vectors, or choose tree = "
-            "'huffman'; "
-            "for a layer whose weights are loaded afterwards, with its tree, zeros will do"
+            "vectors must be given for tree = 'clustered', got None. Pass word vectors (zeros, if weights are loaded "
+            "afterwards), or choose tree = 'huffman'."
         )
     if len(words.vectors) != words.v:
-        raise ShapeError(f"vectors must have a row for each of {words.v} words, but there are {len(words.vectors)}")
+        raise ShapeError(
+            f"vectors must have a row for each of {words.v} words, got {len(words.vectors)}. Add the rest."
+        )
     return words.vectors.detach().cpu().numpy()
 
 
@@ -164,7 +167,7 @@ def build_sampled(settings: SampledSoftmaxConfig, d_in: int, words: VocabularySt
     sampler: Sampler
     if not settings.replacement:
         sampler = WithoutReplacement(noise, settings.k)
-    elif settings.remove_hits:  # as a hit counts once, so must every word
+    elif settings.remove_hits:  # a hit counts once, so every word must count once
         sampler = DistinctSampler(noise, settings.k)
     else:
         sampler = ReplacementSampler(noise, settings.k)
@@ -173,5 +176,5 @@ def build_sampled(settings: SampledSoftmaxConfig, d_in: int, words: VocabularySt
 
 @OUTPUTS.register("partitioned")
 def build_partitioned(settings: PartitionedSoftmaxConfig, d_in: int, words: VocabularyStats) -> PartitionedSoftmax:
-    """Partitioned vocabulary."""
+    """Softmax over a partitioned vocabulary."""
     return PartitionedSoftmax(d_in, words.v, settings.size, settings.bias, words.tied, words.forbidden)

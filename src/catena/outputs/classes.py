@@ -1,8 +1,8 @@
-r"""Two levels: the class of the word, then the word within its class (Goodman 2001).
+r"""Class-based softmax: the class of the word, then the word within its class (Goodman 2001).
 
 .. math::  p(w \mid h) = p(c(w) \mid h)\; p(w \mid c(w), h)
 
-Both factors are softmaxes, so it sums to one by itself. With classes of about the square root of v words, the time for
+Both factors are softmaxes, so it sums to one. With classes of about the square root of v words, the time for
 the probability of a word is O(sqrt(v) d). Rows are grouped by the class of their target.
 """
 
@@ -29,7 +29,7 @@ class ClassSoftmax(OutputLayer):
     """A softmax over classes, and one over the words of each class. The classes are saved with the weights.
 
     Args:
-        d_in: features of a vector.
+        d_in: the size of an input vector.
         classes: the class of each word, from 0, without gaps among the words that are allowed.
         bias: whether each class and word has a bias.
         tied: rows of an embedding to use as weights of the words.
@@ -57,9 +57,9 @@ class ClassSoftmax(OutputLayer):
         check_forbidden(forbidden, self.v)
         of = np.asarray(classes, dtype=np.int64)
         allowed = np.setdiff1d(np.arange(self.v), np.asarray(forbidden, dtype=np.int64))
-        names, inverse = np.unique(of[allowed], return_inverse=True)  # a class of forbidden words alone is left out
+        names, inverse = np.unique(of[allowed], return_inverse=True)  # drops classes of only forbidden words
         if (of < 0).any():
-            raise ConfigError(f"classes must be numbers from 0, but one is {of.min()}")
+            raise ConfigError(f"classes must be integers from 0, got {of.min()}. Number the classes from 0.")
         words = allowed[np.argsort(inverse, kind="stable")]
         self.register_buffer("words", torch.from_numpy(words))
         self.register_buffer("sizes", torch.from_numpy(np.bincount(inverse, minlength=len(names))))
@@ -72,7 +72,7 @@ class ClassSoftmax(OutputLayer):
         self.register_load_state_dict_post_hook(_after_loading)
 
     def _prepare(self) -> None:
-        """Where each word stands: its class, and its place within."""
+        """The class of each word, and its index within the class."""
         self._sizes = self.sizes.tolist()
         device, n = self.words.device, len(self.words)
         within = torch.cat([torch.arange(size) for size in self._sizes]).to(device)
@@ -86,7 +86,7 @@ class ClassSoftmax(OutputLayer):
         self.register_buffer("column", column, persistent=False)
 
     def expected_depth(self, counts: Sequence[int]) -> float:
-        """Decisions for a word of the text on average: a class and a word, unless the class has one word alone."""
+        """The mean number of decisions for a word of the text: a class and, in classes of several words, a word."""
         weights = torch.tensor([float(c) for c in counts], dtype=torch.float64)[self.words.cpu()]
         lonely = (self.sizes == 1).cpu().repeat_interleave(self.sizes.cpu())
         return float(2 - (weights * lonely).sum() / weights.sum().clamp_min(1))
@@ -118,7 +118,7 @@ class ClassSoftmax(OutputLayer):
     def _within(
         self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]
     ) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
-        """log p(word | class) of each row, rows grouped by class; and which rows these are."""
+        """The rows grouped by class, and log p(word | class) of each."""
         class_of, rows = self.class_of[targets].clamp_min(0).sort(stable=True)
         sorted_hidden, places = hidden.index_select(0, rows), self.place[targets].clamp_min(0)[rows]
         used, counts = class_of.unique_consecutive(return_counts=True)
@@ -157,13 +157,15 @@ def _after_loading(layer: ClassSoftmax, _: Any) -> None:  # no lambda, so that a
 
 
 def frequency_classes(counts: Sequence[int], n: int | None = None) -> np.ndarray:
-    """The class of each word: words in the order of their frequency, cut where the sum of the square roots of the
-    frequencies reaches the next n-th part (after Mikolov et al. 2011); as many classes as the square root of v if
-    ``n`` is omitted."""
+    """The class of each word, by frequency (after Mikolov et al. 2011).
+
+    Words are sorted by frequency and divided into ``n`` classes with equal sums of the square roots of frequencies.
+    ``n`` is the square root of the number of words by default.
+    """
     v = len(counts)
     n = max(1, round(v**0.5)) if n is None else n
     if n > v:
-        raise ShapeError(f"n_classes = {n} is more than the {v} words there are: choose at most {v}")
+        raise ShapeError(f"n_classes must be at most {v}, the number of words, got {n}. Use at most {v}.")
     order = np.argsort(-np.asarray(counts, dtype=np.int64), kind="stable")
     weights = np.sqrt(np.maximum(np.asarray(counts, dtype=np.float64), 1.0))[order]
     middle = np.cumsum(weights) - weights / 2

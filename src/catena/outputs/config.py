@@ -1,6 +1,6 @@
-"""Settings of output layers: typed values, checked before any data is touched. Imports no torch.
+"""Configs of output layers: typed values, checked before any data is read. Does not import torch.
 
-``OutputConfig`` is any of them, told apart by ``kind``; the layers are interchangeable.
+``OutputConfig`` is the union of them, selected by ``kind``; the layers are interchangeable.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _NoiseName = Literal["uniform", "unigram", "log_uniform"]
 
 
 class SoftmaxConfig(Config):
-    """The full softmax: exact, and fast enough up to some ten thousand words."""
+    """The full softmax: exact, and fast enough for vocabularies up to tens of thousands of words."""
 
     kind: Literal["softmax"] = "softmax"
     """The full softmax."""
     bias: bool = True
     """A bias for each word."""
     temperature: float = Field(1.0, gt=0)
-    """What scores are divided by; above 1 the distribution is flatter."""
+    """Divisor of the scores; above 1 the distribution is flatter."""
     smoothing: float = Field(0.0, ge=0, lt=1)
-    """Share of each target that training spreads evenly over all words (label smoothing); 0.1 is usual in
+    """Label smoothing: the fraction of each target spread evenly over all words in training; 0.1 is usual in
     translation."""
 
 
@@ -34,10 +34,10 @@ class AdaptiveSoftmaxConfig(Config):
     kind: Literal["adaptive"] = "adaptive"
     """Adaptive softmax."""
     cutoffs: tuple[Annotated[int, Field(gt=0)], ...] | None = None
-    """Ranks by frequency at which a new cluster begins, such as [2000, 10000]; 'none' finds those of least cost
-    from the counts."""
+    """Frequency ranks at which a new cluster begins, such as [2000, 10000]; 'none' finds the cheapest ones from the
+    counts."""
     shrink: float = Field(4.0, ge=1)
-    """By how much the vectors of each cluster are smaller than those of the one before; unused with tied weights."""
+    """Factor between the vector sizes of a cluster and the next; unused with tied weights."""
     bias: bool = True
     """A bias for each word and cluster."""
 
@@ -45,8 +45,8 @@ class AdaptiveSoftmaxConfig(Config):
     def _fits(self) -> AdaptiveSoftmaxConfig:
         if self.cutoffs is not None and list(self.cutoffs) != sorted(set(self.cutoffs)):
             raise ValueError(
-                f"cutoffs = {list(self.cutoffs)} must grow: write {sorted(set(self.cutoffs))}, "
-                "or 'none' to have them found"
+                f"cutoffs must be increasing, got {list(self.cutoffs)}. Use {sorted(set(self.cutoffs))}, or 'none' to "
+                "choose them automatically."
             )
         return self
 
@@ -57,10 +57,10 @@ class HierarchicalConfig(Config):
     kind: Literal["hierarchical"] = "hierarchical"
     """Hierarchical softmax."""
     tree: Literal["huffman", "balanced", "clustered", "classes"] = "huffman"
-    """huffman makes paths to frequent words short; balanced makes all alike; clustered splits word vectors in two
-    again and again; classes has two levels, a class and a word of it."""
+    """huffman makes paths to frequent words short; balanced makes all paths equally long; clustered splits word vectors
+    in two recursively; classes has two levels, a class and a word of it."""
     n_classes: int | None = Field(None, gt=0)
-    """Classes, made by frequency where none are given; 'none' takes the square root of the vocabulary."""
+    """Number of classes, by frequency if none are given; 'none' takes the square root of the vocabulary size."""
     bias: bool = True
     """A bias for each decision."""
 
@@ -68,29 +68,29 @@ class HierarchicalConfig(Config):
     def _fits(self) -> HierarchicalConfig:
         if self.n_classes is not None and self.tree != "classes":
             raise ValueError(
-                f"n_classes = {self.n_classes} is for tree = 'classes', but tree is {self.tree!r}: "
-                "leave it out, or choose tree = 'classes'"
+                f"tree must be 'classes' if n_classes is set, got {self.tree!r}. Set tree = 'classes', or remove "
+                "n_classes."
             )
         return self
 
 
 class NCEConfig(Config):
-    """Noise-contrastive estimation: tell words of the data from words of a noise distribution."""
+    """Noise-contrastive estimation: classify words of the data against words of a noise distribution."""
 
     kind: Literal["nce"] = "nce"
     """Noise-contrastive estimation."""
     k: int = Field(100, gt=0)
-    """Noise words for each word of the data."""
+    """Number of noise words for each word of the data."""
     noise: _NoiseName = "unigram"
-    """Where noise words come from: all alike, by frequency, or by the rank of the frequency."""
+    """Distribution of noise words: uniform, by frequency, or by the rank of the frequency."""
     power: float = Field(1.0, ge=0)
-    """Power of the frequencies of unigram noise; 0.75 is usual in word2vec."""
+    """Exponent of the frequencies of unigram noise; 0.75 is usual in word2vec."""
     shared: bool = True
-    """One set of noise words for the whole batch, which is many times faster than one for each row."""
+    """Use one set of noise words for the whole batch, which is many times faster than one for each row."""
     normalizer: Literal["fixed", "learned"] = "fixed"
-    """Whether the log of the normalizer is kept at log_z, so that scores learn to be log-probabilities, or learned."""
+    """Whether the log of the normalizer is fixed at log_z, so that scores become log-probabilities, or learned."""
     log_z: float = 0.0
-    """The log of the normalizer, or its first value."""
+    """The log of the normalizer, or its initial value."""
     bias: bool = True
     """A bias for each word."""
 
@@ -101,32 +101,33 @@ class NegativeSamplingConfig(Config):
     kind: Literal["negative"] = "negative"
     """Negative sampling."""
     k: int = Field(100, gt=0)
-    """Noise words for each word of the data."""
+    """Number of noise words for each word of the data."""
     noise: _NoiseName = "unigram"
-    """Where noise words come from: all alike, by frequency, or by the rank of the frequency."""
+    """Distribution of noise words: uniform, by frequency, or by the rank of the frequency."""
     power: float = Field(0.75, ge=0)
-    """Power of the frequencies of unigram noise."""
+    """Exponent of the frequencies of unigram noise."""
     shared: bool = True
-    """One set of noise words for the whole batch, which is many times faster than one for each row."""
+    """Use one set of noise words for the whole batch, which is many times faster than one for each row."""
     bias: bool = True
     """A bias for each word."""
 
 
 class SampledSoftmaxConfig(Config):
-    """Sampled softmax: a softmax over the target and a sample of other words, corrected for how they were drawn."""
+    """Sampled softmax: a softmax over the target and a sample of other words, corrected for the sampling."""
 
     kind: Literal["sampled"] = "sampled"
     """Sampled softmax."""
     k: int = Field(1000, gt=0)
-    """Words drawn for each batch."""
+    """Number of words sampled for each batch."""
     noise: _NoiseName = "log_uniform"
-    """Where they come from: all alike, by frequency, or by the rank of the frequency."""
+    """Distribution of sampled words: uniform, by frequency, or by the rank of the frequency."""
     power: float = Field(1.0, ge=0)
-    """Power of the frequencies of unigram noise."""
+    """Exponent of the frequencies of unigram noise."""
     replacement: bool = False
-    """Draw each word by itself, so that one may come twice; without it there are k different words, which is better."""
+    """Sample words with replacement, so that one may occur twice; without it there are k different words, which is
+    better."""
     remove_hits: bool = True
-    """Leave a drawn word out of the rows whose target it is; of words that come twice, one is left out too."""
+    """Remove a sampled word from the rows whose target it is; of words that occur twice, one is removed, too."""
     bias: bool = True
     """A bias for each word."""
 
@@ -137,7 +138,7 @@ class PartitionedSoftmaxConfig(Config):
     kind: Literal["partitioned"] = "partitioned"
     """Partitioned vocabulary."""
     size: int = Field(2000, gt=0)
-    """Words that are candidates at one time."""
+    """Number of candidate words at one time."""
     bias: bool = True
     """A bias for each word."""
 

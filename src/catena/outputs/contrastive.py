@@ -1,15 +1,15 @@
-r"""Losses that tell words of the data from words of a noise distribution q, at O(k) instead of O(v) for each token.
+r"""Losses that classify words of the data against words of a noise distribution q, at O(k) instead of O(v) per token.
 
 .. math::
     \ell = -\log \sigma(\Delta(y)) - \sum_{j=1}^{k} \log \sigma(-\Delta(\bar w_j)), \qquad \bar w_j \sim q
 
 Noise-contrastive estimation (Gutmann & Hyvärinen 2010; Mnih & Teh 2012) has
 :math:`\Delta(w) = s(w, h) - \log Z - \log k q(w)`. Its optimum is :math:`s - \log Z = \log p`, for any q and k, and its
-gradient tends to that of the likelihood as k grows.
+gradient tends to the gradient of the likelihood as k grows.
 
 Negative sampling (Mikolov et al. 2013) has :math:`\Delta(w) = s(w, h)`. Its optimum is
 :math:`s = \log p(w \mid h) - \log k q(w)` (Levy & Goldberg 2014), so that p is proportional to :math:`q \exp s`. The
-two are one for k = v and uniform noise.
+two are the same for k = v and uniform noise.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class NCE(ScoredOutput):
     """Noise-contrastive estimation.
 
     Args:
-        d_in: features of a vector.
-        noise: q for each word, up to its sum.
-        k: noise words for each row.
+        d_in: the size of an input vector.
+        noise: q for each word, which need not sum to one.
+        k: the number of noise words for each row.
         shared: whether all rows have the same noise words.
         log_z: the log of the normalizer.
-        learn_log_z: learn it, starting there.
+        learn_log_z: whether it is learned, starting from ``log_z``.
         bias: whether each word has a bias.
         tied: rows of an embedding to use as weights.
-        forbidden: ids of probability 0; the noise must not have them either.
+        forbidden: ids of probability 0; the noise must not contain them either.
     """
 
     normalized = False
@@ -76,26 +76,26 @@ class NCE(ScoredOutput):
 
     @torch.no_grad()
     def start_at(self, frequencies: np.ndarray) -> None:
-        """As in any layer; s - log Z is then the log-probability, which training would take long to find."""
+        """As in any layer; s - log Z is then the log-probability, which training would take long to reach."""
         if self.scores.bias is not None:
             self.scores.bias.copy_(log_normalize_counts(frequencies) + self.log_z)
 
     def log_unnormalized(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """s - log Z: what ``log_prob`` is if training has done its work, in time O(d) for each row."""
+        """s - log Z, an approximation of ``log_prob`` after training, in time O(d) for each row."""
         return self.scores.each(hidden, checked_targets(self, hidden, targets)[:, None])[:, 0] - self.log_z
 
 
 class NegativeSampling(ScoredOutput):
-    """Negative sampling. Its log-probabilities add log q to the scores, as the optimum of its loss demands.
+    """Negative sampling. Its log-probabilities add log q to the scores, according to the optimum of its loss.
 
     Args:
-        d_in: features of a vector.
-        noise: q for each word, up to its sum.
-        k: noise words for each row.
+        d_in: the size of an input vector.
+        noise: q for each word, which need not sum to one.
+        k: the number of noise words for each row.
         shared: whether all rows have the same noise words.
         bias: whether each word has a bias.
         tied: rows of an embedding to use as weights.
-        forbidden: ids of probability 0; the noise must not have them either.
+        forbidden: ids of probability 0; the noise must not contain them either.
     """
 
     normalized = False
@@ -141,7 +141,7 @@ def noisy_scores(
     targets: Int[Tensor, " n"],
     shared: bool,
 ) -> tuple[Int[Tensor, "..."], Float[Tensor, " n"], Float[Tensor, "n k"]]:
-    """Noise words, the scores of the targets, and those of the noise; one set of noise words, or one for each row."""
+    """Noise words, the scores of the targets, and the scores of the noise words (common to all rows if ``shared``)."""
     if shared:
         ids = sampler.draw()
         return (ids, *scores.shared(hidden, targets, ids))
@@ -151,6 +151,6 @@ def noisy_scores(
 
 
 def contrast(of_targets: Float[Tensor, " n"], of_noise: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
-    """The mean loss of telling targets from noise, given the log-odds of each."""
+    """The mean loss of classifying targets against noise, given the log-odds of each."""
     told = functional.logsigmoid(of_targets).sum() + functional.logsigmoid(-of_noise).sum()
     return -told / max(len(of_targets), 1)

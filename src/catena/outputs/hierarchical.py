@@ -1,9 +1,9 @@
-r"""Hierarchical softmax: a binary decision at each node of the way from the root of a tree to the word.
+r"""Hierarchical softmax: a binary decision at each node of the path from the root of a tree to the word.
 
-.. math::  p(w \mid h) = \prod_{j \in \text{way to } w} \sigma(\pm (h \cdot n_j + b_j))
+.. math::  p(w \mid h) = \prod_{j \in \text{path to } w} \sigma(\pm (h \cdot n_j + b_j))
 
-with + where the way turns left (Morin & Bengio 2005; Mnih & Hinton 2008). It sums to one by itself. Time O(depth) for
-the probability of a word, and for a sample, instead of O(v); O(v) for all of them. Where the trees come from:
+with + where the path turns left (Morin & Bengio 2005; Mnih & Hinton 2008). It sums to one by construction. Time
+O(depth) for the probability of a word, and for a sample, instead of O(v); O(v) for all of them. The trees are built in
 :mod:`catena.outputs.trees`.
 """
 
@@ -28,13 +28,13 @@ from catena.shapes import match_shape
 
 
 class TreeSoftmax(OutputLayer):
-    """A way of binary decisions to each word. The tree is saved with the weights.
+    """A softmax given by a path of binary decisions to each word. The tree is saved with the weights.
 
     Args:
-        d_in: features of a vector.
-        v: words.
-        children: the tree, as :mod:`catena.outputs.trees` has it; its leaf ``j`` is the word ``words[j]``.
-        words: the words at the leaves; those that are not there have probability 0. Leaf j is word j if omitted.
+        d_in: the size of an input vector.
+        v: the number of words.
+        children: the tree, in the format of :mod:`catena.outputs.trees`; its leaf ``j`` is the word ``words[j]``.
+        words: the words at the leaves; all others have probability 0. Leaf j is word j by default.
         bias: whether each decision has a bias.
     """
 
@@ -57,7 +57,8 @@ class TreeSoftmax(OutputLayer):
         words = np.arange(v) if words is None else np.asarray(words, dtype=np.int64)
         if len(children) != len(words) - 1:
             raise ShapeError(
-                f"a tree over {len(words)} words must have {len(words) - 1} inner nodes, but it has {len(children)}"
+                f"children must have {len(words) - 1} inner nodes for {len(words)} words, got {len(children)}. Build "
+                "the tree with catena.outputs.trees."
             )
         missing = np.setdiff1d(np.arange(v), words)
         check_forbidden(missing.tolist(), v)
@@ -70,7 +71,7 @@ class TreeSoftmax(OutputLayer):
         self.register_load_state_dict_post_hook(_after_loading)
 
     def _prepare(self) -> None:
-        """Lay out the ways to the words, and the levels of the tree."""
+        """Lay out the paths to the words, and the levels of the tree."""
         paths = tree_paths(self.children_of.cpu().numpy())
         self._keep("starts", paths.starts)
         self._keep("nodes", paths.nodes)
@@ -87,9 +88,9 @@ class TreeSoftmax(OutputLayer):
     def _lay_out_levels(self, children: np.ndarray) -> None:
         """The tree by depth: level 0 is the root, and each level has the children of the inner nodes of the one above.
 
-        ``level_nodes`` are these inner nodes and ``level_above`` their places in their own level, all levels one after
-        another; ``column[w]`` is the place of word w in all levels together, and one after the last for words that
-        are in no leaf.
+        ``level_nodes`` are these inner nodes and ``level_above`` their indices in their own level, for all levels
+        concatenated; ``column[w]`` is the index of word w in all levels together, and one after the last for words
+        without a leaf.
         """
         items = np.zeros(1, dtype=np.int64) if len(children) else np.array([-1])
         leaf_column, before = np.zeros(len(children) + 1, dtype=np.int64), 0
@@ -111,7 +112,7 @@ class TreeSoftmax(OutputLayer):
         self._keep("column", np.where(place >= 0, leaf_column[place], before))
 
     def expected_depth(self, counts: Sequence[int]) -> float:
-        """Decisions for a word of the text on average, where word w occurs ``counts[w]`` times."""
+        """The mean number of decisions for a word of the text, if word w occurs ``counts[w]`` times."""
         paths = CodePaths(self.starts.cpu().numpy(), self.nodes.cpu().numpy(), self.signs.cpu().numpy() > 0)
         return expected_depth(paths, np.asarray(counts)[self.words.cpu().numpy()])
 
@@ -122,17 +123,17 @@ class TreeSoftmax(OutputLayer):
         place = self.place[checked_targets(self, hidden, targets)]
         rows, steps = self._steps(place.clamp_min(0))
         nodes, signs = self.nodes[steps], self.signs[steps]
-        # Gathered in float32 at least: the root takes part in every row, and its gradient is a long sum.
+        # Gathered in float32 at least: the root is in every row, and its gradient is a long sum.
         weight = functional.embedding(nodes, self.weight.to(wide(self.weight.dtype)))
         scores = (hidden.to(weight.dtype).index_select(0, rows) * weight).sum(1)
         if self.bias is not None:
             scores = scores + functional.embedding(nodes, self.bias[:, None].to(scores.dtype))[:, 0]
         log_probs = functional.logsigmoid(scores * signs)
-        zero = (hidden[:, :1] * 0).sum(1).to(scores.dtype)  # a way of no decisions still leads back to the vector
+        zero = (hidden[:, :1] * 0).sum(1).to(scores.dtype)  # keeps the gradient of rows without decisions
         return zero.index_add(0, rows, log_probs).masked_fill(place < 0, NEG_INF)
 
     def _steps(self, place: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], Int[Tensor, " m"]]:
-        """Every decision of every row's way, one after another: its row, and its place in the tables."""
+        """All decisions of all rows' paths, concatenated: the row of each, and its index in the tables."""
         first, lengths = self.starts[place], self.starts[place + 1] - self.starts[place]
         rows = torch.arange(len(place), device=place.device).repeat_interleave(lengths)
         before = lengths.cumsum(0) - lengths
@@ -162,7 +163,7 @@ class TreeSoftmax(OutputLayer):
 
     @torch.no_grad()
     def sample(self, hidden: Float[Tensor, "n d_in"], generator: torch.Generator) -> Int[Tensor, " n"]:
-        """Walk down, at each node by its own probability."""
+        """Walk down from the root, sampling the side at each node."""
         node = hidden.new_zeros(len(hidden), dtype=torch.long)
         if not len(self.children_of):
             return self.words[node]

@@ -1,13 +1,13 @@
-r"""Where sampled losses take words from: a distribution q over ids, and draws with or without replacement.
+r"""Noise distributions of sampled losses: a distribution q over ids, sampled with or without replacement.
 
 =============  ==================================================================================================
-uniform        all words alike
+uniform        all words have the same probability
 unigram        :math:`q(w) \propto \max(\mathrm{count}(w), 1)^{\alpha}`; word2vec has a power of 0.75
 log_uniform    :math:`q(w) \propto \log\frac{r + 2}{r + 1}` for the word of rank r by frequency, from 0: Zipf's law
 =============  ==================================================================================================
 
-A sampler also says how many times it draws each word on average, which the losses correct for. Its tables are integers,
-so that what is drawn is exactly what is corrected for, in any precision and on any device.
+A sampler also has the expected count of each word in a sample, which the losses correct for. Its tables are integers,
+so that samples and corrections match exactly, in any precision and on any device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNIT = 1 << 31
 
 
 def noise_weights(kind: str, counts: Sequence[int], power: float = 1.0, forbidden: Sequence[int] = ()) -> np.ndarray:
-    """q up to its sum, for each id; exactly 0 for forbidden ones. ``power`` is read by unigram alone."""
+    """The unnormalized q of each id, exactly 0 for forbidden ones. ``power`` applies to unigram only."""
     floor = np.maximum(np.asarray(counts, dtype=np.float64), 1.0)
     match kind:
         case "uniform":
@@ -40,16 +40,18 @@ def noise_weights(kind: str, counts: Sequence[int], power: float = 1.0, forbidde
             ranks[np.argsort(-floor, kind="stable")] = np.arange(len(floor))
             weights = np.log((ranks + 2) / (ranks + 1))
         case _:
-            raise ConfigError(f"noise must be 'uniform', 'unigram' or 'log_uniform', but it is {kind!r}")
+            raise ConfigError(
+                f"noise must be 'uniform', 'unigram' or 'log_uniform', got {kind!r}. Choose one of the three."
+            )
     weights[list(forbidden)] = 0.0
     return weights
 
 
 class Sampler(nn.Module, ABC):
-    """Draws ``k`` ids at a time, or some fewer.
+    """Abstract sampler of at most ``k`` ids at a time.
 
-    ``log_expected[w]`` is the log of how often word w is among them on average; 0 for words that are never drawn, whose
-    score is -inf anyway. The tables follow from the counts and are not saved.
+    ``log_expected[w]`` is the log of the expected count of word w in a sample; 0 for words that are never sampled,
+    whose score is -inf anyway. The tables follow from the counts and are not saved.
     """
 
     log_expected: Tensor
@@ -57,10 +59,10 @@ class Sampler(nn.Module, ABC):
 
     @abstractmethod
     def draw(self) -> Int[Tensor, " c"]:
-        """One sample, from torch's own generator of the device."""
+        """One sample, from torch's default generator of the device."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        # A model in half precision keeps its probabilities: log 1e-5 has no more than three digits in bfloat16.
+        # A model in half precision keeps its probabilities: log 1e-5 has only three digits in bfloat16.
         kept = self.log_expected
         super()._apply(fn, recurse)
         self.log_expected = kept.to(self.log_expected.device)
@@ -71,11 +73,11 @@ class Sampler(nn.Module, ABC):
 
 
 class ReplacementSampler(Sampler):
-    """k independent draws by Walker's alias tables: time O(k), whatever the number of words.
+    """k independent samples by Walker's alias tables, in time O(k).
 
     Args:
-        weights: q up to its sum.
-        k: draws.
+        weights: the unnormalized q.
+        k: the number of samples.
     """
 
     alias: Tensor
@@ -101,12 +103,13 @@ class ReplacementSampler(Sampler):
 
 
 class DistinctSampler(Sampler):
-    r"""The different words among k independent draws, in order; word w is among them with probability
-    :math:`1 - (1 - q_w)^k`. At most k words, fewer where some are drawn twice.
+    r"""The different words among k independent samples, sorted; at most k words.
+
+    Word w is among them with probability :math:`1 - (1 - q_w)^k`.
 
     Args:
-        weights: q up to its sum.
-        k: draws.
+        weights: the unnormalized q.
+        k: the number of samples.
     """
 
     def __init__(self, weights: np.ndarray, k: int) -> None:
@@ -121,16 +124,16 @@ class DistinctSampler(Sampler):
 
 
 class WithoutReplacement(Sampler):
-    r"""k different words, word w among them with probability exactly :math:`\pi_w = \min(1, c\,q_w)`, where c makes
-    these sum to k: systematic sampling in a random order (Madow 1949). Time O(v).
+    r"""k different words, by systematic sampling in a random order (Madow 1949). Time O(v).
 
-    Words of probability one are always there. The others lie one after another, in a new random order for each draw, on
-    a line of length k; every point at a distance of 1 from a random start picks the word it falls into. No word is
-    longer than 1, so none is picked twice.
+    Word w is among them with probability exactly :math:`\pi_w = \min(1, c\,q_w)`, where c makes these sum to k. Words
+    of probability one are always included. The others are intervals on a line of length k, in a new random order for
+    each sample; every point at a distance of 1 from a random start selects the word of its interval. No interval is
+    longer than 1, so no word is selected twice.
 
     Args:
-        weights: q up to its sum.
-        k: draws; all words that can be drawn, if there are no more than k.
+        weights: the unnormalized q.
+        k: the number of words; all possible words, if there are not more than k.
     """
 
     certain: Tensor
@@ -159,7 +162,7 @@ class WithoutReplacement(Sampler):
 
 
 def alias_tables(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of equal width, each shared by the word itself, up to a threshold, and one other (Vose 1991)."""
+    """Columns of equal width, each divided between the word itself, up to a threshold, and one other (Vose 1991)."""
     v = len(weights)
     heights = (weights / weights.sum() * v).tolist()
     threshold, alias = [UNIT] * v, list(range(v))
@@ -175,7 +178,7 @@ def alias_tables(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def inclusion_units(weights: np.ndarray, k: int) -> np.ndarray:
-    """The probabilities min(1, c q) that sum to k, in whole units that sum to k units exactly."""
+    """The probabilities min(1, c q) that sum to k, in integer units that sum to k units exactly."""
     units = np.where(weights > 0, 0, 0).astype(np.int64)
     free = weights > 0
     left = k
@@ -191,7 +194,7 @@ def inclusion_units(weights: np.ndarray, k: int) -> np.ndarray:
 
 
 def _with_sum(units: np.ndarray, free: np.ndarray, total: int) -> np.ndarray:
-    """Give what rounding left over to the longest of the free ones, which have room for it."""
+    """Add the rounding remainder to the largest of the free ones, which have capacity for it."""
     missing = total - int(units.sum())
     places = np.flatnonzero(free)
     places = places[np.argsort(-units[places], kind="stable")]

@@ -1,12 +1,10 @@
-r"""Partitioned vocabularies (Jean et al. 2015): while a part of the training text is read, the softmax is over the
-words of that part alone.
+r"""Partitioned vocabularies (Jean et al. 2015): the softmax is over the words of a part of the training text only.
 
 .. math::  \ell = -\log \frac{\exp s(y, h)}{\sum_{w \in V'} \exp s(w, h)}
 
-A part is as much of the text as has ``size`` different target words (section 3.2); :func:`plan_partitions` cuts a text
-so, and :meth:`PartitionedSoftmax.using` names the words of the part that is being read. Without such a plan each batch
-is a
-part of its own: its targets, and other words drawn evenly to fill the size. Evaluation is over all words, or over
+A part is as much of the text as has ``size`` different target words (section 3.2); :func:`plan_partitions` divides a
+text into parts, and :meth:`PartitionedSoftmax.using` sets the words of the current part. Without such a plan each batch
+is a part: its targets, and other words sampled uniformly to fill the size. Evaluation is over all words, or over
 candidates of a sentence: see :meth:`~catena.outputs.base.OutputLayer.restricted` (section 3.3).
 """
 
@@ -32,9 +30,9 @@ class PartitionedSoftmax(ScoredOutput):
     """A softmax that is trained over the words of one part of the text at a time.
 
     Args:
-        d_in: features of a vector.
-        v: words.
-        size: candidates for a batch, where no part is in use.
+        d_in: the size of an input vector.
+        v: the number of words.
+        size: the number of candidates for a batch, if no part is in use.
         bias: whether each word has a bias.
         tied: rows of an embedding to use as weights.
         forbidden: ids of probability 0.
@@ -59,7 +57,7 @@ class PartitionedSoftmax(ScoredOutput):
 
     @contextmanager
     def using(self, ids: Int[Tensor, " c"]) -> Iterator[None]:
-        """Inside, losses are over these words, which must hold every target."""
+        """Context in which losses are over these words, which must contain every target."""
         before = self._candidates
         self._candidates = checked_ids(ids, self.v).sort().values
         try:
@@ -75,14 +73,14 @@ class PartitionedSoftmax(ScoredOutput):
         if planned is not None and not torch.equal(candidates[places], targets):
             missing = int(targets[candidates[places] != targets][0])
             raise DataError(
-                f"every target must be among the {len(candidates)} candidates of the partition, but {missing} is not: "
-                "read each text with the partition that was planned for it"
+                f"targets must be among the {len(candidates)} candidates of the partition, got {missing}. Use each "
+                "text with the partition that was planned for it."
             )
         bias = self.scores.effective_bias
         return softmax_loss(hidden, self.scores.rows(candidates), None if bias is None else bias[candidates], places)
 
     def _around(self, targets: Int[Tensor, " n"]) -> Int[Tensor, " c"]:
-        """The targets, and others drawn evenly, as many as ``size`` says in all, in order."""
+        """The targets and other words sampled uniformly, ``size`` in all, sorted."""
         own = targets.unique()
         keys = torch.rand(self.v, device=targets.device)
         if self.scores.forbidden is not None:
@@ -95,7 +93,7 @@ class PartitionedSoftmax(ScoredOutput):
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Texts ``first`` to ``last`` (which is not of it), and the words that are targets in them."""
+    """Texts ``first`` to ``last`` (exclusive), and the words that are targets in them."""
 
     first: int
     last: int
@@ -103,9 +101,9 @@ class Partition:
 
 
 def plan_partitions(texts: Iterable[Sequence[int] | np.ndarray], size: int) -> list[Partition]:
-    """Cut texts, each the ids of its targets, into parts of at most ``size`` different words each.
+    """Divide texts, each the ids of its targets, into parts of at most ``size`` different words each.
 
-    A text that has more by itself is a part of its own.
+    A text with more words is a part of its own.
     """
     parts: list[Partition] = []
     words: set[int] = set()

@@ -1,15 +1,15 @@
-r"""Sampled softmax: a softmax over the target and a sample S of other words, corrected for how S was drawn.
+r"""Sampled softmax: a softmax over the target and a sample S of other words, corrected for the sampling of S.
 
 .. math::
     \ell = -\log \frac{\exp(s(y, h) - \log Q(y))}{\sum_{w \in \{y\} \cup S} \exp(s(w, h) - \log Q(w))}
 
-where Q(w) is how often w is drawn on average (Bengio & Senécal 2008; Jean et al. 2015, section 3.1). With every word in
+where Q(w) is the expected count of w (Bengio & Senécal 2008; Jean et al. 2015, section 3.1). With every word in
 S, and none twice, it is the full softmax. Time O(k d) for each row instead of O(v d).
 
-A drawn word that is the target of a row, a hit, is left out there if words are drawn once at most: the target and S
-are then a set, in which each word might have been the target. Where words may be drawn twice, hits must stay in: the
-truth is then the optimum for any number of draws (Ma & Collins 2018, the ranking objective). To leave them out
-nevertheless gives frequent targets too little weight, and the loss a bias that does not go away as k grows; so draw
+A sampled word that is the target of a row, a hit, is removed there if words are sampled at most once: the target and S
+are then a set, in which each word might have been the target. If words may be sampled twice, hits must stay in: the
+true distribution is then the optimum for any sample size (Ma & Collins 2018, the ranking objective). Removing them
+anyway gives frequent targets too little weight, and the loss a bias that does not vanish as k grows; so sample
 without replacement, or by :class:`~catena.outputs.noise.DistinctSampler`.
 """
 
@@ -32,13 +32,13 @@ class SampledSoftmax(ScoredOutput):
     """A softmax that is trained on samples of its words.
 
     Args:
-        d_in: features of a vector.
-        v: words.
-        sampler: draws the words of each batch.
-        remove_hits: leave a drawn word out of the rows whose target it is; for samplers that draw no word twice.
+        d_in: the size of an input vector.
+        v: the number of words.
+        sampler: samples the words of each batch.
+        remove_hits: remove a sampled word from the rows whose target it is; for samplers without replacement.
         bias: whether each word has a bias.
         tied: rows of an embedding to use as weights.
-        forbidden: ids of probability 0; the sampler must not draw them either.
+        forbidden: ids of probability 0; the sampler must not contain them either.
     """
 
     normalized = True

@@ -1,8 +1,8 @@
-r"""One score for each word: a row of weights, and a bias.
+r"""Word scores: the dot product with a row of weights, and a bias.
 
 .. math::  s(w, h) = h \cdot W_w + b_w
 
-The rows may be those of an embedding (tied weights, Press & Wolf 2017). Forbidden words score exactly -inf.
+The rows may be an embedding's (tied weights, Press & Wolf 2017). Forbidden words score exactly -inf.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class WordScores(nn.Module):
     """Scores of ``v`` words for vectors of ``d_in`` features.
 
     Args:
-        d_in: features of a vector.
-        v: words.
+        d_in: the size of an input vector.
+        v: the number of words.
         bias: whether each word has a bias.
-        tied: the rows to use, of shape ``(v, d_in)``; rows of its own if omitted.
+        tied: the rows to use, of shape ``(v, d_in)``; new rows if omitted.
         forbidden: words whose score is -inf.
     """
 
     forbidden: Tensor | None
     _kept: tuple[Tensor | None, object, Tensor] | None = None
-    """The effective bias without gradients, and what it was made of: steps of a search ask for it again and again."""
+    """A cache of the effective bias without gradients, and its sources, for the steps of a search."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class WordScores(nn.Module):
         self.register_buffer("forbidden", forbidden_mask(forbidden, v) if forbidden else None, persistent=False)
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the bias that was kept when the mode changes: fused optimizers change weights without a trace."""
+        """Drop the cached bias when the mode changes: fused optimizers change weights unnoticed."""
         if mode != self.training:
             self._kept = None
         return super().train(mode)
 
     @property
     def effective_bias(self) -> Float[Tensor, " v"] | None:
-        """The bias, with -inf for what is forbidden; None if there is neither."""
+        """The bias, with -inf for forbidden words; None if there is neither."""
         if self.forbidden is None:
             return self.bias
         bias, weight = self.bias, self.weight
@@ -77,7 +77,7 @@ class WordScores(nn.Module):
     def shared(
         self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"], ids: Int[Tensor, " c"]
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n c"]]:
-        """The score of each row's target, and those of the same words for all rows. Time O(n c d)."""
+        """The score of each row's target, and the scores of words common to all rows. Time O(n c d)."""
         n, together = len(targets), torch.cat((targets, ids))
         rows, bias = self.rows(together), self.effective_bias
         of_targets = (hidden * rows[:n]).sum(1, dtype=rows.dtype)
@@ -88,47 +88,47 @@ class WordScores(nn.Module):
         return of_targets + biases[:n], others + biases[n:]
 
     def each(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, "n c"]) -> Float[Tensor, "n c"]:
-        """The scores of words that each row has for itself."""
+        """The scores of different words for each row."""
         rows, bias = self.rows(ids), self.effective_bias
         scores = (rows * hidden[:, None]).sum(-1)
         return scores if bias is None else scores + bias.to(rows.dtype)[ids]
 
     def rows(self, ids: Int[Tensor, "*ids"]) -> Float[Tensor, "*ids d_in"]:
-        """The weights of these words, float32 at least, so that the gradients of a word that comes often are summed so.
+        """The weights of these words, in float32 at least, so that the gradients of frequent words are summed exactly.
 
-        (The gradient of an embedding is several times faster than that of indexing.)
+        (The gradient of an embedding is several times faster than the gradient of indexing.)
         """
         return functional.embedding(ids, self.weight.to(wide(self.weight.dtype)))
 
 
 def new_weight_rows(v: int, d: int) -> Float[Tensor, "v d"]:
-    """Weights drawn evenly from ±1/sqrt(d), as torch's own linear layers have them."""
+    """Initial weights, uniform in ±1/sqrt(d), as in torch's linear layers."""
     return torch.empty(v, d).uniform_(-(d**-0.5), d**-0.5)
 
 
 def tied_rows(tied: nn.Parameter, v: int, d_in: int) -> nn.Parameter:
-    """The given weights, if their shape fits."""
+    """The given weights; raises ShapeError if their shape does not fit."""
     if tuple(tied.shape) != (v, d_in):
         raise ShapeError(
-            f"tied weights must have the shape (v, d_in) = ({v}, {d_in}), but it is {tuple(tied.shape)}: "
-            "give the embedding and the vectors that reach the output layer the same size, or do not tie them"
+            f"tied must have the shape (v, d_in) = ({v}, {d_in}), got {tuple(tied.shape)}. Give the embedding and the "
+            "vectors that reach the output layer the same size, or do not tie them."
         )
     return tied
 
 
 def check_forbidden(forbidden: Sequence[int], v: int) -> None:
-    """Refuse ids that do not exist, and to forbid everything."""
+    """Raise DataError for ids out of range, and ConfigError if all ids are forbidden."""
     outside = [i for i in forbidden if not 0 <= i < v]
     if outside:
-        raise DataError(f"forbidden ids must be from 0 to {v - 1}, but {outside[0]} is among them")
+        raise DataError(f"forbidden must be ids from 0 to {v - 1}, got {outside[0]}. Remove it.")
     if v < 1 or len(set(forbidden)) == v:
         raise ConfigError(
-            f"an output layer needs an id that it may give, but of v = {v} ids {len(forbidden)} are forbidden"
+            f"forbidden must leave at least one of v = {v} ids, got {len(forbidden)} ids. Allow one of them."
         )
 
 
 def forbidden_mask(forbidden: Sequence[int], v: int) -> Tensor:
-    """True at the ids that may not be given."""
+    """True at the forbidden ids."""
     mask = torch.zeros(v, dtype=torch.bool)
     mask[list(forbidden)] = True
     return mask

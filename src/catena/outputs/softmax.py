@@ -1,8 +1,8 @@
-r"""The full softmax, exact, without ever holding the logits of the whole batch.
+r"""The full softmax, exact, without storing the logits of the whole batch.
 
 .. math::  p(w \mid h) = \frac{\exp(s(w, h) / \tau)}{\sum_{w'} \exp(s(w', h) / \tau)}
 
-Time O(n v d); memory O(v d) for the gradient and one block of logits, whatever n is: see
+Time O(n v d); memory O(v d) for the gradient and one block of logits, for any n: see
 :mod:`catena.kernels.output_softmax`.
 """
 
@@ -25,30 +25,30 @@ from catena.outputs.scores import WordScores
 from catena.shapes import match_shape
 
 TOGETHER = 192
-"""Rows of which the probabilities of all words are held at once where weights are of 8 bits."""
+"""The number of rows whose probabilities of all words are computed together with 8-bit weights."""
 
 
 class ScoredOutput(OutputLayer):
-    """A layer that scores each word by a row of weights, however it is trained: its distribution is the softmax."""
+    """Abstract layer that scores each word by a row of weights; its distribution is the softmax of the scores."""
 
     scores: WordScores
     temperature: float = 1.0
     _rows: FewRows | Int8Matrix | None = None
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the copy of the weights when the mode changes: fused optimizers change weights without a trace."""
+        """Drop the copy of the weights when the mode changes: fused optimizers change weights unnoticed."""
         if mode != self.training:
             self._rows = None
         return super().train(mode)
 
     @property
     def final_bias(self) -> Float[Tensor, " v"] | None:
-        """What is added to the product of vector and weights before the softmax."""
+        """The bias that is added to the product of vector and weights before the softmax."""
         return self.scores.effective_bias
 
     def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         targets = checked_targets(self, hidden, targets)
-        if isinstance(self.scores.weight, Int8Weight):  # by the same products as those of a search
+        if isinstance(self.scores.weight, Int8Weight):  # by the same products as in a search
             blocks = zip(hidden.split(TOGETHER), targets.split(TOGETHER), strict=True)
             return torch.cat([self.log_probs(x).gather(1, y[:, None]).squeeze(1) for x, y in blocks])
         return softmax_log_prob(hidden, self.scores.weight, self.final_bias, targets, 1 / self.temperature)
@@ -69,7 +69,7 @@ class ScoredOutput(OutputLayer):
         return rows.likeliest(hidden, self.final_bias, k)
 
     def _few_rows(self, hidden: Float[Tensor, "n d_in"]) -> FewRows | Int8Matrix | None:
-        """The weights as they are laid out for products with few vectors, where those suit; made again as needed."""
+        """The weights in the layout for products with few vectors, if these are faster; rebuilt as needed."""
         weight = self.scores.weight
         if not FewRows.suits(hidden, weight) and not isinstance(weight, Int8Weight):
             return None
@@ -96,7 +96,7 @@ class ScoredOutput(OutputLayer):
 
     @torch.no_grad()
     def restricted(self, ids: Int[Tensor, " c"]) -> OutputLayer:
-        """A softmax over copies of these rows: no step of a search gathers them again."""
+        """A softmax over copies of these rows, so that the steps of a search do not gather them again."""
         ids = checked_ids(ids, self.v)
         bias = self.final_bias
         check_possible(ids, None if bias is None else bias[ids])
@@ -116,13 +116,13 @@ class Softmax(ScoredOutput):
     """A softmax over all words.
 
     Args:
-        d_in: features of a vector.
-        v: words.
+        d_in: the size of an input vector.
+        v: the number of words.
         bias: whether each word has a bias.
-        temperature: what scores are divided by; above 1 the distribution is flatter. May be set later as well.
+        temperature: the divisor of the scores; above 1 the distribution is flatter. May be set later as well.
         tied: rows of an embedding to use as weights.
         forbidden: ids of probability 0.
-        smoothing: the share of each target that training spreads evenly over all ids that may come (Szegedy et al.
+        smoothing: the fraction of each target that training spreads evenly over all allowed ids (Szegedy et al.
             2016, section 7).
     """
 
@@ -140,11 +140,9 @@ class Softmax(ScoredOutput):
     ) -> None:
         super().__init__()
         if not temperature > 0:
-            raise ConfigError(
-                f"temperature must be above 0, but it is {temperature}: take the best id for a limit of 0"
-            )
+            raise ConfigError(f"temperature must be above 0, got {temperature}. Use the argmax for the limit at 0.")
         if not 0 <= smoothing < 1:
-            raise ConfigError(f"smoothing must be from 0 to below 1, but it is {smoothing}: 0.1 is usual")
+            raise ConfigError(f"smoothing must be at least 0 and below 1, got {smoothing}. Use a value such as 0.1.")
         self.d_in, self.v, self.temperature, self.smoothing = d_in, v, temperature, smoothing
         self.likelihood = smoothing == 0
         self.scores = WordScores(d_in, v, bias, tied, forbidden)
@@ -155,14 +153,16 @@ class Softmax(ScoredOutput):
         return loss + self._smoothed(hidden, targets) if self.smoothing else loss
 
     def _smoothed(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
-        r"""What smoothing adds to the loss. With :math:`\bar s` the mean score of the ids that may come,
+        r"""The term that label smoothing adds to the loss.
+
+        With :math:`\bar s` the mean score of the allowed ids,
 
         .. math::  (1 - ε)(-\log p(y)) + ε (\log Z - \bar s) = -\log p(y) + ε (s(y) - \bar s)
 
-        which is linear in the vectors: a mean of the weights and those of the targets suffice, and no logits.
+        which is linear in the vectors: a mean of the weights and the weights of the targets suffice, without logits.
         """
-        # Half precision would make the even share of a word another number, so that the shares do not sum to one: then
-        # all scores together could fall for ever, and with them the vectors that share their weights.
+        # Half precision would round the even fraction of a word, so that fractions do not sum to one: then all scores
+        # together could fall forever, and with them the vectors that are tied to the weights.
         with torch.autocast(hidden.device.type, enabled=False):
             weight, forbidden = self.scores.weight.to(wide(self.scores.weight.dtype)), self.scores.forbidden
             allowed = weight.new_ones(self.v) if forbidden is None else (~forbidden).to(weight.dtype)

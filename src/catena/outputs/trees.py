@@ -1,7 +1,7 @@
-"""Binary trees over words, for hierarchical softmax. Numpy alone; knows no weights.
+"""Binary trees over words, for hierarchical softmax. Uses only NumPy.
 
 A tree over ``m`` leaves is an array of ``m - 1`` rows: ``children[i]`` are the left and right child of the inner node
-``i``. A child that is an inner node is its number, which is larger than its parent's; leaf ``j`` is ``-1 - j``. Node 0
+``i``. A child that is an inner node is its index, which is larger than its parent's; leaf ``j`` is ``-1 - j``. Node 0
 is the root.
 """
 
@@ -16,8 +16,10 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class CodePaths:
-    """The way from the root to each leaf: that of leaf ``j`` is ``nodes[starts[j]:starts[j + 1]]``, and ``left`` says
-    where it turns left."""
+    """The paths from the root to all leaves.
+
+    The path of leaf ``j`` is ``nodes[starts[j]:starts[j + 1]]``, and ``left`` is True where it turns left.
+    """
 
     starts: np.ndarray
     nodes: np.ndarray
@@ -29,13 +31,13 @@ class CodePaths:
 
 
 def huffman_tree(counts: Sequence[int]) -> np.ndarray:
-    """The tree of the least expected depth (Huffman 1952), by two queues: time O(m log m). A count of 0 is one of 1."""
+    """The tree of minimum expected depth (Huffman 1952), by two queues, in time O(m log m). Counts are at least 1."""
     m = len(counts)
     weights = np.maximum(np.asarray(counts, dtype=np.int64), 1)
     leaves = deque((int(weights[j]), -1 - int(j)) for j in np.argsort(weights, kind="stable"))
     merged: deque[tuple[int, int]] = deque()
     children = np.zeros((max(m - 1, 0), 2), dtype=np.int64)
-    for number in range(m - 2, -1, -1):  # the last to be merged is the root, number 0
+    for number in range(m - 2, -1, -1):  # the last merge is the root, number 0
         pair = [
             leaves.popleft() if leaves and (not merged or leaves[0][0] <= merged[0][0]) else merged.popleft()
             for _ in range(2)
@@ -46,20 +48,20 @@ def huffman_tree(counts: Sequence[int]) -> np.ndarray:
 
 
 def balanced_tree(m: int) -> np.ndarray:
-    """A tree whose depths differ by one at most; neighboring leaves are near each other."""
+    """A tree whose depths differ by at most one; neighboring leaves are near each other."""
     children = np.arange(2 * (m - 1), dtype=np.int64).reshape(-1, 2) + 1
     return np.where(children < m - 1, children, -1 - (children - (m - 1)))
 
 
 _LEAST_SHARE = 0.1
-"""What a split gives to its smaller side at least, so that no tree becomes a list."""
+"""The minimum fraction of the smaller side of a split, so that no tree becomes a list."""
 
 
 def clustered_tree(vectors: np.ndarray, rounds: int = 5) -> np.ndarray:
-    """Split the vectors in two, and each half again, to the end: words that are alike share most of their way.
+    """A tree from recursive splits of the vectors in two, so that similar words have most of their path in common.
 
-    Each split is by two means, the hard form of the mixture of two Gaussians in Mnih & Hinton 2008, section 4 (their
-    ADAPTIVE trees). All splits of one depth are made at once: time O(m d) for each depth.
+    Each split is by 2-means, the hard form of the mixture of two Gaussians in Mnih & Hinton 2008, section 4 (their
+    ADAPTIVE trees). All splits of one depth are computed together: time O(m d) for each depth.
     """
     x = np.ascontiguousarray(vectors, dtype=np.float64)
     m = len(x)
@@ -83,7 +85,7 @@ def clustered_tree(vectors: np.ndarray, rounds: int = 5) -> np.ndarray:
 
 
 def _split_groups(x: np.ndarray, leaves: np.ndarray, starts: np.ndarray, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """The leaves of each group sorted along its split, and where the right side of each begins."""
+    """The leaves of each group sorted along its split, and the start of the right side of each."""
     sizes = np.diff(np.append(starts, len(leaves)))
     group = np.repeat(np.arange(len(starts)), sizes)
     mine = x[leaves]
@@ -106,10 +108,10 @@ def _split_groups(x: np.ndarray, leaves: np.ndarray, starts: np.ndarray, rounds:
 
 
 def _widest(x: np.ndarray, group: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """How far each centered vector lies along the direction in which its group is widest, by a few power steps."""
+    """The projection of each centered vector on its group's direction of largest variance, by a few power steps."""
     first = np.abs(x).argmax(axis=1)
     far = np.abs(x[np.arange(len(x)), first])
-    # Start at a vector of each group that is far out.
+    # Start at a vector of each group that is far from the center.
     order = np.lexsort((far, group))
     axis = x[order[np.append(starts[1:], len(x)) - 1]]
     for _ in range(5):
@@ -119,7 +121,7 @@ def _widest(x: np.ndarray, group: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def tree_paths(children: np.ndarray) -> CodePaths:
-    """The way to each leaf, all leaves at once."""
+    """The paths to all leaves."""
     inner = len(children)
     parent, side = np.full(inner, -1), np.zeros(inner, dtype=bool)
     leaf_parent, leaf_side = np.full(inner + 1, -1), np.zeros(inner + 1, dtype=bool)
@@ -145,6 +147,6 @@ def tree_paths(children: np.ndarray) -> CodePaths:
 
 
 def expected_depth(paths: CodePaths, counts: Sequence[int] | np.ndarray) -> float:
-    """Decisions that a word takes on average, weighted by how often it occurs."""
+    """The mean number of decisions for a word, weighted by counts."""
     weights = np.asarray(counts, dtype=np.float64)
     return float(weights @ paths.depths / max(weights.sum(), 1.0))
