@@ -1,4 +1,4 @@
-"""Small models, and how the oracle sees a stepper."""
+"""Small models, and an adapter from a stepper to the oracle's model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.oracle.search import Model
 
 
 def random_table(v: int, order: int = 2, end: int = 0, seed: int = 3, impossible: float = 0.0) -> TableStepper:
-    """A random table, in which a share of all entries is impossible, but no row has none that is possible."""
+    """A random table, in which a fraction of all entries is impossible, but every row has a possible one."""
     generator = torch.Generator().manual_seed(seed)
     shape = (v + 1,) * (order - 1) + (v,)
     scores = 1.5 * torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -23,7 +23,7 @@ def random_table(v: int, order: int = 2, end: int = 0, seed: int = 3, impossible
 
 
 def as_model(stepper: Stepper[Any], row: int = 0, rows: int = 1) -> Model:
-    """The model of one row, read from the beginning each time: nothing is remembered."""
+    """The model of one row, read from the beginning each time, without caches."""
 
     def next_probs(prefix: tuple[int, ...]) -> list[float]:
         state = stepper.select(stepper.start(rows), torch.tensor([row]))

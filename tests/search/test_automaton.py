@@ -1,4 +1,4 @@
-"""Weighted automata as steppers: exact next ids, against tables and lists."""
+"""Weighted automata as steppers: exact next ids, compared to tables and enumeration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ V, END = 4, 3
 
 
 def cyclic() -> Automaton:
-    """Two states, a loop, two ways to read one string, an epsilon and a failure."""
+    """Two states, a loop, two paths for one string, an epsilon arc and a failure arc."""
     arcs = [
         (0, 0, 1, 1, math.log(0.2)),
         (0, 1, 1, 1, math.log(0.3)),
@@ -40,7 +40,7 @@ class TestAutomata(StepperLaws):
         return lambda: AutomatonStepper(cyclic(), V, END)
 
 
-def test_strings_have_probabilities_in_proportion_to_their_weights() -> None:
+def test_automaton_stepper_probabilities_are_proportional_to_weights() -> None:
     machine = from_strings([[1], [1, 2], [1, 2], [3, 3, 1]], [0.0, 0.5, -0.2, 1.0])
     weights = {(0,): 1.0, (0, 1): math.exp(0.5) + math.exp(-0.2), (2, 2, 0): math.exp(1.0)}
     stepper = AutomatonStepper(machine, V, END)
@@ -49,34 +49,34 @@ def test_strings_have_probabilities_in_proportion_to_their_weights() -> None:
     assert {h.ids: h.log_prob for h in found} == pytest.approx(wanted)
 
 
-def test_a_table_of_ngrams_comes_back() -> None:
+def test_automaton_stepper_of_ngram_table_equals_the_table() -> None:
     scores = torch.randn(V + 1, V + 1, dtype=torch.float64)
-    scores[:, V] = -math.inf  # the start is never written
+    scores[:, V] = -math.inf  # the start is never generated
     table = scores.log_softmax(dim=1)
     stepper = AutomatonStepper(from_ngram_table(table, start=V, end=END), V, END)
     for prefix, row in [((), V), ((0,), 0), ((2, 1), 1)]:
         assert as_model(stepper)(prefix) == pytest.approx(table[row, :V].exp().tolist())
 
 
-def test_all_ways_and_all_cycles_are_summed() -> None:
-    # One state, which reads 0 with weight 1/2 and ends with weight 1: the strings 0^n weigh 2^-n.
+def test_automaton_stepper_sums_all_paths_and_cycles() -> None:
+    # One state, which reads 0 with weight 1/2 and ends with weight 1: the string 0^n has weight 2^-n.
     machine = from_arcs([(0, 0, 1, 1, math.log(0.5))], [0], [0])
     stepper = AutomatonStepper(machine, 2, 1)
     assert as_model(stepper)((0, 0)) == pytest.approx([0.5, 0.5])
 
 
-def test_labels_may_be_given_and_what_no_id_has_is_left_out() -> None:
+def test_automaton_stepper_with_labels_drops_labels_without_an_id() -> None:
     machine = from_strings([[7], [9], [5, 7]])
     stepper = AutomatonStepper(machine, 3, 0, labels=[0, 7, 5])
     assert as_model(stepper)(()) == pytest.approx([0.0, 0.5, 0.5])
 
 
-def test_what_is_no_distribution_is_refused() -> None:
-    with pytest.raises(ImpossibleError, match="reads nothing"):
+def test_automaton_stepper_without_a_distribution_raises() -> None:
+    with pytest.raises(ImpossibleError, match="must accept a string of the"):
         AutomatonStepper(from_string([9]), V, END)
     with pytest.raises(DivergentSumError):
         AutomatonStepper(from_arcs([(0, 0, 1, 1, 0.1)], [0], [0]), V, END)
-    with pytest.raises(ConfigError, match="the end must be one of 4 ids, but it is 4"):
+    with pytest.raises(ConfigError, match="end must be an id below v = 4, got 4"):
         AutomatonStepper(cyclic(), V, 4)
     single = from_string([1])
     batch = single.with_weights(single.weight.expand(2, -1), single.initial.expand(2, -1), single.final.expand(2, -1))
@@ -95,6 +95,6 @@ def test_weights_of_nan_on_a_path_raise_an_error() -> None:
 
 
 @pytest.mark.parametrize("labels", [[1, 2], [1, 1, 2, 3], [1, -1, 2, 3]])
-def test_labels_must_be_one_for_each_id(labels: list[int]) -> None:
-    with pytest.raises(ConfigError, match="labels must be one label for each of 4 ids, all different"):
+def test_automaton_stepper_invalid_labels_raise(labels: list[int]) -> None:
+    with pytest.raises(ConfigError, match="labels must be 4 different labels above 0"):
         AutomatonStepper(from_string([1]), V, END, labels)

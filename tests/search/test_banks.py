@@ -1,4 +1,4 @@
-"""Beams over constraints against exhaustive search: how far the answer is below the best allowed sequence."""
+"""Beams over constraints compared to exhaustive search: how far the result is below the best allowed sequence."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_required_word_is_not_postponed_to_the_length_limit() -> None:
         assert beam(bound, bound.start(1), width, 12)[0][0].ids == (4, 5), width
 
 
-def test_groups_of_a_diverse_beam_reserve_slots_too() -> None:
+def test_diverse_beam_groups_reserve_slots_for_constraints() -> None:
     for kind in ("a word", "two words", "a pattern"):
         found = gaps(kind, lambda bound: diverse_beam(bound, bound.start(1), 4, 4, LONGEST + 1, n_best=4))
         assert sum(gap > 1 for gap in found) <= 5, kind  # by log-probability only: 25, 32, 22
@@ -221,7 +221,7 @@ def test_rows_do_not_depend_on_the_batch() -> None:
 
 
 @pytest.mark.parametrize("kind", ["a word", "a phrase", "two words", "a pattern", "verse"])
-def test_branches_say_how_many_ids_are_required_at_least(kind: str) -> None:
+def test_branches_return_the_minimum_number_of_required_ids(kind: str) -> None:
     acceptor, allows = KINDS[kind][0]
     allowed = [ids for ids in strings(V, END, LONGEST) if allows(ids)]
     bound = Constrained(table(0), acceptor)
@@ -235,7 +235,7 @@ def test_branches_say_how_many_ids_are_required_at_least(kind: str) -> None:
                 assert int(remaining) == min(len(one) for one in allowed if one[: len(begun)] == begun) - len(begun)
 
 
-def test_progress_in_one_set_is_seen_beside_a_harder_set() -> None:
+def test_intersection_remaining_shows_progress_in_each_set() -> None:
     acceptor, _ = together(required([2]), pattern("....."))
     assert acceptor.options(acceptor.start()).needed[:4].tolist() == [4, 4, 4, 4]
     assert acceptor.remaining(acceptor.start())[:4].tolist() == [5, 5, 4, 5]
@@ -256,7 +256,7 @@ def test_ties_are_broken_in_the_same_way_in_every_batch() -> None:
         assert beam(alone, read(alone, [prefix]), 3, 6, n_best=3) == [own]
 
 
-def test_what_has_no_continuation_is_not_continued() -> None:
+def test_dead_ends_are_not_continued() -> None:
     acceptor, _ = pattern("abc")
     bound = Constrained(table(0), acceptor)
     state = bound.start(2)

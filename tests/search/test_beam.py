@@ -1,4 +1,4 @@
-"""Greedy and beam search against lists of everything and beams by hand."""
+"""Greedy and beam search compared to enumeration and to a plain reference beam."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.oracle.search import all_sequences, beam_by_hand, gnmt
 from tests.search.models import as_model, random_table
 
 THE, A, CAT, DOG, END = range(5)
-# After THE the nouns share the mass, and CAT ends reluctantly; after A, which is less likely, there is little doubt.
+# After THE the nouns have similar probabilities and CAT ends rarely; after A, less probable, one noun dominates.
 WORKED = TableStepper.of(
     {
         (): [0.6, 0.4, 0, 0, 0],
@@ -48,7 +48,7 @@ WORKED = TableStepper.of(
 )
 
 
-def test_a_beam_of_two_finds_what_greedy_search_misses() -> None:
+def test_beam_of_two_finds_a_better_sequence_than_greedy() -> None:
     (first,), (best,) = greedy(WORKED, WORKED.start(1), 3)[0], beam(WORKED, WORKED.start(1), 2, 3)[0]
     assert first.ids == (THE, CAT)
     assert first.log_prob == pytest.approx(math.log(0.6 * 0.55 * 0.5))  # 0.165
@@ -58,7 +58,7 @@ def test_a_beam_of_two_finds_what_greedy_search_misses() -> None:
     assert best.finished
 
 
-def test_the_two_prefixes_that_the_worked_beam_keeps() -> None:
+def test_beam_keeps_the_two_prefixes_of_the_worked_example() -> None:
     kept = beam(WORKED, WORKED.start(1), 2, 2, n_best=2)[0]
     assert [h.ids for h in kept] == [(A, DOG), (THE, CAT)]
     assert [math.exp(h.log_prob) for h in kept] == pytest.approx([0.38, 0.33])
@@ -73,7 +73,7 @@ def rounded(wanted: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [(ids, round(log_prob, 9), round(score, 9), done) for ids, log_prob, score, done in wanted]
 
 
-# (v, order, max_length): the odd ones, and more of those where searches have something to do.
+# (v, order, max_length): the edge cases, and more of those where searches differ.
 SHAPES = [(1, 1, 0), (1, 2, 3), (2, 1, 1), (2, 2, 0), (2, 3, 4), (3, 1, 4), (3, 2, 3), (3, 3, 4), (4, 2, 4), (4, 3, 3)]
 
 
@@ -85,7 +85,7 @@ def problems(draw: st.DrawFn) -> tuple[TableStepper, int]:
 
 
 @given(problems())
-def test_greedy_search_takes_the_likeliest_id_each_time(problem: tuple[TableStepper, int]) -> None:
+def test_greedy_takes_the_most_probable_id_at_each_step(problem: tuple[TableStepper, int]) -> None:
     table, max_length = problem
     model = as_model(table)
     ids, log_prob, finished = (), 0.0, False
@@ -104,7 +104,7 @@ def test_greedy_search_takes_the_likeliest_id_each_time(problem: tuple[TableStep
         [(no_length_penalty, lambda n: 1), (average_length_penalty, lambda n: n), (gnmt_length_penalty(0.6), gnmt(0.6))]
     ),
 )
-def test_a_beam_that_is_wide_enough_is_exhaustive(problem: tuple[TableStepper, int], norms: Any) -> None:
+def test_wide_beam_equals_exhaustive_search(problem: tuple[TableStepper, int], norms: Any) -> None:
     table, max_length = problem
     everything = all_sequences(as_model(table), table.end, max_length)
     wanted = sorted(
@@ -121,7 +121,7 @@ def test_a_beam_that_is_wide_enough_is_exhaustive(problem: tuple[TableStepper, i
 
 
 @given(problems(), st.integers(1, 5), st.integers(0, 2), st.sampled_from([None, 1, 2]))
-def test_narrow_beams_agree_with_beams_by_hand(
+def test_narrow_beam_equals_reference_beam(
     problem: tuple[TableStepper, int], width: int, min_length: int, limit: int | None
 ) -> None:
     table, max_length = problem
@@ -138,7 +138,7 @@ def test_narrow_beams_agree_with_beams_by_hand(
         normalize=gnmt_length_penalty(0.8),
         stop=stop,
     )
-    if table.table.dim() == 1:  # without a history, the same ids in another order tie
+    if table.table.dim() == 1:  # without a history, permutations tie
         found, wanted = [[replace(h, ids=()) for h in found[0]]], [((), *rest) for _, *rest in wanted]
     assert plain(found[0]) == rounded(wanted[:width])
 
@@ -148,7 +148,9 @@ def test_narrow_beams_agree_with_beams_by_hand(
     st.integers(1, 5),
     st.sampled_from([(no_length_penalty, gnmt(0)), (average_length_penalty, lambda n: n)]),
 )
-def test_stopping_when_sure_changes_nothing(problem: tuple[TableStepper, int], width: int, norms: Any) -> None:
+def test_stop_when_optimal_does_not_change_the_result(
+    problem: tuple[TableStepper, int], width: int, norms: Any
+) -> None:
     table, max_length = problem
     for n_best in {1, width}:
         late, soon = (
@@ -159,7 +161,7 @@ def test_stopping_when_sure_changes_nothing(problem: tuple[TableStepper, int], w
 
 
 class Counted(TableStepper):
-    """A table that counts how often it is asked."""
+    """A table that counts the calls of log_probs."""
 
     asked = 0
 
@@ -168,7 +170,7 @@ class Counted(TableStepper):
         return super().log_probs(state)
 
 
-def test_a_beam_stops_as_soon_as_its_rule_allows() -> None:
+def test_beam_stops_as_soon_as_its_rule_allows() -> None:
     rows = {(): [0.9, 0.1], (1,): [0.5, 0.5]}
     sure, first, long = (Counted(TableStepper.of(rows, end=0).table, end=0) for _ in range(3))
     beam(sure, sure.start(1), 2, 50, stop=stop_when_optimal)
@@ -177,8 +179,8 @@ def test_a_beam_stops_as_soon_as_its_rule_allows() -> None:
     assert (sure.asked, first.asked, long.asked) == (1, 2, 50)
 
 
-def test_a_normalized_beam_waits_for_what_may_still_become_better() -> None:
-    # Ending at once scores -0.69; to go on costs nothing but the first step, so a mean over many steps is better.
+def test_beam_with_length_penalty_waits_for_better_hypotheses() -> None:
+    # Ending immediately scores -0.69; continuing costs only the first step, so a mean over many steps is better.
     table = TableStepper.of({(): [0.5, 0.5], (1,): [0.02, 0.98]}, end=0)
     found = beam(table, table.start(1), 2, 30, normalize=average_length_penalty, stop=stop_when_optimal)[0][0]
     assert found.ids == (1,) * 29
@@ -186,7 +188,7 @@ def test_a_normalized_beam_waits_for_what_may_still_become_better() -> None:
 
 
 class Single(TableStepper):
-    """A table that takes rows singly, and counts them."""
+    """A table with ``single_rows`` that counts its rows."""
 
     single_rows = True
 
@@ -200,7 +202,7 @@ class Single(TableStepper):
 
 
 @given(problems(), st.integers(1, 4), st.sampled_from([no_length_penalty, average_length_penalty]))
-def test_rows_that_are_left_out_singly_change_nothing(
+def test_beam_leaving_single_rows_does_not_change_the_result(
     problem: tuple[TableStepper, int], width: int, normalize: Any
 ) -> None:
     table, max_length = problem
@@ -215,7 +217,7 @@ def test_rows_that_are_left_out_singly_change_nothing(
             assert found == wanted
 
 
-def test_hypotheses_that_cannot_win_take_no_more_steps() -> None:
+def test_beam_drops_hypotheses_that_cannot_win() -> None:
     # After one step 0.3 has ended: 0.5 may win, 0.2 may not.
     single = Single(TableStepper.of({(): [0.3, 0.5, 0.2], (1,): [0.5, 0.5, 0], (2,): [1, 0, 0]}, end=0).table, end=0)
     assert beam(single, single.start(1), 3, 5)[0][0].ids == ()
@@ -223,7 +225,9 @@ def test_hypotheses_that_cannot_win_take_no_more_steps() -> None:
 
 
 @given(problems(), st.permutations(range(4)), st.integers(1, 4))
-def test_rows_are_searched_as_if_alone(problem: tuple[TableStepper, int], order: list[int], width: int) -> None:
+def test_search_rows_do_not_depend_on_the_batch(
+    problem: tuple[TableStepper, int], order: list[int], width: int
+) -> None:
     table, max_length = problem
     generator = torch.Generator().manual_seed(1)
     prompts = torch.randint(0, table.v, (4, 3), generator=generator)
@@ -243,9 +247,9 @@ def test_rows_are_searched_as_if_alone(problem: tuple[TableStepper, int], order:
         assert search(table.select(state, torch.tensor([], dtype=torch.int64))) == []
 
 
-def test_states_stay_with_their_rows() -> None:
+def test_beam_states_stay_with_their_rows() -> None:
     for seed in range(8):
-        table = random_table(3, 3, seed=seed)  # an order at which the last id alone does not tell the state
+        table = random_table(3, 3, seed=seed)  # the last id does not determine the state
         prompts, lengths = torch.tensor([[0, 1, 2], [1, 2, 1], [2, 2, 2], [1, 1, 2]]), torch.tensor([0, 3, 1, 2])
         state = table.extend(table.start(4), prompts, lengths)
         together = beam(table, state, 3, 4, n_best=3)
@@ -254,7 +258,7 @@ def test_states_stay_with_their_rows() -> None:
 
 
 class Counting(TableStepper):
-    """Notes with how many rows it steps."""
+    """Records the number of rows of each step."""
 
     def advance(self, state: Any, ids: Tensor) -> Any:
         self.__dict__.setdefault("rows", []).append(len(ids))
@@ -262,7 +266,7 @@ class Counting(TableStepper):
 
 
 @pytest.mark.parametrize("width", [None, 2])
-def test_rows_that_are_done_leave_the_batch(width: int | None) -> None:
+def test_finished_rows_leave_the_batch(width: int | None) -> None:
     v = 7
     table = torch.full((v + 1, v), NEG_INF, dtype=torch.float64)
     table[range(1, v), range(v - 1)] = 0.0  # counts down to 0, which is the end
@@ -280,27 +284,27 @@ def test_rows_that_are_done_leave_the_batch(width: int | None) -> None:
         assert stepper.__dict__["rows"] == [3 * 2, 3 * 2, 2 * 2, 2 * 2, 1 * 2]
 
 
-def test_what_ends_takes_no_place_from_what_goes_on() -> None:
-    # The end is the best of the first step, and still both 1 and 0 are kept; what begins with 0 is then second.
+def test_finished_hypotheses_take_no_beam_slot() -> None:
+    # The end is the best of the first step, and still both 1 and 0 are kept; the hypothesis from 0 is then second.
     table = TableStepper.of({(): [0.2, 0.3, 0.5], (0,): [0, 0, 1], (1,): [0.5, 0.49, 0.01]}, end=2)
     found = beam(table, table.start(1), 2, 2, n_best=2)[0]
     assert [(h.ids, round(math.exp(h.log_prob), 9)) for h in found] == [((), 0.5), ((0,), 0.2)]
 
 
-def test_a_beam_of_one_that_stops_at_its_first_end_is_greedy() -> None:
+def test_beam_size_one_that_stops_at_the_first_end_equals_greedy() -> None:
     for seed in range(20):
         table = random_table(4, 2, seed=seed)
         assert beam(table, table.start(1), 1, 6, stop=stop_after(1)) == greedy(table, table.start(1), 6)
 
 
 @pytest.mark.parametrize("search", [greedy, lambda s, state, n: beam(s, state, 3, n)])
-def test_no_steps_give_the_empty_prefix(search: Any) -> None:
+def test_max_length_zero_returns_the_empty_prefix(search: Any) -> None:
     table = random_table(3)
     assert search(table, table.start(2), 0) == [[Hypothesis((), 0.0, 0.0, False)]] * 2
 
 
-def test_where_nothing_is_possible_a_beam_finds_nothing_and_a_walk_stops() -> None:
-    table = TableStepper.of({(): [0.5, 0.5, 0], (0,): [0, 0, 1]}, end=2)  # after 1 there is nothing
+def test_dead_end_gives_no_beam_hypothesis_and_stops_greedy() -> None:
+    table = TableStepper.of({(): [0.5, 0.5, 0], (0,): [0, 0, 1]}, end=2)  # nothing is possible after 1
     assert [h.ids for h in beam(table, table.start(1), 3, 4, n_best=3)[0]] == [(0,)]
     dead = table.advance(table.start(1), torch.tensor([1]))
     assert beam(table, dead, 2, 4, n_best=2) == [[]]
@@ -310,7 +314,7 @@ def test_where_nothing_is_possible_a_beam_finds_nothing_and_a_walk_stops() -> No
 
 
 class Looking(TableStepper, HasAttention[Tensor]):
-    """A table that looks at source position w when it is about to continue w; position 2 of row 1 is padding."""
+    """A table that attends to source position w after it has read w; position 2 of row 1 is padding."""
 
     single_rows = True
 
@@ -322,13 +326,13 @@ class Looking(TableStepper, HasAttention[Tensor]):
         return torch.tensor([True] * (self.v - 1) + [False]).expand(len(state), self.v)
 
 
-def test_coverage_prefers_what_has_looked_at_the_whole_source() -> None:
+def test_coverage_prefers_hypotheses_that_attend_to_the_whole_source() -> None:
     table = random_table(4, 2, end=3, seed=11)
     looking, beta, max_length = Looking(table.table, 3), 0.7, 4
     wanted = []
     for (ids, done), log_prob in all_sequences(as_model(table), 3, max_length).items():
         if done:
-            looks = [0, *ids]  # the step after each prefix looks at its last id, the first step at 0
+            looks = [0, *ids]  # each step attends to the last id, the first step to 0
             mass = [0.75 * looks.count(position) for position in range(3)]
             penalty = beta * sum(math.log(min(1.0, max(m, 1e-6))) for m in mass)
             wanted.append((round(log_prob / (len(ids) + 1) + penalty, 9), ids))
@@ -341,9 +345,9 @@ def test_coverage_prefers_what_has_looked_at_the_whole_source() -> None:
     assert finished != sorted(((round(h.log_prob, 9), h.ids) for h in found if h.finished), reverse=True)
 
 
-def test_a_stepper_inside_others_is_asked_where_it_looks() -> None:
+def test_coverage_finds_attention_of_a_wrapped_stepper() -> None:
     looking = Looking(random_table(4, 2, end=3, seed=11).table, 3)
-    silent = random_table(4, 1, end=3, seed=12)  # it remembers nothing: the first of an ensemble leads
+    silent = random_table(4, 1, end=3, seed=12)  # no attention: the first of an ensemble is used
     wrapped = NoRepeatNgram(ForbidIds(Ensemble([looking, silent], [1.0, 0.0]), []), 9)
     found, wanted = (
         beam(stepper, stepper.start(2), 4, 5, n_best=4, normalize=average_length_penalty, coverage=0.7)
@@ -355,17 +359,20 @@ def test_a_stepper_inside_others_is_asked_where_it_looks() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"width": 0}, "1 <= n_best <= width, but n_best = 1 and width = 0"),
-        ({"width": 2, "n_best": 3}, "n_best = 3 and width = 2"),
+        ({"width": 0}, "n_best must be from 1 to width = 0, got 1"),
+        ({"width": 2, "n_best": 3}, "n_best must be from 1 to width = 2, got 3"),
         (
             {"width": 2, "min_length": 5},
-            "max_length = 5 steps must hold min_length = 5 ids and the end: make it at least 6",
+            "max_length must be above min_length = 5 to include the end, got 5. Use at least 6.",
         ),
-        ({"width": 2, "min_length": -1}, "lengths must not be below 0"),
-        ({"width": 2, "coverage": 0.2}, "coverage = 0.2 needs a stepper that says where it looks"),
+        ({"width": 2, "min_length": -1}, "min_length and max_length must be at least 0"),
+        (
+            {"width": 2, "coverage": 0.2},
+            "coverage must be 0 for TableStepper, which has no attention over a source, got 0.2",
+        ),
     ],
 )
-def test_options_that_cannot_be_kept_are_refused(options: dict[str, Any], words: str) -> None:
+def test_beam_invalid_options_raise(options: dict[str, Any], words: str) -> None:
     table = random_table(3)
     with pytest.raises(ConfigError, match=words):
         beam(table, table.start(1), max_length=5, **options)
@@ -373,8 +380,8 @@ def test_options_that_cannot_be_kept_are_refused(options: dict[str, Any], words:
         gnmt_length_penalty(-1.0)
 
 
-def test_a_search_reads_only_the_stepper_interface() -> None:
-    """States are opaque: a stepper with other states gives the same."""
+def test_search_uses_only_the_stepper_interface() -> None:
+    """States are opaque: a stepper with other states gives the same result."""
 
     class Boxed(Stepper[list[Tensor]]):
         v, end, inner = 4, 0, random_table(4, 3)

@@ -1,4 +1,4 @@
-"""Brackets that match: the laws, every sequence that is allowed against a list of all, and trees from every search."""
+"""Matching brackets: the stepper laws, all allowed sequences by enumeration, and trees from every search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.oracle.bracketed import Symbol, leaves_of, most_opened
 from tests.search.models import random_table
 
 SYMBOLS: dict[int, Symbol] = {1: ("(", "A"), 2: ("(", "B"), 4: (")", "B"), 5: (")", "A"), 6: ("leaf", "x")}
-"""Ids in another order than that of their labels; 0 ends, and 3 is never written."""
+"""Ids in another order than their labels; 0 is the end, and 3 is never generated."""
 IDS = BracketIds(opening=(1, 2), closing=(5, 4), leaves=(6,))
 V, END = 7, 0
 
@@ -45,7 +45,7 @@ class TestBracketed(StepperLaws):
 
 
 def written(stepper: Bracketed) -> set[tuple[int, ...]]:
-    """Everything that the first row can write before the end. Nothing may be begun that cannot be ended."""
+    """All sequences that the first row can generate. No prefix may be a dead end."""
     found, waiting = set(), [((), stepper.start(1))]
     while waiting:
         prefix, state = waiting.pop()
@@ -62,12 +62,12 @@ def written(stepper: Bracketed) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize(
     ("n", "limit", "most"), [(1, 4, 5), (1, 7, 5), (2, 7, 5), (2, 7, 1), (3, 8, 5), (1, 8, 2), (4, 7, 3)]
 )
-def test_exactly_the_trees_that_fit_are_written(n: int, limit: int, most: int) -> None:
+def test_bracketed_generates_exactly_the_trees_within_limits(n: int, limit: int, most: int) -> None:
     wanted = {
         ids
         for length in range(1, limit)
         for ids in product(SYMBOLS, repeat=length)
-        if ids[0] in IDS.opening and ids.count(6) == n  # all trees, and few enough to be read one by one
+        if ids[0] in IDS.opening and ids.count(6) == n  # all trees, few enough to check one by one
         if leaves_of([SYMBOLS[id] for id in ids]) == n and most_opened([SYMBOLS[id] for id in ids]) <= most
     }
     assert wanted
@@ -91,7 +91,7 @@ SEARCHES: list[BaseSearchConfig] = [
     st.lists(st.tuples(st.integers(1, 7), st.integers(0, 14)), min_size=1, max_size=4),
     st.integers(0, 99),
 )
-def test_every_search_finds_trees_with_as_many_leaves_as_asked_for(
+def test_every_search_returns_trees_with_the_given_number_of_leaves(
     wish: BaseSearchConfig, rows: list[tuple[int, int]], seed: int
 ) -> None:
     leaves, limits = [n for n, _ in rows], [n + 3 + more for n, more in rows]
@@ -110,7 +110,7 @@ def test_every_search_finds_trees_with_as_many_leaves_as_asked_for(
             assert len(one.ids) < limit
 
 
-def test_probabilities_are_those_of_the_model() -> None:
+def test_bracketed_keeps_the_probabilities_of_the_model() -> None:
     free, bound = random_table(V, 2, END), trees([2], [9])
     ids = torch.tensor([[1, 6, 6, 5, END]])
     lengths = torch.tensor([5])
@@ -118,7 +118,7 @@ def test_probabilities_are_those_of_the_model() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[6], [END], [1, 5], [1, 6, 4], [1, 6, 5], [1, 3], [1, 6, END], [1, 2, 6, 5]])
-def test_nothing_follows_what_is_not_allowed(wrong: list[int]) -> None:
+def test_bracketed_row_is_dead_after_an_invalid_id(wrong: list[int]) -> None:
     stepper = trees([2], [12])
     state = stepper.start(1)
     for id in wrong[:-1]:
@@ -133,26 +133,26 @@ def test_nothing_follows_what_is_not_allowed(wrong: list[int]) -> None:
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: trees([2, 3], [5, 5]), ImpossibleError, "3 leaves need 6 steps.* row 1 has a limit of 5"),
-        (lambda: trees([0], [5]), ImpossibleError, "at least one leaf"),
-        (lambda: trees([1], [5], most=0), ConfigError, "most_opened = 0"),
-        (lambda: trees([1], [5]).start(2), ShapeError, "for 1 rows, and 2 rows are started"),
-        (lambda: BracketIds((1, 2), (3,), (4,)), ConfigError, "2 ids open, 1 close and 1 are leaves"),
-        (lambda: BracketIds((1, 2), (3, 1), (4,)), ConfigError, "1 is named more than once"),
+        (lambda: trees([2, 3], [5, 5]), ImpossibleError, "got limit 5 and 3 leaves in row 1"),
+        (lambda: trees([0], [5]), ImpossibleError, "leaves at least 1"),
+        (lambda: trees([1], [5], most=0), ConfigError, "most_opened must be at least 1, got 0"),
+        (lambda: trees([1], [5]).start(2), ShapeError, "n must be 1, the number of rows of leaves, got 2"),
+        (lambda: BracketIds((1, 2), (3,), (4,)), ConfigError, "got 2, 1 and 1 ids"),
+        (lambda: BracketIds((1, 2), (3, 1), (4,)), ConfigError, "got 1 twice"),
         (
             lambda: Bracketed(random_table(4, 2, 3), BracketIds((1,), (2,), (3,)), *[torch.tensor([4])] * 2),
             ImpossibleError,
-            "raise it",
+            "Raise the limit",
         ),
         (
             lambda: Bracketed(
                 random_table(4, 2, 3), BracketIds((1,), (2,), (3,)), torch.tensor([1]), torch.tensor([9])
             ),
             ConfigError,
-            "not the end, 3, but one is 3",
+            "not the end 3, got 3",
         ),
     ],
 )
-def test_what_cannot_be_is_refused(make: Callable[[], Any], error: type[Exception], words: str) -> None:
+def test_bracketed_invalid_arguments_raise(make: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         make()

@@ -1,4 +1,4 @@
-"""Settings of searches, and the searches that they stand for."""
+"""Search configs, and the searches that they build."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def found(settings: Any) -> Any:
     return search(settings, TABLE, TABLE.start(2), generator())
 
 
-def test_settings_name_their_searches() -> None:
+def test_each_config_builds_its_search() -> None:
     start = TABLE.start(2)
     assert found(GreedyConfig(max_length=7, min_length=2)) == greedy(TABLE, start, 7, 2)
     wanted = sample(TABLE, start, generator(), 7, [partial(temperature, t=0.5), partial(top_k, k=3)], 1, 4)
@@ -59,7 +59,7 @@ def test_settings_name_their_searches() -> None:
     assert found(StochasticBeamConfig(n=3, max_length=5, top_p=0.8)) == [row.hypotheses for row in drawn]
 
 
-def test_count_means_the_width_where_no_number_is_given() -> None:
+def test_stop_count_defaults_to_the_beam_size() -> None:
     assert found(BeamConfig(width=3, max_length=6, stop="count")) == beam(
         TABLE, TABLE.start(2), 3, 6, stop=stop_after(3)
     )
@@ -74,7 +74,7 @@ def test_filters_are_applied_in_the_order_of_their_fields() -> None:
 
 
 @pytest.mark.parametrize("settings", [GreedyConfig(max_length=8), SampleConfig(max_length=8), BeamConfig(max_length=8)])
-def test_streams_give_what_searches_give(settings: Any) -> None:
+def test_stream_yields_the_ids_of_search(settings: Any) -> None:
     rows: list[list[int]] = [[], []]
     for ids in stream(settings, TABLE, TABLE.start(2), generator()):
         for row, id in zip(rows, ids, strict=True):
@@ -82,7 +82,7 @@ def test_streams_give_what_searches_give(settings: Any) -> None:
     assert [tuple(row) for row in rows] == [row[0].ids for row in found(settings)]
 
 
-def test_what_must_not_be_repeated_is_impossible() -> None:
+def test_no_repeat_forbids_repeated_ngrams() -> None:
     stepper = wrap_stepper(GreedyConfig(no_repeat=2), TABLE)
     assert isinstance(stepper, NoRepeatNgram)
     assert stepper.n == 2
@@ -92,25 +92,25 @@ def test_what_must_not_be_repeated_is_impossible() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"kind": "beam", "width": 2, "n_best": 3}, "n_best = 3 needs a beam as wide: make width = 2 at least that"),
-        ({"kind": "beam", "stop_count": 3}, "stop_count = 3 is for stop = 'count', but stop is 'sure'"),
-        ({"kind": "diverse", "width": 5, "groups": 2}, "width = 5 must be a multiple of groups = 2"),
-        ({"kind": "greedy", "max_length": 3, "min_length": 3}, "max_length = 3 must hold min_length = 3 tokens"),
+        ({"kind": "beam", "width": 2, "n_best": 3}, "n_best must be at most width = 2, got 3. Raise width."),
+        ({"kind": "beam", "stop_count": 3}, "stop must be 'count' if stop_count is set, got 'sure'"),
+        ({"kind": "diverse", "width": 5, "groups": 2}, "width must be a multiple of groups = 2, got 5"),
+        ({"kind": "greedy", "max_length": 3, "min_length": 3}, "max_length must be above min_length = 3, got 3"),
         ({"kind": "sample", "temperature": 0}, "temperature"),
         ({"kind": "sample", "top_p": 1.5}, "top_p"),
         ({"kind": "best"}, "greedy"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(data: dict[str, Any], words: str) -> None:
+def test_inconsistent_config_raises(data: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         TypeAdapter(SearchConfig).validate_python(data)
 
 
-def test_a_stochastic_beam_has_one_generator() -> None:
-    with pytest.raises(ConfigError, match="one generator for all rows, but 2 are given"):
+def test_stochastic_beam_with_several_generators_raises() -> None:
+    with pytest.raises(ConfigError, match="Generator for a stochastic beam, got a list of 2"):
         search(StochasticBeamConfig(), TABLE, TABLE.start(2), [generator(), generator()])
 
 
-def test_settings_need_no_torch() -> None:
-    code = "import sys, catena.decoding.config; sys.exit('torch' in sys.modules)"
+def test_search_config_does_not_import_torch() -> None:
+    code = "import sys, catena.search.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,4 +1,4 @@
-"""The channel of edits against all ways by hand."""
+"""The edit channel compared to explicit enumeration of edits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def likelihood(channel: EditChannel, true: tuple[int, ...], observed: tuple[int,
 
 
 @given(texts, texts, st.sampled_from(RATES), st.sampled_from([{}, {1: [2], 4: [1, 2]}]), st.integers(0, 2))
-def test_all_ways_are_summed(true: Any, observed: Any, rates: Any, confusions: Any, padding: int) -> None:
+def test_channel_sums_all_edit_sequences(true: Any, observed: Any, rates: Any, confusions: Any, padding: int) -> None:
     channel = EditChannel(SYMBOLS, 5, **rates, confusions=confusions, near=0.7)
     wanted = channel_by_hand(true, observed, 3, rates, channel.substitution)
     assert likelihood(channel, true, observed, padding) == pytest.approx(wanted, abs=1e-14)
@@ -39,14 +39,14 @@ def test_all_ways_are_summed(true: Any, observed: Any, rates: Any, confusions: A
 
 @pytest.mark.parametrize("true", [(), (2, 4), (1, 1)])
 @pytest.mark.parametrize("rates", RATES)
-def test_it_is_a_distribution_over_observed_texts(true: tuple[int, ...], rates: dict[str, float]) -> None:
+def test_channel_sums_to_one_over_observed_texts(true: tuple[int, ...], rates: dict[str, float]) -> None:
     few = {**rates, "insert": rates["insert"] / 20}  # so that long texts have little mass
     channel = EditChannel(SYMBOLS, 5, **few)
     mass = [likelihood(channel, true, tuple(SYMBOLS[i] for i in s)) for s in strings(3, -1, 4)]
     assert math.fsum(mass) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_substitutions_are_a_distribution_that_prefers_confusions() -> None:
+def test_substitutions_sum_to_one_and_prefer_confusions() -> None:
     channel = EditChannel([0, 1, 2, 3], 4, confusions={0: [1, 9, 0], 2: [0, 1, 3]}, near=0.8)
     for x in range(4):
         assert math.fsum(channel.substitution(x, other) for other in range(4)) == pytest.approx(1.0)
@@ -55,7 +55,7 @@ def test_substitutions_are_a_distribution_that_prefers_confusions() -> None:
     assert channel.substitution(3, 0) == pytest.approx(1 / 3)
 
 
-def test_many_texts_at_once_are_as_one_by_one() -> None:
+def test_channel_batch_equals_single_texts() -> None:
     channel = EditChannel(SYMBOLS, 5, **RATES[0])
     true = [(1, 2), (), (4, 4, 1), (2,)]
     ids = torch.tensor([[*row, *[1] * (3 - len(row))] for row in true])
@@ -64,7 +64,7 @@ def test_many_texts_at_once_are_as_one_by_one() -> None:
     assert channel.given((1, 4)).log_prob(ids[:0], torch.tensor([], dtype=torch.int64)).shape == (0,)
 
 
-def test_one_symbol_has_no_other() -> None:
+def test_channel_of_one_symbol_has_no_substitutions() -> None:
     channel = EditChannel([0], 1, insert=0.0, delete=0.1, substitute=0.5, transpose=0.0)
     assert likelihood(channel, (0,), (0,)) == pytest.approx(0.9)
 
@@ -72,14 +72,14 @@ def test_one_symbol_has_no_other() -> None:
 @pytest.mark.parametrize(
     "rates", [{"insert": 1.0}, {"delete": -0.1}, {"delete": 0.6, "substitute": 0.5}, {"near": 1.2}, {"transpose": 2.0}]
 )
-def test_rates_that_cannot_be_are_refused(rates: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="the rates of a channel must be from 0 to 1"):
+def test_channel_invalid_rates_raise(rates: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="rates must be from 0 to 1"):
         EditChannel(SYMBOLS, 5, **rates)
 
 
-def test_symbols_that_cannot_be_are_refused() -> None:
+def test_channel_invalid_symbols_raise() -> None:
     for symbols in ([], [5], [-1]):
-        with pytest.raises(ConfigError, match="one or more ids below 5"):
+        with pytest.raises(ConfigError, match="one or more ids from 0 to 4"):
             EditChannel(symbols, 5)
-    with pytest.raises(DataError, match="holds the ids \\[0, 3\\]"):
+    with pytest.raises(DataError, match="got the ids \\[0, 3\\]"):
         EditChannel(SYMBOLS, 5).given((1, 3, 0))

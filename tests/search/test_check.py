@@ -1,4 +1,4 @@
-"""A stepper of one's own is told which law it breaks."""
+"""check_stepper reports the rule that a custom stepper breaks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ State = tuple[Tensor, Tensor]
 
 
 class Own(Stepper[State]):
-    """A small recurrent network, as a person would write it."""
+    """A small recurrent network, as a user would write it."""
 
     v, end = V, END
 
@@ -58,21 +58,21 @@ class Own(Stepper[State]):
         return torch.cat([h for h, _ in states]), torch.cat([c for _, c in states])
 
 
-def test_a_stepper_that_keeps_the_laws_passes() -> None:
+def test_check_stepper_valid_stepper_passes() -> None:
     check_stepper(Own())
     check_stepper(Own(), n=1, t=0)
     check_stepper(TableStepper.of({(): [0.5, 0.5, 0], (0,): [0, 0, 1], (1,): [0, 0, 1]}, end=2))
 
 
 class Narrow(Own):
-    """It forgets an id."""
+    """It omits an id."""
 
     def log_probs(self, state: State) -> Tensor:
         return super().log_probs(state)[:, 1:]
 
 
-def test_searches_refuse_log_probs_of_another_shape() -> None:
-    own, words = Narrow(), r"must have the shape \[n, v\] with v = 6, but it has \[2, 5\]: check_stepper"
+def test_search_log_probs_of_wrong_shape_raise() -> None:
+    own, words = Narrow(), r"must have the shape \[n, v\] with v = 6, got \[2, 5\]. Call .*check_stepper"
     for search in (greedy, partial(beam, width=2), partial(sample, generators=torch.Generator())):
         with pytest.raises(StepperError, match=words):
             search(own, own.start(2), max_length=3)
@@ -89,30 +89,30 @@ def test_searches_refuse_log_probs_of_another_shape() -> None:
         partial(stochastic_beam, generator=torch.Generator(), n=2),
     ],
 )
-def test_nan_is_no_answer(search: Callable[..., Any], max_length: int) -> None:
+def test_search_nan_log_probs_raise(search: Callable[..., Any], max_length: int) -> None:
     stepper = random_table(5, order=3)
     stepper.table[2] = torch.nan  # one id after a 2
     state = stepper.advance(stepper.start(3), torch.tensor([1, 3, 2]))
-    with pytest.raises(StepperError, match=r"log_probs of row 2 are nan after 1 ids, .* among the weights"):
+    with pytest.raises(StepperError, match=r"log_probs of row 2 must be numbers, got nan after 1 ids.* in the weights"):
         search(stepper, state, max_length=max_length, min_length=1)
 
 
-def test_nan_in_a_part_of_a_beam_is_told_at_its_last_step() -> None:
+def test_beam_reports_nan_in_one_slot_at_the_last_step() -> None:
     stepper = random_table(5, order=3)
     stepper.table[2, 3] = torch.nan
-    with pytest.raises(StepperError, match="log_probs of row 0 are nan after 2 ids"):
+    with pytest.raises(StepperError, match="log_probs of row 0 must be numbers, got nan after 2 ids"):
         beam(stepper, stepper.start(1), width=16, max_length=3, stop=stop_at_max_length)
 
 
-def test_what_a_constraint_takes_away_may_be_missing() -> None:
+def test_check_stepper_accepts_constrained_steppers_if_not_normalized() -> None:
     bound = Constrained(Own(), AutomatonAcceptor(without_phrases([[3]], v=V), v=V))
-    with pytest.raises(StepperError, match="must sum to 1, but sum to 0"):
+    with pytest.raises(StepperError, match="sum to 1, got a sum of 0"):
         check_stepper(bound)
     check_stepper(bound, normalized=False)
 
 
 def broken(name: str, change: Callable[[Own, Any], Any]) -> Own:
-    """A stepper one of whose methods gives something else than it should."""
+    """A stepper with one method whose result is changed."""
     stepper = Own()
     method = getattr(stepper, name)
     setattr(stepper, name, lambda *given: change(method(*given), *given))
@@ -120,56 +120,56 @@ def broken(name: str, change: Callable[[Own, Any], Any]) -> Own:
 
 
 BROKEN: dict[str, tuple[Own, str]] = {
-    "logits": (broken("log_probs", lambda x, s: x + 1), r"must sum to 1, but sum to 2\.718: call log_softmax"),
+    "logits": (broken("log_probs", lambda x, s: x + 1), r"sum to 1, got a sum of 2\.718. Apply log_softmax"),
     "one row": (
         broken("log_probs", lambda x, s: x[0]),
-        r"shape \[n, v\] = \[3, 6\], but is a tensor of shape \[6\]",
+        r"shape \[n, v\] = \[3, 6\], got a tensor of shape \[6\]",
     ),
-    "a list": (broken("log_probs", lambda x, s: x.tolist()), "but is a list"),
-    "nan": (broken("log_probs", lambda x, s: x * math.nan), "must not be nan: what is impossible has -inf"),
+    "a list": (broken("log_probs", lambda x, s: x.tolist()), "got a list"),
+    "nan": (broken("log_probs", lambda x, s: x * math.nan), "must be numbers, got nan. Use -inf for impossible ids"),
     "dropout": (
         broken("log_probs", lambda x, s: torch.randn_like(x).log_softmax(-1)),
         "call .eval\\(\\) on the network",
     ),
     "in place": (
         broken("advance", lambda x, s, ids: (s[0].copy_(x[0]), s[1].copy_(x[1]))),
-        "advance must leave the state that it is given as it was",
+        "advance must not change the state that it gets",
     ),
     "leaks": (
         broken("advance", lambda x, s, ids: (x[0] + x[0].mean(0), x[1])),
-        "a row must not depend on the rows beside it",
+        "a row must not depend on the other rows",
     ),
     "half selected": (
         broken("select", lambda x, s, rows: (x[0], s[1][torch.zeros_like(rows)])),
-        "select all of its state",
+        "select all parts of its state",
     ),
     "not turned": (
         broken("select", lambda x, s, rows: x if len(rows) == 1 else (s[0].repeat(2, 1), s[1].repeat(2, 1))),
-        r"select must give the rows it is asked for, in their order \(log_probs differ by",
+        r"select must return the given rows in the given order \(log_probs differ by",
     ),
     "joined backwards": (
         broken("join", lambda x, states: (x[0].flip(0), x[1].flip(0))),
-        "join must put the rows of one state behind another's",
+        "join must concatenate the rows of the states in order",
     ),
-    "joined in part": (broken("join", lambda x, states: states[0]), r"the shape \[3, 6\] in place of \[9, 6\]"),
+    "joined in part": (broken("join", lambda x, states: states[0]), r"shape \[3, 6\] instead of \[9, 6\]"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_stepper_that_breaks_a_law_is_told_which(name: str) -> None:
+def test_check_stepper_reports_the_broken_rule(name: str) -> None:
     stepper, law = BROKEN[name]
     with pytest.raises(StepperError, match=law):
         check_stepper(stepper)
 
 
-def test_the_end_is_an_id() -> None:
+def test_check_stepper_end_out_of_range_raises() -> None:
     stepper = Own()
     stepper.end = V
-    with pytest.raises(StepperError, match="end must be an id below v = 6, but it is 6"):
+    with pytest.raises(StepperError, match="end must be an id below v = 6, got 6"):
         check_stepper(stepper)
 
 
-def test_rows_that_are_finished_go_on_reading() -> None:
+def test_check_stepper_nan_after_the_end_raises() -> None:
     stepper = broken("advance", lambda x, s, ids: (x[0].masked_fill((ids == END)[:, None], math.nan), x[1]))
     with pytest.raises(StepperError, match="must not be nan after the end"):
         check_stepper(stepper)

@@ -1,4 +1,4 @@
-"""Steppers made of steppers."""
+"""Combinations of steppers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PREFIXES = [(), (0,), (1, 2), (2, 0, 0)]
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_an_ensemble_averages_probabilities(prefix: tuple[int, ...]) -> None:
+def test_ensemble_averages_probabilities(prefix: tuple[int, ...]) -> None:
     a, b, both = as_model(A)(prefix), as_model(B)(prefix), as_model(Ensemble([A, B]))(prefix)
     assert both == pytest.approx([(x + y) / 2 for x, y in zip(a, b, strict=True)])
     uneven = as_model(Ensemble([A, B], [3.0, 1.0]))(prefix)
@@ -56,20 +56,20 @@ def test_an_ensemble_averages_probabilities(prefix: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_a_log_linear_mixture_multiplies_powers(prefix: tuple[int, ...]) -> None:
+def test_log_linear_multiplies_powers(prefix: tuple[int, ...]) -> None:
     a, c, both = as_model(A)(prefix), as_model(C)(prefix), as_model(LogLinear([A, C], [0.5, 1.5]))(prefix)
     products = [x**0.5 * y**1.5 for x, y in zip(a, c, strict=True)]
     assert both == pytest.approx([x / math.fsum(products) for x in products])
 
 
-def test_a_weight_of_zero_counts_nothing() -> None:
+def test_log_linear_weight_zero_ignores_the_stepper() -> None:
     for prefix in PREFIXES:
         assert as_model(LogLinear([C, B], [1.0, 0.0]))(prefix) == pytest.approx(as_model(C)(prefix))
         assert as_model(Ensemble([C, B], [1.0, 0.0]))(prefix) == pytest.approx(as_model(C)(prefix))
     assert as_model(LogLinear([C], [0.0]))(()) == pytest.approx([0.25] * 4)
 
 
-def test_fusion_ranks_by_the_weighted_sum() -> None:
+def test_shallow_fusion_ranks_by_the_weighted_sum() -> None:
     fused = shallow_fusion(A, C, 0.7)
     one, other = (all_sequences(as_model(s), 3, 3) for s in (A, C))
     wanted = {ids: log_prob + 0.7 * other[ids, True] for (ids, done), log_prob in one.items() if done}
@@ -77,10 +77,10 @@ def test_fusion_ranks_by_the_weighted_sum() -> None:
     assert {h.ids: h.log_prob for h in found if h.finished} == pytest.approx(wanted)
 
 
-def test_vocabularies_must_agree() -> None:
-    with pytest.raises(ConfigError, match="number 0 has 4 ids and end 3 and number 1 has 5 ids and end 3"):
+def test_combined_different_vocabularies_raise() -> None:
+    with pytest.raises(ConfigError, match="v = 4 and end = 3 in stepper 0, v = 5 and end = 3 in stepper 1"):
         Ensemble([A, random_table(5, 2, end=3)])
-    with pytest.raises(ConfigError, match="number 2 has 4 ids and end 0"):
+    with pytest.raises(ConfigError, match="v = 4 and end = 0 in stepper 2"):
         LogLinear([A, B, random_table(4, 2, end=0)], [1.0, 1.0, 1.0])
 
     def named(tokens: list[str]) -> TableStepper:
@@ -89,22 +89,22 @@ def test_vocabularies_must_agree() -> None:
         return stepper
 
     Ensemble([named(["a", "b", "c", "</s>"]), A, named(["a", "b", "c", "</s>"])])
-    with pytest.raises(ConfigError, match="number their tokens differently"):
+    with pytest.raises(ConfigError, match="got different tokens for the same ids"):
         Ensemble([named(["a", "b", "c", "</s>"]), A, named(["b", "a", "c", "</s>"])])
 
 
 @pytest.mark.parametrize(
     ("weights", "words"),
-    [([1.0], "2 steppers and 1 weights"), ([1.0, -0.5], "must not be below 0"), ([0.0, 0.0], "all are 0")],
+    [([1.0], "2 steppers and 1 weights"), ([1.0, -0.5], "must be at least 0"), ([0.0, 0.0], "got only zeros")],
 )
-def test_weights_that_cannot_be_are_refused(weights: list[float], words: str) -> None:
+def test_combined_invalid_weights_raise(weights: list[float], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Ensemble([A, B], weights)
-    with pytest.raises(ConfigError, match="0 steppers"):
+    with pytest.raises(ConfigError, match="got 0 steppers"):
         Ensemble([])
 
 
-def test_a_prompt_is_read_by_each_in_its_own_way() -> None:
+def test_combined_extend_calls_each_stepper() -> None:
     read = []
 
     class Prefilled(TableStepper):

@@ -1,4 +1,4 @@
-"""Constrained steppers: the laws, and the best of the set against lists of everything."""
+"""Constrained steppers: the stepper laws, and the best of the set compared to enumeration."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class TestConstrainedInTime(StepperLaws):
 
 @settings(max_examples=30)
 @given(st.sampled_from(["forced", "forbidden", "pattern", "list"]), st.integers(0, 30), st.integers(3, 5))
-def test_the_best_of_the_set_is_found(name: str, seed: int, max_length: int) -> None:
+def test_constrained_beam_finds_the_best_of_the_set(name: str, seed: int, max_length: int) -> None:
     table, allowed = random_table(V, 2, END, seed), acceptor(name)
     everything = all_sequences(as_model(table), END, max_length)
     wanted = {ids: log_prob for (ids, done), log_prob in everything.items() if done and allowed.accepts(ids)}
     assert wanted
     constrained = Constrained(table, allowed, max_length)
     found = beam(constrained, constrained.start(1), 400, max_length, n_best=400)[0]
-    assert all(h.finished for h in found)  # what cannot end in time is impossible from the start
+    assert all(h.finished for h in found)  # prefixes that cannot end in time are impossible
     assert {h.ids: h.log_prob for h in found} == pytest.approx(wanted)
     free = Constrained(table, allowed)
     found = beam(free, free.start(1), 400, max_length, n_best=400, stop=stop_at_max_length)[0]
@@ -73,7 +73,7 @@ def test_the_best_of_the_set_is_found(name: str, seed: int, max_length: int) -> 
 
 
 @pytest.mark.parametrize("name", ["forced", "forbidden", "pattern", "list"])
-def test_narrow_searches_always_end_in_the_set(name: str) -> None:
+def test_constrained_narrow_searches_end_in_the_set(name: str) -> None:
     allowed = acceptor(name)
     for seed in range(15):
         constrained = Constrained(random_table(V, 2, END, seed), allowed, max_length=4)
@@ -89,7 +89,7 @@ def test_narrow_searches_always_end_in_the_set(name: str) -> None:
                 assert allowed.accepts(h.ids)
 
 
-def test_several_phrases_that_must_occur_fit_in_time() -> None:
+def test_constrained_required_phrases_fit_into_max_length() -> None:
     forced = Intersection([AutomatonAcceptor(with_phrase(p, V), V) for p in ([0, 1], [2, 1], [1, 1])], in_turn=True)
     for seed in range(10):
         constrained = Constrained(random_table(V, 2, END, seed), forced, max_length=7)
@@ -98,7 +98,7 @@ def test_several_phrases_that_must_occur_fit_in_time() -> None:
         assert forced.accepts(h.ids)
 
 
-def test_a_constraint_begins_after_the_prompt() -> None:
+def test_constraint_begins_after_the_prompt() -> None:
     table = random_table(V, 2, END)
     constrained = Constrained(table, acceptor("list"), max_length=4)
     prompt = table.extend(table.start(2), torch.tensor([[2, 2], [1, 0]]), torch.tensor([2, 1]))
@@ -111,9 +111,9 @@ def test_a_constraint_begins_after_the_prompt() -> None:
             assert h.log_prob == pytest.approx(log_probs[len(first) :].sum().item())
 
 
-def test_places_are_met_only_as_the_search_meets_them() -> None:
+def test_constrained_computes_acceptor_states_lazily() -> None:
     class Endless(Acceptor):
-        """Counts ids of kind 0, for which it has a place each: no list could hold them."""
+        """Counts ids of kind 0, with a state for each count: no list could hold them."""
 
         v, seen = V, 0
 
@@ -133,18 +133,18 @@ def test_places_are_met_only_as_the_search_meets_them() -> None:
     assert endless.seen <= 8
 
 
-def test_constraints_that_cannot_be_kept_are_refused() -> None:
+def test_constrained_impossible_constraints_raise() -> None:
     table = random_table(V, 2, END)
-    with pytest.raises(ImpossibleError, match="at least 3 ids and the end, but max_length = 3 steps"):
+    with pytest.raises(ImpossibleError, match="max_length must be at least 4 for the constraint, got 3"):
         Constrained(table, AutomatonAcceptor(from_string([1, 2, 3]), V), max_length=3)
-    with pytest.raises(ConfigError, match="over the 4 ids of its stepper, but it is over 3"):
+    with pytest.raises(ConfigError, match="must have the v = 4 ids of its stepper, got 3"):
         Constrained(table, AutomatonAcceptor(from_string([1]), 3))
     clash = Intersection([AutomatonAcceptor(from_string([1]), V), AutomatonAcceptor(from_string([2]), V)])
-    with pytest.raises(ImpossibleError, match="accepts no sequence at all"):
+    with pytest.raises(ImpossibleError, match="does not accept any sequence"):
         Constrained(table, clash)
 
 
-def test_probabilities_are_kept_not_normalized_again() -> None:
+def test_constrained_does_not_renormalize_probabilities() -> None:
     table = random_table(V, 2, END)
     constrained = Constrained(table, acceptor("list"))
     free, bound = (s.log_probs(s.start(1))[0] for s in (table, constrained))

@@ -1,4 +1,4 @@
-"""Correction end to end: a sentence with a homophone's mistake, put right by a model of characters."""
+"""Correction end to end: sentences with typical errors, corrected by a model of characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CORPUS = [
 ]
 CHARACTERS = sorted(set("".join(CORPUS)))
 END = len(CHARACTERS)
-# Written for each other because they sound alike (yī, yì; xíng; shì, shī) or look alike.
+# Confused because they sound similar (yī, yì; xíng; shì, shī) or look similar.
 CONFUSIONS = ["医艺", "形行", "式诗是", "术木", "生声"]
 
 
@@ -59,13 +59,15 @@ def channel() -> EditChannel:
     ("observed", "meant"),
     [
         ("文学是一种医术形式", "文学是一种艺术形式"),  # a homophone
-        ("文学是一种艺形术式", "文学是一种艺术形式"),  # changed places
+        ("文学是一种艺形术式", "文学是一种艺术形式"),  # swapped
         ("音乐一种艺术形式", "音乐是一种艺术形式"),  # left out
         ("他的医医术很好", "他的医术很好"),  # written twice
-        ("医生学习医术", "医生学习医术"),  # nothing to correct: 医 is right here
+        ("医生学习医术", "医生学习医术"),  # nothing to correct: 医 is correct here
     ],
 )
-def test_what_was_meant_is_found(bigrams: TableStepper, channel: EditChannel, observed: str, meant: str) -> None:
+def test_correct_finds_the_intended_text(
+    bigrams: TableStepper, channel: EditChannel, observed: str, meant: str
+) -> None:
     schedule = AnnealingSchedule(steps=150, burn_in=50, chains=16)
     found = correct(bigrams, channel, ids(observed), schedule, np.random.default_rng(5))
     assert text(found.ids) == meant
@@ -78,7 +80,7 @@ def test_what_was_meant_is_found(bigrams: TableStepper, channel: EditChannel, ob
     assert 1 <= found.samples.effective <= 2400
 
 
-def test_no_single_edit_is_better_than_what_was_found(bigrams: TableStepper, channel: EditChannel) -> None:
+def test_correct_result_is_not_improved_by_a_single_edit(bigrams: TableStepper, channel: EditChannel) -> None:
     observed = ids("文学是一种医术形式")
     best = correct(bigrams, channel, observed, AnnealingSchedule(150, 50, chains=16), np.random.default_rng(5)).ids
     edits = [(*best[:i], c, *best[i + n :]) for i in range(len(best)) for n in (0, 1) for c in range(END)]

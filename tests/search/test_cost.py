@@ -1,4 +1,4 @@
-"""The cost of a constraint against sums over all sequences."""
+"""The cost of a constraint compared to sums over all sequences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ V, END = 4, 3
 FORM = Verse([Line("1", "a", (2,)), Line("1", "a")], {0: "1", 1: "1"}, V, {0: "x", 1: "x"})
 
 
-def test_costs_equal_sums_over_the_whole_set() -> None:
+def test_estimate_cost_equals_sums_over_the_whole_set() -> None:
     model = random_table(V, 2, END, 5)
     mass = divergence = ids = 0.0
     for y in strings(V, END, 3):
@@ -48,15 +48,15 @@ def test_costs_equal_sums_over_the_whole_set() -> None:
     assert 1 <= cost.effective <= 4000
 
 
-def test_no_constraint_costs_nothing() -> None:
+def test_estimate_cost_without_constraint_is_zero() -> None:
     free = [Hypothesis((0, 1), -2.0, -2.0, True), Hypothesis((1,), -1.0, -1.0, True)]
     cost = estimate_cost(free)
     assert (cost.least, cost.drawn, cost.error, cost.factor) == (0.0, 0.0, 0.0, 1.0)
     assert cost.effective == pytest.approx(2)
 
 
-def test_texts_that_tell_nothing_are_refused() -> None:
-    with pytest.raises(DataError, match="of 1 draw more"):
+def test_estimate_cost_of_too_few_or_unfinished_texts_raises() -> None:
+    with pytest.raises(DataError, match="2 or more finished texts, got 1"):
         estimate_cost([Hypothesis((0,), -1.0, -1.0, True)])
-    with pytest.raises(DataError, match="did not come to their end: raise max_length"):
+    with pytest.raises(DataError, match="Sample more texts, or raise max_length"):
         estimate_cost([Hypothesis((0,), -1.0, -1.0, True), Hypothesis((0,), -1.0, -1.0, False)])

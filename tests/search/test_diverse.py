@@ -1,4 +1,4 @@
-"""Diverse beams against groups by hand."""
+"""Diverse beams compared to a reference implementation of groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.search.models import as_model, random_table
 @given(
     st.integers(0, 99), st.integers(1, 5), st.sampled_from([(1, 3), (2, 2), (4, 2), (6, 3), (3, 1)]), st.integers(0, 4)
 )
-def test_groups_agree_with_groups_by_hand(seed: int, v: int, sizes: tuple[int, int], max_length: int) -> None:
+def test_diverse_beam_equals_reference_groups(seed: int, v: int, sizes: tuple[int, int], max_length: int) -> None:
     width, groups = sizes if sizes[0] >= sizes[1] else (3, 3)
     table = random_table(v, 2, seed=seed)
     lists = diverse_by_hand(as_model(table), table.end, width, groups, 0.9, max_length)
@@ -36,7 +36,7 @@ Listed = list[tuple[tuple[int, ...], float]]
 
 
 def taking_turns(lists: list[Listed], n: int) -> Listed:
-    """The best of each list that is not taken yet, sorted, and so on until there are ``n``."""
+    """The best of each list that is not taken yet, sorted, and repeated until there are ``n``."""
     taken: Listed = []
     left = [sorted(each, key=lambda pair: -pair[1]) for each in lists]
     while any(left):
@@ -49,7 +49,7 @@ def taking_turns(lists: list[Listed], n: int) -> Listed:
     return taken[:n]
 
 
-def test_what_a_group_has_given_is_not_given_again_by_another_one() -> None:
+def test_diverse_beam_returns_a_hypothesis_of_two_groups_once() -> None:
     for seed in range(80):
         table = random_table(3, 2, seed=seed)
         lists = diverse_by_hand(as_model(table), table.end, 4, 2, 0.2, 5)
@@ -58,7 +58,7 @@ def test_what_a_group_has_given_is_not_given_again_by_another_one() -> None:
         assert finished == pytest.approx([x for _, x in taking_turns(lists, 4)])
 
 
-def test_the_best_of_each_group_comes_first() -> None:
+def test_diverse_beam_returns_the_best_of_each_group_first() -> None:
     for seed in range(30):
         table = random_table(6, 2, end=5, seed=seed)
         lists = diverse_by_hand(as_model(table), 5, 4, 4, 100.0, 6)
@@ -69,30 +69,30 @@ def test_the_best_of_each_group_comes_first() -> None:
         assert found[0] == diverse_beam(table, table.start(1), 4, 4, 6, strength=100.0)[0][0]
 
 
-def test_hypotheses_that_were_cut_off_come_last() -> None:
+def test_diverse_beam_returns_unfinished_hypotheses_last() -> None:
     for seed in range(20):
         table = random_table(5, 2, seed=seed)
         for h, after in pairwise(diverse_beam(table, table.start(1), 4, 4, 2, strength=9.0, n_best=4)[0]):
             assert h.finished or not after.finished
 
 
-def test_one_group_is_a_plain_beam() -> None:
+def test_diverse_beam_of_one_group_equals_beam() -> None:
     for seed in range(10):
         table = random_table(4, 2, seed=seed)
         found = diverse_beam(table, table.start(2), 3, 1, 5, n_best=3)
         assert found == beam(table, table.start(2), 3, 5, n_best=3, stop=stop_at_max_length)
 
 
-def test_groups_begin_with_different_ids_where_the_penalty_is_strong() -> None:
+def test_diverse_beam_strong_penalty_gives_different_first_ids() -> None:
     table = random_table(6, 2, end=5, seed=4)
     found = diverse_beam(table, table.start(1), 3, 3, 1, strength=50.0, n_best=3)[0]
     assert len({h.ids[:1] for h in found if not h.finished}) == len([h for h in found if not h.finished])
     same = diverse_beam(table, table.start(1), 3, 3, 1, strength=0.0, n_best=3)[0]
-    assert len([h for h in same if not h.finished]) == 1  # all groups find one thing, which is told once
+    assert len([h for h in same if not h.finished]) == 1  # all groups find the same hypothesis, returned once
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 4])
-def test_stopping_when_sure_changes_nothing(n_best: int) -> None:
+def test_diverse_beam_stop_when_optimal_does_not_change_the_result(n_best: int) -> None:
     for seed in range(60):
         table = random_table(5, 2, seed=seed)
         late, soon = (
@@ -104,17 +104,17 @@ def test_stopping_when_sure_changes_nothing(n_best: int) -> None:
         assert soon == late
 
 
-def test_no_hypothesis_is_given_up_before_its_row() -> None:
+def test_diverse_beam_keeps_single_hypotheses_until_their_row_is_done() -> None:
     for seed in range(20):
         table = random_table(3, 2, seed=seed)
         single, whole = (
             diverse_beam(table, table.start(1), 4, 2, 4, 1.0, n_best=2, stop=stop)
             for stop in (stop_when_optimal, lambda progress: stop_when_optimal(progress).all(dim=1, keepdim=True))
         )
-        assert single == whole, "what comes in its place may be likelier, where it is not what another group has chosen"
+        assert single == whole, "a replacement may be more probable, if no other group has chosen it"
 
 
-def test_rows_do_not_depend_on_the_batch() -> None:
+def test_diverse_beam_rows_do_not_depend_on_the_batch() -> None:
     table = random_table(5, 3, seed=2)
     state = table.extend(table.start(3), torch.tensor([[1, 2], [3, 0], [4, 4]]), torch.tensor([2, 1, 0]))
     together = diverse_beam(table, state, 4, 2, 5, n_best=4)
@@ -125,12 +125,12 @@ def test_rows_do_not_depend_on_the_batch() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"width": 4, "groups": 3}, "width must be a multiple of groups, but width = 4 and groups = 3"),
+        ({"width": 4, "groups": 3}, "width must be a positive multiple of groups = 3, got 4"),
         ({"width": 4, "groups": 0}, "multiple of groups"),
-        ({"width": 2, "groups": 2, "n_best": 3}, "n_best = 3 and width = 2"),
+        ({"width": 2, "groups": 2, "n_best": 3}, "n_best must be from 1 to width = 2, got 3"),
     ],
 )
-def test_groups_that_do_not_fit_are_refused(options: dict[str, Any], words: str) -> None:
+def test_diverse_beam_invalid_options_raise(options: dict[str, Any], words: str) -> None:
     table = random_table(3)
     with pytest.raises(ConfigError, match=words):
         diverse_beam(table, table.start(1), max_length=3, **options)

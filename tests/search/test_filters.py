@@ -1,4 +1,4 @@
-"""Filters against plain lists."""
+"""Filters compared to implementations over plain lists."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_filters_agree_with_plain_lists(found: Callable, wanted: Callable, value
 
 
 @pytest.mark.parametrize(("found", "value"), [(f, values[1]) for f, _, values in CASES])
-def test_a_row_without_any_possible_id_stays_so(found: Callable, value: float) -> None:
+def test_filters_keep_a_row_without_possible_ids(found: Callable, value: float) -> None:
     log_probs = torch.tensor([[-math.inf] * 3, [math.log(0.7), math.log(0.3), -math.inf]], dtype=torch.float64)
     kept = found(log_probs, value)
     assert kept[0].tolist() == [-math.inf] * 3
@@ -54,18 +54,18 @@ def test_a_row_without_any_possible_id_stays_so(found: Callable, value: float) -
 
 
 @pytest.mark.parametrize("found", [top_p, typical])
-def test_a_mass_that_the_usual_number_of_ids_does_not_hold_is_found_among_all(found: Callable) -> None:
+def test_filters_sort_all_ids_if_the_first_ones_have_too_little_mass(found: Callable) -> None:
     flat = torch.zeros(2, 3 * USUAL, dtype=torch.float64)
     flat[:, 0] = 0.5
     kept = found(flat.log_softmax(dim=1), 0.9)
     assert (kept > -math.inf).sum(dim=1).tolist() == pytest.approx([0.9 * 3 * USUAL] * 2, rel=1e-3)
 
 
-def test_of_equal_ids_no_more_than_k_stay() -> None:
+def test_top_k_of_ties_keeps_exactly_k() -> None:
     assert (top_k(torch.full((1, 5), 0.2).log(), 2) > -math.inf).sum() == 2
 
 
-def test_filters_are_applied_in_their_order() -> None:
+def test_apply_uses_filters_in_order() -> None:
     log_probs = torch.tensor([[0.5, 0.3, 0.2]]).log()
     cold_first = apply([lambda x: temperature(x, 0.25), lambda x: top_p(x, 0.7)], log_probs)
     cold_last = apply([lambda x: top_p(x, 0.7), lambda x: temperature(x, 0.25)], log_probs)
@@ -76,13 +76,13 @@ def test_filters_are_applied_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("found", "value", "words"),
     [
-        (temperature, 0.0, "temperature must be above 0, but it is 0.0"),
+        (temperature, 0.0, "temperature must be above 0, got 0.0"),
         (top_k, 0, "top_k must be at least 1"),
         (top_p, 1.5, "top_p must be above 0 and at most 1"),
         (typical, 0.0, "typical must be above 0"),
         (min_p, -0.1, "min_p must be above 0"),
     ],
 )
-def test_values_that_mean_nothing_are_refused(found: Callable, value: float, words: str) -> None:
+def test_filters_invalid_values_raise(found: Callable, value: float, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         found(torch.zeros(1, 1), value)

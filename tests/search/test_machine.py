@@ -1,4 +1,4 @@
-"""Machines as acceptors, against the semantics of strings: epsilons, failures, sets of states, distances."""
+"""Automata as acceptors, compared to the semantics of strings: epsilons, failures, sets of states, distances."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Arcs = list[tuple[int, int, int, float]]
 
 @st.composite
 def machines(draw: st.DrawFn) -> tuple[Arcs, set[int], set[int], int]:
-    """Small machines with epsilons, failures, arcs of weight zero, and several arcs of one label."""
+    """Small automata with epsilons, failures, arcs of weight zero, and several arcs with one label."""
     n = draw(st.integers(1, 4))
     state, score = st.integers(0, n - 1), st.sampled_from([0.0, -1.0, -math.inf])
     labeled = draw(st.lists(st.tuples(state, state, st.integers(1, V + 1), score), max_size=8))
-    # Failures lead down, so that they make no circle, and epsilons leave only states that nothing fails to.
+    # Failures lead down, so that they form no cycle, and epsilons leave only states that nothing fails to.
     failing = draw(st.dictionaries(st.integers(1, 3), st.integers(0, 2), max_size=2))
     failures = {q: r for q, r in failing.items() if r < q < n}
     silent = [(q, r) for q, r in draw(st.lists(st.tuples(state, state), max_size=2)) if q not in failures.values()]
@@ -45,7 +45,7 @@ def machines(draw: st.DrawFn) -> tuple[Arcs, set[int], set[int], int]:
 
 @settings(max_examples=80)
 @given(machines())
-def test_machines_accept_what_they_read(given: tuple[Arcs, set[int], set[int], int]) -> None:
+def test_automaton_acceptor_accepts_the_strings_of_the_automaton(given: tuple[Arcs, set[int], set[int], int]) -> None:
     arcs, initial, final, n = given
     machine = from_arcs([(q, r, label, label, score) for q, r, label, score in arcs], initial, final, n_states=n)
     everything = list(strings(V, -1, MOST))
@@ -60,7 +60,7 @@ def test_machines_accept_what_they_read(given: tuple[Arcs, set[int], set[int], i
 
 
 def check_distances(acceptor: Acceptor, read: list[tuple[int, ...]]) -> None:
-    """After every prefix, what is needed is the length of the shortest rest."""
+    """After every prefix, ``needed`` is the length of the shortest completion."""
     for prefix in strings(V, -1, MOST - 2):
         place, alive = acceptor.start(), True
         for id in prefix:
@@ -93,7 +93,7 @@ def check_distances(acceptor: Acceptor, read: list[tuple[int, ...]]) -> None:
         [[0, 1, 0, 2], [1, 0]],
     ],
 )
-def test_phrases_that_must_not_occur(phrases: list[list[int]]) -> None:
+def test_without_phrases_accepts_strings_without_them(phrases: list[list[int]]) -> None:
     acceptor = AutomatonAcceptor(without_phrases(phrases, V), V)
     wanted = [ids for ids in strings(V, -1, MOST) if not any(occurs(phrase, ids) for phrase in phrases)]
     assert [ids for ids in strings(V, -1, MOST) if acceptor.accepts(ids)] == wanted
@@ -101,11 +101,11 @@ def test_phrases_that_must_not_occur(phrases: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("phrase", [[0], [0, 1], [0, 0], [0, 1, 0], [0, 0, 1]])
-def test_a_phrase_that_must_occur(phrase: list[int]) -> None:
+def test_with_phrase_accepts_strings_with_it(phrase: list[int]) -> None:
     acceptor = AutomatonAcceptor(with_phrase(phrase, V), V)
     wanted = [ids for ids in strings(V, -1, MOST) if occurs(phrase, ids)]
     assert [ids for ids in strings(V, -1, MOST) if acceptor.accepts(ids)] == wanted
-    # Beyond MOST the shortest rest is not among the listed: all are short enough to be seen at the beginning.
+    # Above MOST the shortest completion is not listed: all are short enough to be seen at the beginning.
     assert acceptor.options(acceptor.start()).shortest == len(phrase)
 
 
@@ -113,7 +113,7 @@ def occurs(phrase: list[int], ids: tuple[int, ...]) -> bool:
     return any(list(ids[i : i + len(phrase)]) == phrase for i in range(len(ids) - len(phrase) + 1))
 
 
-def test_several_phrases_must_occur_and_one_must_not() -> None:
+def test_intersection_of_required_and_excluded_phrases() -> None:
     forced = Intersection([AutomatonAcceptor(with_phrase(p, V), V) for p in ([0, 1], [2])], in_turn=True)
     both = Intersection([forced, AutomatonAcceptor(without_phrases([[1, 2]], V), V)])
     wanted = [
@@ -135,7 +135,7 @@ PHRASES = [
 
 
 @pytest.mark.parametrize("phrases", PHRASES)
-def test_phrases_that_must_occur_need_no_more_ids_than_the_shortest_way_has(phrases: tuple[list[int], ...]) -> None:
+def test_intersection_in_turn_needs_the_length_of_the_shortest_string(phrases: tuple[list[int], ...]) -> None:
     forced = Intersection([AutomatonAcceptor(with_phrase(p, V), V) for p in phrases], in_turn=True)
     held = [ids for ids in strings(V, -1, 8) if all(occurs(p, ids) for p in phrases)]
     for before in strings(V, -1, 2):
@@ -148,34 +148,34 @@ def test_phrases_that_must_occur_need_no_more_ids_than_the_shortest_way_has(phra
         assert options.needed.tolist() == after
 
 
-def test_a_pattern_over_characters() -> None:
+def test_automaton_acceptor_of_a_regular_expression() -> None:
     tokens = ["a", "b", "c"]
     acceptor = AutomatonAcceptor(from_regex("a(b|c)*a", symbols=SymbolTable(tokens)), V)
     wanted = [ids for ids in strings(V, -1, MOST) if len(ids) > 1 and ids[0] == ids[-1] == 0 and 0 not in ids[1:-1]]
     assert [ids for ids in strings(V, -1, MOST) if acceptor.accepts(ids)] == wanted
 
 
-def test_labels_may_be_given() -> None:
+def test_automaton_acceptor_with_labels() -> None:
     machine = from_string([7, 5])
     acceptor = AutomatonAcceptor(machine, V, labels=[5, 0, 7])
     assert [ids for ids in strings(V, -1, MOST) if acceptor.accepts(ids)] == [(2, 0)]
 
 
 @pytest.mark.parametrize("labels", [[1, 2], [1, 1, 2], [1, -1, 2]])
-def test_labels_that_do_not_tell_ids_apart_are_refused(labels: list[int]) -> None:
-    with pytest.raises(ConfigError, match="one label for each of 3 ids"):
+def test_automaton_acceptor_invalid_labels_raise(labels: list[int]) -> None:
+    with pytest.raises(ConfigError, match="labels must be 3 different labels"):
         AutomatonAcceptor(from_string([1]), V, labels=labels)
 
 
-def test_machines_that_accept_nothing_are_refused() -> None:
-    with pytest.raises(ImpossibleError, match="must accept something, but no string of the 3 ids"):
+def test_automaton_acceptor_of_empty_language_raises() -> None:
+    with pytest.raises(ImpossibleError, match="must accept a string of the 3 ids"):
         AutomatonAcceptor(from_string([9]), V)
 
 
-def test_phrases_and_sets_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ConfigError, match="one or more ids below 3, but one is \\[\\]"):
+def test_invalid_phrases_and_intersections_raise() -> None:
+    with pytest.raises(ConfigError, match="one or more ids from 0 to 2, got \\[\\]"):
         without_phrases([[]], V)
-    with pytest.raises(ConfigError, match="one is \\[3\\]"):
+    with pytest.raises(ConfigError, match="got \\[3\\]"):
         with_phrase([3], V)
-    with pytest.raises(ConfigError, match="over one vocabulary, but their sizes are \\[2, 3\\]"):
+    with pytest.raises(ConfigError, match="over one vocabulary, got the sizes \\[2, 3\\]"):
         Intersection([AutomatonAcceptor(with_phrase([0], n), n) for n in (3, 2)])

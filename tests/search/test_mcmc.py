@@ -1,4 +1,4 @@
-"""Markov chains against lists of everything: they end up where their target is."""
+"""Markov chains compared to enumeration: they converge to their target."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def agree(samples: Samples, wanted: dict[tuple[int, ...], float]) -> None:
     assert chisquare(seen, expected).pvalue > SURE
 
 
-def test_the_exact_posterior_is_that_by_hand() -> None:
+def test_exact_posterior_equals_manual_computation() -> None:
     found = NoisyChannelPosterior(TABLE, CHANNEL, OBSERVED).exact(SYMBOLS, MOST)
     assert found == pytest.approx(posterior_by_hand(), abs=1e-12)
     assert list(found.values()) == sorted(found.values(), reverse=True)
@@ -66,7 +66,7 @@ def test_the_exact_posterior_is_that_by_hand() -> None:
     ],
     ids=["plain", "confusions", "uneven", "guided"],
 )
-def test_metropolis_and_hastings_end_up_at_the_posterior(options: dict[str, Any]) -> None:
+def test_metropolis_hastings_converges_to_the_posterior(options: dict[str, Any]) -> None:
     moves = EditMoves(SYMBOLS, MOST, **options)
     schedule = AnnealingSchedule(steps=3_000, burn_in=100, thin=15, chains=8)
     generator = np.random.default_rng(7)
@@ -76,7 +76,7 @@ def test_metropolis_and_hastings_end_up_at_the_posterior(options: dict[str, Any]
     assert 0 < samples.accepted["all"] < 1
 
 
-def test_gibbs_ends_up_at_the_posterior_of_its_length() -> None:
+def test_gibbs_converges_to_the_posterior_of_its_length() -> None:
     schedule = AnnealingSchedule(steps=1_500, burn_in=20, thin=6, chains=8)
     target = NoisyChannelPosterior(TABLE, CHANNEL, OBSERVED)
     samples = gibbs(target, OBSERVED, SYMBOLS, schedule, np.random.default_rng(3))
@@ -85,7 +85,7 @@ def test_gibbs_ends_up_at_the_posterior_of_its_length() -> None:
     assert samples.accepted == {"all": 1.0}
 
 
-def test_gibbs_may_have_candidates_of_its_own_at_each_position() -> None:
+def test_gibbs_with_candidates_for_each_position() -> None:
     target = NoisyChannelPosterior(TABLE, CHANNEL, OBSERVED)
     samples = gibbs(
         target, OBSERVED, [[0, 1], [2]], AnnealingSchedule(3_000, chains=2, thin=2), np.random.default_rng(3)
@@ -95,7 +95,7 @@ def test_gibbs_may_have_candidates_of_its_own_at_each_position() -> None:
     assert samples.frequencies()[1, 2] == pytest.approx(wanted, abs=0.04)
 
 
-def test_what_is_named_twice_is_no_likelier() -> None:
+def test_gibbs_duplicate_candidates_do_not_change_probabilities() -> None:
     target = Texts(TABLE)
     assert target.exact([0, 1, 2, 0, 0], MOST) == target.exact(SYMBOLS, MOST)
     for candidates, again in (([0, 1, 2], [0, 1, 2, 0, 0]), ([[0, 1], [2]], [[0, 1, 0, 0], [2, 2]])):
@@ -106,13 +106,13 @@ def test_what_is_named_twice_is_no_likelier() -> None:
         assert twice == once
 
 
-def test_samples_tell_what_was_met() -> None:
+def test_samples_report_frequencies_and_best() -> None:
     samples = Samples([[(1,), (2,)], [(1,), (1,)]], [[-1.0, -3.0], [-1.0, -1.0]], {"all": 0.5})
     assert samples.frequencies() == {(1,): 0.75, (2,): 0.25}
     assert samples.best == (1,)
 
 
-def test_weights_are_asked_for_once() -> None:
+def test_target_weights_are_computed_once() -> None:
     asked: list[tuple[int, ...]] = []
 
     class Watched(Texts):
@@ -125,7 +125,7 @@ def test_weights_are_asked_for_once() -> None:
     assert len(asked) == len(set(asked)) <= 13
 
 
-def test_the_language_model_may_be_trusted_more() -> None:
+def test_posterior_sharpness_raises_the_language_model_weight() -> None:
     sharp = NoisyChannelPosterior(TABLE, CHANNEL, OBSERVED, sharpness=2.0)
     plain, model = NoisyChannelPosterior(TABLE, CHANNEL, OBSERVED), Texts(TABLE)
     for ids in [(), (0, 2), (1, 1, 2)]:
@@ -133,15 +133,15 @@ def test_the_language_model_may_be_trusted_more() -> None:
         assert a == pytest.approx(b + c)
 
 
-# --- effective samples --------------------------------------------------------------------------------------
+# --- effective sample size ----------------------------------------------------------------------------------
 
 
-def test_independent_draws_are_worth_themselves() -> None:
+def test_effective_sample_size_of_independent_samples_is_their_number() -> None:
     draws = np.random.default_rng(1).normal(size=(4, 2_000))
     assert effective_sample_size(draws) == pytest.approx(8_000, rel=0.15)
 
 
-def test_an_autoregression_is_worth_what_theory_says() -> None:
+def test_effective_sample_size_of_autoregression_matches_theory() -> None:
     generator, rho = np.random.default_rng(2), 0.8
     traces = np.zeros((4, 20_000))
     for t in range(1, traces.shape[1]):
@@ -149,39 +149,41 @@ def test_an_autoregression_is_worth_what_theory_says() -> None:
     assert effective_sample_size(traces) == pytest.approx(80_000 * (1 - rho) / (1 + rho), rel=0.15)
 
 
-def test_chains_that_never_moved_are_worth_one_draw_each() -> None:
+def test_effective_sample_size_of_constant_chains_is_one_each() -> None:
     assert effective_sample_size(np.full((3, 50), -7.3)) == 3.0
 
 
-# --- what cannot be -----------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_mcmc_invalid_arguments_raise() -> None:
     target = NoisyChannelPosterior(TABLE, CHANNEL, OBSERVED)
-    with pytest.raises(LimitError, match="3 symbols make 121 sequences of at most 4, more than limit = 100"):
+    with pytest.raises(LimitError, match="at most 4 of 3 symbols must be at most limit = 100, got 121"):
         target.exact(SYMBOLS, 4, limit=100)
-    with pytest.raises(ConfigError, match="steps, thin and chains of at least 1"):
+    with pytest.raises(ConfigError, match="steps, thin and chains must be at least 1"):
         AnnealingSchedule(0)
-    with pytest.raises(ConfigError, match="rates are of the moves substitute, insert, delete, transpose"):
+    with pytest.raises(ConfigError, match="rates must be of substitute, insert, delete, transpose"):
         EditMoves(SYMBOLS, 3, rates={"swap": 1.0})
-    with pytest.raises(ConfigError, match="insert and delete are both tried or neither"):
+    with pytest.raises(ConfigError, match="both insert and delete or neither"):
         EditMoves(SYMBOLS, 3, rates={"insert": 1.0})
-    with pytest.raises(ConfigError, match=r"near \+ guided below 1, but near = 0.7 and guided = 0.4"):
+    with pytest.raises(
+        ConfigError, match=r"near \+ guided must be below 1, both at least 0, got near = 0.7 and guided = 0.4"
+    ):
         EditMoves(SYMBOLS, 3, near=0.7)
     generator = np.random.default_rng(1)
-    with pytest.raises(ConfigError, match="candidates for each of 2 positions, but there are 1"):
+    with pytest.raises(ConfigError, match="a list for each of 2 positions, got 1"):
         gibbs(target, OBSERVED, [[0]], AnnealingSchedule(1), generator)
-    with pytest.raises(ConfigError, match="position 1 must include its start, 2, but are \\[0, 1\\]"):
+    with pytest.raises(ConfigError, match="must contain the start id 2, got \\[0, 1\\]"):
         gibbs(target, OBSERVED, [0, 1], AnnealingSchedule(1), generator)
     exact = EditChannel(SYMBOLS, 4, insert=0.0, delete=0.0, substitute=0.0, transpose=0.0)
-    with pytest.raises(DataError, match="must start from a possible sequence, but \\[1\\]"):
+    with pytest.raises(DataError, match="start must be a possible sequence, got \\[1\\]"):
         metropolis_hastings(
             NoisyChannelPosterior(TABLE, exact, OBSERVED), (1,), EditMoves(SYMBOLS, 3), AnnealingSchedule(1), generator
         )
 
 
 @pytest.mark.parametrize("start", [(), (0,), (0, 1, 2)])
-def test_chains_go_on_from_every_length(start: tuple[int, ...]) -> None:
+def test_chains_continue_from_every_length(start: tuple[int, ...]) -> None:
     moves = EditMoves(SYMBOLS, 3)
     samples = metropolis_hastings(Texts(TABLE), start, moves, AnnealingSchedule(300), np.random.default_rng(1))
     assert {len(ids) for ids in samples.chains[0]} >= {0, 1, 2}

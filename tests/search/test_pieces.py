@@ -1,4 +1,4 @@
-"""Patterns over characters that constrain sequences of words and subwords, against lists of all sequences."""
+"""Patterns over characters that constrain sequences of words and subwords, compared to enumeration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def text_of(ids: tuple[int, ...]) -> str:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_sequence_is_accepted_if_its_text_matches(pattern: str) -> None:
+def test_piece_acceptor_accepts_sequences_whose_text_matches(pattern: str) -> None:
     acceptor = PieceAcceptor(from_regex(pattern, ALPHABET), LATER, FIRST)
     for length in range(5):
         for ids in itertools.product(range(5), repeat=length):
@@ -38,7 +38,7 @@ def test_a_sequence_is_accepted_if_its_text_matches(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_how_many_ids_are_needed_is_the_least(pattern: str) -> None:
+def test_piece_acceptor_needed_is_the_minimum(pattern: str) -> None:
     acceptor = PieceAcceptor(from_regex(pattern, ALPHABET), LATER, FIRST)
     longest = 6
     for prefix in itertools.chain.from_iterable(itertools.product(range(6), repeat=n) for n in range(3)):
@@ -61,14 +61,14 @@ def test_how_many_ids_are_needed_is_the_least(pattern: str) -> None:
         assert least is None or acceptor.options(place).shortest == least, (prefix, least)
 
 
-def test_ids_without_a_text_are_never_written() -> None:
+def test_piece_acceptor_never_allows_ids_without_text() -> None:
     acceptor = PieceAcceptor(from_regex(".*", ALPHABET), LATER, FIRST)
     assert acceptor.options(acceptor.start()).needed[5] == UNREACHABLE
     assert acceptor.options(acceptor.start()).needed[0] == 0
 
 
 @given(st.sampled_from(PATTERNS), st.integers(0, 20))
-def test_what_is_drawn_matches(pattern: str, seed: int) -> None:
+def test_piece_acceptor_samples_match_the_pattern(pattern: str, seed: int) -> None:
     stepper = Constrained(random_table(6, 1, 5), PieceAcceptor(from_regex(pattern, ALPHABET), LATER, FIRST), 9)
     (row,) = sample(stepper, stepper.start(1), torch.Generator().manual_seed(seed), 9, n=3)
     for one in row:
@@ -76,17 +76,17 @@ def test_what_is_drawn_matches(pattern: str, seed: int) -> None:
         assert re.fullmatch(pattern, text_of(one.ids))
 
 
-def test_a_pattern_that_the_vocabulary_cannot_write_is_refused() -> None:
-    with pytest.raises(ImpossibleError, match="no sequence of the vocabulary"):
+def test_piece_acceptor_impossible_pattern_raises() -> None:
+    with pytest.raises(ImpossibleError, match="does not accept any text that the vocabulary can write"):
         PieceAcceptor(from_regex("xyz"), LATER, FIRST)
 
 
-def test_there_must_be_a_first_text_for_each_id() -> None:
-    with pytest.raises(ConfigError, match="for each of 6 ids, and there are 1"):
+def test_piece_acceptor_too_few_first_texts_raise() -> None:
+    with pytest.raises(ConfigError, match="for each of 6 ids, got 1"):
         PieceAcceptor(from_regex("a"), LATER, ["a"])
 
 
-def test_every_place_is_read_once() -> None:
+def test_piece_acceptor_computes_each_state_once() -> None:
     acceptor = PieceAcceptor(from_regex("a*", ALPHABET), LATER, FIRST)
     place = acceptor.step(acceptor.start(), 0)
     assert acceptor.step(place, 0) == place

@@ -1,4 +1,4 @@
-"""Steppers that do not repeat themselves."""
+"""Steppers without repeated n-grams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def repeats(ids: tuple[int, ...], n: int) -> bool:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_exactly_what_repeats_itself_is_impossible(n: int) -> None:
+def test_no_repeat_ngram_forbids_exactly_the_repetitions(n: int) -> None:
     table = random_table(3, 2, end=2)
     everything = all_sequences(as_model(table), 2, 7)
     wanted = {ids: log_prob for (ids, done), log_prob in everything.items() if done and not repeats(ids, n)}
@@ -39,13 +39,13 @@ def test_exactly_what_repeats_itself_is_impossible(n: int) -> None:
     assert any(repeats(ids, n) for ids, _ in everything)
 
 
-def test_prompts_of_different_lengths_count_as_written() -> None:
+def test_no_repeat_ngram_counts_prompts_of_different_lengths() -> None:
     stepper = NoRepeatNgram(random_table(4, 1, end=3), 2)
     prompts, lengths = torch.tensor([[0, 1, 0], [1, 9, 9]]), torch.tensor([3, 1])
     log_probs = stepper.log_probs(stepper.extend(stepper.start(2), prompts, lengths))
     assert (log_probs.exp() == 0).tolist() == [[False, True, False, False], [False] * 4]
 
 
-def test_repeats_are_of_one_id_or_more() -> None:
-    with pytest.raises(ConfigError, match="1 or more ids, but n = 0"):
+def test_no_repeat_ngram_of_size_zero_raises() -> None:
+    with pytest.raises(ConfigError, match="n must be at least 1, got 0"):
         NoRepeatNgram(random_table(3), 0)

@@ -21,7 +21,7 @@ from catena.search.table import TableStepper
 from tests.oracle import search as oracle
 from tests.search.models import as_model, random_table
 
-SURE = 1e-4  # the seeds are fixed: a test that passes once passes for ever
+SURE = 1e-4  # the seeds are fixed: a test that passes once always passes
 
 
 def generator(seed: int = 1) -> torch.Generator:
@@ -29,7 +29,7 @@ def generator(seed: int = 1) -> torch.Generator:
 
 
 def agree(drawn: list[Hypothesis], log_probs: dict[tuple[tuple[int, ...], bool], float]) -> None:
-    """Chi-square of the drawn sequences against the listed ones, the rare of which are put together."""
+    """Chi-square test of the sampled sequences against the listed ones, with rare ones pooled."""
     counts, n = Counter((h.ids, h.finished) for h in drawn), len(drawn)
     assert set(counts) <= set(log_probs)
     often = [key for key, log_prob in log_probs.items() if n * math.exp(log_prob) >= 5]
@@ -74,14 +74,14 @@ def test_filtered_frequencies_match_the_filtered_model(filter: Filter, by_hand: 
         assert h.score == pytest.approx(filtered[h.ids, h.finished])
 
 
-def test_the_end_is_not_drawn_too_soon() -> None:
+def test_sample_min_length_delays_the_end() -> None:
     table = random_table(3, 2)
     drawn = sample(table, table.start(2), generator(), max_length=4, min_length=2, n=200)
     assert {len(h.ids) for row in drawn for h in row if h.finished} == {2, 3}
 
 
-def test_scores_are_the_probabilities_with_which_sequences_are_drawn() -> None:
-    """Whatever is forbidden: so Σ p(y) over what can be drawn is the mean of importance weights, which have no bias."""
+def test_sample_scores_are_the_sampling_log_probabilities() -> None:
+    """With any forbidden ids: Σ p(y) over possible samples is the mean of the unbiased importance weights."""
     table = random_table(4, 2, end=3, seed=5)
     p = as_model(table)
     for stepper, min_length, n in ((table, 2, 0), (NoRepeatNgram(table, 1), 0, 1), (NoRepeatNgram(table, 1), 1, 1)):
@@ -102,7 +102,7 @@ def test_scores_are_the_probabilities_with_which_sequences_are_drawn() -> None:
                 assert one.score == pytest.approx(score, abs=1e-6)
 
 
-def test_a_row_with_a_generator_of_its_own_draws_the_same_in_every_batch() -> None:
+def test_sample_row_with_its_own_generator_does_not_depend_on_the_batch() -> None:
     table = random_table(5, 3, end=4)
     prompts, lengths = torch.tensor([[0, 1], [2, 4], [3, 3]]), torch.tensor([2, 1, 0])
     state = table.extend(table.start(3), prompts, lengths)
@@ -117,7 +117,7 @@ def test_a_row_with_a_generator_of_its_own_draws_the_same_in_every_batch() -> No
         assert drawn([row]) == [together[row]]
 
 
-def test_a_stream_gives_what_a_sample_gives() -> None:
+def test_stream_yields_the_ids_of_sample() -> None:
     table = random_table(4, 2, end=3, seed=5)
     whole = sample(table, table.start(3), generator(4), max_length=8, filters=[partial(top_k, k=3)])
     rows: list[list[int]] = [[], [], []]
@@ -129,7 +129,7 @@ def test_a_stream_gives_what_a_sample_gives() -> None:
     assert [tuple(row) for row in rows] == [h.ids for (h,) in whole]
 
 
-def test_a_stream_gives_each_id_as_soon_as_it_is_drawn() -> None:
+def test_stream_yields_each_id_immediately() -> None:
     asked = []
 
     class Watched(TableStepper):
@@ -143,14 +143,14 @@ def test_a_stream_gives_each_id_as_soon_as_it_is_drawn() -> None:
     assert len(asked) >= 5
 
 
-def test_no_steps_and_no_rows() -> None:
+def test_sample_without_steps_or_rows() -> None:
     table = random_table(3)
     assert sample(table, table.start(2), generator(), 0, n=2) == [[Hypothesis((), 0.0, 0.0, False)] * 2] * 2
     assert sample(table, table.start(0), generator(), 3) == []
     assert list(stream(table, table.start(2), generator(), 0)) == []
 
 
-def test_where_nothing_is_possible_a_row_stops_and_the_others_go_on() -> None:
+def test_sample_row_at_a_dead_end_stops_and_others_continue() -> None:
     table = TableStepper.of({(): [1, 0, 0], (0,): [0, 1, 0], (0, 1): [0, 0, 1]}, end=2)
     state = table.join([table.start(1), table.advance(table.start(1), torch.tensor([1]))])
     found = sample(table, state, generator(), 4)
@@ -160,19 +160,19 @@ def test_where_nothing_is_possible_a_row_stops_and_the_others_go_on() -> None:
     ]
 
 
-def test_a_distribution_of_one_id_is_certain() -> None:
+def test_sample_of_a_single_possible_id_is_certain() -> None:
     table = TableStepper(torch.zeros(2, 1), end=0)
     assert sample(table, table.start(1), generator(), 3) == [[Hypothesis((), 0.0, 0.0, True)]]
     assert log_normalize(torch.tensor([[-math.inf]])).tolist() == [[-math.inf]]
 
 
-def test_generators_must_be_as_many_as_rows() -> None:
+def test_sample_wrong_number_of_generators_raises() -> None:
     table = random_table(3)
-    with pytest.raises(ConfigError, match="one generator for each of 4 rows, but there are 2"):
+    with pytest.raises(ConfigError, match="one generator for each of 4 rows, got 2"):
         sample(table, table.start(2), [generator(), generator()], 3, n=2)
 
 
 @pytest.mark.parametrize(("given", "kind"), [(None, "NoneType"), (5, "int"), ([generator(), 5], "int")])
-def test_what_draws_must_be_a_generator(given: Any, kind: str) -> None:
-    with pytest.raises(ConfigError, match=f"there is one of type {kind}: make one by torch.Generator"):
-        SampleId.__post_init__(SimpleNamespace(generators=given))  # type: ignore[arg-type]  # the tests' own checks aside
+def test_sample_generator_of_wrong_type_raises(given: Any, kind: str) -> None:
+    with pytest.raises(ConfigError, match=f"got a {kind}. Pass torch.Generator"):
+        SampleId.__post_init__(SimpleNamespace(generators=given))  # type: ignore[arg-type]  # bypasses the type checks of the tests

@@ -1,4 +1,4 @@
-"""Stochastic beams: draws without replacement with the right probabilities, and estimates without bias."""
+"""Stochastic beams: samples without replacement with the right probabilities, and unbiased estimates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table() -> TableStepper:
     return random_table(3, 2, end=2, seed=9, impossible=0.2)
 
 
-def test_ordered_draws_are_those_of_an_urn(table: TableStepper) -> None:
+def test_stochastic_beam_order_matches_sampling_without_replacement(table: TableStepper) -> None:
     p = {k: math.exp(x) for k, x in all_sequences(as_model(table), table.end, 2).items()}
     assert len(p) >= 5
     drawn = stochastic_beam(table, table.start(ROWS), generator(), 2, max_length=2)
@@ -54,7 +54,7 @@ def test_ordered_draws_are_those_of_an_urn(table: TableStepper) -> None:
     assert chisquare(seen, expected).pvalue > SURE
 
 
-def test_what_is_drawn_is_different_and_ordered_and_has_its_own_log_prob(table: TableStepper) -> None:
+def test_stochastic_beam_samples_are_distinct_sorted_and_scored(table: TableStepper) -> None:
     everything = all_sequences(as_model(table), table.end, 3)
     for drawn in stochastic_beam(table, table.start(50), generator(2), 4, max_length=3):
         keys = [key(h) for h in drawn.hypotheses]
@@ -67,7 +67,7 @@ def test_what_is_drawn_is_different_and_ordered_and_has_its_own_log_prob(table: 
         assert drawn.inclusion() == pytest.approx(wanted)
 
 
-def test_estimates_have_no_bias() -> None:
+def test_weighted_samples_mean_is_unbiased() -> None:
     table = TableStepper(torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64).log(), end=2)
     everything = all_sequences(as_model(table), table.end, 3)
     exact = sum(math.exp(log_prob) * len(ids) for (ids, _), log_prob in everything.items())
@@ -79,7 +79,7 @@ def test_estimates_have_no_bias() -> None:
         assert statistics.fmean(row.mean(value) for row in rows) == pytest.approx(wanted, abs=0.2)
 
 
-def test_estimates_have_no_bias_where_ids_are_forbidden() -> None:
+def test_weighted_samples_mean_with_forbidden_ids_is_unbiased() -> None:
     table = TableStepper(torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64).log(), end=2)
     everything = all_sequences(as_model(table), table.end, 3)
     allowed = {ids: math.exp(log_prob) for (ids, _), log_prob in everything.items() if ids}
@@ -91,7 +91,7 @@ def test_estimates_have_no_bias_where_ids_are_forbidden() -> None:
     assert all(h.log_prob == pytest.approx(math.log(allowed[h.ids])) for h in rows[0].hypotheses)
 
 
-def test_all_sequences_are_drawn_where_there_are_no_more(table: TableStepper) -> None:
+def test_stochastic_beam_returns_all_sequences_if_there_are_few(table: TableStepper) -> None:
     everything = all_sequences(as_model(table), table.end, 2)
     (drawn,) = stochastic_beam(table, table.start(1), generator(), 99, max_length=2)
     assert {key(h) for h in drawn.hypotheses} == set(everything)
@@ -100,14 +100,14 @@ def test_all_sequences_are_drawn_where_there_are_no_more(table: TableStepper) ->
     assert drawn.mean(lambda h: 1.0, normalize=False) == pytest.approx(1.0)
 
 
-def test_filters_change_the_model_that_is_drawn_from(table: TableStepper) -> None:
+def test_stochastic_beam_filters_change_the_sampled_model(table: TableStepper) -> None:
     model = as_model(table)
     cold = all_sequences(lambda prefix: temperature_by_hand(model(prefix), 0.5), table.end, 2)
     (drawn,) = stochastic_beam(table, table.start(1), generator(), 99, 2, filters=[partial(temperature, t=0.5)])
     assert {key(h): h.log_prob for h in drawn.hypotheses} == pytest.approx(cold)
 
 
-def test_the_edges() -> None:
+def test_stochastic_beam_edge_cases() -> None:
     table = random_table(3)
     (drawn,) = stochastic_beam(table, table.start(1), generator(), 2, max_length=0)
     assert [key(h) for h in drawn.hypotheses] == [((), False)]
@@ -120,5 +120,5 @@ def test_the_edges() -> None:
     assert stochastic_beam(dead, gone, generator(), 2, max_length=5)[0].hypotheses == []
     late = stochastic_beam(table, table.start(1), generator(), 9, max_length=3, min_length=2)[0]
     assert min(len(h.ids) for h in late.hypotheses) == 2
-    with pytest.raises(ConfigError, match="at least 1 sequence, but n = 0"):
+    with pytest.raises(ConfigError, match="n must be at least 1, got 0"):
         stochastic_beam(table, table.start(1), generator(), 0, max_length=2)

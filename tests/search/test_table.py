@@ -19,7 +19,7 @@ class TestTables(StepperLaws):
         return lambda: random_table(*request.param)
 
 
-def test_a_table_of_rows_knows_the_beginning() -> None:
+def test_table_of_rows_handles_the_beginning() -> None:
     stepper = TableStepper.of({(): [0.25, 0.5, 0.25], (0,): [0, 0, 1], (1,): [0.5, 0, 0.5], (1, 0): [1, 0, 0]}, end=2)
     assert stepper.table.shape == (4, 4, 3)
     state = stepper.start(2)
@@ -38,12 +38,12 @@ def test_a_table_of_rows_knows_the_beginning() -> None:
         ({(): [0.5, 0.5], (2,): [0.5, 0.5]}, "ids below 2"),
     ],
 )
-def test_rows_that_are_no_distributions_are_refused(rows: dict[tuple[int, ...], list[float]], words: str) -> None:
+def test_table_of_invalid_rows_raises(rows: dict[tuple[int, ...], list[float]], words: str) -> None:
     with pytest.raises(DataError, match=words):
         TableStepper.of(rows, end=0)
 
 
 @pytest.mark.parametrize(("shape", "end"), [((3, 3), 0), ((4, 3), 3), ((4, 3), -1), ((), 0), ((5, 4, 3), 0)])
-def test_tables_of_another_shape_are_refused(shape: tuple[int, ...], end: int) -> None:
-    with pytest.raises(ShapeError, match="a table of next ids must have the shape"):
+def test_table_of_wrong_shape_raises(shape: tuple[int, ...], end: int) -> None:
+    with pytest.raises(ShapeError, match="table must have the shape"):
         TableStepper(torch.zeros(shape), end)

@@ -1,4 +1,4 @@
-"""Verse against forms checked word by word."""
+"""Verse compared to forms checked word by word."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_verse(
     rhymes: Mapping[int, Any],
     separator: int | None,
 ) -> bool:
-    """All ways to break a sequence into lines, one word after another; no laziness, no distances."""
+    """Checks all ways to break a sequence into lines, word by word; not lazy, without distances."""
 
     def fill(rest: tuple[int, ...], number: int, left: str, ends: dict[str, list[int]]) -> bool:
         if number == len(lines):
@@ -97,11 +97,11 @@ def verse(case: str) -> Verse:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_exactly_what_fills_the_form_is_accepted(case: str) -> None:
+def test_verse_accepts_exactly_the_sequences_that_fill_the_form(case: str) -> None:
     form, wanted = verse(case), listed(case)
     assert wanted
     found = {(): form.start()}
-    for ids in strings(V, END, LONGEST - 1):  # every prefix that is allowed, and where it leads
+    for ids in strings(V, END, LONGEST - 1):  # every allowed prefix, and its next ids
         if ids in found:
             options = form.options(found[ids])
             assert options.accepts == (ids in wanted)
@@ -111,12 +111,12 @@ def test_exactly_what_fills_the_form_is_accepted(case: str) -> None:
                 if rests:
                     assert options.needed[id] <= min(rests)
                     found[begun] = form.step(found[ids], id)
-                else:  # what fills the form is longer than the listed ones, if there is anything
+                else:  # completions are longer than the listed ones, if there are any
                     assert options.needed[id] > LONGEST - len(begun)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_searches_write_in_form(case: str) -> None:
+def test_searches_with_verse_fill_the_form(case: str) -> None:
     lines, meters, rhymes, separator = CASES[case]
     for seed in range(5):
         constrained = Constrained(random_table(V, 2, END, seed), verse(case))
@@ -127,15 +127,15 @@ def test_searches_write_in_form(case: str) -> None:
             assert is_verse(h.ids, lines, meters, rhymes, separator)
 
 
-def test_a_rhyme_with_too_few_words_is_not_begun() -> None:
+def test_verse_does_not_start_a_rhyme_with_too_few_words() -> None:
     lines = [Line("1", "a"), Line("1", "a"), Line("1", "a")]
     meters = dict.fromkeys(range(5), "1")
     form = Verse(lines, meters, 5, {0: "x", 1: "x", 2: "y", 3: "y", 4: "y"})
     assert (form.options(form.start()).needed < 99).tolist() == [False, False, True, True, True]
 
 
-def test_a_quatrain_of_characters() -> None:
-    """Four lines of three characters, the second and the fourth in rhyme, a comma between lines."""
+def test_verse_quatrain_of_characters() -> None:
+    """Four lines of three characters, the second and the fourth rhyming, with a comma between lines."""
     v, comma, end = 12, 10, 11
     rhymes = {id: id % 3 for id in range(10)}
     form = Verse(
@@ -147,15 +147,15 @@ def test_a_quatrain_of_characters() -> None:
         assert len(h.ids) == 15
         assert rhymes[h.ids[6]] == rhymes[h.ids[14]]
         assert h.ids[6] != h.ids[14]
-    with pytest.raises(ImpossibleError, match="needs at least 15 ids and the end, but max_length = 15"):
+    with pytest.raises(ImpossibleError, match="max_length must be at least 16 for the constraint, got 15"):
         Constrained(random_table(v, 2, end), form, max_length=15)
 
 
-def test_forms_that_cannot_be_filled_are_refused() -> None:
-    with pytest.raises(ImpossibleError, match="no words fill the form: 1 words, 1 lines"):
+def test_verse_impossible_forms_raise() -> None:
+    with pytest.raises(ImpossibleError, match="The 1 words cannot fill the 1 lines"):
         Verse([Line("010")], {0: "01"}, 2)
-    with pytest.raises(ImpossibleError, match="no words fill the form"):
+    with pytest.raises(ImpossibleError, match="cannot fill the"):
         Verse([Line("1", "a"), Line("1", "a")], {0: "1"}, 2, {0: "x"})
     for meters in ({0: ""}, {3: "1"}, {1: "1"}):
-        with pytest.raises(ConfigError, match="a word must be an id below 3 with a meter of its own"):
+        with pytest.raises(ConfigError, match="meters must map word ids below 3 to meters"):
             Verse([Line("1")], meters, 3, separator=1)

@@ -1,4 +1,4 @@
-"""Ids that are never written."""
+"""Steppers that never generate some ids."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class TestWithout(StepperLaws):
         return lambda: ForbidIds(random_table(4, 2, 3), request.param)
 
 
-def test_the_others_share_what_is_left() -> None:
+def test_forbid_ids_renormalizes_the_others() -> None:
     table = random_table(4, 2, 3)
     p, q = table.log_probs(table.start(1)).exp(), ForbidIds(table, [1]).log_probs(table.start(1)).exp()
     assert q[0, 1] == 0
     assert torch.allclose(q[0, [0, 2, 3]], p[0, [0, 2, 3]] / (1 - p[0, 1]))
 
 
-def test_they_are_never_drawn_and_may_be_read() -> None:
+def test_forbid_ids_are_never_sampled_but_allowed_in_prompts() -> None:
     stepper = ForbidIds(random_table(4, 2, 3), [1])
     state = stepper.extend(stepper.start(1), torch.tensor([[1, 1]]), torch.tensor([2]))
     found = sample(stepper, state, torch.Generator().manual_seed(0), 5, n=200)
     assert all(1 not in one.ids for one in found[0])
 
 
-def test_ids_must_be_there() -> None:
-    with pytest.raises(ConfigError, match="must be below 4, and they are \\[4\\]"):
+def test_forbid_ids_out_of_range_raises() -> None:
+    with pytest.raises(ConfigError, match="ids must be from 0 to 3, got \\[4\\]"):
         ForbidIds(random_table(4, 2, 3), [4])
 
 
-def test_its_states_are_those_of_the_inner_stepper() -> None:
+def test_forbid_ids_uses_the_states_of_the_inner_stepper() -> None:
     table = random_table(4, 2, 3)
     stepper = ForbidIds(table, [1])
     assert isinstance(stepper, WrapperStepper)

@@ -48,17 +48,17 @@ for _name, _class in {
 NONDECREASING = frozenset(
     {"identity", "relu", "leaky_relu", "hard_tanh", "tanh", "sigmoid", "elu", "selu", "softplus", "softsign"}
 )
-"""Activations that never fall: the largest of the activated values is the activation of the largest value."""
+"""Monotonic activations: the maximum of the activated values is the activation of the maximum."""
 
 
 @ACTIVATIONS.register("abs")
 class Absolute(nn.Module):
-    r"""\|x\|"""
+    r"""The absolute value \|x\|."""
 
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         return x.abs()
 
 
 def build_activation(name: str) -> nn.Module:
-    """A new activation of this name; ``prelu`` brings a parameter of its own."""
+    """A new activation of this name; ``prelu`` has its own parameter."""
     return ACTIVATIONS[name]()

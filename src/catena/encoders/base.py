@@ -1,7 +1,7 @@
 """The interface of encoders: a sequence of vectors in, a sequence of vectors out.
 
-Two promises hold for every encoder, and ``tests/laws/encoder_laws.py`` checks them for each: the outputs at
-padded positions are exactly 0, and what stands at padded positions of the input, be it nan, changes nothing.
+Every encoder keeps two promises, which ``tests/laws/encoder_laws.py`` checks: the outputs at padded positions are
+exactly 0, and the values at padded positions of the input, even nan, do not change the result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catena.shapes import check_tensor, checked_lengths, mask_from_lengths, matc
 
 
 class Encoder(nn.Module, ABC):
-    """Turns ``b t d_in`` into ``b t d_out``. A leaf sets the two sizes and writes :meth:`encode`."""
+    """Abstract map of ``b t d_in`` to ``b t d_out``; subclasses set the sizes and define :meth:`encode`."""
 
     d_in: int
     d_out: int
@@ -24,7 +24,15 @@ class Encoder(nn.Module, ABC):
     def forward(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"] | None = None
     ) -> Float[Tensor, "b t d_out"]:
-        """Encode each sequence of ``x``: its first ``lengths[i]`` positions are real, or all if lengths are omitted."""
+        """Encode each sequence of ``x``.
+
+        Args:
+            x: ``b t d_in``.
+            lengths: the first ``lengths[i]`` positions of row ``i`` are real; all by default.
+
+        Returns:
+            ``b t d_out``, 0 at padding.
+        """
         b, t, _ = match_shape("the input of the encoder", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
         if t == 0:
             return x.new_zeros(b, 0, self.d_out)
@@ -34,21 +42,23 @@ class Encoder(nn.Module, ABC):
         return self.encode(x.masked_fill(padded, 0.0), lengths, mask).masked_fill(padded, 0.0)
 
     def self_attention(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> list[Float[Tensor, "b h t t"]]:
-        """How positions look at each other: of each layer ``[i, head, t, s]``, ``t`` being what looks, 0 at padding;
-        an empty list where none do."""
+        """The self-attention weights of each layer; an empty list for encoders without self-attention.
+
+        ``[i, head, t, s]`` is the weight of position ``s`` for query ``t``, 0 at padding.
+        """
         return []
 
     @abstractmethod
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b t d_out"]:
-        """The work itself: ``x`` is 0 at padded positions, and whatever is returned there is dropped."""
+        """The implementation: ``x`` is 0 at padded positions, and the output there is discarded."""
 
 
 def read_lengths(lengths: Tensor | None, b: int, t: int) -> Int[Tensor, "b"]:
-    """The lengths of ``b`` sequences of ``t`` positions as int64: all of them if omitted.
+    """The lengths of ``b`` sequences of ``t`` positions as int64; ``t`` for all if omitted.
 
-    Raises :class:`ShapeError` for a number of lengths other than ``b``, or a length above ``t`` or below 0.
+    Raises :class:`ShapeError` if the number of lengths is not ``b``, or if a length is above ``t`` or below 0.
     """
     if lengths is None:
         return torch.full((b,), t)

@@ -1,5 +1,4 @@
-"""From settings to encoders and poolings. A new kind of encoder is entered in ``ENCODERS`` under its
-``kind``."""
+"""Encoders and poolings from their configs. Register a new kind of encoder in ``ENCODERS`` under its ``kind``."""
 
 from __future__ import annotations
 
@@ -43,18 +42,18 @@ ENCODERS: Registry[Callable[[Any, int], Encoder]] = Registry("encoder")
 
 
 def build_encoder(settings: EncoderConfig, d_in: int) -> Encoder:
-    """The encoder of these settings for vectors of size ``d_in``."""
+    """The encoder of a config for vectors of size ``d_in``."""
     return ENCODERS[settings.kind](settings, d_in)
 
 
 def build_causal(settings: EncoderConfig, d_in: int) -> CausalEncoder:
-    """The encoder of these settings, which must be one that reads step by step."""
+    """The encoder of a config, which must be causal."""
     return causal(build_encoder(settings, d_in))
 
 
 @ENCODERS.register("recurrent")
 def build_recurrent(settings: RecurrentConfig, d_in: int) -> Recurrent:
-    """Stacked recurrences, in one direction or both."""
+    """Stacked recurrent layers, in one direction or both."""
 
     def make(d_in: int, layer: int) -> Recurrence:
         recurrence = build_recurrence(settings, d_in)
@@ -74,7 +73,7 @@ def build_recurrent(settings: RecurrentConfig, d_in: int) -> Recurrent:
 
 
 def build_recurrence(settings: RecurrentConfig, d_in: int) -> Recurrence:
-    """One layer in one direction, on torch's fused form where there is one."""
+    """One layer in one direction, on torch's fused implementation if there is one."""
     d, activation = settings.d, settings.activation
     match settings.cell:
         case "elman" if activation == "tanh":
@@ -107,7 +106,7 @@ def build_self_attentive_recurrent(settings: SelfAttentiveRecurrentConfig, d_in:
 
 @ENCODERS.register("convolution")
 def build_convolution(settings: ConvolutionConfig, d_in: int) -> Convolution:
-    """Convolution layers that keep one vector for each position."""
+    """Convolution layers with one vector for each position."""
     width = settings.filters * len(settings.windows)
     layers = [
         ConvolutionLayer(
@@ -124,7 +123,7 @@ def build_convolution(settings: ConvolutionConfig, d_in: int) -> Convolution:
 
 
 def build_text_convolution(settings: TextConvolutionConfig, d_in: int) -> TextConvolution:
-    """Convolution and max over time: one vector for a whole text."""
+    """Convolution and max over time, with one vector for a whole text."""
     return TextConvolution(
         d_in,
         settings.windows,
@@ -139,7 +138,7 @@ def build_text_convolution(settings: TextConvolutionConfig, d_in: int) -> TextCo
 
 @ENCODERS.register("dilated")
 def build_dilated(settings: DilatedConfig, d_in: int) -> Dilated:
-    """Causal convolution with gaps."""
+    """Dilated causal convolution."""
     return Dilated(
         d_in,
         settings.d,
@@ -152,7 +151,7 @@ def build_dilated(settings: DilatedConfig, d_in: int) -> Dilated:
 
 @ENCODERS.register("highway")
 def build_highway(settings: HighwayConfig, d_in: int) -> Highway:
-    """Highway layers of the input's own size."""
+    """Highway layers of the size of the input."""
     layers = [
         HighwayLayer(d_in, build_activation(settings.activation), carry=settings.carry, bias=settings.bias)
         for _ in range(settings.n_layers)
@@ -204,5 +203,5 @@ POOLINGS.register("k_max")(lambda settings, d_in: pooling.KMaxPooling(d_in, sett
 
 
 def build_pooling(settings: PoolingConfig, d_in: int) -> pooling.Pooling:
-    """The pooling of these settings for vectors of size ``d_in``."""
+    """The pooling of a config for vectors of size ``d_in``."""
     return POOLINGS[settings.kind](settings, d_in)

@@ -1,7 +1,7 @@
-"""The interface of causal encoders: they read from the left, and can stop anywhere and go on.
+"""The interface of causal encoders, which read from the left and can continue from a saved state.
 
-Laws that ``tests/laws/causal_laws.py`` holds for each: one pass over the whole equals passes over pieces and equals one
-step after another; the future never reaches the past; the rows of a state are taken, repeated and joined at will.
+Laws that ``tests/laws/causal_laws.py`` checks for each: one pass over a sequence equals passes over its pieces and
+equals single steps; a position never depends on later ones; the rows of a state can be selected, repeated and joined.
 """
 
 from __future__ import annotations
@@ -18,58 +18,58 @@ from catena.encoders.base import Encoder
 from catena.errors import ConfigError
 
 State = Any
-"""What an encoder remembers of what it has read, one row for each sequence: a value that only the encoder opens."""
+"""The memory of an encoder for what it has read, one row for each sequence; opaque to callers."""
 
 
 class CausalEncoder(Encoder):
-    """An encoder whose vector at a position depends on that position and those before it alone.
+    """An encoder whose vector at a position depends only on that position and those before it.
 
-    An encoder that is built to look ahead has these methods too, and refuses them: see :attr:`looks_ahead`.
+    A non-causal configuration of such an encoder raises ConfigError in these methods: see :attr:`looks_ahead`.
     """
 
     looks_ahead: bool = False
-    """Whether it was built to see the future (bidirectional, centered windows): then it cannot go step by step."""
+    """Whether it depends on later positions (bidirectional, centered windows), so that it cannot run step by step."""
 
     @abstractmethod
     def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> State:
-        """The state of ``b`` sequences of which nothing has been read."""
+        """The state of ``b`` empty sequences."""
 
     @abstractmethod
     def continue_(self, x: Float[Tensor, "b t d_in"], state: State) -> tuple[Float[Tensor, "b t d_out"], State]:
-        """Read on: any number of positions, one or more. The given state stays as it was."""
+        """Read one or more positions. Returns their outputs and the new state; the given state is not changed."""
 
     @abstractmethod
     def select(self, state: State, rows: Int[Tensor, " m"]) -> State:
-        """The state of the given rows, in their order; rows may be repeated and left out."""
+        """The state of the given rows in the given order; rows may be repeated or left out."""
 
     @abstractmethod
     def join(self, states: Sequence[State]) -> State:
-        """The rows of several states, one state after another."""
+        """The rows of several states, concatenated."""
 
     @abstractmethod
     def detach(self, state: State) -> State:
-        """The same state with no way back for gradients: where truncated backpropagation ends."""
+        """The same state without gradients, for truncated backpropagation."""
 
     def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:
-        """Encode sequences without padding from their beginning, with no thought of going on."""
+        """Encode sequences without padding from their beginning, without returning a state."""
         self.check_causal()
         return self.continue_(x, self.begin(x.shape[0], x.device, x.dtype))[0]
 
     def check_causal(self) -> None:
-        """Refuse to go step by step where the future is seen."""
+        """Raise ConfigError if the encoder depends on later positions."""
         if self.looks_ahead:
             raise ConfigError(
-                f"this {type(self).__name__.lower()} encoder looks ahead, so it cannot read step by step: build it "
-                f"with bidirectional = false, causal = true or padding = 'causal'"
+                f"The {type(self).__name__.lower()} encoder depends on later positions, so it cannot run step by step. "
+                f"Build it with bidirectional = false, causal = true or padding = 'causal'."
             )
 
 
 def causal(encoder: Encoder) -> CausalEncoder:
-    """The same encoder, if it is one that sees nothing of the future."""
+    """The same encoder; raises ConfigError if it is not a causal one."""
     if not isinstance(encoder, CausalEncoder):
         raise ConfigError(
-            f"a language model needs an encoder that reads step by step, and {type(encoder).__name__.lower()} does "
-            f"not: choose recurrent, convolution, dilated or transformer"
+            f"encoder must be causal in a language model, got {type(encoder).__name__.lower()}. Choose recurrent, "
+            f"convolution, dilated or transformer."
         )
     encoder.check_causal()
     return encoder

@@ -1,14 +1,14 @@
-r"""Recurrences written step by step: Elman and leaky units, LSTMs with peepholes or coupled gates, a GRU.
+r"""Recurrent cells written step by step: Elman and leaky units, LSTMs with peepholes or coupled gates, a GRU.
 
-A recurrence is one layer in one direction. Its input maps are taken out of the loop into one product; a step
-then costs O(g d²) for each sequence, with g gates. Those that torch has in fused form are in
+A recurrence is one layer in one direction. Its input projections are computed before the loop in one product; a step
+then costs O(g d²) for each sequence, with g gates. Those with a fused implementation in torch are in
 :mod:`catena.encoders.fused`.
 
-The blocks of ``weight_x``, ``weight_h`` and ``bias`` stand in the order that each class names. σ is the
-logistic function, ∘ the product by elements; h_0 = c_0 = 0 unless a state is given.
+The blocks of ``weight_x``, ``weight_h`` and ``bias`` are in the order given by each class. σ is the
+logistic function, ∘ the elementwise product; h_0 = c_0 = 0 unless a state is given.
 
 ``weight_dropout`` drops recurrent weights, the same for all steps of a call (Wan et al. 2013; Merity et al. 2018,
-section 2): noise that a long sequence cannot average away.
+section 2), noise that does not average out over a long sequence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from catena.numerics import lerp
 
 CellState = tuple[Tensor, ...]
-"""What a recurrence remembers, each ``b d``; the first is h."""
+"""The state of a recurrence, each ``b d``; the first is h."""
 
 
 class Recurrence(nn.Module, ABC):
@@ -36,9 +36,9 @@ class Recurrence(nn.Module, ABC):
     n_states: int
     weight_dropout: float
     weight_x: Tensor
-    """What reads x, ``gates d_in``."""
+    """The input weights, ``gates d_in``."""
     weight_h: Tensor
-    """What reads h, ``gates d``."""
+    """The recurrent weights, ``gates d``."""
     bias: Tensor
     """``gates``"""
 
@@ -46,35 +46,33 @@ class Recurrence(nn.Module, ABC):
     def step(
         self, projected: Float[Tensor, "b gates"], state: CellState, weight_h: Float[Tensor, "gates d"]
     ) -> CellState:
-        """One step, from W_x x + b of all gates and the state before it; ``weight_h`` as it is in this call."""
+        """One step, from W_x x + b of all gates, the previous state, and the recurrent weights of this call."""
 
     @abstractmethod
     def forward(
         self, x: Float[Tensor, "t b d_in"], state: CellState | None = None
     ) -> tuple[Float[Tensor, "t b d"], CellState]:
-        """The outputs h_1 … h_t and the state after the last step, with which a later call may go on."""
+        """The outputs h_1 … h_t and the state after the last step, from which a later call can continue."""
 
     @abstractmethod
     def input_blocks(self) -> list[Tensor]:
-        """Views of the matrices that read x, one ``d d_in`` for each gate."""
+        """Views of the input matrices, one ``d d_in`` for each gate."""
 
     @abstractmethod
     def recurrent_blocks(self) -> list[Tensor]:
-        """Views of the matrices that read h or c, each ``d d``."""
+        """Views of the matrices of h or c, each ``d d``."""
 
     @abstractmethod
     def vectors(self) -> list[Tensor]:
-        """Biases, and whatever else is no matrix and starts at 0."""
+        """Biases and other vectors that start at 0."""
 
     @abstractmethod
     def gates(self, x: Float[Tensor, "b d_in"], state: CellState) -> dict[str, Float[Tensor, "b d"]]:
-        """The gates of one step, each between 0 and 1; for units without gates how near ``state`` is to an end of its
-        range."""
+        """The gates of one step, each between 0 and 1; for units without gates, how saturated ``state`` is."""
 
     @abstractmethod
     def forget_biases(self) -> list[Tensor]:
-        """Views of the biases, each ``d``, whose sum is the bias of the forget gate; empty where there is
-        none."""
+        """Views of the biases, each ``d``, whose sum is the bias of the forget gate; empty if there is none."""
 
     def start(self, b: int, like: Tensor) -> CellState:
         """The state before the first step: zeros."""
@@ -82,7 +80,7 @@ class Recurrence(nn.Module, ABC):
 
 
 class StepRecurrence(Recurrence):
-    """A recurrence that runs as a loop over steps."""
+    """A recurrence implemented as a loop over steps."""
 
     def __init__(self, d_in: int, d: int, n_gates: int, n_states: int) -> None:
         super().__init__()
@@ -121,12 +119,12 @@ class StepRecurrence(Recurrence):
         return {"state": h.abs()}
 
     def _before_gates(self, x: Float[Tensor, "b d_in"], h: Float[Tensor, "b d"]) -> tuple[Tensor, ...]:
-        """What each block adds up, before its logistic function or tanh."""
+        """The preactivations of each block."""
         return (F.linear(x, self.weight_x, self.bias) + h @ self.weight_h.t()).chunk(self.n_gates, dim=1)
 
 
 class Elman(StepRecurrence):
-    r""":math:`h_t = f(U x_t + W h_{t-1} + b)`
+    r"""The Elman cell :math:`h_t = f(U x_t + W h_{t-1} + b)`.
 
     Elman 1990; Goodfellow et al. 2016, equations 10.8 and 10.9, with any activation f.
     """
@@ -142,10 +140,10 @@ class Elman(StepRecurrence):
 
 
 class Leaky(StepRecurrence):
-    r""":math:`h_t = (1 - a) \circ h_{t-1} + a \circ f(U x_t + W h_{t-1} + b)`
+    r"""The leaky cell :math:`h_t = (1 - a) \circ h_{t-1} + a \circ f(U x_t + W h_{t-1} + b)`.
 
-    Leaky units (Jaeger et al. 2007; Goodfellow et al. 2016, section 10.9.2). The share a is fixed, or learned
-    for each unit as the logistic function of a free number, so that it stays between 0 and 1.
+    Leaky units (Jaeger et al. 2007; Goodfellow et al. 2016, section 10.9.2). The fraction a is fixed, or learned
+    for each unit as the logistic function of a parameter, so that it stays between 0 and 1.
     """
 
     def __init__(self, d_in: int, d: int, activation: nn.Module, leak: float, learn_leak: bool = False) -> None:
@@ -163,7 +161,7 @@ class Leaky(StepRecurrence):
 
 
 class PeepholeLSTM(StepRecurrence):
-    r"""An LSTM whose gates see the memory.
+    r"""An LSTM whose gates depend on the memory cell.
 
     .. math::
         f_t &= \sigma(W_f [c_{t-1}, h_{t-1}, x_t] + b_f) \\
@@ -171,8 +169,8 @@ class PeepholeLSTM(StepRecurrence):
         c_t &= f_t \circ c_{t-1} + i_t \circ \tanh(W_c [h_{t-1}, x_t] + b_c) \\
         o_t &= \sigma(W_o [c_t, h_{t-1}, x_t] + b_o) \qquad h_t = o_t \circ \tanh(c_t)
 
-    The output gate sees the new memory c_t. With ``diagonal`` peepholes each unit sees its own memory alone:
-    the part of the matrices that reads c is diagonal (Gers & Schmidhuber 2000; Graves 2013, equations 7 to
+    The output gate uses the new memory c_t. With ``diagonal`` peepholes each unit uses only its own memory:
+    the matrices applied to c are diagonal (Gers & Schmidhuber 2000; Graves 2013, equations 7 to
     11). Blocks: i, f, c, o; peepholes: i, f, o.
     """
 
@@ -216,7 +214,7 @@ class PeepholeLSTM(StepRecurrence):
 
 
 class CoupledLSTM(StepRecurrence):
-    r"""An LSTM that takes in exactly what it forgets: i = 1 - f, two gates in place of three.
+    r"""An LSTM whose input gate is coupled to the forget gate: i = 1 - f, two gates instead of three.
 
     .. math::
         f_t &= \sigma(W_f [h_{t-1}, x_t] + b_f) \qquad o_t = \sigma(W_o [h_{t-1}, x_t] + b_o) \\
@@ -247,15 +245,15 @@ class CoupledLSTM(StepRecurrence):
 
 
 class GRUResetFirst(StepRecurrence):
-    r"""The GRU as it was first written, the reset gate before the product.
+    r"""The original GRU, with the reset gate before the product.
 
     .. math::
         z_t &= \sigma(U_z x_t + W_z h_{t-1} + b_z) \qquad r_t = \sigma(U_r x_t + W_r h_{t-1} + b_r) \\
         \tilde h_t &= \tanh(U x_t + W (r_t \circ h_{t-1}) + b) \\
         h_t &= (1 - z_t) \circ h_{t-1} + z_t \circ \tilde h_t
 
-    Cho et al. 2014, section 2.3 (there z and 1 - z are exchanged). torch's fused form resets after the
-    product, and is another function. Blocks: z, r, h̃.
+    Cho et al. 2014, section 2.3 (there z and 1 - z are exchanged). torch's fused implementation resets after the
+    product, which is a different function. Blocks: z, r, h̃.
     """
 
     def __init__(self, d_in: int, d: int) -> None:

@@ -1,6 +1,6 @@
-"""Settings of encoders and poolings: typed values, checked before any data is touched. Imports no torch.
+"""Configs of encoders and poolings: typed values, checked before any data is read. Does not import torch.
 
-``EncoderConfig`` is any of them, told apart by ``kind``.
+``EncoderConfig`` is the union of them, selected by ``kind``.
 """
 
 from __future__ import annotations
@@ -37,156 +37,153 @@ _Windows = Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1
 
 
 class RecurrentConfig(Config):
-    """A recurrent network: simple, leaky, LSTM and GRU, stacked, in one direction or both."""
+    """A recurrent network: Elman, leaky, LSTM or GRU cells, stacked, in one direction or both."""
 
     kind: Literal["recurrent"] = "recurrent"
     """A recurrent encoder."""
     cell: CellName = "lstm"
-    """The recurrence. gru applies the reset gate after the product, as torch's fused one; gru_reset_first
+    """The cell. gru applies the reset gate after the product, as torch's fused GRU; gru_reset_first
     before it."""
     d: int = Field(100, gt=0)
     """Units of each layer in each direction."""
     n_layers: int = Field(1, gt=0)
-    """Layers, each reading the states of the one below."""
+    """Number of layers."""
     bidirectional: bool = True
-    """Read the sequence from both ends and join the states; the output is then twice as wide."""
+    """Read the sequence in both directions and concatenate the states; the output is then twice as wide."""
     activation: ActivationName = "tanh"
-    """Activation of the elman and leaky cells; the others have tanh."""
+    """Activation of the elman and leaky cells; the others use tanh."""
     peephole: Literal["full", "diagonal"] = "diagonal"
-    """How the gates of peephole_lstm see the memory: by a full matrix, or each unit its own alone."""
+    """Peepholes of peephole_lstm: a full matrix, or a diagonal one, where each unit uses only its own memory."""
     leak: float = Field(0.5, gt=0, le=1)
-    """Share of the new value in a leaky unit; 1 keeps nothing of the old one. Learned, it starts here."""
+    """Fraction of the new value in a leaky unit; 1 keeps nothing of the old one. The initial value if learned."""
     learn_leak: bool = False
-    """Learn the share of each leaky unit."""
+    """Learn the fraction of each leaky unit."""
     connections: Literal["none", "residual", "skip"] = "none"
-    """Between layers: residual adds a layer's input to its output where the sizes agree; skip feeds the
-    encoder's input to every layer and joins the states of all layers in the output."""
+    """Between layers: residual adds a layer's input to its output if the sizes are equal; skip feeds the
+    encoder's input to every layer and concatenates the states of all layers in the output."""
     dropout: Probability = 0.0
     """Probability of dropping a unit between two layers."""
     locked: bool = False
     """Drop the same units at every step of a sequence (variational dropout)."""
     weight_dropout: Probability = 0.0
-    """Probability of dropping a recurrent weight, for all steps of a sequence alike."""
+    """Probability of dropping a recurrent weight, the same for all steps of a sequence."""
     init: InitName = "default"
-    """First values of the weights. identity and orthogonal speak of the recurrent matrices."""
+    """Initialization of the weights. identity and orthogonal refer to the recurrent matrices."""
     forget_bias: float | None = 1.0
-    """First bias of the forget gate of an LSTM; 'none' leaves it as drawn."""
+    """Initial bias of the forget gate of an LSTM; 'none' keeps the random one."""
 
     @model_validator(mode="after")
     def _fits(self) -> RecurrentConfig:
         if self.activation != "tanh" and self.cell not in ("elman", "leaky"):
             raise ValueError(
-                f"activation = {self.activation!r} is not used by cell = {self.cell!r}, "
-                "whose formulas have tanh: leave activation out, or choose cell = 'elman' or 'leaky'"
+                f"cell must be 'elman' or 'leaky' if activation is set, got {self.cell!r} and activation = "
+                f"{self.activation!r}. Remove activation, or change cell."
             )
         if self.learn_leak and self.cell != "leaky":
             raise ValueError(
-                f"learn_leak = true is for cell = 'leaky', but cell is {self.cell!r}: "
-                "leave it out, or choose cell = 'leaky'"
+                f"cell must be 'leaky' if learn_leak = true, got {self.cell!r}. Set cell = 'leaky', or remove "
+                "learn_leak."
             )
         if self.learn_leak and self.leak == 1:
-            raise ValueError(
-                "leak = 1 is the end of the range and cannot be learned: start below it, such as leak = 0.9"
-            )
+            raise ValueError("leak must be below 1 if learn_leak = true, got 1. Use a value such as leak = 0.9.")
         return self
 
 
 class SelfAttentiveRecurrentConfig(Config):
-    """A recurrent network whose every state looks at all the states and takes in what it finds."""
+    """A recurrent network whose states attend to all states."""
 
     kind: Literal["self_attentive_recurrent"] = "self_attentive_recurrent"
     """A recurrent encoder that attends to its own states."""
     recurrent: RecurrentConfig = RecurrentConfig()
     """The recurrence whose states are attended to."""
     score: ScoreName = "scaled"
-    """How well two states fit."""
+    """Attention score of two states."""
     causal: bool = False
-    """Look at no state of the future."""
+    """Do not attend to later states."""
 
     @model_validator(mode="after")
     def _fits(self) -> SelfAttentiveRecurrentConfig:
         if self.causal and self.recurrent.bidirectional:
             raise ValueError(
-                "causal = true cannot hold with recurrent.bidirectional = true, whose states have seen the "
-                "future: set recurrent.bidirectional = false"
+                "recurrent.bidirectional must be false if causal = true, got true. Set recurrent.bidirectional = false."
             )
         return self
 
 
 class ConvolutionConfig(Config):
-    """Convolution over the positions with windows of several sizes; one vector for each position."""
+    """Convolution with windows of several sizes; one vector for each position."""
 
     kind: Literal["convolution"] = "convolution"
     """A convolutional encoder."""
     windows: _Windows = (3, 4, 5)
-    """Sizes of the windows, in positions."""
+    """Window sizes in positions."""
     filters: int = Field(100, gt=0)
-    """Filters for each size of window."""
+    """Number of filters for each window size."""
     n_layers: int = Field(1, gt=0)
-    """Layers, each reading the output of the one below."""
+    """Number of layers."""
     padding: Literal["same", "causal"] = "same"
-    """same centers the window on its position; causal ends it there, so that the future is not seen."""
+    """same centers the window on its position; causal ends it there, so that later positions are not used."""
     activation: ActivationName = "relu"
     """Activation after each convolution."""
     norm: _NormName = "none"
     """Normalization before the activation."""
     residual: bool = False
-    """Add a layer's input to its output where the sizes agree."""
+    """Add a layer's input to its output if the sizes are equal."""
     dropout: Probability = 0.0
     """Probability of dropping a unit between two layers."""
 
 
 class DilatedConfig(Config):
-    """Causal convolution with gaps that double from layer to layer, gates and ways round (WaveNet)."""
+    """Dilated causal convolution with gates and residual connections (WaveNet)."""
 
     kind: Literal["dilated"] = "dilated"
     """A dilated causal convolution."""
     d: int = Field(128, gt=0)
-    """Features of each vector between the layers, and of the output."""
+    """Size of the vectors between the layers, and of the output."""
     window: int = Field(2, ge=2)
-    """Positions that a window reads, with gaps between them."""
+    """Number of positions in a window, with gaps between them."""
     n_layers: int = Field(6, gt=0)
-    """Layers of a block; their gaps are 1, 2, 4, …"""
+    """Number of layers of a block; their dilations are 1, 2, 4, …"""
     n_blocks: int = Field(1, gt=0)
-    """Blocks, each beginning again with gap 1."""
+    """Number of blocks, each starting again with dilation 1."""
     dropout: Probability = 0.0
     """Probability of dropping a gated unit."""
 
 
 class TextConvolutionConfig(Config):
-    """Convolution and the largest value of each filter over time: one vector for a whole text."""
+    """Convolution and max over time: one vector for a whole text."""
 
     kind: Literal["text_convolution"] = "text_convolution"
     """Convolution and max over time."""
     windows: _Windows = (3, 4, 5)
-    """Sizes of the windows, in positions; a window may be longer than the text."""
+    """Window sizes in positions; a window may be longer than the text."""
     filters: int = Field(100, gt=0)
-    """Filters for each size of window."""
+    """Number of filters for each window size."""
     padding: Literal["wide", "same"] = "wide"
-    """wide counts every window that touches the text; same centers one window on each position."""
+    """wide uses every window that overlaps the text; same centers one window on each position."""
     activation: ActivationName = "relu"
     """Activation of the features."""
     norm: _NormName = "none"
     """Normalization before the activation."""
     scale: float | None = Field(None, gt=0)
-    """Filters are drawn evenly between -scale and scale, with biases of 0; if not set, by the size of the window."""
+    """Initial filters are uniform from -scale to scale, with biases of 0; if not set, by the size of the window."""
     k: int = Field(1, gt=0)
     """Keep the k largest values of each filter, in the order of the text."""
 
 
 class HighwayConfig(Config):
-    """Highway layers: each position by itself, through gates that choose between a new value and the old."""
+    """Highway layers: gates choose between a new value and the old one at each position."""
 
     kind: Literal["highway"] = "highway"
     """A stack of highway layers."""
     n_layers: int = Field(2, gt=0)
-    """Layers; all have the size of the input."""
+    """Number of layers; all have the size of the input."""
     activation: ActivationName = "relu"
     """Activation of the new value."""
     carry: Literal["coupled", "own"] = "coupled"
-    """coupled carries what is not transformed, carry = 1 - transform; own has a gate of its own."""
+    """coupled sets the carry gate to 1 - transform; own has a separate carry gate."""
     bias: float = Field(-2.0, lt=0)
-    """First bias of the transform gate; negative, so that a new network carries its input."""
+    """Initial bias of the transform gate; negative, so that a new network carries its input."""
 
 
 class TransformerConfig(Config):
@@ -195,30 +192,30 @@ class TransformerConfig(Config):
     kind: Literal["transformer"] = "transformer"
     """A Transformer encoder."""
     d: int = Field(128, gt=0)
-    """Features of each vector between the layers."""
+    """Size of the vectors between the layers."""
     n_heads: int = Field(4, gt=0)
-    """Heads of the attention."""
+    """Number of attention heads."""
     n_kv_heads: int | None = Field(None, gt=0)
-    """Heads of keys and values, shared by neighboring heads; if not set, as many as n_heads."""
+    """Number of key-value heads, each used by neighboring query heads; n_heads if not set."""
     n_layers: int = Field(2, gt=0)
     """Layers."""
     d_ff: int = Field(512, gt=0)
     """Units of the feed-forward layers."""
     norm: Literal["pre", "post"] = "pre"
-    """Normalize before each part, which trains without warm-up, or after it, as in the first paper."""
+    """Layer norm before each sublayer, which trains without warm-up, or after it, as in the original paper."""
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
-    """How the positions are told apart."""
+    """Position embeddings."""
     max_length: int = Field(512, gt=0)
-    """Longest sequence that learned positions allow."""
+    """Maximum sequence length with learned positions."""
     causal: bool = False
-    """Look at no position of the future."""
+    """Do not attend to later positions."""
     activation: ActivationName = "relu"
     """Activation of the feed-forward layers."""
     dropout: Probability = 0.1
-    """Probability of dropping an attention weight, a feed-forward unit, or a unit of what a part adds."""
+    """Probability of dropping an attention weight, a feed-forward unit, or a unit of a sublayer's output."""
     init: Literal["xavier", "depth_scaled", "small"] = "xavier"
-    """First values of the weights; depth_scaled makes those of layer l smaller by the square root of l; small draws all
-    from a normal of deviation 0.02, and what a part adds smaller by the square root of the number of parts (GPT-2)."""
+    """Initialization of the weights; depth_scaled divides those of layer l by the square root of l; small uses a normal
+    distribution with deviation 0.02, and scales the outputs of sublayers by 1 / sqrt(number of sublayers) (GPT-2)."""
 
     @model_validator(mode="after")
     def _fits(self) -> TransformerConfig:
@@ -226,34 +223,32 @@ class TransformerConfig(Config):
             lower = self.d - self.d % self.n_heads
             near = f"{lower} or {lower + self.n_heads}" if lower else f"{self.n_heads}"
             raise ValueError(
-                f"d = {self.d} cannot be shared by n_heads = {self.n_heads}: "
-                f"choose a d that n_heads divides, such as {near}"
+                f"d must be divisible by n_heads = {self.n_heads}, got {self.d}. Use {near}, or another n_heads."
             )
         if self.n_kv_heads is not None and self.n_heads % self.n_kv_heads:
             raise ValueError(
-                f"n_kv_heads = {self.n_kv_heads} must divide n_heads = {self.n_heads}, so that each is shared by as "
-                f"many: choose one of {', '.join(str(n) for n in range(1, self.n_heads + 1) if self.n_heads % n == 0)}"
+                f"n_kv_heads must divide n_heads = {self.n_heads}, got {self.n_kv_heads}. Use one of "
+                f"{', '.join(str(n) for n in range(1, self.n_heads + 1) if self.n_heads % n == 0)}."
             )
         if self.positions == "rotary" and self.d // self.n_heads % 2:
             raise ValueError(
-                f"positions = 'rotary' turns pairs of features, but d = {self.d} over n_heads = "
-                f"{self.n_heads} leaves {self.d // self.n_heads} for each head, an odd number: "
-                f"choose d = {self.d + self.n_heads}"
+                f"d / n_heads must be even for positions = 'rotary', got {self.d} / {self.n_heads} = "
+                f"{self.d // self.n_heads}. Use d = {self.d + self.n_heads}."
             )
         return self
 
 
 class PoolingConfig(Config):
-    """How the vectors of all positions become one."""
+    """How the vectors of all positions are reduced to one."""
 
     kind: PoolingName = "max"
     """last and first_last take positions; ends takes the last of the forward and the first of the backward
-    direction of a bidirectional encoder; max, min and mean go over time; attention weighs the positions;
+    direction of a bidirectional encoder; max, min and mean are over time; attention is a weighted mean;
     k_max keeps the k largest values of each feature in the order of the text."""
     k: int = Field(1, gt=0)
-    """Values that k_max keeps of each feature."""
+    """Number of values that k_max keeps of each feature."""
     d_attention: int = Field(100, gt=0)
-    """Units of the attention."""
+    """Hidden units of the attention."""
 
 
 EncoderConfig = Annotated[

@@ -1,4 +1,4 @@
-"""The state of convolutions that go on: of each layer, the last inputs that its window still reaches."""
+"""The state of causal convolutions: the last inputs of each layer that its window still needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from catena.encoders.causal import CausalEncoder
 
 ConvState = tuple[Tensor, ...]
-"""One ``b n d`` for each layer; zeros where the sequence had not begun."""
+"""One ``b n d`` for each layer; zeros before the beginning of the sequence."""
 
 
 def empty_tails(sizes: Sequence[tuple[int, int]], b: int, device: torch.device, dtype: torch.dtype) -> ConvState:
@@ -22,26 +22,26 @@ def empty_tails(sizes: Sequence[tuple[int, int]], b: int, device: torch.device, 
 def append_to_state(
     tail: Float[Tensor, "b n d"], x: Float[Tensor, "b t d"]
 ) -> tuple[Float[Tensor, "b s d"], Float[Tensor, "b n d"]]:
-    """The tail and what follows it in one, and the new tail."""
+    """The tail with ``x`` appended, and the new tail."""
     joined = torch.cat((tail, x), dim=1)
     return joined, joined[:, joined.shape[1] - tail.shape[1] :]
 
 
 def select_tails(tails: ConvState, rows: Int[Tensor, " m"]) -> ConvState:
-    """The tails of some rows, of one several times where it was chosen so: a search reorders by this."""
+    """The tails of some rows, which may be repeated."""
     return tuple(tail[rows] for tail in tails)
 
 
 def join_tails(states: Sequence[ConvState]) -> ConvState:
-    """The tails of several batches as those of one."""
+    """The tails of several batches, concatenated."""
     return tuple(torch.cat(tails) for tails in zip(*states, strict=True))
 
 
 class CausalConvEncoder(CausalEncoder):
-    """A causal encoder that remembers tails and nothing else. A leaf gives their sizes and reads on."""
+    """Abstract causal encoder whose state consists of tails."""
 
     tail_sizes: Sequence[tuple[int, int]]
-    """The positions and the features of each layer's tail."""
+    """The number of positions and features of each layer's tail."""
 
     def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> ConvState:
         self.check_causal()

@@ -2,7 +2,7 @@ r"""Convolution over the positions of a sequence, with windows of several sizes.
 
 .. math::  c^w_i = f\Big(b + \sum_{j=0}^{w-1} K_j\, x_{i - \ell + j}\Big)
 
-with zeros beyond both ends. ``same`` padding has :math:`\ell = \lfloor (w-1)/2 \rfloor`, so that the window
+with zeros outside of the sequence. ``same`` padding has :math:`\ell = \lfloor (w-1)/2 \rfloor`, so that the window
 is centered; ``causal`` has :math:`\ell = w - 1`, so that it ends at i. Collobert et al. 2011, section 3.2.2.
 Time O(t w d_in filters) for each window.
 """
@@ -22,9 +22,9 @@ from catena.encoders.normalize import Norm
 
 
 class ConvolutionLayer(nn.Module):
-    """Windows of several sizes side by side, a norm and an activation: ``filters`` features for each size.
+    """Convolution with windows of several sizes, a norm and an activation; ``filters`` features for each size.
 
-    Works on ``b t d`` that is 0 at padding, and gives zeros there.
+    Takes ``b t d`` that is 0 at padding, and returns zeros there.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ConvolutionLayer(nn.Module):
         return self.activation(features).masked_fill(~mask[..., None], 0.0)
 
     def continued(self, x: Float[Tensor, "b s d_in"], t: int) -> Float[Tensor, "b t d_out"]:
-        """The last ``t`` positions of ``x``, which has as many before them as the largest window reaches."""
+        """The outputs of the last ``t`` positions of ``x``, which also contains the positions that windows need."""
         channels = x.transpose(1, 2)
         found = [convolution(channels)[..., -t:] for convolution in self.convolutions]
         features = torch.cat(found, dim=1).transpose(1, 2)
@@ -61,7 +61,7 @@ class ConvolutionLayer(nn.Module):
 
 
 class Convolution(CausalConvEncoder):
-    """Convolution layers one on the other; ``residual`` adds a layer's input where the sizes agree."""
+    """Stacked convolution layers; ``residual`` adds a layer's input if the sizes are equal."""
 
     def __init__(
         self, d_in: int, layers: Sequence[ConvolutionLayer], *, residual: bool = False, dropout: float = 0.0

@@ -1,12 +1,12 @@
-r"""Dilated causal convolution: windows with gaps that double from layer to layer, so that few layers see far.
+r"""Dilated causal convolution: windows with gaps that double from layer to layer, for a large receptive field.
 
 .. math::
     z^l_i &= \tanh\Big(\sum_{j=0}^{w-1} F^l_j\, x^l_{i - j r_l}\Big) \circ
              \sigma\Big(\sum_{j=0}^{w-1} G^l_j\, x^l_{i - j r_l}\Big) \\
     x^{l+1}_i &= x^l_i + R^l z^l_i \qquad y_i = W f\Big(\sum_l S^l z^l_i\Big)
 
-with biases, f the ReLU and r_l the gap of layer l: 1, 2, 4, … and again from 1 in the next block. van den Oord et al.
-2016, sections 2.1 to 2.4. A position sees :math:`1 + (w - 1) \sum_l r_l` positions. Time O(t w d²) for each layer; a
+with biases, f the ReLU and r_l the dilation of layer l: 1, 2, 4, … and again from 1 in the next block. van den Oord et
+al. 2016, sections 2.1 to 2.4. The receptive field is :math:`1 + (w - 1) \sum_l r_l`. Time O(t w d²) for each layer; a
 step costs O(w d² + r_l d).
 """
 
@@ -21,7 +21,7 @@ from catena.encoders.conv_state import CausalConvEncoder, ConvState, append_to_s
 
 
 class DilatedLayer(nn.Module):
-    """One gated convolution with a gap: what it adds to the layer above, unless it is ``last``, and to the output."""
+    """One gated dilated convolution: its residual, unless it is ``last``, and its skip output."""
 
     def __init__(self, d: int, window: int, gap: int, dropout: float = 0.0, last: bool = False) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class DilatedLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "b s d"], t: int) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t d"]]:
-        """From the last ``t`` positions of ``x`` and the ``reach`` before them."""
+        """The outputs of the last ``t`` positions of ``x``, which also contains ``reach`` positions before them."""
         value, gate = self.convolution(x.transpose(1, 2)).transpose(1, 2).chunk(2, dim=-1)
         z = self.dropout(torch.tanh(value) * torch.sigmoid(gate))
         here = x[:, x.shape[1] - t :]
@@ -40,7 +40,7 @@ class DilatedLayer(nn.Module):
 
 
 class Dilated(CausalConvEncoder):
-    """Blocks of layers whose gaps are 1, 2, 4, …; vectors of another size than ``d`` are first mapped to it."""
+    """Blocks of layers with dilations 1, 2, 4, …; inputs of another size than ``d`` are projected first."""
 
     def __init__(
         self, d_in: int, d: int, *, window: int = 2, n_layers: int = 6, n_blocks: int = 1, dropout: float = 0.0
@@ -55,7 +55,7 @@ class Dilated(CausalConvEncoder):
         self.tail_sizes = [(layer.reach, d) for layer in layers]
         self.leave = nn.Linear(d, d)
         self.field = 1 + (window - 1) * sum(gaps)
-        """Positions that one output depends on."""
+        """The receptive field: the number of positions that one output depends on."""
 
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, " b"], mask: Bool[Tensor, "b t"]

@@ -1,4 +1,4 @@
-"""Dropout of the vectors of a sequence: anew at each position, or the same features at all of them."""
+"""Dropout of the vectors of a sequence, independent at each position or with one mask for all positions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch.nn import functional as F
 
 
 class Dropout(nn.Module):
-    """Zeroes features in training; what stays is scaled up so that means are kept.
+    """Sets features to zero in training and scales up the rest to keep the mean.
 
     Args:
         p: the probability.
-        time: the axis of the positions, for locked dropout, which draws once for all of them (Gal & Ghahramani
-            2016); None draws for each position.
+        time: the axis of the positions, for locked dropout with one mask for all of them (Gal & Ghahramani
+            2016); None for a mask at each position.
     """
 
     def __init__(self, p: float, time: int | None = None) -> None:

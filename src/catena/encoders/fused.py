@@ -1,4 +1,4 @@
-r"""Recurrences that torch runs in one fused call: Elman with tanh or ReLU, LSTM, GRU with a late reset.
+r"""Recurrent layers with a fused implementation in torch: Elman with tanh or ReLU, LSTM, GRU with a late reset.
 
 .. math::
     \text{elman} &\quad h_t = f(U x_t + b + W h_{t-1} + b') \\
@@ -7,7 +7,7 @@ r"""Recurrences that torch runs in one fused call: Elman with tanh or ReLU, LSTM
     \text{gru} &\quad \tilde h_t = \tanh(U x_t + b + r_t \circ (W h_{t-1} + b')) \quad
                 h_t = (1 - z_t) \circ \tilde h_t + z_t \circ h_{t-1}
 
-each dot standing for :math:`U x_t + b + W h_{t-1} + b'` of its gate. Hochreiter & Schmidhuber 1997 with the
+where each dot is :math:`U x_t + b + W h_{t-1} + b'` of its gate. Hochreiter & Schmidhuber 1997 with the
 forget gate of Gers et al. 2000; Cho et al. 2014. Time O(t g d²), with g gates.
 """
 
@@ -28,7 +28,7 @@ _FusedName = Literal["elman_tanh", "elman_relu", "lstm", "gru"]
 
 
 class FusedRecurrence(Recurrence):
-    """One of torch's own recurrent networks, one layer in one direction.
+    """One of torch's recurrent networks, one layer in one direction.
 
     Blocks: i, f, g, o for ``lstm``; r, z, h̃ for ``gru``.
     """
@@ -54,7 +54,7 @@ class FusedRecurrence(Recurrence):
             state = tuple(part.contiguous() for part in state)  # cuDNN rejects slices of a wider tensor
         if self.training and self.weight_dropout:
             return self._with_dropped_weights(x, state or self.start(x.shape[1], x))
-        if len(x) == 1 and isinstance(self.weight_h, Int8Weight):  # torch's networks would have them made floats
+        if len(x) == 1 and isinstance(self.weight_h, Int8Weight):  # torch's networks would convert them to floats
             projected = F.linear(x[0], self.weight_x, self.bias)
             state = self.step(projected, state or self.start(x.shape[1], x), self.weight_h)
             return state[0][None], state
@@ -75,7 +75,7 @@ class FusedRecurrence(Recurrence):
 
     @property
     def bias(self) -> Float[Tensor, " gates"]:  # type: ignore[override]
-        """Both biases in one but for the GRU, where the second one is under the reset gate: :meth:`step` adds it."""
+        """The sum of both biases, except in the GRU, where the second one is inside the reset: :meth:`step` adds it."""
         of_x, of_h = self.vectors()
         return of_x if self.name == "gru" else of_x + of_h
 
@@ -87,7 +87,7 @@ class FusedRecurrence(Recurrence):
             past = F.linear(h, weight_h, cast(Tensor, self.network.bias_hh_l0))
             r, z = torch.sigmoid(projected[:, : 2 * d] + past[:, : 2 * d]).chunk(2, dim=1)
             new = torch.tanh(torch.addcmul(projected[:, 2 * d :], r, past[:, 2 * d :]))
-            return (new + z * (h - new),)  # lerp refuses two precisions, which mixed ones bring
+            return (new + z * (h - new),)  # lerp does not accept mixed precisions
         gates = torch.addmm(projected, h, weight_h.t())
         if self.name == "lstm":
             i, f, _, o = torch.sigmoid(gates).chunk(4, dim=1)
@@ -96,13 +96,13 @@ class FusedRecurrence(Recurrence):
         return (torch.tanh(gates) if self.name == "elman_tanh" else torch.relu(gates),)
 
     def _with_dropped_weights(self, x: Tensor, state: CellState) -> tuple[Tensor, CellState]:
-        """The same call with some recurrent weights at 0, for this call alone."""
+        """The same call with some recurrent weights set to 0 for this call."""
         weight_h = cast(Tensor, self.network.weight_hh_l0)
         dropped = F.dropout(weight_h, self.weight_dropout)
         weights = [cast(Tensor, self.network.weight_ih_l0), dropped, *self.vectors()]
         shape = (True, 1, 0.0, True, False, False)  # biases, layers, dropout, training, bidirectional, batch first
         with warnings.catch_warnings():
-            # cuDNN wants its weights in one piece and copies them if they are not; that is cheap beside the call.
+            # cuDNN needs contiguous weights and copies them if they are not; that is cheap compared to the call.
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
             if self.name == "lstm":
                 outputs, h, c = torch._VF.lstm(x, [state[0][None], state[1][None]], weights, *shape)

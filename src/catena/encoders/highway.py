@@ -1,9 +1,9 @@
-r"""Highway layers: gates that choose between a new value and the old one, at each position by itself.
+r"""Highway layers: gates that choose between a new value and the old one at each position.
 
 .. math::  y = H(x) \circ T(x) + x \circ C(x), \qquad T(x) = \sigma(W_T x + b_T)
 
-with :math:`H(x) = f(W_H x + b_H)` and either :math:`C = 1 - T` or a gate of its own (Srivastava et al. 2015,
-equations 2 and 3). The bias of T starts negative, that of an own C positive, so that a new layer carries its
+with :math:`H(x) = f(W_H x + b_H)` and either :math:`C = 1 - T` or a separate gate C (Srivastava et al. 2015,
+equations 2 and 3). The bias of T starts negative and the bias of a separate C positive, so that a new layer carries its
 input (section 2.2 there). Time O(t d²) for each layer.
 """
 
@@ -34,7 +34,7 @@ class HighwayLayer(nn.Module):
         super().__init__()
         self.d, self.own_carry, self.activation = d, carry == "own", activation
         gates = 2 if self.own_carry else 1
-        self.maps = nn.Linear(d, (1 + gates) * d)  # blocks: H, T, and C where it has a gate of its own
+        self.maps = nn.Linear(d, (1 + gates) * d)  # blocks: H, T, and C if it is a separate gate
         with torch.no_grad():
             self.maps.bias[d : 2 * d] = bias
             self.maps.bias[2 * d :] = -bias
@@ -51,7 +51,7 @@ class HighwayLayer(nn.Module):
 
 
 class Highway(Encoder):
-    """Highway layers one after the other, each position by itself."""
+    """Stacked highway layers, applied to each position independently."""
 
     def __init__(self, d_in: int, layers: Sequence[HighwayLayer]) -> None:
         super().__init__()

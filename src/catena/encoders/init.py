@@ -1,7 +1,7 @@
-r"""First values of weights, those of recurrences above all.
+r"""Initialization of weights, mainly of recurrent layers.
 
-* ``default``: uniform in ±1/√d, as torch draws them;
-* ``identity``: recurrent matrices are the identity, so that a ReLU network first adds up what it reads (Le et
+* ``default``: uniform in ±1/√d, as in torch;
+* ``identity``: recurrent matrices are the identity, so that a ReLU network first sums its inputs (Le et
   al. 2015, section 2); the others as ``xavier``;
 * ``orthogonal``: recurrent matrices are random and orthogonal, so that gradients keep their norm (Saxe et al.
   2014); the others as ``xavier``;
@@ -9,8 +9,8 @@ r"""First values of weights, those of recurrences above all.
 * ``he``: normal with variance 2 / fan in (He et al. 2015, equation 10);
 * ``depth_scaled``: as ``xavier``, layer l (from 1) divided by √l (Zhang et al. 2019, section 4).
 
-A matrix of several gates is treated block by block. Biases are 0 but for ``default``; then comes the forget
-gate's.
+A matrix of several gates is initialized block by block. Biases are 0, except with ``default``; the forget gate's
+bias is set last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ from catena.encoders.config import InitName
 
 @torch.no_grad()
 def init_weights(recurrence: Recurrence, init: InitName, layer: int = 1, forget_bias: float | None = None) -> None:
-    """Draw the weights of a recurrence anew, as the ``layer``-th of a stack, counted from 1."""
+    """Initialize the weights of a recurrent layer in place.
+
+    Args:
+        recurrence: the layer.
+        init: the name of the initialization.
+        layer: the index of the layer in a stack, counted from 1.
+        forget_bias: the bias of the forget gate; unchanged if None.
+    """
     if init != "default":
         for block in recurrence.input_blocks():
             _draw(block, init if init in ("he", "depth_scaled") else "xavier", layer)
@@ -41,7 +48,7 @@ def init_weights(recurrence: Recurrence, init: InitName, layer: int = 1, forget_
 
 @torch.no_grad()
 def depth_scale_init(part: nn.Module, layer: int) -> None:
-    """Divide every matrix of a part by the square root of its layer's number, from 1 (Zhang et al. 2019, section 4)."""
+    """Divide every matrix of a layer by the square root of its index, from 1 (Zhang et al. 2019, section 4)."""
     for module in part.modules():
         if isinstance(module, nn.Linear):
             module.weight /= math.sqrt(layer)

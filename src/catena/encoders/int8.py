@@ -1,9 +1,8 @@
-"""A model whose matrices are held in 8 bits: a quarter of the memory, and products in whole numbers.
+"""Quantization of models to 8 bits: a quarter of the memory, and integer products.
 
-Converted are the matrices of linear maps, recurrences, tables of vectors and scores of words; a table that several
-parts share stays one. Vectors, norms, convolutions, rows too long for sums of 32 bits and whatever is read in another
-way are left as they are. What is lost is said in :mod:`catena.kernels.int8_products`: each row of a matrix is rounded
-to 255 levels of its own.
+Converted are the matrices of linear layers, recurrent layers, embedding tables and output layers; tied matrices stay
+tied. Vectors, norms, convolutions, rows too long for 32-bit sums and everything else are unchanged. The rounding error
+is described in :mod:`catena.kernels.int8_products`: each row of a matrix is rounded to 255 levels.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ _QUANTIZABLE = (nn.Linear, nn.RNNBase, EmbeddingTable, WordScores, StepRecurrenc
 
 
 def quantize_int8_(model: nn.Module) -> None:
-    """Put matrices of 8 bits in the place of float ones. The model is on a CPU and is not trained any more."""
+    """Replace the float matrices of a model by 8-bit ones in place. The model is on a CPU and no longer trained."""
     found = list(_matrices(model))
     if not found:
         raise ConfigError(
-            f"{type(model).__name__} has no matrix that can be held in 8 bits: leave the quantization out"
+            f"model must have a matrix that can be quantized, got a {type(model).__name__} without one. Drop --quantization."
         )
     made: dict[int, nn.Parameter] = {}
     for module, name, weight in found:
         if weight.device.type != "cpu":
-            raise ConfigError(f"weights of 8 bits are for a CPU, and the model is on {weight.device}: say --device cpu")
+            raise ConfigError(f"device must be 'cpu' for 8-bit weights, got {weight.device}. Pass --device cpu.")
         if id(weight) not in made:
             made[id(weight)] = nn.Parameter(Int8Weight(Int8Matrix.of(weight)), requires_grad=False)
         setattr(module, name, made[id(weight)])

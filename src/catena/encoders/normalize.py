@@ -4,8 +4,8 @@ r"""Normalization of the vectors of a sequence.
 
   .. math::  y = \gamma \frac{x - \mu_B}{\sqrt{\sigma_B^2 + \epsilon}} + \beta
 
-  and by the running mean and variance when the model does not train. Padding is never counted;
-* layer: each vector over its own features (Ba et al. 2016, equation 3), where padding cannot enter.
+  and by the running mean and variance in evaluation. Padding is never counted;
+* layer: each vector over its own features (Ba et al. 2016, equation 3), without an effect of padding.
 
 Time O(b t d).
 """
@@ -22,7 +22,7 @@ from catena.registry import Registry
 
 
 class Norm(nn.Module, ABC):
-    """Takes ``b t d`` and the mask of real positions; what it gives at padding has no meaning."""
+    """Abstract normalization of ``b t d`` with a mask of real positions; outputs at padding are undefined."""
 
     @abstractmethod
     def __init__(self, d: int) -> None:
@@ -43,7 +43,7 @@ def build_norm(name: str, d: int) -> Norm:
 
 @_NORMS.register("none")
 class NoNorm(Norm):
-    """Leaves the vectors as they are."""
+    """No normalization."""
 
     def __init__(self, d: int) -> None:
         super().__init__(d)
@@ -54,7 +54,7 @@ class NoNorm(Norm):
 
 @_NORMS.register("batch")
 class BatchNorm(Norm):
-    """Batch normalization over the real positions alone."""
+    """Batch normalization over the real positions only."""
 
     def __init__(self, d: int) -> None:
         super().__init__(d)

@@ -1,21 +1,21 @@
-r"""Poolings: the vectors of all positions become one.
+r"""Poolings: the vectors of all positions reduced to one.
 
 ==============  ============================================================================================
 ``last``        h_n
 ``first_last``  [h_1; h_n]
 ``ends``        the last state of each direction of a bidirectional encoder: h_n of the first half of the
                 features, h_1 of the second half
-``max``         the largest value of each feature (Collobert et al. 2011, section 3.2.2)
-``min``         the smallest
+``max``         the maximum of each feature (Collobert et al. 2011, section 3.2.2)
+``min``         the minimum of each feature
 ``mean``        (h_1 + … + h_n) / n
 ``attention``   Σ a_i h_i, a = softmax(v · tanh(W h_i + b)): additive attention with a learned query
                 (Yang et al. 2016, equations 5 to 7)
-``k_max``       the k largest values of each feature in the order of the text, zeros where there are fewer
+``k_max``       the k largest values of each feature in the order of the text, zeros if there are fewer
                 (Kalchbrenner et al. 2014, section 3.2)
 ==============  ============================================================================================
 
-They serve the states of an encoder and the outputs of each step, such as scores of labels, alike. Padding
-changes nothing, and a sequence of length 0 gives zeros. Time O(t d); attention O(t d d_attention), k-max O(t
+They apply to the states of an encoder and to the outputs of each step, such as scores of labels. Padding does
+not change the result, and a sequence of length 0 gives zeros. Time O(t d); attention O(t d d_attention), k-max O(t
 d log t).
 """
 
@@ -34,7 +34,7 @@ from catena.shapes import mask_from_lengths, match_shape
 
 
 class Pooling(nn.Module, ABC):
-    """Turns ``b t d`` into ``b d_out``. A leaf sets the sizes and writes :meth:`pool`."""
+    """Abstract map of ``b t d`` to ``b d_out``; subclasses set the sizes and define :meth:`pool`."""
 
     d_in: int
     d_out: int
@@ -44,7 +44,7 @@ class Pooling(nn.Module, ABC):
         self.d_in, self.d_out = d_in, d_out
 
     def forward(self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
-        """Pool each sequence, of which the first ``lengths[i]`` positions are real."""
+        """Pool each sequence; its first ``lengths[i]`` positions are real."""
         b, t, _ = match_shape("the input of the pooling", tuple(states.shape), "b t d", d=self.d_in).values()
         lengths = read_lengths(lengths, b, t).to(states.device)
         if t == 0:
@@ -57,11 +57,11 @@ class Pooling(nn.Module, ABC):
     def pool(
         self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b d_out"]:
-        """The work itself: ``states`` are 0 at padding, and rows of length 0 are dropped afterwards."""
+        """The implementation: ``states`` are 0 at padding, and rows of length 0 are dropped afterwards."""
 
 
 class LastPooling(Pooling):
-    """h_n"""
+    """The last state h_n."""
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -73,7 +73,7 @@ class LastPooling(Pooling):
 
 
 class FirstLastPooling(Pooling):
-    """[h_1; h_n]"""
+    """The first and the last state, [h_1; h_n]."""
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, 2 * d_in)
@@ -85,14 +85,14 @@ class FirstLastPooling(Pooling):
 
 
 class EndsPooling(Pooling):
-    """The last state of each direction: that of the backward one stands at the first position."""
+    """The last state of each direction of a bidirectional encoder; the backward one is at the first position."""
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
         if d_in % 2:
             raise ShapeError(
-                f"ends pooling needs the states of two directions, but their size {d_in} is odd: "
-                "use it with a bidirectional encoder, or choose last or first_last"
+                f"d_in must be even for ends pooling, which needs two directions, got {d_in}. "
+                "Use a bidirectional encoder, or choose last or first_last."
             )
 
     def pool(
@@ -103,7 +103,7 @@ class EndsPooling(Pooling):
 
 
 class MaxPooling(Pooling):
-    """The largest value of each feature."""
+    """The maximum of each feature."""
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -115,7 +115,7 @@ class MaxPooling(Pooling):
 
 
 class MinPooling(Pooling):
-    """The smallest value of each feature."""
+    """The minimum of each feature."""
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -127,7 +127,7 @@ class MinPooling(Pooling):
 
 
 class MeanPooling(Pooling):
-    """(h_1 + … + h_n) / n"""
+    """The mean (h_1 + … + h_n) / n."""
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -139,7 +139,7 @@ class MeanPooling(Pooling):
 
 
 class AttentionPooling(Pooling):
-    """Σ a_i h_i, with a = softmax(v · tanh(W h_i + b)); b is what the learned query comes to."""
+    """Σ a_i h_i, with a = softmax(v · tanh(W h_i + b)), where b is the projection of the learned query."""
 
     def __init__(self, d_in: int, d_attention: int) -> None:
         super().__init__(d_in, d_in)
@@ -152,13 +152,12 @@ class AttentionPooling(Pooling):
         return (self.weights(states, mask)[:, None, :] @ states)[:, 0]
 
     def weights(self, states: Float[Tensor, "b t d"], mask: Bool[Tensor, "b t"]) -> Float[Tensor, "b t"]:
-        """How much each position counts: 0 at padding, and 1 in all."""
+        """The weight of each position: 0 at padding, sums to 1."""
         return masked_softmax(self.score(torch.tanh(self.keys(states)))[..., 0], mask)
 
 
 class KMaxPooling(Pooling):
-    """The ``k`` largest values of each feature, first those of the earliest position: ``k`` blocks of size
-    ``d_in``."""
+    """The ``k`` largest values of each feature in the order of positions, ``k`` blocks of size ``d_in``."""
 
     def __init__(self, d_in: int, k: int) -> None:
         super().__init__(d_in, k * d_in)
@@ -168,8 +167,8 @@ class KMaxPooling(Pooling):
         self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b d_out"]:
         k = min(self.k, states.shape[1])
-        # Where fewer than k are real, padding is taken too; it stands last, and its value is 0.
-        # Of equal values the earliest are kept, on every device and under any padding: topk promises no such order.
+        # If fewer than k are real, padding is taken, too; it is last, and its value is 0.
+        # Of ties the earliest are kept, on every device and with any padding: topk does not guarantee an order.
         ranked = states.masked_fill(~mask[..., None], NEG_INF).sort(dim=1, descending=True, stable=True).indices
         best = ranked[:, :k].sort(dim=1).values
         kept = states.gather(1, best)

@@ -1,4 +1,4 @@
-r"""Recurrent encoders: recurrences stacked, in one direction or both.
+r"""Recurrent encoders: stacked recurrent layers, in one direction or both.
 
 .. math::  \overrightarrow{h}_i = \mathrm{cell}(x_i, \overrightarrow{h}_{i-1}) \qquad
            \overleftarrow{h}_i = \mathrm{cell}'(x_i, \overleftarrow{h}_{i+1}) \qquad
@@ -7,12 +7,11 @@ r"""Recurrent encoders: recurrences stacked, in one direction or both.
 Schuster & Paliwal 1997; Goodfellow et al. 2016, section 10.3. Time O(t g d²) for each layer and direction,
 with g gates.
 
-Padding stands behind the real positions, where it cannot reach them; the backward direction reads each
-sequence reversed within its own length. This is exact, and for batches of like lengths faster than packed
-sequences.
+Padding is after the real positions, where it cannot affect them; the backward direction reads each
+sequence reversed within its own length. This is exact, and faster than packed sequences for batches of similar lengths.
 
-Between layers units are dropped anew at each step, or, ``locked``, the same ones at all steps of a sequence (Gal &
-Ghahramani 2016, variational dropout).
+Between layers units are dropped independently at each step or, if ``locked``, the same ones at all steps of a sequence
+(Gal & Ghahramani 2016, variational dropout).
 """
 
 from __future__ import annotations
@@ -29,21 +28,24 @@ from catena.encoders.cells import CellState, Recurrence
 from catena.encoders.dropout import Dropout
 
 _States = tuple[CellState, ...]
-"""What each layer remembers."""
+"""The state of each layer."""
 
 
 class Recurrent(CausalEncoder):
-    """A stack of recurrences.
+    """A stack of recurrent layers.
+
+    The first half of the ``d_out`` features is the forward direction and the second half the backward one.
 
     Args:
-        make: makes the recurrence of one direction of one layer, given its input size and the layer's number,
-            from 1.
-        connections: ``residual`` adds a layer's input to its output where the sizes agree (He et al. 2016);
-            ``skip`` feeds ``x`` to every layer beside the states below, and gives the states of all layers
+        d_in: the size of an input vector.
+        make: builds one direction of one layer, given its input size and the layer's index, from 1.
+        n_layers: the number of layers.
+        bidirectional: whether the sequence is read in both directions.
+        connections: ``residual`` adds a layer's input to its output if the sizes are equal (He et al. 2016);
+            ``skip`` feeds ``x`` to every layer in addition to the states below, and returns the states of all layers
             (Graves 2013, section 2).
-
-    Of the ``d_out`` features the first half is of the forward direction and the second half of the backward
-    one.
+        dropout: the probability of dropping a unit between layers.
+        locked: whether the same units are dropped at all steps.
     """
 
     def __init__(
@@ -125,10 +127,9 @@ class Recurrent(CausalEncoder):
 
 
 def _reversed_rows(lengths: Int[Tensor, "b"], t: int) -> Int[Tensor, "n"]:
-    """For the rows of a time-major batch laid end to end: where each sequence, read backwards, finds its
-    vectors.
+    """The permutation of the rows of a flattened time-major batch that reverses each sequence.
 
-    Padding stays where it is, so taking rows twice gives the first order back.
+    Padding stays in place, so applying it twice restores the order.
     """
     b = lengths.shape[0]
     here = torch.arange(t, device=lengths.device)[:, None]

@@ -4,8 +4,8 @@ r"""A recurrent encoder that attends to its own states.
            \qquad y_t = \mathrm{Dec}(h_t, H d)
 
 with :math:`\mathrm{Dec}(h, m) = \tanh(W [h; m] + b)` (Luong et al. 2015, equation 5) and the states of the
-whole sequence, or up to t alone, as the columns of H (Cheng et al. 2016). Time O(t² d) beside the
-recurrence's own.
+whole sequence, or only up to t, as the columns of H (Cheng et al. 2016). Time O(t² d) in addition to the
+recurrent encoder.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from catena.encoders.base import Encoder
 
 
 class SelfAttentiveRecurrent(Encoder):
-    """The states of ``recurrent``, each joined with what it finds by ``score`` among all of them.
+    """The states of ``recurrent``, each combined with its attention to all of them.
 
     Args:
-        recurrent: gives the states; with ``causal`` it must read forwards only.
-        causal: each state looks at itself and those before it alone.
+        recurrent: computes the states; with ``causal`` it must be unidirectional.
+        score: the attention score.
+        causal: each state attends only to itself and those before it.
     """
 
     def __init__(self, recurrent: Encoder, score: AttentionScore, *, causal: bool = False) -> None:

@@ -3,11 +3,11 @@ r"""Convolution and max over time: one vector for a whole text.
 .. math::  c^w_i = f\Big(b + \sum_{j=0}^{w-1} K_j\, x_{i - \ell + j}\Big), \qquad y^w = \max_i c^w_i
 
 Kim 2014, section 2, with the wide convolution of Kalchbrenner et al. 2014, section 3.1 (:math:`\ell = w - 1`,
-i from 1 to n + w - 1), or with one window centered on each position. Zeros stand beyond both ends, so that a
-window may be longer than the text; a window that touches no real position is never counted.
+i from 1 to n + w - 1), or with one window centered on each position. The text is padded with zeros, so a
+window may be longer than the text; windows without a real position are not counted.
 
-Time O(t d_in filters Σw). Where the activation never falls, the largest value is sought before bias and
-activation, and only the window that won receives a gradient; on the CPU every product :math:`K_j x_i` is then
+Time O(t d_in filters Σw). If the activation is monotonic, the maximum is taken before bias and
+activation, and only the winning window receives a gradient; on the CPU every product :math:`K_j x_i` is then
 computed once, by one matrix product, and the backward pass costs O(d_in filters Σw), without the factor t.
 """
 
@@ -33,17 +33,19 @@ from catena.shapes import mask_from_lengths, match_shape
 
 
 class TextConvolution(nn.Module):
-    """Turns ``b t d_in`` into ``b d_out``: ``k`` features for each filter of each size of window.
+    """Maps ``b t d_in`` to ``b d_out``, with ``k`` features for each filter of each window size.
+
+    ``kernels[n][j, f]`` are the weights of filter ``f`` of window ``n`` for its ``j``-th position.
 
     Args:
-        windows: sizes of the windows, in positions.
-        padding: ``wide``, every window that touches the text; ``same``, one window for each position.
+        d_in: the size of an input vector.
+        windows: window sizes in positions.
+        filters: the number of filters for each window size.
+        padding: ``wide``, every window that overlaps the text; ``same``, one window for each position.
         activation: its name.
         norms: a normalization for the features of each window, before the activation; None for none.
         k: keep the ``k`` largest values of each filter in the order of the text.
-        scale: filters are drawn from U(-scale, scale), with biases of 0; as torch draws those of a convolution if None.
-
-    ``kernels[n][j, f]`` are the weights by which filter ``f`` of window ``n`` reads its ``j``-th position.
+        scale: filters are initialized from U(-scale, scale), with biases of 0; as torch's convolutions if None.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class TextConvolution(nn.Module):
         self.kernels = nn.ParameterList(torch.empty(window, filters, d_in) for window in windows)
         self.biases = nn.ParameterList(torch.empty(filters) for _ in windows)
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            bound = scale or 1 / math.sqrt(kernel.shape[0] * d_in)  # as torch draws the weights of a convolution
+            bound = scale or 1 / math.sqrt(kernel.shape[0] * d_in)  # as torch initializes a convolution
             nn.init.uniform_(kernel, -bound, bound)
             nn.init.zeros_(bias) if scale else nn.init.uniform_(bias, -bound, bound)
         self.activation = build_activation(activation)
@@ -74,8 +76,7 @@ class TextConvolution(nn.Module):
         self.largest_first = k == 1 and plain and activation in NONDECREASING
 
     def forward(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
-        """The features of each text, of which the first ``lengths[i]`` positions are real; zeros for an empty
-        one."""
+        """The features of each text, whose first ``lengths[i]`` positions are real; zeros for an empty one."""
         b, t, _ = match_shape("the input of the convolution", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
         lengths = read_lengths(lengths, b, t).to(x.device)
         if t == 0:
@@ -91,7 +92,7 @@ class TextConvolution(nn.Module):
         return features.masked_fill((lengths == 0)[:, None], 0.0)
 
     def _all_windows(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
-        """Any norm, activation and k: every window is formed before one is chosen."""
+        """The general case, for any norm, activation and k: every window is computed before the maximum."""
         pooled = []
         for i, kernel in enumerate(self.kernels):
             counted = _counted(lengths, self.windows[i], self.wide)
@@ -105,13 +106,13 @@ class TextConvolution(nn.Module):
 def largest_window(
     x: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], wide: bool, kernels: Sequence[Tensor]
 ) -> Float[Tensor, "b features"]:
-    """The largest window sum of each filter, 0 for an empty text. :class:`_LargestWindow` must equal it."""
+    """The largest window sum of each filter, 0 for an empty text. The reference for :class:`_LargestWindow`."""
     sums = [_convolve(x, kernel, wide) for kernel in kernels]
     return torch.cat([largest for largest, _ in _largest(sums, lengths, wide, kernels)], dim=-1)
 
 
 def _convolve(x: Float[Tensor, "b t d"], kernel: Float[Tensor, "w f d"], wide: bool) -> Float[Tensor, "b places f"]:
-    """The sum of every window, without bias: t + w - 1 places if ``wide``, else t. ``x`` is 0 at padding."""
+    """The sum of every window, without bias: t + w - 1 windows if ``wide``, else t. ``x`` is 0 at padding."""
     window = kernel.shape[0]
     before = _before(window, wide)
     padded = F.pad(x.transpose(1, 2), (before, window - 1 if wide else window - 1 - before))
@@ -128,7 +129,7 @@ def _window_sums(x: Float[Tensor, "b t d"], kernels: Sequence[Tensor], wide: boo
         before, places = _before(window, wide), t + window - 1 if wide else t
         total = products.new_zeros(b, places, filters)
         for j in range(window):
-            # The product of weight j with position i belongs to the window at place i - j + before.
+            # The product of weight j with position i belongs to the window with index i - j + before.
             first, last = max(0, j - before), min(t, places + j - before)
             if first < last:
                 total[:, first - j + before : last - j + before] += products[:, first:last, at : at + filters]
@@ -138,14 +139,14 @@ def _window_sums(x: Float[Tensor, "b t d"], kernels: Sequence[Tensor], wide: boo
 
 
 def _rows(kernels: Sequence[Tensor]) -> Float[Tensor, "n d"]:
-    """The weights of all kernels under one another, those of one offset together."""
+    """The weights of all kernels as rows, those of one offset together."""
     return torch.cat([kernel.flatten(0, 1) for kernel in kernels])
 
 
 def _largest(
     sums: Sequence[Tensor], lengths: Int[Tensor, "b"], wide: bool, kernels: Sequence[Tensor]
 ) -> list[tuple[Float[Tensor, "b f"], Int[Tensor, "b f"]]]:
-    """The largest sum of each filter and its place."""
+    """The largest sum of each filter and its index."""
     found = []
     for total, kernel in zip(sums, kernels, strict=True):
         counted = mask_from_lengths(_counted(lengths, kernel.shape[0], wide), total.shape[1])
@@ -155,21 +156,21 @@ def _largest(
 
 
 def _before(window: int, wide: bool) -> int:
-    """How many positions before the first one the window of place 0 begins."""
+    """The number of positions before the first one at which the window of index 0 begins."""
     return window - 1 if wide else (window - 1) // 2
 
 
 def _counted(lengths: Int[Tensor, "b"], window: int, wide: bool) -> Int[Tensor, "b"]:
-    """How many places touch the text (``wide``), or stand on it; none for an empty one."""
+    """The number of windows that overlap the text (``wide``) or are centered on it; 0 for an empty one."""
     return torch.where(lengths > 0, lengths + window - 1, 0) if wide else lengths
 
 
 class _LargestWindow(torch.autograd.Function):
-    """:func:`largest_window` with a backward pass that visits the winners alone.
+    """:func:`largest_window` with a backward pass over the winning windows only.
 
-    Of the t windows of a filter one has won, so the gradients are weighted sums of few rows, which
-    ``embedding_bag`` forms without writing the rows out: those of a kernel's weights over the b winners,
-    those of x over the weights that met it.
+    One of the t windows of a filter has won, so the gradients are weighted sums of few rows, which
+    ``embedding_bag`` computes without materializing the rows: for a kernel's weights over the b winners,
+    for x over the weights that were applied to it.
     """
 
     @staticmethod
@@ -188,7 +189,7 @@ class _LargestWindow(torch.autograd.Function):
         met, weights = [], []
         for kernel, place, g in zip(kernels, places, grad.split([k.shape[1] for k in kernels], dim=1), strict=True):
             window = kernel.shape[0]
-            # position[j, f, i] is what weight j of filter f met in text i
+            # position[j, f, i] is the position that weight j of filter f read in text i
             offsets = torch.arange(window)[:, None, None] - _before(window, ctx.wide)
             position = place.t() + offsets
             real = (position >= 0) & (position < lengths)
@@ -207,14 +208,14 @@ class _LargestWindow(torch.autograd.Function):
 
 
 def _bags(rows: Int[Tensor, "n b"], table: Float[Tensor, "m d"], weight: Float[Tensor, "n b"]) -> Float[Tensor, "n d"]:
-    """Σ_i weight[n, i] table[rows[n, i]]"""
+    """The weighted sums Σ_i weight[n, i] table[rows[n, i]]."""
     return F.embedding_bag(rows, table, per_sample_weights=weight, mode="sum")
 
 
 def _scattered(
     rows: Int[Tensor, "n b"], table: Float[Tensor, "n d"], weight: Float[Tensor, "n b"], m: int
 ) -> Float[Tensor, "m d"]:
-    """result[r] = Σ weight[n, i] table[n] over all n, i with rows[n, i] = r"""
+    """result[r] = Σ weight[n, i] table[n] over all n, i with rows[n, i] = r."""
     order = rows.flatten().int().argsort()
     starts = F.pad(rows.flatten().bincount(minlength=m).cumsum(0), (1, 0))
     return F.embedding_bag(

@@ -5,7 +5,7 @@ r"""The Transformer encoder.
     \text{pre} &: y = x + \mathrm{attend}(\mathrm{norm}(x)) \quad z = y + \mathrm{feed}(\mathrm{norm}(y))
 
 with :math:`\mathrm{feed}(x) = W_2 f(W_1 x + b_1) + b_2`. Vaswani et al. 2017, sections 3.1 to 3.3; the pre
-form, which ends with one more norm, Xiong et al. 2020, table 1. Time O(t² d + t d² + t d d_ff) for each
+variant, which ends with one more norm, Xiong et al. 2020, table 1. Time O(t² d + t d² + t d d_ff) for each
 layer.
 """
 
@@ -27,11 +27,11 @@ from catena.encoders.transformer_step import StepPlan, build_plan
 from catena.shapes import mask_from_lengths
 
 SelfAttentionFn = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
-"""Each position looks at others."""
+"""Self-attention of a layer."""
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention and a feed-forward layer, each with its norm and a way round it."""
+    """Self-attention and a feed-forward layer, each with a norm and a residual connection."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class TransformerLayer(nn.Module):
         dropout: float = 0.0,
         ff_dropout: float | None = None,
     ) -> None:
-        """``ff_dropout`` is for the units of the feed-forward layer; ``dropout`` if omitted."""
+        """``ff_dropout`` applies to the units of the feed-forward layer; ``dropout`` by default."""
         super().__init__()
         d = attention.d
         self.attention = attention
@@ -62,7 +62,7 @@ class TransformerLayer(nn.Module):
         x: Float[Tensor, "b t d"],
         look: SelfAttentionFn,
     ) -> Float[Tensor, "b t d"]:
-        """``look`` lets each position look at others, by this layer's attention."""
+        """``look`` is the self-attention, by this layer's weights."""
         if self.norm_first:
             x = x + self.dropout(look(self.attention_norm(x)))
             return x + self.dropout(self.feed(self.feed_norm(x)))
@@ -71,8 +71,11 @@ class TransformerLayer(nn.Module):
 
     @torch.no_grad()
     def draw_small(self, n_parts: int) -> None:
-        """Draw every matrix from a normal of deviation 0.02, those that a part ends with smaller by the square root of
-        the number of parts, so that the sum of all parts stays as small (Radford et al. 2019, section 2.3)."""
+        """Initialize every matrix from a normal distribution with deviation 0.02 (Radford et al. 2019, section 2.3).
+
+        Output matrices of sublayers are divided by the square root of the number of sublayers, so that the sum of all
+        sublayers stays small.
+        """
         last = (self.attention.output, self.feed[3])
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -80,14 +83,14 @@ class TransformerLayer(nn.Module):
 
 
 class TransformerEncoder(CausalEncoder):
-    """A stack of Transformer layers.
+    """A stack of Transformer layers. Inputs of another size than the layers' are projected first.
 
     Args:
-        positions: adds positions to the vectors, or None where the attention turns them itself or none are
-            wanted.
-        causal: each position looks at itself and those before it alone.
-
-    Vectors of another size than the layers' are first mapped to it.
+        d_in: the size of an input vector.
+        layers: the layers.
+        positions: adds positions to the vectors; None for rotary or no positions.
+        causal: each position attends only to itself and those before it.
+        dropout: the probability of dropping a unit of the input.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class TransformerEncoder(CausalEncoder):
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b t d_out"]:
-        if self.causal:  # padding stands behind, where nothing real looks
+        if self.causal:  # padding is after all real positions, which do not attend to it
             return self.whole(x)
         may_look = attention_mask(lengths, x.shape[1])
         x = self._enter(x, 0)
@@ -127,7 +130,7 @@ class TransformerEncoder(CausalEncoder):
     def _without_padding(
         self, x: Float[Tensor, "b t d"], mask: Bool[Tensor, "b t"], may_look: Bool[Tensor, "b 1 t"]
     ) -> Float[Tensor, "b t d"]:
-        """The same, with all that concerns single positions done for the real ones alone, one after another."""
+        """The same, with positionwise layers applied to the real positions only."""
         places = mask.flatten().nonzero()[:, 0]
         real = x.flatten(0, 1)[places][None]
         for layer in self.layers:
@@ -154,7 +157,7 @@ class TransformerEncoder(CausalEncoder):
         return self.leave(x)
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the copies of the weights when the mode changes: fused optimizers change weights without a trace."""
+        """Drop the copies of the weights when the mode changes: fused optimizers change weights unnoticed."""
         if mode != self.training:
             self._plan = None
         return super().train(mode)
@@ -166,7 +169,7 @@ class TransformerEncoder(CausalEncoder):
     def continue_(
         self, x: Float[Tensor, "b t d_in"], state: KeyValueCache
     ) -> tuple[Float[Tensor, "b t d_out"], KeyValueCache]:
-        """No gradient flows into the past: a cache holds values alone."""
+        """Read one or more positions. No gradient flows into the past: a cache holds values only."""
         t = x.shape[1]
         x = self._enter(x, state.start)
         state = state.grown(t)
@@ -202,7 +205,7 @@ class TransformerEncoder(CausalEncoder):
 def collect_weights(
     attention: MultiHeadAttention, mask: Bool[Tensor, "#b #t t"], kept: list[Tensor]
 ) -> SelfAttentionFn:
-    """Self-attention that adds its weights, ``b h t t``, to those that are kept."""
+    """Self-attention that appends its weights, ``b h t t``, to ``kept``."""
 
     def look(seen: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
         found, weights = attention.with_weights(seen, seen, mask)

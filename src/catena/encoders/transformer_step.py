@@ -1,9 +1,9 @@
-"""One step of a causal Transformer without gradients, written out flat.
+"""One step of a causal Transformer without gradients, optimized for single positions.
 
-A step for one position is so short that calls, not products, take most of its time, and products with few rows are as
-fast as the weights can be read. So the weights are kept a second time, joined and laid out for that. There are two
-such steps: on a CPU in single precision a compiled one, :mod:`catena.kernels.transformer_step`; elsewhere a few calls
-of torch for each layer. The plain form in :mod:`catena.encoders.transformer` defines what is right.
+In a step for one position, call overhead takes most of the time, and products with few rows are limited by memory
+bandwidth. So a second copy of the weights is kept, concatenated and laid out for that. There are two implementations:
+on a CPU in single precision a compiled one, :mod:`catena.kernels.transformer_step`; elsewhere a few calls of torch for
+each layer. The reference implementation in :mod:`catena.encoders.transformer` defines the correct result.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from torch.nn import functional as F
 from catena.attention.cache import KeyValueCache
 
 COMPILED = {nn.Identity: "identity", nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "swish"}
-"""The activations that the compiled step knows."""
+"""The activations that the compiled step supports."""
 
 _NEAR = 64 * 2**20
-"""Bytes of weights that a processor keeps near, about. A larger model is read from far, by as many threads as there
-are: that is left to torch."""
+"""The approximate size of a processor's cache in bytes. Larger models are limited by memory and run faster with all of
+torch's threads."""
 
 _VERSION = attrgetter("_version")
-"""How often a tensor has changed."""
+"""The version counter of a tensor."""
 
 
 class PackedWeights:
-    """Copies of the weights of layers. To be made again when :meth:`is_current` says so."""
+    """Copies of the weights of layers, to be rebuilt when :meth:`is_current` is False."""
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         self.sources = [p for layer in layers for p in layer.parameters()]
@@ -43,31 +43,30 @@ class PackedWeights:
         self.versions = list(map(_VERSION, self.tracked))
 
     def is_current(self) -> bool:
-        """Whether no weight has changed since, nor moved to another device or type."""
+        """Whether no weight has changed since, or moved to another device or dtype."""
         return self.place == self.sources[0].data_ptr() and self.versions == list(map(_VERSION, self.tracked))
 
 
 class StepPlan(PackedWeights, ABC):
-    """Copies of the weights of layers, and a step with them."""
+    """Abstract copy of the weights of layers, with a step."""
 
     @abstractmethod
     def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
-        """Whether this plan is for such vectors and such a cache."""
+        """Whether this plan supports such vectors and such a cache."""
 
     @abstractmethod
     def step(self, x: Float[Tensor, "b d"], cache: KeyValueCache) -> Float[Tensor, "b d"]:
-        """What the layers, and the norm behind them, make of one more position, whose slot in the cache is there and
-        still empty."""
+        """The output of the layers and the final norm for one more position, whose cache slot is still empty."""
 
 
 def build_plan(layers: Sequence[nn.Module], leave: nn.Module) -> StepPlan:
-    """The faster plan for these layers and the norm behind them, if it is one, where they lie."""
+    """The fastest plan for these layers and the final norm on their device."""
     with torch.inference_mode(False), torch.no_grad():
         return CompiledPlan(layers, leave) if can_compile(layers) else FlatPlan(layers, leave)
 
 
 def can_compile(layers: Sequence[nn.Module]) -> bool:
-    """Whether a compiled step is faster for these layers, and knows their make."""
+    """Whether a compiled step supports these layers and is faster."""
     weights = [p for layer in layers for p in layer.parameters()]
     if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in weights):
         return False
@@ -78,11 +77,11 @@ def can_compile(layers: Sequence[nn.Module]) -> bool:
 
 
 class CompiledPlan(StepPlan):
-    """All layers in one call, for sequences of any lengths."""
+    """All layers in one compiled call, for sequences of any lengths."""
 
     def __init__(self, layers: Sequence[nn.Module], leave: nn.Module) -> None:
         super().__init__([*layers, leave])
-        from catena.kernels.int8_weight import pack_panels  # compiled kernels, which trainings do without
+        from catena.kernels.int8_weight import pack_panels  # compiled kernels, not needed in training
         from catena.kernels.transformer_step import Make, TransformerWeights, as_wide_as_panels, stack_arrays, step
 
         first: Any = layers[0].attention
@@ -118,10 +117,10 @@ class CompiledPlan(StepPlan):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LayerWeights:
-    """The weights of a layer: matrices ``d_in d_out``, those of queries, keys and values as one."""
+    """The weights of a layer: matrices ``d_in d_out``, with queries, keys and values concatenated."""
 
     heads: tuple[Tensor, Tensor]
-    """bias, matrix; so are the others."""
+    """(bias, matrix), as the others."""
     output: tuple[Tensor, Tensor]
     rise: tuple[Tensor, Tensor]
     fall: tuple[Tensor, Tensor]
@@ -183,16 +182,16 @@ def _weights_of(layer: nn.Module) -> LayerWeights:
 
 
 def feed_forward_part(layer: nn.Module) -> nn.Sequential:
-    """The feed-forward part of a layer."""
+    """The feed-forward sublayer of a layer."""
     return cast(nn.Sequential, layer.feed)
 
 
 def transposed_linears(*maps: nn.Linear) -> tuple[Tensor, Tensor]:
-    """The bias and the matrix ``d_in d_out`` of linear maps as one."""
+    """The bias and the matrix ``d_in d_out`` of several linear layers, concatenated."""
     bias = torch.cat([m.bias.detach() for m in maps])
     return bias, torch.cat([m.weight.detach() for m in maps]).t().contiguous()
 
 
 def norm_part(norm: nn.LayerNorm) -> tuple[Tensor, Tensor, float]:
-    """Weight, bias, and what is added to the variance."""
+    """Weight, bias, and epsilon of a layer norm."""
     return norm.weight.detach(), norm.bias.detach(), norm.eps

@@ -1,7 +1,7 @@
 """The interface of tree encoders: a batch of trees with vectors at some nodes in, a vector for every node out.
 
-What a leaf of this folder writes is one step: the vectors of the nodes of a level from those of their children. The
-climb from level to level is the same for all, and is written here once.
+A subclass defines one step: the vectors of the nodes of a level from those of their children. The loop over levels is
+the same for all (:func:`encode_bottom_up`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from catena.errors import DataError
 from catena.shapes import match_shape
 
 _Step = Callable[[TreeLevel, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
-"""From a level, the inputs of its nodes (None if it has none) and the states of their children, one row for each child,
-from left to right under each node in turn (None for leaves): the vectors of the nodes, and the states for their
-parents."""
+"""From a level, the inputs of its nodes (None if it has none) and the states of their children (None for leaves) to the
+vectors of the nodes and the states for their parents. Children have one row each, from left to right, node by node."""
 
 
 class TreeEncoder(nn.Module, ABC):
-    """Gives a vector of size ``d_out`` to every node of trees, of which some nodes have inputs of size ``d_in``.
+    """Abstract map of trees with inputs of size ``d_in`` at some nodes to a vector of size ``d_out`` at every node.
 
-    A node that is no leaf must have at least ``fewest`` children and at most ``most``; None is any number. With
-    ``leaves_only`` no other nodes may have inputs.
+    An inner node must have at least ``fewest`` children and at most ``most``; None is any number. With
+    ``leaves_only`` inner nodes must not have inputs.
     """
 
     d_in: int
@@ -37,7 +36,7 @@ class TreeEncoder(nn.Module, ABC):
     leaves_only: bool = False
 
     def forward(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
-        """The vectors of all nodes, in the order of ``trees.nodes``; ``x`` in the order of ``trees.inputs``."""
+        """The vectors of all nodes, in the order of ``trees.nodes``; ``x`` is in the order of ``trees.inputs``."""
         match_shape("the input of the tree encoder", tuple(x.shape), "m d_in", m=len(trees.inputs), d_in=self.d_in)
         self._check(trees)
         if not trees.levels:
@@ -46,13 +45,13 @@ class TreeEncoder(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
-        """The work itself, usually a call of :func:`climb`."""
+        """The implementation, usually a call of :func:`encode_bottom_up`."""
 
     def _check(self, trees: TreeBatch) -> None:
         if self.leaves_only and trees.inner_inputs:
             raise DataError(
-                f"{type(self).__name__} takes inputs at the leaves of trees alone, and here a node with children has "
-                f"one: choose a Tree-LSTM, which takes them at every node"
+                f"Inputs of {type(self).__name__} must be at leaves only, got a node with children and an input. "
+                f"Choose a Tree-LSTM, which allows inputs at every node."
             )
         if trees.many == 0:
             return
@@ -62,13 +61,13 @@ class TreeEncoder(nn.Module, ABC):
                 wanted = f"at least {self.fewest}"
             wrong = trees.few if trees.few < self.fewest else trees.many
             raise DataError(
-                f"{type(self).__name__} takes trees whose nodes have {wanted} children, and a node has {wrong}: "
-                f"make the trees binary, or choose a child-sum Tree-LSTM, which takes any number"
+                f"Nodes must have {wanted} children for {type(self).__name__}, got {wrong}. Binarize the trees, or "
+                f"choose a child-sum Tree-LSTM, which takes any number."
             )
 
 
 def encode_bottom_up(trees: TreeBatch, x: Float[Tensor, "m p"], step: _Step) -> Float[Tensor, "n d_out"]:
-    """Compute all nodes, level by level, each level in one step. O(n) vectors are moved, whatever the depth."""
+    """Compute all nodes, level by level, each level in one step. Moves O(n) vectors for any depth."""
     handed: list[list[Tensor]] = [[] for _ in trees.levels]
     vectors = []
     for number, level in enumerate(trees.levels):
@@ -76,7 +75,7 @@ def encode_bottom_up(trees: TreeBatch, x: Float[Tensor, "m p"], step: _Step) -> 
         children = _joined(came).index_select(0, level.children) if came else None
         found, state = step(level, _inputs(level, x), children)
         vectors.append(found)
-        for reader, part in zip(level.readers, state.split(level.splits), strict=False):  # the last part is roots
+        for reader, part in zip(level.readers, state.split(level.splits), strict=False):  # the last part is the roots
             handed[reader].append(part)
     return torch.cat(vectors)
 
@@ -86,7 +85,7 @@ def _joined(parts: list[Tensor]) -> Tensor:
 
 
 def _inputs(level: TreeLevel, x: Float[Tensor, "m p"]) -> Float[Tensor, "size p"] | None:
-    """The inputs of a level's nodes, zeros for those that have none; None if none has any."""
+    """The inputs of a level's nodes, zeros for nodes without input; None if no node has one."""
     first, last = level.inputs
     if first == last:
         return None
@@ -97,7 +96,7 @@ def _inputs(level: TreeLevel, x: Float[Tensor, "m p"]) -> Float[Tensor, "size p"
 
 
 def stack_children(level: TreeLevel, children: Float[Tensor, "c s"], most: int) -> Float[Tensor, "size most s"]:
-    """The states of each node's children in ``most`` slots, zeros in those that are empty."""
+    """The states of each node's children in ``most`` slots, zeros in empty slots."""
     if level.arity == most:
         return children.view(level.size, most, -1)
     room = children.new_zeros(level.size * most, children.shape[1])

@@ -1,13 +1,12 @@
-"""Trees as the input of a network: the shapes of many trees, and a batch of them cut into levels.
+"""Trees as the input of a network: the shapes of many trees, and a batch of them divided into levels.
 
-The level of a node is its height: leaves are on level 0, every other node one above the highest of its children. What a
-level needs was computed on lower ones, so one step computes all nodes of a level, of all trees of a batch.
+The level of a node is its height: leaves are on level 0, every other node one above the highest of its children. The
+children of a level are on lower levels, so one step computes all nodes of a level, for all trees of a batch.
 
-The nodes of a batch stand in the order of their levels and, within a level, in the order of the levels that read them,
-those of their parents. So a level hands to each later one a slice of what it computed; every vector is moved twice on
-its way to its parent, however deep the trees are.
+The nodes of a batch are sorted by level and, within a level, by the level of their parents. So a level passes a slice
+of its vectors to each later level; every vector is moved twice on its way to its parent, for any depth.
 
-Knows nothing of words and labels: numbers of nodes in, numbers of nodes out. Built by numpy in O(n log n) for n nodes.
+Knows nothing of words and labels: node indices in, node indices out. Built by NumPy in O(n log n) for n nodes.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from catena.errors import DataError
 
 @dataclass(frozen=True)
 class TreeLevel:
-    """The nodes of one height, numbered from 0, and where their children and inputs are found.
+    """The nodes of one height, numbered from 0, with the indices of their children and inputs.
 
     Args:
-        size: how many nodes there are.
+        size: the number of nodes.
         readers: the later levels that read some of them.
-        splits: how many each of these reads, and last how many roots there are, which nobody reads.
-        children: the children of these nodes, from left to right under each node in turn, by their places among all
-            that the lower levels hand to this one.
+        splits: the number of nodes that each of these reads, and last the number of roots, which none reads.
+        children: the children of these nodes, from left to right, node by node, as indices into all vectors
+            that the lower levels pass to this one.
         parents: the node that each child belongs to.
-        slots: the place of each child among those of its node; 0 is the leftmost.
-        inputs: from where to where the nodes' inputs stand among those of the batch.
-        takers: the nodes that have an input; None where all have one.
-        arity: how many children each of the nodes has, if all have as many.
+        slots: the index of each child among the children of its node; 0 is the leftmost.
+        inputs: the range of the nodes' inputs among the inputs of the batch.
+        takers: the nodes that have an input; None if all have one.
+        arity: the number of children of each node, if it is the same for all.
     """
 
     size: int
@@ -57,12 +56,12 @@ class TreeBatch:
 
     Args:
         levels: the nodes by their height, leaves first.
-        roots: the place of each tree's root in the order of the batch, the trees in the order they were asked for.
-        nodes: which node of the forest stands at each place.
-        inputs: which nodes of the forest have an input, in the order in which an encoder takes them.
-        children: the places of all children in the order of the batch, from left to right under each node in turn.
-        few, many: the fewest and the most children of a node that has any; 0 where none has.
-        inner_inputs: whether some nodes have an input and children.
+        roots: the index of each tree's root in the order of the batch, in the requested order of trees.
+        nodes: the forest node at each index.
+        inputs: the forest nodes with an input, in the order in which an encoder takes them.
+        children: the indices of all children in the order of the batch, from left to right, node by node.
+        few, many: the minimum and maximum number of children of inner nodes; 0 if there are none.
+        inner_inputs: whether some inner nodes have an input.
     """
 
     levels: tuple[TreeLevel, ...]
@@ -76,12 +75,12 @@ class TreeBatch:
 
     @property
     def n(self) -> int:
-        """Nodes of all trees."""
+        """The number of nodes of all trees."""
         return len(self.nodes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Nodes of each level."""
+        """The number of nodes of each level."""
         return tuple(level.size for level in self.levels)
 
 
@@ -90,11 +89,11 @@ class TreeBatchBuilder:
     """The shapes of many trees. Node ``i`` of tree ``j`` is node ``offsets[j] + i`` of the forest.
 
     Args:
-        parents: the number of each node's parent in the forest; -1 for a root. Children stand under their parent in the
-            order of their numbers, the smallest leftmost.
+        parents: the index of each node's parent in the forest; -1 for a root. Children are ordered by their index, the
+            smallest leftmost.
         heights: the height of each node.
-        has_input: whether a node takes an input vector, as a leaf takes that of its word.
-        offsets: where each tree begins, and where the last one ends.
+        has_input: whether a node has an input vector, such as the word vector of a leaf.
+        offsets: the start of each tree, and the end of the last one.
     """
 
     parents: Int[np.ndarray, "n"]
@@ -106,7 +105,7 @@ class TreeBatchBuilder:
     def of(cls, trees: Sequence[Sequence[int]], has_input: Sequence[Sequence[bool]] | None = None) -> TreeBatchBuilder:
         """A forest of trees, each given by the parent of every node, -1 for its root.
 
-        Inputs are taken by the leaves unless ``has_input`` says by which nodes.
+        The leaves have inputs, unless ``has_input`` gives the nodes with inputs.
         """
         sizes = np.fromiter(map(len, trees), np.int64, len(trees))
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
@@ -116,7 +115,7 @@ class TreeBatchBuilder:
         heights = node_heights(parents)
         if (heights < 0).any():
             tree = int(np.searchsorted(offsets, np.flatnonzero(heights < 0)[0], side="right")) - 1
-            raise DataError(f"tree {tree} has a node that is its own ancestor: the parents of a tree have no cycle")
+            raise DataError(f"Tree {tree} has a node that is its own ancestor. Remove the cycle from its parents.")
         flags = heights == 0
         if has_input is not None:
             flags = np.fromiter((bool(flag) for tree in has_input for flag in tree), bool, len(parents))
@@ -127,17 +126,17 @@ class TreeBatchBuilder:
 
     @property
     def sizes(self) -> Int[np.ndarray, "_"]:
-        """How many nodes each tree has."""
+        """The number of nodes of each tree."""
         return np.diff(self.offsets)
 
     def nodes_of(self, rows: Int[np.ndarray, "b"]) -> Int[np.ndarray, "n"]:
-        """The nodes of some trees, tree after tree."""
+        """The nodes of some trees, concatenated."""
         starts, sizes = self.offsets[rows], self.sizes[rows]
         before = np.cumsum(sizes) - sizes
         return np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
 
     def batch(self, rows: Int[np.ndarray, "b"], device: torch.device | None = None) -> TreeBatch:
-        """Some of the trees, as an encoder takes them."""
+        """A batch of some of the trees, as the input of an encoder."""
         rows = np.asarray(rows, np.int64)
         taken = self.nodes_of(rows)
         sizes = self.sizes[rows]
@@ -147,7 +146,7 @@ class TreeBatchBuilder:
 
 
 class _Builder:
-    """Sorts the nodes of a batch. ``parents`` are numbers in the batch, before it is sorted."""
+    """Sorts the nodes of a batch. ``parents`` are indices in the unsorted batch."""
 
     def __init__(self, parents: np.ndarray, heights: np.ndarray, has_input: np.ndarray) -> None:
         self.n = len(parents)
@@ -196,13 +195,15 @@ class _Builder:
         return TreeBatch(tuple(levels), on_device[5], nodes, nodes[takers], on_device[3], few, many, above)
 
     def _children(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For each child, under its parent from left to right: where it comes in, its parent, its slot and its place;
-        and where the children of each level begin."""
+        """For each child, sorted by parent and from left to right: its input index, parent, slot and batch index.
+
+        Last, the start of the children of each level.
+        """
         child = np.flatnonzero(self.parents >= 0)
         above, own = self.place[self.parents[child]], self.place[child]
         level = self.heights[above]
         bounds = np.searchsorted(np.sort(level), np.arange(self.depth + 1))
-        # What a level is handed comes in the order of the places, for lower levels stand first.
+        # A level receives vectors in batch order, since lower levels come first.
         arrival = np.empty(len(child), np.int64)
         coming = np.lexsort((own, level))
         arrival[coming] = np.arange(len(child)) - bounds[level[coming]]
@@ -213,7 +214,7 @@ class _Builder:
         return arrival[under], parents - self.starts[self.heights[parents]], slots, own[under], bounds
 
     def _passed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Of each level, the levels that read it and how many nodes each reads; last the roots, read by none."""
+        """For each level, the levels that read it and the number of nodes each reads; last the roots, read by none."""
         width = self.depth + 1
         pairs, counts = np.unique(self.heights * width + self.readers, return_counts=True)
         found: list[tuple[list[int], list[int]]] = [([], []) for _ in range(self.depth)]
@@ -231,7 +232,7 @@ class _Builder:
 def node_heights(parents: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
     """The height of each node: 0 for a leaf, otherwise one more than the highest of its children.
 
-    ``parents`` may be those of many trees; -1 for a root. A node of a cycle, or above one, gets -1.
+    ``parents`` may contain many trees; -1 for a root. A node of a cycle, or above one, gets -1.
     """
     heights = np.full(len(parents), -1, np.int64)
     waiting = np.bincount(parents[parents >= 0], minlength=len(parents))
@@ -246,19 +247,19 @@ def node_heights(parents: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
 
 
 def _check_parents(parents: np.ndarray, offsets: np.ndarray) -> None:
-    """Refuse trees that are none: without nodes, with no root or several, or with a parent that is not there."""
+    """Raise DataError for invalid trees: without nodes, with no root or several, or with a parent out of range."""
     sizes = np.diff(offsets)
     if (sizes == 0).any():
-        raise DataError(f"tree {int(np.flatnonzero(sizes == 0)[0])} has no node: a tree has at least its root")
+        raise DataError(f"Tree {int(np.flatnonzero(sizes == 0)[0])} has no nodes. Give each tree at least a root.")
     tree = np.repeat(np.arange(len(sizes)), sizes)
     outside = np.flatnonzero((parents < -1) | (parents >= sizes[tree]))
     if len(outside):
         i = outside[0]
         raise DataError(
-            f"tree {tree[i]} has {sizes[tree[i]]} nodes, and node {i - offsets[tree[i]]} has the parent {parents[i]}: "
-            f"a parent is -1 for the root, or the number of a node"
+            f"parents of tree {tree[i]} must be -1 or a node from 0 to {sizes[tree[i]] - 1}, got {parents[i]} for node "
+            f"{i - offsets[tree[i]]}. Fix the parent."
         )
     roots = np.bincount(tree[parents == -1], minlength=len(sizes))
     wrong = np.flatnonzero(roots != 1)
     if len(wrong):
-        raise DataError(f"tree {wrong[0]} has {roots[wrong[0]]} roots: exactly one node has the parent -1")
+        raise DataError(f"tree {wrong[0]} must have one root, got {roots[wrong[0]]}. Set one parent to -1.")

@@ -1,4 +1,4 @@
-"""From settings to tree encoders. A new kind is entered in ``_TREE_ENCODERS`` under its ``kind``."""
+"""Tree encoders from their configs. Register a new kind in ``_TREE_ENCODERS`` under its ``kind``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _TREE_ENCODERS: Registry[Callable[[Any, int], TreeEncoder]] = Registry("tree enc
 
 
 def build_tree_encoder(settings: TreeEncoderConfig, d: int) -> TreeEncoder:
-    """The tree encoder of these settings for words with vectors of size ``d``."""
+    """The tree encoder of a config for words with vectors of size ``d``."""
     return _TREE_ENCODERS[settings.kind](settings, d)
 
 
 @_TREE_ENCODERS.register("tree_lstm")
 def build_tree_lstm(settings: TreeLSTMConfig, d: int) -> TreeEncoder:
-    """A Tree-LSTM in one of its two forms."""
+    """A Tree-LSTM in one of its two variants."""
     if settings.children == "summed":
         return ChildSumTreeLSTM(d, settings.d, settings.dropout, settings.forget_bias)
     return NaryTreeLSTM(d, settings.d, settings.most, settings.dropout, settings.forget_bias)
@@ -42,7 +42,7 @@ def build_recursive(settings: RecursiveConfig, d: int) -> RecursiveNetwork:
 
 @_TREE_ENCODERS.register("mv_rnn")
 def build_matrix_vector(settings: MatrixVectorConfig, d: int) -> MatrixVectorNetwork:
-    """Matrix-vector recursion. Its input is wider than ``d``: a word has a matrix too."""
+    """Matrix-vector recursion. Its input is wider than ``d``, because a word also has a matrix."""
     return MatrixVectorNetwork(d, settings.rank, build_activation(settings.activation))
 
 

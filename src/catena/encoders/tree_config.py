@@ -1,4 +1,4 @@
-"""Settings of tree encoders. Imports no torch. ``TreeEncoderConfig`` is any of them, told apart by ``kind``."""
+"""Configs of tree encoders. Does not import torch. ``TreeEncoderConfig`` is the union, selected by ``kind``."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class TreeLSTMConfig(Config):
     kind: Literal["tree_lstm"] = "tree_lstm"
     """A Tree-LSTM."""
     children: Literal["ordered", "summed"] = "ordered"
-    """ordered has weights for each child by its place (the N-ary Tree-LSTM); summed adds the children up, any number of
-    them (the child-sum Tree-LSTM)."""
+    """ordered has separate weights for each child position (the N-ary Tree-LSTM); summed adds up any number of children
+    (the child-sum Tree-LSTM)."""
     most: int = Field(2, ge=1)
-    """The most children that a node may have, if they are ordered; nodes with more are made binary."""
+    """Maximum number of children of a node, if they are ordered; nodes with more are binarized."""
     d: int = Field(150, gt=0)
-    """Units of the memory."""
+    """Size of the memory."""
     dropout: Probability = 0.0
-    """Probability of dropping a unit of what is new in a memory, in training."""
+    """Probability of dropping a unit of the candidate memory in training."""
     forget_bias: float = 1.0
-    """First bias of the forget gates."""
+    """Initial bias of the forget gates."""
 
     @model_validator(mode="after")
     def _most_is_for_ordered_children(self) -> TreeLSTMConfig:
         if self.children == "summed" and self.most != 2:
             raise ValueError(
-                f"most = {self.most} is for children = 'ordered': summed children may be any number, leave it out"
+                f"most must be left out if children = 'summed', which allows any number, got {self.most}. Remove most."
             )
         return self
 
@@ -42,29 +42,29 @@ class RecursiveConfig(Config):
     kind: Literal["recursive"] = "recursive"
     """A recursive network."""
     activation: ActivationName = "tanh"
-    """Activation of the nodes that are no leaves."""
+    """Activation of inner nodes."""
 
 
 class MatrixVectorConfig(Config):
-    """Matrix-vector recursion (MV-RNN, Socher et al. 2012): each word and phrase changes its neighbor by a matrix."""
+    """Matrix-vector recursion (MV-RNN, Socher et al. 2012): each node has a matrix that is applied to its sibling."""
 
     kind: Literal["mv_rnn"] = "mv_rnn"
     """Matrix-vector recursion."""
     rank: int = Field(3, gt=0)
-    """Rank of a word's matrix beside its diagonal."""
+    """Rank of a word's matrix in addition to its diagonal."""
     activation: ActivationName = "tanh"
-    """Activation of the nodes that are no leaves."""
+    """Activation of inner nodes."""
 
 
 class TensorConfig(Config):
-    """A recursive neural tensor network (RNTN, Socher et al. 2013): children multiply each other."""
+    """A recursive neural tensor network (RNTN, Socher et al. 2013), with products of the two children."""
 
     kind: Literal["rntn"] = "rntn"
     """A recursive neural tensor network."""
     activation: ActivationName = "tanh"
-    """Activation of the nodes that are no leaves."""
+    """Activation of inner nodes."""
     scale: float | None = Field(None, gt=0)
-    """The tensor is drawn evenly from -scale to scale; if not set, by the size of the vectors."""
+    """The initial tensor is uniform from -scale to scale; if not set, by the size of the vectors."""
 
 
 TreeEncoderConfig = Annotated[

@@ -1,6 +1,6 @@
-r"""Tree-LSTMs: a memory at every node, made of the memories of its children, each through a forget gate of its own.
+r"""Tree-LSTMs: a memory at every node, computed from the memories of its children with a forget gate for each.
 
-Tai, Socher & Manning (2015), section 3. σ is the logistic function, ∘ the product by elements; x is 0 at nodes without
+Tai, Socher & Manning (2015), section 3. σ is the logistic function, ∘ the elementwise product; x is 0 at nodes without
 an input. On a chain, where every node has one child, both are the LSTM.
 
 ``dropout`` drops units of the candidate u, so that memories are never lost (Semeniuta et al. 2016). Time O(d²) for a
@@ -23,7 +23,7 @@ from catena.kernels.tree_lstm import climb_full
 
 
 class ChildSumTreeLSTM(TreeEncoder):
-    r"""A Tree-LSTM that adds up its children: any number of them, in no order.
+    r"""A Tree-LSTM that sums over its children, for any number of unordered children.
 
     .. math::
         \tilde h_j &= \textstyle\sum_k h_k \\
@@ -68,7 +68,7 @@ class ChildSumTreeLSTM(TreeEncoder):
 
 
 class NaryTreeLSTM(TreeEncoder):
-    r"""A Tree-LSTM with weights for each of its at most N children, left and right, by their place.
+    r"""A Tree-LSTM with separate weights for each of its at most N ordered children.
 
     .. math::
         u_j &= \tanh(W_u x_j + \textstyle\sum_l U_u^{(l)} h_l + b_u) \qquad
@@ -76,9 +76,9 @@ class NaryTreeLSTM(TreeEncoder):
         f_{jk} &= \sigma(W_f x_j + \textstyle\sum_l U_f^{(kl)} h_l + b_f) \\
         c_j &= i_j \circ u_j + \textstyle\sum_k f_{jk} \circ c_k \qquad h_j = o_j \circ \tanh(c_j)
 
-    Tai et al. 2015, equations 9 to 14: the gate of the left child sees the right one too. h and c of a missing child
-    are 0. Blocks of the weights: u, i, o, f_1 … f_N (``weight_x`` and ``bias``: one f for all). Trees whose nodes all
-    have N children or none are computed by :mod:`catena.kernels.tree_lstm`.
+    Tai et al. 2015, equations 9 to 14: the gate of the left child depends on the right one, too. h and c of a missing
+    child are 0. Blocks of the weights: u, i, o, f_1 … f_N (``weight_x`` and ``bias``: one f for all). Trees whose nodes
+    all have N children or none are computed by :mod:`catena.kernels.tree_lstm`.
     """
 
     def __init__(self, d_in: int, d: int, most: int = 2, dropout: float = 0.0, forget_bias: float = 1.0) -> None:
@@ -116,7 +116,7 @@ class NaryTreeLSTM(TreeEncoder):
         return encode_bottom_up(trees, _projected(x, self.weight_x, trees, d), step)
 
     def _is_full(self, trees: TreeBatch) -> bool:
-        """Whether there is a faster way: all leaves have inputs and no other node, which all have as many children."""
+        """Whether the fast kernel applies: exactly the leaves have inputs, and inner nodes have N children."""
         leaves_alone = not trees.inner_inputs and len(trees.inputs) == trees.levels[0].size
         return leaves_alone and trees.few in (0, self.n_children) and trees.many in (0, self.n_children)
 
@@ -127,7 +127,7 @@ class NaryTreeLSTM(TreeEncoder):
 def _weights(
     d_in: int, d: int, blocks: int, children: int, forget_bias: float
 ) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter]:
-    """The weights of x, of the children and the bias, whose forget part begins at ``forget_bias``."""
+    """The weights of x, of the children and the bias, whose forget part starts at ``forget_bias``."""
     weight_x = torch.empty(4 * d, d_in).uniform_(-1 / math.sqrt(d_in), 1 / math.sqrt(d_in))
     bound = 1 / math.sqrt(children * d)
     weight_h = torch.empty(blocks * d, children * d).uniform_(-bound, bound)
@@ -138,15 +138,14 @@ def _weights(
 def _projected(
     x: Float[Tensor, "m d_in"], weight: Float[Tensor, "gates d_in"], trees: TreeBatch, d: int
 ) -> Float[Tensor, "m p"]:
-    """W x of all inputs in one product; without the forget gate's where leaves alone have inputs, for nothing is
-    forgotten there."""
+    """W x of all inputs in one product, without the forget gate if only leaves have inputs."""
     return F.linear(x, weight if trees.inner_inputs else weight[: 3 * d])
 
 
 def _state(
     candidate: Float[Tensor, "k d"], gates: Float[Tensor, "k gates"], kept: Float[Tensor, "k d"] | None
 ) -> tuple[Tensor, Tensor]:
-    """h, and h beside c, from the candidate, the gates i and o, and what is kept of the children."""
+    """h, and [h; c], from the candidate, the gates i and o, and the kept memory of the children."""
     i, o = gates.chunk(2, dim=1)
     c = i * candidate if kept is None else torch.addcmul(kept, i, candidate)
     h = o * c.tanh()

@@ -1,6 +1,6 @@
-r"""Recursive networks over binary trees: the vector of a node from those of its two children, the same way everywhere.
+r"""Recursive networks over binary trees: the vector of a node is the same function of its two children everywhere.
 
-A leaf's vector is its input; a and b are the vectors of the left and the right child, [a; b] one above the other.
+A leaf's vector is its input; a and b are the vectors of the left and the right child, [a; b] their concatenation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catena.encoders.tree_batch import TreeBatch, TreeLevel
 
 
 class RecursiveNetwork(TreeEncoder):
-    r""":math:`p = f(W [a; b] + b_0)`
+    r"""The recursive network :math:`p = f(W [a; b] + b_0)`.
 
     Socher et al. 2011, section 3.1. Time O(d²) for a node.
     """
@@ -43,13 +43,13 @@ class RecursiveNetwork(TreeEncoder):
 
 
 class TensorNetwork(TreeEncoder):
-    r"""A recursive network whose children also multiply each other (RNTN).
+    r"""A recursive network with products of the two children (RNTN).
 
     .. math:: p_i = f([a; b]^\top V_i [a; b] + W_i [a; b] + b_i)
 
     Socher et al. 2013, section 4.3. Each of the d slices V_i is 2d × 2d. Time O(d³) for a node. ``tensor`` holds 2d V:
-    a step of an optimizer moves all numbers of V at once, of which each unit adds up 4d² where W has 2d, and would
-    otherwise drown W.
+    an optimizer step changes all values of V by a similar amount, and each unit sums 4d² of them where W has 2d, so V
+    would otherwise dominate W.
     """
 
     leaves_only = True
@@ -80,12 +80,12 @@ class TensorNetwork(TreeEncoder):
 
 
 class MatrixVectorNetwork(TreeEncoder):
-    r"""A recursive network in which every node has a matrix too, by which it changes its sibling (MV-RNN).
+    r"""A recursive network in which every node also has a matrix, which is applied to its sibling (MV-RNN).
 
     .. math::
         p = f(W [B a; A b] + b_0) \qquad P = W_M [A; B]
 
-    Socher et al. 2012, section 2.3. A word's matrix is of low rank beside its diagonal (section 2.6):
+    Socher et al. 2012, section 2.3. A word's matrix is diagonal plus low rank (section 2.6):
     A = diag(m) + U V, with U of ``rank`` columns. The input of a leaf is its vector, then m, U and V, row by row: see
     :meth:`first_matrices`. Time O(d³) for a node.
     """
@@ -102,7 +102,7 @@ class MatrixVectorNetwork(TreeEncoder):
         self.weight_matrices = nn.Parameter(0.5 * torch.eye(d).repeat(1, 2) + _drawn(d, 2 * d))
 
     def first_matrices(self, n: int) -> Float[Tensor, "n numbers"]:
-        """What stands behind the vector in the inputs of ``n`` words at first: matrices near to the identity."""
+        """The initial matrices of ``n`` words, near the identity, which follow the vectors in the inputs."""
         d = self.d_out
         return torch.cat((torch.ones(n, d), 0.01 * torch.randn(n, 2 * d * self.rank)), dim=1)
 
@@ -130,7 +130,7 @@ class MatrixVectorNetwork(TreeEncoder):
 
 
 def _pair_weights(d: int) -> tuple[nn.Parameter, nn.Parameter]:
-    """W, at first near to the mean of both children, with noise that tells them apart, and a bias of 0."""
+    """W, initially near the mean of both children, with noise that distinguishes them, and a bias of 0."""
     return nn.Parameter(0.5 * torch.eye(d).repeat(1, 2) + _drawn(d, 2 * d)), nn.Parameter(torch.zeros(d))
 
 
@@ -140,5 +140,5 @@ def _drawn(rows: int, columns: int) -> Float[Tensor, "rows columns"]:
 
 
 def _leaves(own: Tensor | None, level: TreeLevel, x: Tensor) -> Tensor:
-    """The inputs of the leaves; zeros where a batch gives them none."""
+    """The inputs of the leaves; zeros if a batch has none."""
     return x.new_zeros(level.size, x.shape[1]) if own is None else own
