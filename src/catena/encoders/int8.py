@@ -27,7 +27,7 @@ def quantize_int8_(model: nn.Module) -> None:
     found = list(_matrices(model))
     if not found:
         raise ConfigError(
-            f"model must have a matrix that can be quantized, got a {type(model).__name__} without one. Drop --quantization."
+            f"model must have a matrix that can be quantized, got a {type(model).__name__} without one. Skip it."
         )
     made: dict[int, nn.Parameter] = {}
     for module, name, weight in found:

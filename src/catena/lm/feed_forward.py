@@ -3,8 +3,8 @@ r"""The encoder of the feed-forward language model: a hidden layer over the last
 .. math::  x = [C(w_{t-n+1}); \dots; C(w_t)] \qquad y_t = [\tanh(d + H x); x]
 
 Bengio et al. 2003, section 2: an output layer on :math:`y_t` is their :math:`b + W x + U \tanh(d + H x)`. The second
-part of y, which makes W the direct connections from the words to the output, is left out without them. Before the
-beginning of a sequence vectors are 0. Time O(n d_in d) for each position.
+part of y makes W the direct connections from the words to the output, and is omitted without them. Vectors before the
+beginning of a sequence are 0. Time O(n d_in d) for each position.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from catena.encoders.conv_state import CausalConvEncoder, ConvState, append_to_s
 
 
 class FeedForward(CausalConvEncoder):
-    """Reads each position with the ``context - 1`` before it.
+    """Encodes each position together with the ``context - 1`` before it.
 
     Args:
-        d_in: features of a vector.
-        d: hidden units; 0 for a model of direct connections alone.
-        context: vectors that are read together; the order of the n-grams is one more.
-        direct: give the vectors themselves beside the hidden units.
+        d_in: the size of an input vector.
+        d: the number of hidden units; 0 for only direct connections.
+        context: the number of vectors in a window; the order of the n-grams is one more.
+        direct: whether to append the vectors themselves to the hidden units.
+        dropout: the probability of dropping a hidden unit.
     """
 
     def __init__(self, d_in: int, d: int, context: int, *, direct: bool = True, dropout: float = 0.0) -> None:

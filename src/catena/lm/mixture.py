@@ -1,8 +1,8 @@
-r"""Linear mixtures of language models, weights that suit a text best, and a model of recent words.
+r"""Linear mixtures of language models, fitted weights, and a cache model of recent words.
 
 .. math::  p(w \mid h) = \sum_m \lambda_m\, p_m(w \mid h)
 
-Log-linear ones are combinations of steppers, in ``decoding``: they need no training, but a sum over all words.
+For log-linear mixtures see :class:`catena.search.combine.LogLinear`: they need no training, but a sum over all words.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from catena.search.stepper import checked_lengths
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """Weights that expectation-maximization found, and the mean log-probability of a token before each step."""
+    """Weights from expectation-maximization, and the mean log-probability of a token before each step."""
 
     weights: tuple[float, ...]
     log_likelihoods: tuple[float, ...]
 
 
 def mix_log_probs(log_probs: Float[Tensor, "m *places"], weights: Sequence[float]) -> Float[Tensor, "*places"]:
-    """log Σ λₘ pₘ, where ``log_probs[m]`` are those of model m."""
+    """log Σ λₘ pₘ, where ``log_probs[m]`` are the log-probabilities of model m."""
     logs = safe_log(_checked(weights, len(log_probs)).to(log_probs))
     return log_sum_exp(log_probs + logs.reshape(-1, *([1] * (log_probs.dim() - 1))), dim=0)
 
@@ -43,19 +43,24 @@ def mix_log_probs(log_probs: Float[Tensor, "m *places"], weights: Sequence[float
 def fit_weights(
     log_probs: Float[Tensor, "m n"], most: int = 1000, tolerance: float = 1e-9, start: Sequence[float] | None = None
 ) -> MixtureFit:
-    """The weights under which the tokens of a text are most probable.
+    """The mixture weights that maximize the likelihood of a text.
 
-    ``log_probs[m, i]`` is the log-probability of token i by model m. Each step of expectation-maximization gives a
-    model the mean share it has in the probability of a token, and never makes the text less probable (Dempster et al.
-    1977); the function is concave, so the end is the best there is. Stops when a token gains less than
-    ``tolerance``. A weight that starts at 0 stays there.
+    Each step of expectation-maximization sets a model's weight to its mean responsibility for the tokens, and never
+    lowers the likelihood (Dempster et al. 1977); the likelihood is concave, so the result is the global maximum. A
+    weight that starts at 0 stays there.
+
+    Args:
+        log_probs: ``log_probs[m, i]`` is the log-probability of token i by model m.
+        most: the maximum number of steps.
+        tolerance: stop when the mean log-probability of a token gains less than this.
+        start: the initial weights; all equal by default.
     """
     m, n = log_probs.shape
     lost = int((log_probs.amax(dim=0) == -math.inf).sum()) if m and n else 0
     if not m or not n or lost:
         raise DataError(
-            f"weights of a mixture need at least one model and tokens that some model finds possible, but there are "
-            f"{m} models, {n} tokens, and {lost} that all find impossible"
+            f"log_probs must have at least one model, one token, and no token that is impossible for all models, got "
+            f"{m} models, {n} tokens and {lost} impossible ones. Use another text, or add a model."
         )
     weights = _checked(start or [1.0 / m] * m, m)
     scores, reached = log_probs.double(), []
@@ -73,19 +78,19 @@ def fit_weights(
 def _checked(weights: Sequence[float], m: int) -> Tensor:
     found = torch.tensor(list(weights), dtype=torch.float64)
     if len(found) != m or bool((found < 0).any()) or abs(float(found.sum()) - 1.0) > 1e-6:
-        raise DataError(f"a mixture of {m} models needs {m} weights from 0 that sum to 1, but they are {list(weights)}")
+        raise DataError(f"weights must be {m} weights from 0 that sum to 1, got {list(weights)}. Normalize them.")
     return found
 
 
-# --- a mixture ---------------------------------------------------------------------------------------------------
+# --- mixtures ----------------------------------------------------------------------------------------------------
 
 
 class LinearMixture(Combined, AutoregressiveLM[tuple[Any, ...]]):
-    """Language models over one vocabulary, mixed word by word. A state is a state of each.
+    """A linear mixture of language models over one vocabulary. A state is a tuple of their states.
 
     Args:
-        models: the models; their ids must mean the same.
-        weights: of each, from 0, with sum 1. See :func:`fit_weights`.
+        models: the models, with the same vocabulary.
+        weights: one for each, at least 0, with sum 1. See :func:`fit_weights`.
     """
 
     def __init__(self, models: Sequence[AutoregressiveLM[Any]], weights: Sequence[float]) -> None:
@@ -109,20 +114,23 @@ class LinearMixture(Combined, AutoregressiveLM[tuple[Any, ...]]):
 
 
 class CacheModel(AutoregressiveLM[Tensor]):
-    """p(w) = how often w is among the last words, older ones counting less. Kuhn & De Mori (1990).
+    """p(w) by the frequency of w among the last words, with weights that decay (Kuhn & De Mori 1990).
 
-    By itself it finds new words impossible: it is for mixtures. Where nothing was read yet, all words that a text may
-    hold are alike. Rows of a state are the last words, -1 where there are none.
+    New words are impossible, so use it in mixtures only. At the beginning all words that a text may
+    contain have the same probability. Rows of a state are the last words, -1 where there are none.
 
     Args:
-        vocabulary: the symbols of the ids.
-        size: how many words are remembered.
-        decay: a word counts ``decay`` times as much as the one after it.
+        vocabulary: the tokens of the ids.
+        size: the number of words in the cache.
+        decay: the weight of a word relative to the one after it.
     """
 
     def __init__(self, vocabulary: Vocabulary, size: int = 200, decay: float = 1.0) -> None:
         if size < 1 or not 0.0 < decay <= 1.0:
-            raise DataError(f"a cache needs a size from 1 and a decay above 0, at most 1, but has {size} and {decay:g}")
+            raise DataError(
+                f"size must be at least 1 and decay above 0 and at most 1, got {size} and {decay:g}. Use size = 200, "
+                "decay = 1."
+            )
         self._vocabulary, self.size, self.decay = vocabulary, size, decay
         self.v, self.end = len(vocabulary), vocabulary.special(END_SYMBOL)
         vocabulary.special(BEGIN_SYMBOL)
@@ -165,12 +173,15 @@ class CacheModel(AutoregressiveLM[Tensor]):
         return found
 
     def text_log_probs(self, ids: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """Of each id after all before it, across the ends of sentences: what a cache of a whole document gives.
+        """The log-probability of each id given all before it, across the ends of sentences, for a whole document.
 
-        Time O(n), whatever the size.
+        Time O(n), for any cache size.
         """
         if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < self.v):
-            raise ShapeError(f"ids must be 0 to {self.v - 1}, but there are {int(ids.min())} to {int(ids.max())}")
+            raise ShapeError(
+                f"ids must be from 0 to {self.v - 1}, got {int(ids.min())} to {int(ids.max())}. Use the "
+                "vocabulary's ids."
+            )
         listed = ids.tolist()
         known: dict[int, _Remembered] = {}
         found, total, oldest = [], 0.0, self.decay**self.size
@@ -188,8 +199,10 @@ class CacheModel(AutoregressiveLM[Tensor]):
 
 @dataclass
 class _Remembered:
-    """What a cache holds of one word: its weight when that was last changed, when that was, and how often it stands in
-    the cache. A difference of weights is rounded, and does not tell a word that has left from one that is old."""
+    """The cache entry of one word: its weight at the last change, the time of that change, and its count in the cache.
+
+    The count is needed because differences of weights are rounded, so a weight near 0 may be an old word.
+    """
 
     weight: float = 0.0
     since: int = 0

@@ -1,12 +1,12 @@
-r"""Neural language models: an embedding, a causal encoder, an output layer, each a part that is passed in.
+r"""Neural language models: an embedding, a causal encoder and an output layer, passed in as parts.
 
 .. math::  h_t = \mathrm{encode}(C(w_1), \dots, C(w_{t-1})) \qquad p(w_t \mid w_{<t}) = \mathrm{output}(h_t)
 
-Bengio et al. 2003; Mikolov et al. 2010. The vector at the position of :math:`w_{t-1}` predicts :math:`w_t`: what is
-read and what is predicted are one position apart, and the first word is predicted after the mark of the beginning.
+Bengio et al. 2003; Mikolov et al. 2010. The vector at the position of :math:`w_{t-1}` predicts :math:`w_t`: inputs
+and targets are shifted by one position, and the first word is predicted from the start token.
 
-Where the encoder's vectors and the embedding's differ in size, tied weights (Press & Wolf 2017) need a linear map
-between, which is learned too.
+If the encoder's vectors and the embedding's differ in size, tied weights (Press & Wolf 2017) need a linear projection
+between them, which is learned, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from catena.shapes import mask_from_lengths
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NeuralState:
-    """What was read: the encoder's own state, and the vector that predicts what comes next."""
+    """The state of the encoder, and the vector that predicts the next id."""
 
     encoder: Any
     hidden: Float[Tensor, "n d"]
@@ -40,13 +40,13 @@ class NeuralState:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EncodedPrefix:
-    """Sequences as the model sees them.
+    """Encoded sequences.
 
     Args:
         raw: the encoder's vectors.
-        dropped: the same, dropped out.
-        hidden: the same, mapped, as the output layer takes them.
-        state: where reading may go on; None where it was not asked for.
+        dropped: the same after dropout.
+        hidden: the same after the projection, as inputs of the output layer.
+        state: the encoder's state after them; None if it was not requested.
     """
 
     raw: Float[Tensor, "b t d_raw"]
@@ -57,13 +57,13 @@ class EncodedPrefix:
 
 @dataclass(frozen=True)
 class DropoutRates:
-    """The shares that are dropped in training.
+    """Dropout rates of a neural language model.
 
     Args:
         input: features of the embedded tokens.
         output: features of the encoder's vectors.
         words: whole words of the vocabulary, for all their tokens in a batch (Merity et al. 2018, section 4.3).
-        locked: features are dropped alike at all positions of a sequence (Gal & Ghahramani 2016).
+        locked: whether the same features are dropped at all positions of a sequence (Gal & Ghahramani 2016).
     """
 
     input: float = 0.0
@@ -73,16 +73,16 @@ class DropoutRates:
 
 
 class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
-    """p(next | prefix) by a network. As a stepper it goes on from cached states, one encoder step for each id.
+    """A language model p(next | prefix) by a network. As a stepper it caches states: one encoder step for each id.
 
     Args:
-        embedding: ids to vectors.
-        encoder: vectors to vectors, from left to right.
-        output: a vector to a distribution.
-        vocabulary: the symbols behind the ids.
-        begin: the id that is read before everything else.
+        embedding: from ids to vectors.
+        encoder: a causal encoder.
+        output: from vectors to distributions.
+        vocabulary: the tokens of the ids.
+        begin: the id of the start token.
         end: the id that ends a sequence.
-        drops: what is dropped in training.
+        drops: the dropout rates.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
         encoder.check_causal()
         if embedding.d_out != encoder.d_in:
             raise ShapeError(
-                f"the encoder must take the vectors of the embedding, of size {embedding.d_out}, and takes size "
-                f"{encoder.d_in}: build it with d_in = {embedding.d_out}"
+                f"encoder.d_in must be {embedding.d_out}, the size of the embedding's vectors, got {encoder.d_in}. "
+                f"Build the encoder with d_in = {embedding.d_out}."
             )
         self.embedding, self.encoder, self.output = embedding, encoder, output
         same = encoder.d_out == output.d_in
@@ -121,9 +121,9 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
     def read(
         self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"] | None = None, state: Any = None
     ) -> EncodedPrefix:
-        """Read sequences: from their beginning, padded if there are ``lengths``; or on from an encoder's state.
+        """Encode sequences from their beginning, padded if there are ``lengths``, or from an encoder's state.
 
-        The vector at position ``i`` predicts what comes after ``ids[:, i]``.
+        The vector at position ``i`` predicts the id after ``ids[:, i]``.
         """
         x = self.vectors(ids)
         after = None
@@ -137,7 +137,7 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
         return EncodedPrefix(raw, dropped, self.bridge(dropped), after)
 
     def vectors(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        """The embedded ids, dropped out."""
+        """The embedded ids, after dropout."""
         x = self.embedding(ids)
         if self.training and self.drops.words:
             kept = F.dropout(x.new_ones(self.v), self.drops.words)
@@ -145,7 +145,7 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
         return self.drop_input(x)
 
     def fresh(self, b: int) -> Any:
-        """The encoder's state before anything is read."""
+        """The encoder's state at the beginning."""
         return self.encoder.begin(b, self.device, self.dtype)
 
     def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
@@ -154,7 +154,7 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
         real = mask_from_lengths(lengths, ids.shape[1])
         hidden = self.read(before.masked_fill(~real, PAD), lengths=lengths).hidden
         found = self.output.log_prob(hidden[real], ids[real])
-        return found.new_zeros(ids.shape).masked_scatter(real, found)  # in half precision finer than the vectors
+        return found.new_zeros(ids.shape).masked_scatter(real, found)  # in half precision more exact than the vectors
 
     # --- step by step -------------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
             t = counts[0] if counts else 0
             return self._read_on(state.encoder, ids[:, :t]) if t else state
         parts, order = [], []
-        for t in sorted(set(counts)):  # rows of one length are read in one piece
+        for t in sorted(set(counts)):  # rows of one length are read in one call
             rows = [row for row, count in enumerate(counts) if count == t]
             chosen = torch.tensor(rows, device=ids.device)
             part = self.select(state, chosen)
@@ -206,7 +206,7 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
         last = raw[:, -1]
         return NeuralState(after, last if isinstance(self.bridge, nn.Identity) else self.bridge(last))
 
-    # --- where it computes --------------------------------------------------------------------------------------------
+    # --- device and dtype ---------------------------------------------------------------------------------------------
 
     @property
     def device(self) -> torch.device:
@@ -220,6 +220,6 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
 def _check_lengths(ids: Tensor, counts: Sequence[int]) -> None:
     if counts and not 0 <= min(counts) <= max(counts) <= ids.shape[1]:
         raise ShapeError(
-            f"lengths must be between 0 and {ids.shape[1]}, the width of ids, but they are from {min(counts)} to "
-            f"{max(counts)}"
+            f"lengths must be from 0 to {ids.shape[1]}, the width of ids, got {min(counts)} to {max(counts)}. Fix the "
+            f"lengths."
         )

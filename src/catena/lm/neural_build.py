@@ -1,4 +1,4 @@
-"""From settings to neural language models."""
+"""Neural language models from their configs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from catena.outputs.base import OutputLayer
 from catena.outputs.build import build_output
 
 EmbeddingRows = tuple[Float[Tensor, "v d"], Bool[Tensor, " v"]]
-"""Word vectors that were read for a vocabulary, and which words they are known for."""
+"""Word vectors for a vocabulary, and the words for which they are known."""
 
 
 def build_neural(
@@ -33,12 +33,14 @@ def build_neural(
     begin: str = END_SYMBOL,
     vectors: EmbeddingRows | None = None,
 ) -> NeuralLanguageModel:
-    """The language model of these settings.
+    """The neural language model of a config.
 
     Args:
-        counts: how often each id occurs in the training text, the end among them.
-        begin: the special that is read before everything else: the end of what came before, or a mark of its own.
-        vectors: word vectors to start from, where the settings name a file.
+        settings: the config.
+        vocabulary: the tokens of the ids.
+        counts: the count of each id in the training text, including the end.
+        begin: the special token that starts a sequence: the end of the previous one, or a separate token.
+        vectors: pretrained word vectors, if the config names a file.
     """
     embedding, encoder = _ears(settings, vocabulary, vectors)
     reader = causal(encoder)
@@ -56,14 +58,14 @@ def build_neural(
 def build_masked(
     settings: AnyNeuralLMConfig, vocabulary: Vocabulary, counts: Sequence[int], *, vectors: EmbeddingRows | None = None
 ) -> MaskedLanguageModel:
-    """The model of these settings that guesses hidden words."""
+    """The masked language model of a config."""
     embedding, encoder = _ears(settings, vocabulary, vectors)
     output = _output(settings, embedding, encoder.d_out, vocabulary, counts, vectors)
     return MaskedLanguageModel(embedding, encoder, output, vocabulary, dropout_rates(settings))
 
 
 def dropout_rates(settings: NeuralLMConfig) -> DropoutRates:
-    """What the settings drop in training."""
+    """The dropout rates of a config."""
     return DropoutRates(settings.dropout_input, settings.dropout_output, settings.dropout_words, settings.locked)
 
 
@@ -89,8 +91,11 @@ def _output(
     tied: nn.Parameter | None = None
     if settings.tied:
         if not isinstance(embedding, EmbeddingTable):
-            raise ConfigError("tied = true needs one table of vectors: set tied = false, or embedding.mode = 'random'")
+            raise ConfigError(
+                "embedding.mode must have one table of vectors if tied = true, got 'multichannel'. Set tied = false, "
+                "or embedding.mode = 'random'."
+            )
         tied = embedding.weight
     d_in = embedding.d_out if settings.tied else d_encoder
-    words = vectors[0] if vectors else None  # a clustered tree is made of them
+    words = vectors[0] if vectors else None  # a clustered tree is built from them
     return build_output(settings.output, d_in, counts, tied=tied, forbidden=non_text_ids(vocabulary), vectors=words)

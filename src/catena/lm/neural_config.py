@@ -1,4 +1,4 @@
-"""Settings of neural language models, each kind of encoder a kind of model. Imports no torch."""
+"""Configs of neural language models, one for each kind of encoder. Does not import torch."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from catena.encoders.config import (
 from catena.outputs.config import OutputConfig, SoftmaxConfig
 
 _FROZEN_EMBEDDING_MODES = ("static", "multichannel")
-"""Modes of the embedding in which the vectors of a file are kept as they are."""
+"""Modes of the embedding with frozen vectors."""
 
 
 def _value(section: Any, key: str) -> Any:
-    """A value of a section that may be written out or made already; None where it is not set."""
+    """A value of a section that is a dict or a config; None if it is not set."""
     return section.get(key) if isinstance(section, dict) else getattr(section, key, None)
 
 
 class NeuralLMConfig(Config):
-    """What all neural language models share."""
+    """Options of all neural language models."""
 
     embedding: EmbeddingConfig = EmbeddingConfig(d=256, scale=0.1)
-    """The vectors of the tokens."""
+    """The token embedding."""
     output: OutputConfig = SoftmaxConfig()
-    """How a vector becomes a distribution over the vocabulary."""
+    """The output layer over the vocabulary."""
     tied: bool = True
-    """The output layer has the embedding's own weights; a map is put between where the sizes differ. If not set, false
-    for vectors that are kept as they are, and for trees of decisions, which have no weights for each word."""
+    """Use the embedding's weights in the output layer, with a projection if the sizes differ. If not set, false for
+    frozen embeddings and for trees of decisions, which have no weights for each word."""
     dropout_input: Probability = 0.2
-    """Probability of dropping a number of a token's vector in training."""
+    """Probability of dropping a feature of a token's vector in training."""
     dropout_output: Probability = 0.2
-    """Probability of dropping a unit of the encoder's vectors, before the output layer."""
+    """Probability of dropping a unit of the encoder's vectors before the output layer."""
     dropout_words: Probability = 0.0
     """Probability of dropping a word of the vocabulary, with all its tokens in a batch."""
     locked: bool = True
-    """dropout_input and dropout_output drop the same units at every step of a sequence (variational dropout)."""
+    """Drop the same units at every step of a sequence in dropout_input and dropout_output (variational dropout)."""
 
     @model_validator(mode="before")
     @classmethod
     def _untie(cls, data: Any) -> Any:
-        """Tie no weights where that cannot be, unless the config asks for it, which is refused below."""
+        """Set tied = false by default if weights cannot be tied; an explicit tied = true raises an error below."""
         if not isinstance(data, dict) or "tied" in data:
             return data
         mode, tree = _value(data.get("embedding"), "mode"), _value(data.get("output"), "tree")
@@ -59,19 +59,19 @@ class NeuralLMConfig(Config):
     def _can_be_tied(self) -> NeuralLMConfig:
         if self.tied and self.output.kind == "hierarchical" and self.output.tree != "classes":
             raise ValueError(
-                f"output.tree = {self.output.tree!r} has weights for each decision, not for each word, so that tied = "
-                "true cannot tie them to the embedding: leave tied out, or choose output.tree = 'classes'"
+                f"output.tree must be 'classes' if tied = true, got {self.output.tree!r}, which has no weights for "
+                "each word. Remove tied, or set output.tree = 'classes'."
             )
         if self.tied and self.embedding.mode in _FROZEN_EMBEDDING_MODES:
             raise ValueError(
-                f"tied = true trains the embedding with the output layer, and embedding.mode = "
-                f"{self.embedding.mode!r} keeps it as it is: set tied = false, or embedding.mode = 'tuned'"
+                f"embedding.mode must be trainable if tied = true, got {self.embedding.mode!r}. Set tied = false, or "
+                f"embedding.mode = 'tuned'."
             )
         return self
 
 
 def _recurrent(**options: object) -> RecurrentConfig:
-    """A recurrent encoder as a language model likes it."""
+    """A recurrent encoder with the defaults of language models."""
     return RecurrentConfig(
         **{"d": 256, "n_layers": 2, "bidirectional": False, "dropout": 0.2, "locked": True, **options}
     )
@@ -87,7 +87,7 @@ class RNNLMConfig(NeuralLMConfig):
 
 
 class LSTMLMConfig(NeuralLMConfig):
-    """An LSTM: plain, with peepholes, or with coupled gates (encoder.cell)."""
+    """An LSTM: standard, with peepholes, or with coupled gates (encoder.cell)."""
 
     kind: Literal["lstm"] = "lstm"
     """The model."""
@@ -110,11 +110,11 @@ class FeedForwardConfig(Config):
     kind: Literal["feed_forward"] = "feed_forward"
     """A feed-forward encoder."""
     d: int = Field(256, gt=0)
-    """Hidden units."""
+    """Number of hidden units."""
     context: int = Field(5, gt=0)
-    """Tokens that are read together to guess the next one."""
+    """Number of previous tokens that predict the next one."""
     direct: bool = True
-    """Connect the tokens' vectors with the output directly, beside the hidden layer."""
+    """Connect the token vectors directly to the output, in addition to the hidden layer."""
     dropout: Probability = 0.2
     """Probability of dropping a hidden unit."""
 
@@ -129,7 +129,7 @@ class FeedForwardLMConfig(NeuralLMConfig):
 
 
 class ConvolutionLMConfig(NeuralLMConfig):
-    """Causal convolution: with gaps that double (dilated), or plain with padding = causal."""
+    """Causal convolution: dilated, or standard with padding = causal."""
 
     kind: Literal["convolution"] = "convolution"
     """The model."""
@@ -149,9 +149,9 @@ class TransformerLMConfig(NeuralLMConfig):
     )
     """The Transformer."""
     dropout_input: Probability = 0.0
-    """Probability of dropping a number of a token's vector in training; the encoder drops too."""
+    """Probability of dropping a feature of a token's vector in training; the encoder has dropout, too."""
     dropout_output: Probability = 0.0
-    """Probability of dropping a unit of the encoder's vectors, before the output layer."""
+    """Probability of dropping a unit of the encoder's vectors before the output layer."""
 
 
 AnyNeuralLMConfig = (

@@ -1,9 +1,10 @@
-r"""The masked objective: guess words that were hidden, from all that stands around them.
+r"""The masked language model: predicts masked words from the words around them.
 
 .. math::  -\frac{1}{|M|} \sum_{i \in M} \log p(w_i \mid \tilde w_1, \dots, \tilde w_t)
 
-Devlin et al. 2019, section 3.1: of the positions drawn into M, 80 % show a mark, 10 % another word, 10 % themselves.
-The encoder may look both ways. It gives no p(next | prefix), so it is no stepper; what it learns starts other models.
+Devlin et al. 2019, section 3.1: of the positions sampled into M, 80 % are a mask token, 10 % another word, 10 %
+unchanged. The encoder may be bidirectional. It has no p(next | prefix), so it is not a stepper; use its weights to
+initialize other models.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ class MaskedLanguageModel(nn.Module):
         self.drop_input, self.drop_output = Dropout(drops.input, time), Dropout(drops.output, time)
 
     def hidden(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:
-        """The vectors that the output layer takes."""
+        """The inputs of the output layer."""
         raw = self.encoder(self.drop_input(self.embedding(ids)), lengths)
         return self.bridge(self.drop_output(raw))
 
     def hide(
         self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"], share: float
     ) -> tuple[Int[Tensor, "b t"], Bool[Tensor, "b t"]]:
-        """Draw positions to guess: what is shown, and where. Each sequence that has a position has one to guess."""
+        """Sample positions to mask: the masked ids, and the positions. Each nonempty sequence has at least one."""
         real = mask_from_lengths(lengths, ids.shape[1])
         draw = torch.rand(ids.shape, device=ids.device).masked_fill(~real, 2.0)
         chosen = (draw < share) | (draw == draw.amin(1, keepdim=True)) & real

@@ -52,7 +52,7 @@ def top_k(log_probs: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
 
 def top_p(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
     """The fewest most probable ids whose total probability is at least ``p`` (Holtzman et al. 2020)."""
-    _check_mass("nucleus", p)
+    _check_mass("top_p", p)
     return _first_with_mass(log_probs, log_probs, p)
 
 

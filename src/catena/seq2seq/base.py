@@ -2,8 +2,8 @@ r"""The interface of encoder-decoders: a distribution over target sequences for 
 
 .. math::  p(y \mid x) = \prod_t p(y_t \mid y_{<t}, x)
 
-Sutskever et al. 2014; Bahdanau et al. 2015. Knows ids, no tokens and no files. The target's last id is ``end``, which
-the caller appends; the mark of the beginning is added here.
+Sutskever et al. 2014; Bahdanau et al. 2015. Works on ids only. The target's last id is ``end``, which
+the caller appends; the start token is added here.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from catena.shapes import checked_lengths, mask_from_lengths, match_shape
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Source:
-    """Padded sources.
+    """A batch of padded sources.
 
     Args:
         ids: of the source vocabulary.
-        lengths: how many of them are real, at least 1: there must be a place to look at.
-        copies: for models that copy, the id of each token in the target vocabulary; one that it lacks has an id of
-            its own from ``v`` on, counted anew in each source. None where nothing is copied.
-        n_new: how many such ids beyond ``v`` the batch has room for.
+        lengths: the number of real ids of each row, at least 1.
+        copies: for models that copy, the id of each token in the target vocabulary; a token that is not in it has an id
+            from ``v`` on, numbered within each source. None for models that do not copy.
+        n_new: the maximum number of such ids from ``v`` on in the batch.
     """
 
     ids: Int[Tensor, "b s"]
@@ -59,13 +59,13 @@ class Source:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Memory:
-    """What a decoder has of its sources.
+    """The output of an encoder, as the input of a decoder.
 
     Args:
-        states: a vector for each source token; exactly 0 beyond the length.
+        states: a vector for each source token; exactly 0 at padding.
         lengths: of the sources.
-        source: what was read.
-        more: whatever else the decoder starts from, the rows first, such as the last states of the encoder.
+        source: the sources.
+        more: other tensors that the decoder starts from, rows first, such as the last states of the encoder.
     """
 
     states: Float[Tensor, "b s d"]
@@ -74,15 +74,15 @@ class Memory:
     more: tuple[Tensor, ...] = field(default=())
 
     def select(self, rows: Int[Tensor, " m"]) -> Memory:
-        """The memory of the given rows, in their order; rows may be repeated and left out."""
+        """The memory of the given rows in the given order; rows may be repeated or left out."""
         more = tuple(x[rows] for x in self.more)
         return Memory(self.states[rows], self.lengths[rows], self.source.select(rows), more)
 
 
 def real_targets(n: int, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Bool[Tensor, "b t"]:
-    """True where the targets of ``n`` sources are real; raises where there are not as many, or a length is beyond them.
+    """True at the real targets of ``n`` sources; raises ShapeError if the number of rows or a length does not fit.
 
-    On a GPU lengths are taken as they are: asking there would make every step wait for the device.
+    On a GPU lengths are not checked: a check would make every step wait for the device.
     """
     t = match_shape("targets", tuple(targets.shape), "b t", b=n)["t"]
     match_shape("the lengths of targets", tuple(lengths.shape), "b", b=n)
@@ -91,61 +91,69 @@ def real_targets(n: int, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
 
 
 class EncoderDecoder(nn.Module, ABC):
-    """p(target | source). Laws for each kind are in ``tests/laws/seq2seq_laws.py``.
+    """Abstract model of p(target | source). ``tests/laws/seq2seq_laws.py`` tests each kind.
 
-    ``targets`` hold ``end`` as their last real id, and ``lengths`` count it.
+    ``targets`` have ``end`` as their last real id, and ``lengths`` include it.
     """
 
     v: int
     """The size of the target vocabulary."""
     begin: int
-    """The target id that is read before everything else."""
+    """The target id of the start token."""
     end: int
     """The target id that ends a sequence."""
 
     @abstractmethod
     def encode(self, source: Source) -> Memory:
-        """Read the sources."""
+        """Encode the sources."""
 
     @abstractmethod
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
-        """The mean over target tokens of what training makes small."""
+        """The mean training loss over target tokens."""
 
     @abstractmethod
     def token_log_probs(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, "b t"]:
-        """``[i, t]`` is log p(targets[i, t] | targets[i, :t], source i); 0 beyond the length."""
+        """``[i, t]`` is log p(targets[i, t] | targets[i, :t], source i); 0 at padding."""
 
     @abstractmethod
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
-        """Where the decoder looks when it predicts each target token: a tensor for each layer that looks at the
-        source, ``[i, head, t, s]``; an empty list where none does."""
+        """The attention weights over the source for each target token, one tensor for each layer with such attention.
+
+        ``[i, head, t, s]``; an empty list for models without attention.
+        """
 
     def source_attention(self, source: Source) -> list[Float[Tensor, "b h s s"]]:
-        """How the tokens of each source look at each other: of each layer ``[i, head, t, s]``, where ``t`` looks at
-        ``s``; an empty list where none do."""
+        """The self-attention weights of the encoder, one tensor for each layer.
+
+        ``[i, head, t, s]`` is the weight of ``s`` for query ``t``; an empty list for models without self-attention.
+        """
         return []
 
     def target_attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t t"]]:
-        """The same of targets: where the decoder looks among what it has read when it predicts each token, the mark of
-        the beginning first; an empty list where it does not."""
+        """The self-attention weights of the decoder for each target token, with the start token first.
+
+        An empty list for models without self-attention.
+        """
         return []
 
     @abstractmethod
     def stepper(self, source: Source) -> Stepper[Any]:
-        """The target as a stepper, to be searched. ``start(n)`` begins one row for each source, so ``n`` is their
-        number; rows that are selected take their source with them. No gradients."""
+        """The target as a stepper, for search, without gradients.
+
+        ``start(n)`` begins one row for each source, so ``n`` is their number; selected rows keep their source.
+        """
 
     def set_progress(self, step: int) -> None:
-        """Told before each step of a training how many came before it; for models that train by a schedule."""
+        """Called before each training step with the number of steps so far, for models that train by a schedule."""
 
     def shifted(self, targets: Int[Tensor, "b t"]) -> Int[Tensor, "b t"]:
-        """What is read when each target is predicted: the one before it, and first the mark of the beginning."""
+        """The decoder inputs for these targets: shifted right by one, with the start token first."""
         return torch.cat((targets.new_full((len(targets), 1), self.begin), targets[:, :-1]), dim=1)
 
     @property
@@ -154,13 +162,13 @@ class EncoderDecoder(nn.Module, ABC):
 
 
 class VectorDecoder(EncoderDecoder):
-    """An encoder-decoder that makes a vector for each position, of which an output layer makes a distribution."""
+    """Abstract encoder-decoder with a vector for each position and an output layer."""
 
     output: OutputLayer
 
     @abstractmethod
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        """The vectors that predict what comes after each of ``before``, which starts with ``begin``."""
+        """The vectors that predict the id after each of ``before``, which starts with ``begin``."""
 
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
         real = real_targets(len(source), targets, lengths)
@@ -172,4 +180,4 @@ class VectorDecoder(EncoderDecoder):
         real = real_targets(len(source), targets, lengths)
         hidden = self.hidden(self.encode(source), self.shifted(targets))
         found = self.output.log_prob(hidden[real], targets[real])
-        return found.new_zeros(targets.shape).masked_scatter(real, found)  # in half precision finer than the vectors
+        return found.new_zeros(targets.shape).masked_scatter(real, found)  # in half precision more exact

@@ -1,4 +1,4 @@
-"""From settings to encoder-decoders. A new kind is entered in ``_MODELS`` under its ``kind``."""
+"""Encoder-decoders from their configs. Register a new kind in ``_MODELS`` under its ``kind``."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ _MODELS.register("copy")(build_copy)
 
 
 def build_encoder_decoder(settings: Any, sides: VocabularyInfo) -> EncoderDecoder:
-    """The encoder-decoder of these settings, with fresh weights drawn from torch's generator."""
+    """The encoder-decoder of a config, with random weights from torch's default generator."""
     return _MODELS[settings.kind](settings, sides)

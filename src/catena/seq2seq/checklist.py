@@ -1,15 +1,15 @@
-r"""The neural checklist model: texts that mention what is on a list, each thing in its time.
+r"""The neural checklist model: generates texts that mention the items of a list.
 
-A source is a goal (a title) and an agenda (ingredients): the goal's ids, then a separator and the ids of an item,
-again and again. With :math:`g` and the rows of :math:`E` the sums of word vectors of the goal and of each item, and
-:math:`a_t` how far each item is ticked off, a step is
+A source is a goal (a title) and an agenda (ingredients): the goal's ids, then for each item a separator and its ids.
+With :math:`g` and the rows of :math:`E` the sums of word vectors of the goal and of each item, and
+:math:`a_t` how much each item is checked off, a step is
 
 .. math::
     r_t, z_t, s_t, q_t &= σ(W x_t + U h_{t-1} + b) \\
     \tilde h_t &= \tanh(W_h x_t + b_h + r_t ∘ U_h h_{t-1} + s_t ∘ Y g + q_t ∘ Z E^\top (1 - a_{t-1})) \\
     h_t &= (1 - z_t) ∘ h_{t-1} + z_t ∘ \tilde h_t
 
-and the next word is foretold by a soft switch :math:`f_t` between the language model, a new item and a used one:
+and the next word is predicted by a soft switch :math:`f_t` between the language model, a new item and a used one:
 
 .. math::
     f_t &= \mathrm{softmax}(β S h_t) \\
@@ -18,13 +18,13 @@ and the next word is foretold by a soft switch :math:`f_t` between the language 
     o_t &= f_t^{lm} P h_t + κ (f_t^{new} E^\top α_t^{new} + f_t^{used} E^\top α_t^{used}) \\
     a_t &= \min(1, a_{t-1} + f_t^{new} α_t^{new})
 
-Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: the vector of a word is too short to ask for it with
-certainty where words are foretold by their own vectors, so κ is learned here. With a reader, what a look at the words
-finds joins what the language model says, which the next step reads, an item's score gets log Σ exp of the scores that
-the look gives its words, and a text begins from what was read last (:mod:`catena.seq2seq.checklist_reader`); that is
-ours.
-Probabilities may be mixed in place of vectors: :mod:`catena.seq2seq.checklist_mixture`.
-Whatever does not depend on the step is projected once; a step takes one product with the state and one with the agenda.
+Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: with tied weights the vector of a word is too short to
+predict it with certainty, so κ is learned here. With a reader, our extension, attention to the words is added to
+the language model's vector, which the next step reads; an item's score gets log Σ exp of the attention scores of its
+words; and a text starts from the reader's last state (:mod:`catena.seq2seq.checklist_reader`).
+Probabilities may be mixed instead of vectors: :mod:`catena.seq2seq.checklist_mixture`.
+Projections that do not depend on the step are computed once; a step takes one product with the state and one with the
+agenda.
 Time O(t (d² + n d)) for n items, and O(t s d) more for a reader of s words.
 """
 
@@ -56,12 +56,15 @@ _GATES = 4
 
 
 class ChecklistModel(VectorDecoder):
-    """A text for each goal and agenda. Source and target have one vocabulary.
+    """Generates a text for each goal and agenda. Source and target have one vocabulary.
 
     Args:
-        separator: the source id that stands before each item.
-        names: for each id the number of what it names, which several ids may name, and -1 for nothing, as the unknown
-            word; supervision takes an id that names a word of an item for a mention. If omitted, ids name themselves.
+        settings: the config.
+        sides: the vocabulary.
+        separator: the source id before each item.
+        names: for each id the number of the thing it names, or -1 for none, as for the unknown word; several ids may
+            name the same thing. Supervision treats an id that names a word of an item as a mention. By default each id
+            names itself.
     """
 
     def __init__(
@@ -70,8 +73,8 @@ class ChecklistModel(VectorDecoder):
         super().__init__()
         if sides.n_source != sides.v:
             raise ConfigError(
-                f"a checklist model writes the words of its items, so that source and target must have one vocabulary, "
-                f"but their sizes are {sides.n_source} and {sides.v}"
+                f"source and target must have one vocabulary in a checklist model, got {sides.n_source} and {sides.v} "
+                f"ids. Build one vocabulary for both."
             )
         self.settings, self.separator = settings, separator
         self.v, self.begin, self.end = sides.v, sides.begin, sides.end
@@ -131,7 +134,7 @@ class ChecklistModel(VectorDecoder):
     def _words(
         self, read: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"], goal: Float[Tensor, "b e"]
     ) -> AgendaWords:
-        """The source as it was read; without a reader, there is nothing to look at, and a text begins from the goal."""
+        """The encoded words of the source; without a reader there are none, and a text starts from the goal."""
         if self.reader is not None:
             return self.reader(read, lengths)
         nothing = read.new_zeros(len(read), 0, 0)
@@ -140,14 +143,13 @@ class ChecklistModel(VectorDecoder):
     def gathered(
         self, source: Source, states: Float[Tensor, "b s e"]
     ) -> tuple[Float[Tensor, "b e"], Float[Tensor, "b n e"], Bool[Tensor, "b s n"]]:
-        """The sums of vectors of the goal and of each item, and which words belong to it."""
+        """The sums of vectors of the goal and of each item, and the words that belong to each."""
         members = self.members(source)
         sums = members.to(states.dtype).transpose(1, 2) @ states
         return sums[:, 0], sums[:, 1:], members[:, :, 1:]
 
     def members(self, source: Source) -> Bool[Tensor, "b s _"]:
-        """``[i, j, m]``: whether token ``j`` belongs to item ``m``, of which 0 is the goal. There is at least one
-        column for items."""
+        """``[i, j, m]``: whether token ``j`` is in item ``m``, where 0 is the goal; at least one column of items."""
         apart = source.ids == self.separator
         number = apart.cumsum(dim=1)
         real = mask_from_lengths(source.lengths, source.ids.shape[1]) & ~apart
@@ -157,14 +159,14 @@ class ChecklistModel(VectorDecoder):
     # --- the target ---------------------------------------------------------------------------------------------------
 
     def started(self, agenda: Agenda) -> ChecklistStep:
-        """The state before anything is read, with nothing ticked off."""
+        """The state before the first step, with nothing checked off."""
         recurrent, _, _ = self._recurred(agenda.begin)
         nothing, fed = torch.zeros_like(agenda.closed), 0 if self.reader is None else self.settings.d_embedding
         said = agenda.begin.new_zeros(len(agenda.begin), fed)
         return ChecklistStep(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing, said)
 
     def _recurred(self, h: Float[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor]:
-        """What a state says to the next step, to the switch and to the reader, in one product."""
+        """The projections of a state for the next step, the switch and the reader, in one product."""
         sizes = (_GATES + 1) * self.settings.d, 3
         return self.recur(h).tensor_split((sizes[0], sum(sizes)), dim=1)
 
@@ -193,7 +195,7 @@ class ChecklistModel(VectorDecoder):
         return ChecklistStep(h, recurrent, switch, new, used, ticked, said)
 
     def unrolled(self, memory: Memory, before: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t e"], Checked]:
-        """What the language model says at all steps, and what they did, with the ids before each target given."""
+        """The vectors of the language model at all steps, and the switch and item weights of each step."""
         agenda = Agenda(*memory.more)
         read, state, steps = self.read(self.drop_input(self.embedding(before))), self.started(agenda), []
         for t in range(before.shape[1]):
@@ -203,13 +205,13 @@ class ChecklistModel(VectorDecoder):
         return self.said(all_steps), Checked(all_steps.switch, all_steps.new, all_steps.used, all_steps.ticked)
 
     def said(self, step: ChecklistStep) -> Float[Tensor, "*b e"]:
-        """What the language model says: P h, or with a reader tanh of it and of what was found in the words."""
+        """The vector of the language model: P h, or with a reader tanh of the sum with the attention context."""
         return self.drop_output(self.project(step.h)) if self.reader is None else step.said
 
     def mixed(
         self, said: Float[Tensor, "b t e"], checked: Checked, items: Float[Tensor, "b n e"]
     ) -> Float[Tensor, "b t e"]:
-        """o: the vectors that foretell words."""
+        """o: the vectors that predict words."""
         return checked.switch[..., LM, None] * said + self.gain * (checked.share @ items)
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t e"]:
@@ -249,7 +251,7 @@ class ChecklistModel(VectorDecoder):
         targets: Int[Tensor, "b t"],
         real: Bool[Tensor, "b t"],
     ) -> Float[Tensor, "b t"]:
-        """log p of each target where probabilities are mixed; 0 where none is real."""
+        """log p of each target if probabilities are mixed; 0 at padding."""
         own = self.output.log_prob(said[real], targets[real])
         own = own.new_zeros(targets.shape).masked_scatter(real, own)
         members = self.members(memory.source)[:, :, 1:]
@@ -260,9 +262,9 @@ class ChecklistModel(VectorDecoder):
     def switch_loss(
         self, source: Source, targets: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], checked: Checked
     ) -> Float[Tensor, ""]:
-        """The mean over targets of -log of the right way of the switch, and of the right item where there is one.
+        """The mean negative log-likelihood of the gold switch state and, if there is one, of the gold item.
 
-        A target that an item holds refers to it: as to a new one, if no target before does.
+        A target that occurs in an item mentions it: as a new item, if no target before does.
         """
         first, again = self.mentions(source, targets)
         is_new = first.any(dim=2)
@@ -285,29 +287,28 @@ class ChecklistModel(VectorDecoder):
         return held & ~before, held & before
 
     def _left_over(self, agenda: Agenda, lengths: Int[Tensor, " b"], checked: Checked) -> Float[Tensor, ""]:
-        """The share of items that are not ticked off at the end, in the mean over texts with items."""
+        """The mean fraction of items not checked off at the end, over texts with items."""
         last = checked.ticked[torch.arange(len(lengths), device=lengths.device), (lengths - 1).clamp(min=0)]
         open_, some = agenda.closed == 0, agenda.ways[:, NEW] == 0
         share = ((1 - last) * open_).sum(dim=1) / open_.sum(dim=1)
         return (share * some).sum() / some.sum().clamp(min=1)
 
-    # --- looking inside -----------------------------------------------------------------------------------------------
+    # --- inspection ---------------------------------------------------------------------------------------------------
 
     def checked(self, source: Source, targets: Int[Tensor, "b t"]) -> Checked:
-        """What the model does for each target; what lies beyond a target's length tells nothing."""
+        """The switch and item weights for each target; values at padding are undefined."""
         return self.unrolled(self.encode(source), self.shifted(targets))[1]
 
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
-        """How much the switch and the weights of items, new and used, give to each token of an item; the rest is the
-        language model's."""
+        """The weight of each token of an item by the switch and the item weights; the rest is the language model's."""
         real = real_targets(len(source), targets, lengths)
         found = self.checked(source, targets)
         return [(found.share @ self.spread(source, found.new.dtype) * real[..., None])[:, None]]
 
     def spread(self, source: Source, dtype: torch.dtype) -> Float[Tensor, "b n s"]:
-        """The weight of an item goes to its tokens in equal parts."""
+        """A matrix that distributes the weight of an item evenly over its tokens."""
         member = self.members(source)[:, :, 1:].transpose(1, 2).to(dtype)
         return member / member.sum(dim=2, keepdim=True).clamp(min=1)
 
@@ -316,7 +317,7 @@ class ChecklistModel(VectorDecoder):
 
 
 class ChecklistRow(NamedTuple):
-    """The state of a search: the model's own, the agenda of each row, and how its items lie in the source."""
+    """The state of a search: the model's state, the agenda of each row, and the tokens of its items."""
 
     step: ChecklistStep
     agenda: Agenda
@@ -327,7 +328,7 @@ class ChecklistRow(NamedTuple):
 
 
 class ChecklistStepper(Stepper[ChecklistRow], HasAttention[ChecklistRow]):
-    """A checklist model as a stepper, a row for each source."""
+    """A checklist model as a stepper, with a row for each source."""
 
     def __init__(self, model: ChecklistModel, source: Source) -> None:
         self.model, self.source = model, source

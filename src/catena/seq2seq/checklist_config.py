@@ -1,4 +1,4 @@
-"""Settings of the neural checklist model. Imports no torch."""
+"""Config of the neural checklist model. Does not import torch."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from catena.outputs.config import OutputConfig, SoftmaxConfig
 
 
 class ChecklistConfig(Config):
-    """The neural checklist model (Kiddon et al. 2016): it keeps a list of what it has mentioned."""
+    """The neural checklist model (Kiddon et al. 2016), which tracks the items that it has mentioned."""
 
     kind: Literal["checklist"] = "checklist"
     """The model."""
     d_embedding: int = Field(256, gt=0)
-    """Features of the vector of a word. Goal and items are sums of such vectors."""
+    """Size of a word vector. Goal and items are sums of such vectors."""
     scale: float = Field(0.1, gt=0)
-    """Vectors are drawn evenly from -scale to scale."""
+    """Initial vectors are uniform from -scale to scale."""
     d: int = Field(512, gt=0)
-    """Units of the gated recurrent unit."""
+    """Units of the GRU."""
     output: OutputConfig = SoftmaxConfig()
-    """How a vector becomes a distribution over the vocabulary."""
+    """The output layer over the vocabulary."""
     tied: bool = True
-    """The output layer has the words' own vectors for weights, so that the vector of an item asks for its words."""
+    """Use the word vectors as weights of the output layer, so that the vector of an item predicts its words."""
     mixture: Literal["probabilities", "vectors"] = "probabilities"
-    """What the switch mixes: the probabilities of the language model and of the words of items; or vectors, of which
-    one softmax makes probabilities, as in the paper."""
+    """What the switch mixes: the probabilities of the language model and of the words of items, or vectors before one
+    softmax, as in the paper."""
     reader: Literal["none", "attention"] = "none"
-    """How the source is looked at beside its agenda. none: it is not, as in the paper. attention: its words are read
-    from both ends, and looked back at in each step; the text begins from what was read last."""
+    """Attention to the source in addition to its agenda. none: as in the paper. attention: a bidirectional encoder of
+    the words, with attention in each step; the text starts from its last state."""
     dropout_input: float = Field(0.3, ge=0, lt=1)
-    """Probability of dropping a number of the vector of a word that was written, in training."""
+    """Probability of dropping a feature of the vector of a target word in training."""
     dropout_source: float = Field(0.3, ge=0, lt=1)
-    """Probability of dropping a number of the vector of a word of the goal or of an item in training, and of what goal
-    and items say to every step: without it a text is learned by heart from its title."""
+    """Probability of dropping a feature of the vector of a word of the goal or of an item in training, and of their
+    projections: without it a text is memorized by its title."""
     dropout_output: float = Field(0.3, ge=0, lt=1)
-    """Probability of dropping a number of the vector that predicts the next word."""
+    """Probability of dropping a feature of the vector that predicts the next word."""
     switch_sharpness: float = Field(1.0, gt=0)
-    """What the scores of the switch between language model, new item and used item are multiplied by."""
+    """Factor of the scores of the switch between language model, new item and used item."""
     item_sharpness: float = Field(1.0, gt=0)
-    """What the scores of items are multiplied by."""
+    """Factor of the scores of items."""
     item_gain: float = Field(8.0, gt=0)
-    """What the vectors of items are multiplied by where they foretell words, at first; it is learned. With tied weights
-    a word's own vector is too short to ask for the word with certainty."""
+    """Initial factor of the vectors of items when they predict words; it is learned. With tied weights a word's own
+    vector is too short to predict the word with certainty."""
     supervision: float = Field(1.0, ge=0)
-    """Weight of what training adds to the loss for the switch and the choice of items, which a word that an item
-    holds is taken to tell; 0 leaves both to be found."""
+    """Weight of the loss of the switch and of the choice of items, with a word of an item as a mention of it; 0 trains
+    both without supervision."""
     completion: float = Field(0.1, ge=0)
-    """Weight of the share of items that are not ticked off at the end of a text."""
+    """Weight of the fraction of items that are not checked off at the end of a text."""
 
     @model_validator(mode="after")
     def _fits(self) -> ChecklistConfig:
         if self.reader == "attention" and self.d % 2:
             raise ValueError(
-                f"d = {self.d} is odd, and reader = 'attention' shares the units between two directions: choose "
-                f"d = {self.d + 1}, or reader = 'none'"
+                f"d must be even for reader = 'attention', which has two directions, got {self.d}. Use "
+                f"{self.d + 1}, or reader = 'none'."
             )
         return self

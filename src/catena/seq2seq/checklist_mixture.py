@@ -1,11 +1,11 @@
-r"""How the three ways of a checklist model foretell a word together, where their probabilities are mixed.
+r"""The mixture of probabilities of a checklist model's three switch states.
 
 .. math::  p(w) = f^{lm} p^{lm}(w) + \sum_i (f^{new} α_i^{new} + f^{used} α_i^{used}) \sum_{j \in i,\, w_j = w} β_j
            \qquad β_j = \frac{\exp(e_j \cdot c)}{\sum_{k \in i} \exp(e_k \cdot c)}
 
-An item's share goes to its words, by how well each fits the vector c of the language model. Kiddon et al. (2016) mix
-vectors instead, whose softmax asks for no item at all where several are as likely; mixed probabilities are those of
-pointer-generator networks (See et al. 2017).
+An item's weight goes to its words, by how well each matches the vector c of the language model. Kiddon et al. (2016)
+mix vectors instead, whose softmax predicts no item at all if several are equally probable; mixed probabilities are as
+in pointer-generator networks (See et al. 2017).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def word_shares(
     words: Float[Tensor, "b s e"],
     members: Bool[Tensor, "b s n"],
 ) -> Float[Tensor, "b t s"]:
-    """How much of the prediction each word of the source has: 0 for those of no item."""
+    """The weight of each word of the source in the prediction; 0 for words of no item."""
     scores = said @ words.transpose(1, 2)
     belongs = members.to(said.dtype).transpose(1, 2)
     apart = scores[:, :, None].masked_fill(~members.transpose(1, 2)[:, None], NEG_INF)
@@ -42,7 +42,7 @@ def target_log_probs(
     ids: Int[Tensor, "b s"],
     targets: Int[Tensor, "b t"],
 ) -> Float[Tensor, "b t"]:
-    """log p of each target: ``own`` is the language model's, of which ``switch`` is the share."""
+    """log p of each target; ``own`` is log p of the language model, ``switch`` its weight."""
     copied = (shares * (ids[:, None] == targets[:, :, None])).sum(dim=2)
     return log_add_exp(safe_log(switch) + own, safe_log(copied))
 

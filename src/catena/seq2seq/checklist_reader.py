@@ -1,15 +1,15 @@
-r"""How a checklist model may look back at the words of its goal and its items.
+r"""Attention of a checklist model to the words of its goal and its items.
 
-The words are read from both ends. The state after each step looks at what was read, and what it finds joins what is
-said there, which the next step reads beside its word:
+The words are encoded by a bidirectional network. The state after each step attends to them, and the context is added to
+the language model's vector, which the next step reads with its word:
 
 .. math::
     w_{tj} = \mathrm{softmax}_j(v \cdot \tanh(Q h_t + K m_j)) \qquad c_t = \sum_j w_{tj} m_j \qquad
     \tilde h_t = \tanh(P h_t + S c_t)
 
-The score of Bahdanau et al. 2015 in the order of Luong et al. 2015: a look before the step would not know the word that
-was written last. The agenda alone knows an item as the sum of its words, and so neither their order nor its place on
-the list; so an item is also chosen by how well its words fit, as they were read. A text begins from the last states
+The score of Bahdanau et al. 2015 in the order of Luong et al. 2015: attention before the step would not know the last
+word. The agenda represents an item only as the sum of its words, without their order and its position on
+the list; so an item's score also depends on its encoded words. A text starts from the last states
 of both directions.
 """
 
@@ -31,21 +31,22 @@ LEAST = 1e-12
 
 
 class AgendaWords(NamedTuple):
-    """The words of a source as they were read, projected once."""
+    """The encoded words of a source, projected once."""
 
     states: Float[Tensor, "b s c"]
     keys: Float[Tensor, "b s a"]
     closed: Float[Tensor, "b s"]
     """0 for a word, -inf for padding."""
     last: Float[Tensor, "b c"]
-    """The states of both directions when all words are read."""
+    """The last states of both directions."""
 
 
 class ChecklistEncoder(nn.Module):
-    """A recurrent network over the words, and an additive attention of ``d`` units to what it makes of them.
+    """A bidirectional recurrent network over the words, and an additive attention of ``d`` units to its states.
 
     Args:
-        d: even, since half of the units read from each end.
+        d_embedding: the size of a word vector.
+        d: the number of units, even, half for each direction.
     """
 
     def __init__(self, d_embedding: int, d: int) -> None:
@@ -71,13 +72,13 @@ class ChecklistEncoder(nn.Module):
         keys: Float[Tensor, "b s a"],
         closed: Float[Tensor, "b s"],
     ) -> tuple[Float[Tensor, "b s"], Float[Tensor, "b c"]]:
-        """How well a query fits each word, and what it finds."""
+        """The attention scores of a query for each word, and the context."""
         scores = self.weight(torch.tanh(query[:, None] + keys))[:, :, 0] + closed
         return scores, torch.bmm(torch.softmax(scores, dim=1)[:, None], states)[:, 0]
 
 
 def log_sums(scores: Float[Tensor, "b s"], belongs: Float[Tensor, "b s n"]) -> Float[Tensor, "b n"]:
-    """log Σ exp of the scores that belong to each of n; finite where none does."""
+    """log Σ exp of the scores that belong to each of n; finite also where none does."""
     top = scores.amax(dim=1, keepdim=True).detach()
     sums = torch.bmm((scores - top).exp()[:, None], belongs)[:, 0]
     return sums.clamp(min=LEAST).log() + top

@@ -1,4 +1,4 @@
-"""What a checklist model knows before its first step, after each, and tells of all of them."""
+"""The states of a checklist model: before the first step, after each step, and of all steps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from catena.numerics import NEG_INF
 from catena.shapes import cat_padded
 
 LM, NEW, USED = range(3)
-"""The ways of the switch."""
+"""The states of the switch."""
 
 
 class Agenda(NamedTuple):
-    """What a source says of every step, projected once. Padded items have vectors of zeros and are never looked at."""
+    """The projections of a source, computed once. Padded items have zero vectors and are masked."""
 
     goal: Float[Tensor, "b d"]
     """Y g"""
@@ -30,23 +30,23 @@ class Agenda(NamedTuple):
     terms: Float[Tensor, "b n d"]
     """E Zᵀ"""
     closed: Float[Tensor, "b n"]
-    """0 where there is an item to look at, -inf where there is none. Without any item, the first is looked at."""
+    """0 for items, -inf for padding. Without any item, the first one is attended to."""
     ways: Float[Tensor, "b 3"]
-    """0, and -inf for the ways of the switch that an empty agenda closes."""
+    """0, and -inf for the switch states that an empty agenda disables."""
     words: Float[Tensor, "b s c"]
-    """What a reader made of the words; no word and no feature where there is no reader. Then its keys and its mask."""
+    """The encoded words, then their keys and their mask; no words and no features without a reader."""
     word_keys: Float[Tensor, "b s a"]
     word_closed: Float[Tensor, "b s"]
     belongs: Float[Tensor, "b s n"]
     """1 for a word of an item."""
 
     def select(self, rows: Int[Tensor, " m"]) -> Agenda:
-        """Those of the given rows."""
+        """The agendas of the given rows."""
         return Agenda(*(part[rows] for part in self))
 
     @staticmethod
     def join(several: Sequence[Agenda]) -> Agenda:
-        """One after another, with as many items and words as the longest has."""
+        """Several agendas, concatenated and padded to the most items and words."""
         fills = {"closed": NEG_INF, "word_closed": NEG_INF}
         parts = zip(Agenda._fields, zip(*several, strict=True), strict=True)
         return Agenda(*(cat_padded(part, fills.get(name, 0.0)) for name, part in parts))
@@ -57,30 +57,30 @@ class ChecklistStep(NamedTuple):
 
     h: Float[Tensor, "b d"]
     recurrent: Float[Tensor, "b r"]
-    """U h, of all gates and the candidate: the next step reads it."""
+    """U h, of all gates and the candidate, for the next step."""
     switch: Float[Tensor, "b 3"]
     new: Float[Tensor, "b n"]
     used: Float[Tensor, "b n"]
     ticked: Float[Tensor, "b n"]
     """a_t"""
     said: Float[Tensor, "b e"]
-    """What the language model says, where the next step reads it; else empty."""
+    """The vector of the language model, if the next step reads it; else empty."""
 
     @property
     def checked(self) -> Checked:
-        """What this one step did."""
+        """The switch and item weights of this step."""
         return Checked(self.switch[:, None], self.new[:, None], self.used[:, None], self.ticked[:, None])
 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """What the model did for each target: ``[i, t]`` is of the step that foretells target ``t``.
+    """The switch and item weights for each target: ``[i, t]`` is for the step that predicts target ``t``.
 
     Args:
         switch: the probabilities of language model, new item and used item.
         new: the weights of items among new ones.
         used: the weights of items among used ones.
-        ticked: how far each item is ticked off after the step.
+        ticked: how much each item is checked off after the step.
     """
 
     switch: Float[Tensor, "b t 3"]
@@ -90,5 +90,5 @@ class Checked:
 
     @property
     def share(self) -> Float[Tensor, "b t n"]:
-        """How much of the prediction each item has."""
+        """The weight of each item in the prediction."""
         return self.switch[..., NEW, None] * self.new + self.switch[..., USED, None] * self.used

@@ -1,6 +1,6 @@
-"""Settings of encoder-decoders: typed values, told apart by ``kind``. Imports no torch.
+"""Configs of encoder-decoders: typed values, selected by ``kind``. Does not import torch.
 
-Each kind has its class in a module of its own, ``<kind>_settings``; ``EncoderDecoderConfig`` is any of them.
+Each kind has its class in a module ``<kind>_config``; ``EncoderDecoderConfig`` is the union of them.
 """
 
 from __future__ import annotations

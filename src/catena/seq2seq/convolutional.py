@@ -1,5 +1,4 @@
-r"""Convolutional sequence to sequence: gated convolution on both sides, with a look at the source in every layer of
-the decoder.
+r"""Convolutional sequence to sequence: gated convolutions, with attention to the source in every decoder layer.
 
 .. math::
     a \otimes b &= \mathrm{glu}(K * \mathrm{window}(x)) = a \circ \sigma(b) \\
@@ -9,8 +8,8 @@ the decoder.
 
 where h is the gated convolution of a layer, z the encoder's vectors, e and g the embeddings of source and target with
 their learned positions, and s the length of the source. Gehring et al. 2017, section 3; the factors of section 3.4 keep
-variances at 1. A window of the decoder ends at its position. Time O((t + s) w d² + t s d) for each layer; a step costs
-no more however long the prefix is.
+variances at 1. A window of the decoder ends at its position. Time O((t + s) w d² + t s d) for each layer; the cost of
+a step does not depend on the length of the prefix.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _HALF = math.sqrt(0.5)
 
 
 class GatedConvolution(nn.Module):
-    """One convolution whose second half of features is the gate of the first."""
+    """A convolution with a gated linear unit: the second half of its features gates the first."""
 
     def __init__(self, d: int, window: int, dropout: float) -> None:
         super().__init__()
@@ -52,12 +51,12 @@ class GatedConvolution(nn.Module):
         self.window, self.dropout = window, nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "b s d"]) -> Float[Tensor, "b t d"]:
-        """From positions and as many more as the window needs."""
+        """The outputs for ``x``, which has the additional positions that the window needs."""
         return F.glu(self.convolution(self.dropout(x).transpose(1, 2)), dim=1).transpose(1, 2)
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Gated convolutions with ways round them: keys, and the same with the embeddings as values."""
+    """Gated convolutions with residual connections; returns keys (the values also add the embeddings)."""
 
     def __init__(self, d_embedding: int, d: int, n_layers: int, window: int, dropout: float) -> None:
         super().__init__()
@@ -75,7 +74,7 @@ class ConvolutionalEncoder(nn.Module):
 
 
 class LookingConvolution(nn.Module):
-    """A layer of the decoder: a gated convolution, and a look at the source with what it gives."""
+    """A decoder layer: a gated convolution, and attention to the source."""
 
     def __init__(self, d_embedding: int, d: int, window: int, dropout: float) -> None:
         super().__init__()
@@ -89,9 +88,9 @@ class LookingConvolution(nn.Module):
         source: Projected,
         mask: Bool[Tensor, "b s"],
     ) -> tuple[Float[Tensor, "n t d"], Float[Tensor, "n t s"]]:
-        """What the layer makes of the last ``t`` positions of ``x``, and where they looked.
+        """The outputs of the last ``t`` positions of ``x``, and their attention weights.
 
-        The ``n`` rows are as many neighbors for each of the ``b`` sources.
+        The ``n`` rows are the same number of adjacent rows for each of the ``b`` sources.
         """
         n, t, e = embedded.shape
         keys, values = source[0][:, 0], source[1][:, 0]
@@ -106,7 +105,7 @@ class LookingConvolution(nn.Module):
 
 
 class ConvDecoderState(NamedTuple):
-    """What a decoder makes of positions: vectors, the tails of its layers, and where each layer looked."""
+    """Output of the decoder: vectors, the tails of its layers, and the attention weights of each layer."""
 
     vectors: Float[Tensor, "n t e"]
     tails: ConvState
@@ -114,7 +113,7 @@ class ConvDecoderState(NamedTuple):
 
 
 class ConvolutionalDecoder(nn.Module):
-    """Looking convolutions one on the other."""
+    """Stacked decoder layers."""
 
     def __init__(self, d_embedding: int, d: int, n_layers: int, window: int, dropout: float) -> None:
         super().__init__()
@@ -126,7 +125,7 @@ class ConvolutionalDecoder(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "n t e"], tails: Sequence[Tensor], source: Projected, mask: Bool[Tensor, "b s"]
     ) -> ConvDecoderState:
-        """Write on from the tails of what was written before."""
+        """Continue from the tails of earlier positions."""
         x, after, weights = self.enter(embedded), [], []
         for layer, tail in zip(self.layers, tails, strict=True):
             joined, end = append_to_state(tail, x)
@@ -137,7 +136,7 @@ class ConvolutionalDecoder(nn.Module):
 
 
 class ConvolutionalSeq2Seq(VectorDecoder):
-    """The encoder-decoder, of parts that are passed in."""
+    """A convolutional encoder-decoder, built from its parts."""
 
     def __init__(
         self,
@@ -155,7 +154,7 @@ class ConvolutionalSeq2Seq(VectorDecoder):
         self.v, self.begin, self.end = output.v, begin, end
 
     def encode(self, source: Source) -> Memory:
-        """``more`` has the values, which are the states with the embeddings."""
+        """Encode the sources; ``more`` has the values, the sums of states and embeddings."""
         mask = mask_from_lengths(source.lengths, source.ids.shape[1])
         x = self.source_embedding(source.ids)
         embedded = self.dropout(self.source_positions(x * math.sqrt(x.shape[-1])))
@@ -167,7 +166,7 @@ class ConvolutionalSeq2Seq(VectorDecoder):
         return self._written(memory, before).vectors
 
     def embedded(self, ids: Int[Tensor, "n t"], start: int | Int[Tensor, " n"]) -> Float[Tensor, "n t d"]:
-        """Target ids with their positions."""
+        """The embedded target ids with their positions."""
         x = self.target_embedding(ids)
         return self.dropout(self.target_positions(x * math.sqrt(x.shape[-1]), start))
 
@@ -192,7 +191,7 @@ class ConvolutionalSeq2Seq(VectorDecoder):
 
 
 def linear(d_in: int, d_out: int, dropout: float = 0.0) -> nn.Linear:
-    """A map that keeps the variance of its input (Gehring et al. 2017, section 3.5)."""
+    """A linear layer that keeps the variance of its input (Gehring et al. 2017, section 3.5)."""
     layer = nn.Linear(d_in, d_out)
     nn.init.normal_(layer.weight, std=math.sqrt((1 - dropout) / d_in))
     nn.init.zeros_(layer.bias)
@@ -200,13 +199,13 @@ def linear(d_in: int, d_out: int, dropout: float = 0.0) -> nn.Linear:
 
 
 def build_convolutional(settings: ConvolutionalSeq2SeqConfig, sides: VocabularyInfo) -> ConvolutionalSeq2Seq:
-    """A convolutional encoder-decoder with fresh weights."""
+    """The convolutional encoder-decoder of a config, with random weights."""
     e, dropout = settings.d_embedding, settings.dropout
     source, target, output = build_tables(settings.share, settings.output, e, sides)
     encoder = ConvolutionalEncoder(e, settings.d, settings.n_encoder_layers, settings.window, dropout)
     decoder = ConvolutionalDecoder(e, settings.d, settings.n_decoder_layers, settings.window, dropout)
     places = [LearnedPositions(settings.max_length, e) for _ in range(2)]
-    for table in places:  # as much as the embeddings: nothing else tells positions apart that are far
+    for table in places:  # as large as the embeddings: nothing else distinguishes distant positions
         nn.init.normal_(table.weight)
     sides_of_it = (source, places[0], encoder), (target, places[1], decoder)
     return ConvolutionalSeq2Seq(*sides_of_it, output, dropout, sides.begin, sides.end)

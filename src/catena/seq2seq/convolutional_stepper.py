@@ -1,4 +1,4 @@
-"""The decoder of convolutional sequence to sequence as a stepper: of each layer it keeps what the next window reads."""
+"""The decoder of convolutional sequence to sequence as a stepper, which keeps the window of each layer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _Embed = Callable[[Int[Tensor, "n t"], Int[Tensor, " n"]], Float[Tensor, "n t d"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ConvolutionalState:
-    """What was written, for ``n / b`` neighboring rows of each of ``b`` sources.
+    """The state of target prefixes, for ``n / b`` adjacent rows of each of ``b`` sources.
 
     Args:
-        places: how many ids each row has read.
-        hidden: the vectors that predict what comes next.
-        looked: where the last layer looked.
+        tails: the last inputs of each layer.
+        places: the number of ids that each row has read.
+        sources: the keys and values of the sources.
+        hidden: the vectors that predict the next ids.
+        looked: the attention weights of the last layer.
     """
 
     tails: ConvState
@@ -38,12 +40,12 @@ class ConvolutionalState:
 
     @property
     def each(self) -> int:
-        """Rows of a source."""
+        """The number of rows of a source."""
         return len(self.hidden) // len(self.sources) if len(self.sources) else 1
 
 
 class ConvolutionalStepper(Stepper[ConvolutionalState], HasAttention[ConvolutionalState]):
-    """Target ids one after another, given sources that were read. ``decoder`` gives vectors, tails and weights."""
+    """A stepper over target ids, given encoded sources. ``decoder`` returns vectors, tails and weights."""
 
     def __init__(self, embed: _Embed, decoder: Any, output: OutputLayer, begin: int, end: int, memory: Memory) -> None:
         self.embed, self.decoder, self.output = embed, decoder, output

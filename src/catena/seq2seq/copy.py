@@ -1,4 +1,4 @@
-r"""CopyNet: a word is generated from the vocabulary or copied from the source, and both share one normalizer.
+r"""CopyNet: a word is generated from the vocabulary or copied from the source, with one common normalizer.
 
 .. math::
     ψ_g(y_t = v_i) &= (W_o s_t)_i + b_i, \quad v_i \in V \qquad
@@ -6,16 +6,16 @@ r"""CopyNet: a word is generated from the vocabulary or copied from the source, 
     p(y_t \mid \cdot) &= \frac{1}{Z} \Big( [y_t \in V]\, e^{ψ_g(y_t)} + \sum_{j : x_j = y_t} e^{ψ_c(x_j)} \Big), \qquad
     Z = \sum_{v \in V} e^{ψ_g(v)} + \sum_j e^{ψ_c(x_j)}
 
-Gu et al. 2016, equations 4 to 8. A word that the source has several times is copied from all its places, and one that
-the vocabulary lacks comes from the source alone: it has an id of its own from ``v`` on (:class:`Source`). The decoder
-looks at the source as Bahdanau's does, and reads the last word by its vector and, selectively, by the states at its
-places in the source (equation 9):
+Gu et al. 2016, equations 4 to 8. A word that occurs several times in the source is copied from all its positions, and
+an out-of-vocabulary word can only be copied: it has an id from ``v`` on (:class:`Source`). The decoder
+attends to the source as Bahdanau's does, and reads the last word by its vector and, selectively, by the states at its
+positions in the source (equation 9):
 
 .. math::
     s_t &= \mathrm{step}([e(y_{t-1}); ζ_{t-1}; c_t], s_{t-1}) \qquad ζ_t = \sum_j ρ_{tj} h_j \\
     ρ_{tj} &\propto [x_j = y_t]\, e^{ψ_c(x_j)}, \quad ζ_t = 0 \text{ where the source does not have } y_t
 
-Time O(t (d² + s d + v d)). Knows ids, no tokens.
+Time O(t (d² + s d + v d)). Works on ids only.
 """
 
 from __future__ import annotations
@@ -47,49 +47,48 @@ from catena.shapes import can_read_values, cat_padded, last_real, mask_from_leng
 
 
 class CopySourceState(NamedTuple):
-    """What every step has of its sources."""
+    """The encoded sources, as inputs of every step."""
 
     states: Float[Tensor, "b s e"]
     real: Bool[Tensor, "b s"]
     copies: Int[Tensor, "b s"]
     """The target id of each source token; 0 at padding."""
     may: Bool[Tensor, "b s"]
-    """Which tokens may be copied: not padding, and not what never comes in a target."""
+    """Which tokens may be copied: not padding, and not ids that are forbidden in a target."""
     copied: Float[Tensor, "b s d"]
-    """tanh(h W_c): what the decoder's state is multiplied with."""
+    """tanh(h W_c), the factors of the decoder's state."""
     looked: Float[Tensor, "b s _"]
-    """The states as the attention has prepared them."""
+    """The states prepared for the attention."""
 
     def select(self, rows: Int[Tensor, " m"]) -> CopySourceState:
-        """Those of the given rows."""
+        """The sources of the given rows."""
         return CopySourceState(*(part[rows] for part in self))
 
     @staticmethod
     def join(several: Sequence[CopySourceState]) -> CopySourceState:
-        """Sources one after another, as wide as the longest of them is."""
+        """Several sources, concatenated and padded to the longest."""
         s = max(last_real(one.real) for one in several)
         return CopySourceState(*(cat_padded(parts)[:, :s] for parts in zip(*several, strict=True)))
 
 
 class CopyStep(NamedTuple):
-    """The decoder after a step."""
+    """The state of the decoder after a step."""
 
     cell: CellState
     copy_scores: Float[Tensor, "b s"]
-    """ψ_c, -inf for what cannot be copied."""
+    """ψ_c, -inf for tokens that cannot be copied."""
     weights: Float[Tensor, "b s"]
-    """Where it looked."""
+    """The attention weights."""
 
 
 class CopyNet(EncoderDecoder):
-    """An encoder-decoder that copies.
+    """An encoder-decoder that copies words of the source.
 
-    Where both sides have one vocabulary and a source does not say what its tokens are copied as, they are copied as
-    what they are.
+    If both sides have one vocabulary and a source has no ``copies``, its ids are used as target ids.
     """
 
     copies = True
-    """Sources are to say which target id each token has."""
+    """Sources must have the target id of each token."""
 
     def __init__(self, settings: CopyNetConfig, sides: VocabularyInfo) -> None:
         super().__init__()
@@ -97,7 +96,7 @@ class CopyNet(EncoderDecoder):
         self.shared = sides.shared
         d, e = settings.d, settings.d_embedding
         self.source = EmbeddingTable(sides.n_source, e, scale=0.1, dropout=settings.dropout)
-        # The last row is read for all words that the target vocabulary lacks.
+        # The last row is the vector of all words that are not in the target vocabulary.
         self.target = EmbeddingTable(sides.v + 1, e, scale=0.1, dropout=settings.dropout)
         self.encoder = build_encoder(settings.encoder, e)
         d_memory = self.encoder.d_out
@@ -119,13 +118,13 @@ class CopyNet(EncoderDecoder):
         return self.encoder.self_attention(self.source(source.ids), source.lengths)
 
     def sources(self, memory: Memory) -> CopySourceState:
-        """What all steps share."""
+        """The inputs that are the same for all steps."""
         copies = memory.source.ids if self.shared else None
         copies = copies if memory.source.copies is None else memory.source.copies
         if copies is None:
             raise DataError(
-                "a model that copies must be told which target id each token of the source has (Source.copies), unless "
-                "both sides have one vocabulary: choose another model for this task"
+                "Source.copies must have the target id of each source token if the vocabularies differ, got None. Set "
+                "it, or choose another model for this task."
             )
         real = mask_from_lengths(memory.lengths, memory.states.shape[1])
         check_ids("the copies of a source", copies, real, self.v, memory.source.n_new)
@@ -137,7 +136,7 @@ class CopyNet(EncoderDecoder):
         return CopySourceState(memory.states, real, copies, ~never, copied, keys)
 
     def started(self, sources: CopySourceState) -> CopyStep:
-        """The decoder before anything is read."""
+        """The decoder before the first step."""
         lengths = sources.real.sum(dim=1).clamp_min(1)
         h = torch.tanh(self.first(sources.states.sum(dim=1) / lengths[:, None]))
         rest = (torch.zeros_like(h) for _ in range(self.cell.n_states - 1))
@@ -149,7 +148,7 @@ class CopyNet(EncoderDecoder):
     def step(
         self, read: Float[Tensor, "b gates"], ids: Int[Tensor, " b"], before: CopyStep, sources: CopySourceState
     ) -> CopyStep:
-        """Read one id; ``read`` is what the recurrence makes of its vector."""
+        """Read one id; ``read`` is the recurrent layer's projection of its vector."""
         keys = PreparedKeys((sources.looked,), (sources.states,), sources.real)
         looked = self.looking(before.cell[0][:, None], keys, ids[:, None])
         beside = looked.context[:, 0]
@@ -161,14 +160,14 @@ class CopyNet(EncoderDecoder):
         return CopyStep(cell, self.copy_scores(cell[0][:, None], sources)[:, 0], looked.weights[:, 0, 0])
 
     def read(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t gates"]:
-        """What the recurrence makes of the vectors of ids."""
+        """The recurrent layer's projections of the vectors of ids."""
         vectors = self.target(ids.clamp(max=self.v))
         return F.linear(vectors, self.cell.weight_x[:, : self.target.d_out], self.cell.bias)
 
     def unrolled(
         self, sources: CopySourceState, targets: Int[Tensor, "b t"]
     ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"]]:
-        """The states that predict each target, and where they looked."""
+        """The states that predict each target, and their attention weights."""
         before = self.shifted(targets)
         state, hidden, weights = self.started(sources), [], []
         for read, ids in zip(self.read(before).unbind(1), before.unbind(1), strict=True):
@@ -178,11 +177,11 @@ class CopyNet(EncoderDecoder):
         return torch.stack(hidden, dim=1), torch.stack(weights, dim=1)
 
     def copy_scores(self, hidden: Float[Tensor, "b t d"], sources: CopySourceState) -> Float[Tensor, "b t s"]:
-        """ψ_c of every position; -inf at padding, and for what never comes."""
+        """ψ_c of every position; -inf at padding and for forbidden ids."""
         return (hidden @ sources.copied.transpose(1, 2)).masked_fill(~sources.may[:, None], NEG_INF)
 
     def word_scores(self, hidden: Float[Tensor, "*b d"]) -> Float[Tensor, "*b v"]:
-        """ψ_g of every word; -inf for what never comes."""
+        """ψ_g of every word; -inf for forbidden ids."""
         scores = F.linear(hidden, self.generated.weight.to(hidden.dtype)).to(wide(hidden.dtype))
         return scores + cast(Tensor, self.generated.effective_bias)
 
@@ -206,7 +205,7 @@ class CopyNet(EncoderDecoder):
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
-        """What each word is copied from, and where the decoder looked for what it generates: one head."""
+        """Where each word comes from: the copy probabilities, and the attention for generated words, in one head."""
         self._real(source, targets, lengths)
         sources = self.sources(self.encode(source))
         return [self.origins(*self.unrolled(sources, targets), sources)[:, None]]
@@ -230,18 +229,18 @@ class CopyNet(EncoderDecoder):
 
 
 def check_ids(name: str, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], v: int, n_new: int) -> None:
-    """Refuse what is neither a word of the vocabulary nor a new one. On a GPU asking would make every step wait."""
+    """Raise DataError for ids that are neither in the vocabulary nor new. Skipped on a GPU, where it would wait."""
     if can_read_values(ids) and bool((wrong := real & ((ids < 0) | (ids >= v + n_new))).any()):
         raise DataError(
             f"{name} must be ids from 0 to {v + n_new - 1}, the {v} of the vocabulary and {n_new} new ones "
-            f"(Source.n_new), but one is {int(ids[wrong][0])}"
+            f"(Source.n_new), got {int(ids[wrong][0])}. Raise n_new, or fix the ids."
         )
 
 
 def combine_log_probs(
     words: Float[Tensor, "n v"], copied: Float[Tensor, "n s"], copies: Int[Tensor, "n s"], n_new: int
 ) -> Float[Tensor, "n w"]:
-    """log p of every word and every new one, from the scores of generating and of copying; -inf stays exact."""
+    """log p of every word and every new one, from the scores of generating and of copying; -inf is exact."""
     total = log_add_exp(log_sum_exp(words, dim=1), log_sum_exp(copied, dim=1))
     room = F.pad(words, (0, n_new), value=NEG_INF)
     best = room.scatter_reduce(1, copies, copied, "amax")
@@ -251,7 +250,7 @@ def combine_log_probs(
 
 
 class CopyState(NamedTuple):
-    """Targets that were read, the sources, and which of them each row belongs to."""
+    """Target prefixes, the sources, and the source of each row."""
 
     step: CopyStep
     sources: CopySourceState
@@ -259,8 +258,7 @@ class CopyState(NamedTuple):
 
 
 class CopyStepper(Stepper[CopyState], HasAttention[CopyState]):
-    """Targets after given sources: ids below ``v`` are words of the vocabulary, those from there on new words of each
-    row's own source."""
+    """A stepper over target ids given sources; ids from ``v`` on are new words of each row's own source."""
 
     @torch.no_grad()
     def __init__(self, model: CopyNet, source: Source) -> None:
@@ -288,7 +286,7 @@ class CopyStepper(Stepper[CopyState], HasAttention[CopyState]):
         return state._replace(step=self.model.step(read, ids, state.step, self._sources_of(state)))
 
     def _sources_of(self, state: CopyState) -> CopySourceState:
-        """The source of each row. From step to step most searches leave them as they are: then nothing is copied."""
+        """The source of each row, without a copy if the rows have not changed."""
         sources, owners, _ = self._last
         if sources is not state.sources or not torch.equal(owners, state.owners):
             self._last = state.sources, state.owners, state.sources.select(state.owners)
@@ -336,5 +334,5 @@ class CopyStepper(Stepper[CopyState], HasAttention[CopyState]):
 
 
 def build_copy(settings: CopyNetConfig, sides: VocabularyInfo) -> CopyNet:
-    """The model of these settings, with fresh weights."""
+    """The CopyNet of a config, with random weights."""
     return CopyNet(settings, sides)

@@ -1,4 +1,4 @@
-"""Settings of CopyNet. Imports no torch."""
+"""Config of CopyNet. Does not import torch."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from catena.encoders.config import CellName, EncoderConfig, Probability, Recurre
 
 
 class CopyNetConfig(Config):
-    """CopyNet: a recurrent encoder-decoder that writes words of its vocabulary and copies words of the source, known
-    or not."""
+    """CopyNet: a recurrent encoder-decoder that generates words of its vocabulary and copies words of the source."""
 
     kind: Literal["copy"] = "copy"
     """An encoder-decoder that copies."""
     encoder: EncoderConfig = RecurrentConfig(d=128)
-    """What reads the source."""
+    """The source encoder."""
     cell: CellName = "lstm"
-    """The recurrence of the decoder."""
+    """The recurrent cell of the decoder."""
     d: int = Field(256, gt=0)
     """Units of the decoder."""
     d_embedding: int = Field(256, gt=0)
-    """Features of a token's vector."""
+    """Size of a token vector."""
     attention: ScoreName = "additive"
-    """How well a state of the decoder fits one of the encoder."""
+    """Attention score of a decoder state and an encoder state."""
     selective: bool = True
-    """Selective reading: with a token that the source has, the decoder reads what the source says where it stands."""
+    """Selective reading: with a token that occurs in the source, the decoder also reads the source states there."""
     dropout: Probability = 0.2
     """Probability of dropping a feature of an embedding, or a unit before the output."""

@@ -1,7 +1,7 @@
-"""Sources that the rows of a search look at, without a copy for each row.
+"""Encoded sources for the rows of a search, without a copy for each row.
 
-The rows of a state are always as many neighbors for each of its sources, so that a beam looks at one source with as
-many queries as it has hypotheses. Sources that no row belongs to any more are left out.
+A state has the same number of adjacent rows for each source, so the hypotheses of a beam are several queries to one
+source. Sources without rows are dropped.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from catena.errors import ShapeError
 from catena.shapes import cat_padded, last_real
 
 Projected = tuple[Float[Tensor, "b h s d_keys"], Float[Tensor, "b h s d_values"]]
-"""The keys and values of sources, as one attention looks at them."""
+"""The keys and values of sources for one attention layer."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GroupedKeyValues:
-    """What the layers look at.
+    """The keys and values of sources for all layers.
 
     Args:
         projected: keys and values of each layer.
-        mask: True where a position is real.
-        whole: whether all of them are.
+        mask: True at real positions.
+        whole: whether all positions are real.
     """
 
     projected: list[Projected]
@@ -43,7 +43,7 @@ class GroupedKeyValues:
         return None if self.whole else self.mask[:, None]
 
     def select(self, rows: Int[Tensor, " m"]) -> GroupedKeyValues:
-        """The given sources; these themselves if they are all of them."""
+        """The given sources; this object itself if they are all of them."""
         if len(rows) == len(self) and bool((rows == torch.arange(len(self), device=rows.device)).all()):
             return self
         return GroupedKeyValues(
@@ -52,7 +52,7 @@ class GroupedKeyValues:
 
     @staticmethod
     def join(several: Sequence[GroupedKeyValues]) -> GroupedKeyValues:
-        """Sources one after another, as wide as the longest of them is."""
+        """Several sources, concatenated and padded to the longest."""
         layers = [tuple(zip(*layer, strict=True)) for layer in zip(*(s.projected for s in several), strict=True)]
         if len({s.mask.shape[1] for s in several}) == 1:
             projected = [(torch.cat(keys), torch.cat(values)) for keys, values in layers]
@@ -63,13 +63,13 @@ class GroupedKeyValues:
         return GroupedKeyValues(projected, mask[:, :s], whole=False)
 
     def of_rows(self, each: int, rows: Int[Tensor, " m"]) -> GroupedKeyValues:
-        """The sources of some rows, where each source has ``each`` neighboring ones."""
+        """The sources of some rows, if each source has ``each`` adjacent rows."""
         of = rows // each
         return self.select(of[:: equal_runs(of)])
 
     @staticmethod
     def of_states(states: Sequence[tuple[GroupedKeyValues, int]]) -> GroupedKeyValues:
-        """The sources of several states one after another, given how many rows each source has in them."""
+        """The sources of several states, concatenated, given the number of rows of each source in them."""
         least = math.gcd(*(each for _, each in states))
         several = []
         for sources, each in states:
@@ -79,7 +79,7 @@ class GroupedKeyValues:
 
 
 def live_sources(of: Sequence[Int[Tensor, " _"]]) -> tuple[list[Int[Tensor, " _"]], Int[Tensor, " n"]]:
-    """The sources of each of several states that have rows, and the source of all rows among these.
+    """The sources with rows in each of several states, and the source index of all rows among these.
 
     Args:
         of: the source of each row of each state.
@@ -94,12 +94,12 @@ def live_sources(of: Sequence[Int[Tensor, " _"]]) -> tuple[list[Int[Tensor, " _"
 
 
 def check_rows(n: int, b: int) -> None:
-    """A search begins with one row for each source."""
+    """Raise ShapeError unless a search begins with one row for each source."""
     if n != b:
-        raise ShapeError(f"start({n}) must have one row for each source, and there are {b}: select rows afterwards")
+        raise ShapeError(f"n must be {b}, the number of sources, in start, got {n}. Select more rows afterwards.")
 
 
 def equal_runs(of: Int[Tensor, " n"]) -> int:
-    """The largest k such that the numbers come in runs of k, or of a multiple of it."""
+    """The largest k such that equal numbers come in runs of k, or of a multiple of it."""
     _, counts = of.unique_consecutive(return_counts=True)
     return max(1, math.gcd(*counts.tolist()))

@@ -2,15 +2,16 @@ r"""Pointer networks: the output is a sequence of positions of the input.
 
 .. math::  u_{tj} = v^\top \tanh(W q_t + U h_j) \qquad p(c_t = j \mid c_{<t}, x) = \mathrm{softmax}_j(u_{tj})
 
-Vinyals et al. 2015, equation 3: the scores of an attention are the answer itself, so the output vocabulary is as long
-as the input. h are the states of an encoder, and q those of a decoder, which reads the state of what it pointed at
-last. With glimpses (Vinyals et al. 2016, section 4.2; Bello et al. 2017) the decoder first looks where it may point:
+Vinyals et al. 2015, equation 3: the attention scores are the output, so the output vocabulary is as long
+as the input. h are the states of an encoder, and q those of a decoder, which reads the state of the last position
+it pointed at. With glimpses (Vinyals et al. 2016, section 4.2; Bello et al. 2017) the decoder first attends to the
+allowed positions:
 
 .. math::  q_t \leftarrow q_t + G \sum_j \mathrm{softmax}_j(u'_{tj}) \, h_j
 
-What a rule (:mod:`catena.seq2seq.pointing`) forbids has probability 0 in training and search alike, so every answer is
-a valid one. Targets are known when training, so all of their steps are computed at once. Time O(t s d) beside encoder
-and decoder. Knows points and ids, no files.
+Positions that a rule (:mod:`catena.seq2seq.pointing`) forbids have probability 0 in training and search, so every
+output is valid. Targets are known in training, so all steps are computed in parallel. Time O(t s d) in addition to
+encoder and decoder.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from catena.shapes import cat_padded, checked_lengths, last_real, mask_from_leng
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PointerInputs:
-    """What is pointed at, padded: points with features, or ids of tokens.
+    """A padded batch of inputs to point at: points with features, or ids of tokens.
 
     Args:
         values: features ``b s f``, or ids ``b s``.
-        lengths: how many are real, at least 1.
+        lengths: the number of real positions, at least 1.
     """
 
     values: Float[Tensor, "b s f"] | Int[Tensor, "b s"]
@@ -64,7 +65,7 @@ class PointerInputs:
 
 
 class PointReader(nn.Module):
-    """Points as vectors: a map of their features, which are brought to mean 0 and deviation 1 first."""
+    """Vectors of points: a projection of their features after normalization to mean 0 and deviation 1."""
 
     mean: Tensor
     scale: Tensor
@@ -77,7 +78,7 @@ class PointReader(nn.Module):
 
     @torch.no_grad()
     def start_at(self, points: Float[Tensor, "n f"], alike: bool) -> None:
-        """Take mean and deviation of these points; ``alike``: one deviation for all features, as lengths need it."""
+        """Set mean and deviation from these points; the flag uses one deviation for all features (keeps distances)."""
         spread = points.std(dim=0, correction=0)
         spread = spread.square().mean().sqrt().expand_as(spread) if alike else spread
         self.mean.copy_(points.mean(dim=0))
@@ -88,15 +89,16 @@ class PointReader(nn.Module):
 
 
 class PointerNetwork(nn.Module):
-    """p(positions | input). Ids of targets are as in :mod:`catena.seq2seq.pointing`, the last of them ``END``.
+    """A model of p(positions | input). Targets are ids as in :mod:`catena.seq2seq.pointing`, the last one ``END``.
 
     Args:
-        reader: turns the values of :class:`PointerInputs` into vectors.
-        encoder: reads them.
-        decoder: reads the states of what was pointed at.
+        reader: maps the values of :class:`PointerInputs` to vectors.
+        encoder: encodes them.
+        decoder: reads the states of the positions pointed at.
         pointer: the score of a position.
-        glimpses: the scores of the looks before it.
-        rule: the name of what may be pointed at.
+        glimpses: the scores of the glimpses before it.
+        rule: the name of the rule for allowed positions.
+        dropout: the probability of dropping a unit.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class PointerNetwork(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        RULES[rule]  # an unknown one is named here
+        RULES[rule]  # raises for unknown names
         self.reader, self.encoder, self.decoder, self.pointer, self.rule = reader, encoder, decoder, pointer, rule
         self.glimpses = nn.ModuleList(glimpses)
         self.looked = nn.ModuleList(nn.Linear(encoder.d_out, decoder.d_out) for _ in glimpses)
@@ -119,22 +121,22 @@ class PointerNetwork(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def encode(self, things: PointerInputs) -> Float[Tensor, "b s d"]:
-        """A vector for each position; 0 beyond the length."""
+        """A vector for each position; 0 at padding."""
         return self.encoder(self.dropout(self.reader(things.values)), things.lengths)
 
     def first(self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """What the decoder reads before anything is pointed at: the mean of all states, mapped."""
+        """The first input of the decoder: a projection of the mean of all states."""
         return self.begin(states.sum(dim=1) / lengths.clamp_min(1)[:, None])
 
     def read(self, states: Float[Tensor, "b s d"], ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        """The states of what was pointed at; 0 for the end."""
+        """The states of the positions pointed at; 0 for the end."""
         table = pad(states, (0, 0, 1, 0))
         return table.gather(1, ids[..., None].expand(-1, -1, table.shape[-1]))
 
     def look(
         self, query: Float[Tensor, "b t d"], states: Float[Tensor, "b s e"], may: Bool[Tensor, "b t v"]
     ) -> Float[Tensor, "b t v"]:
-        """log p of every id: exactly -inf for what is forbidden."""
+        """log p of every id, exactly -inf for forbidden ones."""
         keys = torch.cat((self.end_key.expand(len(states), 1, -1), states), dim=1)
         for score, looked in zip(self.glimpses, self.looked, strict=True):
             query = query + looked(attend(query, keys, keys, may, score).context)  # type: ignore[arg-type]
@@ -153,41 +155,41 @@ class PointerNetwork(nn.Module):
     def token_log_probs(
         self, things: PointerInputs, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, "b t"]:
-        """``[i, t]`` is log p(targets[i, t] | targets[i, :t], input i); 0 beyond the length."""
+        """``[i, t]`` is log p(targets[i, t] | targets[i, :t], input i); 0 at padding."""
         real = real_targets(len(things.values), targets, lengths)
         found = self.log_probs(things, targets).gather(2, targets[..., None])[..., 0]
         return torch.where(real, found, 0.0)
 
     def loss(self, things: PointerInputs, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
-        """The mean of -log p over all steps, those that a rule forces among them."""
+        """The mean of -log p over all steps, including those that a rule determines."""
         return -self.token_log_probs(things, targets, lengths).sum() / lengths.sum()
 
     def stepper(self, things: PointerInputs) -> PointerStepper:
-        """The answers as a stepper, to be searched. No gradients."""
+        """The output as a stepper, for search, without gradients."""
         return PointerStepper(self, things)
 
 
 class Inputs(NamedTuple):
-    """Inputs as a pointer network has encoded them."""
+    """Encoded inputs of a pointer network."""
 
     states: Float[Tensor, "b s d"]
     real: Bool[Tensor, "b s"]
 
 
 class PointerState(NamedTuple):
-    """Prefixes, one for each row, and the input each belongs to."""
+    """Prefixes, one for each row, and the input of each."""
 
     decoder: Any
     inputs: Inputs
     query: Float[Tensor, "n d"]
     owners: Int[Tensor, " n"]
     written: Int[Tensor, "n t"]
-    """The ids so far, filled up with 0 behind ``lengths``."""
+    """The ids so far, padded with 0 after ``lengths``."""
     lengths: Int[Tensor, " n"]
 
 
 class PointerStepper(Stepper[PointerState], HasAttention[PointerState]):
-    """Ids of positions, ``END`` first, for as many inputs as :class:`PointerInputs` has."""
+    """A stepper over ids of positions, with ``END`` = 0, for the inputs of a :class:`PointerInputs`."""
 
     end = END
 
@@ -233,7 +235,7 @@ class PointerStepper(Stepper[PointerState], HasAttention[PointerState]):
         return PointerState(decoder, inputs, query, owners, written, lengths)
 
     def _joined_inputs(self, states: Sequence[PointerState]) -> tuple[Inputs, Int[Tensor, " n"]]:
-        """The inputs that rows belong to, as wide as those of this stepper, and which of them each row has."""
+        """The inputs of the rows, padded to the width of this stepper, and the input of each row."""
         if all(state.inputs is self.inputs for state in states):
             return self.inputs, torch.cat([state.owners for state in states])
         live, owners = live_sources([state.owners for state in states])
@@ -256,17 +258,17 @@ class PointerStepper(Stepper[PointerState], HasAttention[PointerState]):
 
 
 def _trimmed(written: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Int[Tensor, "n _"]:
-    """Without the columns that no row has written."""
+    """The ids without columns that no row uses."""
     return written[:, : int(lengths.max())] if len(lengths) else written[:, :0]
 
 
 def build_pointer(
     settings: PointerNetworkConfig, rule: str, *, n_features: int = 0, n_tokens: int = 0, pad_id: int = 0
 ) -> PointerNetwork:
-    """The network of these settings, for points of ``n_features`` numbers or for ids below ``n_tokens``."""
+    """The pointer network of a config, for points of ``n_features`` values or for ids below ``n_tokens``."""
     if bool(n_features) == bool(n_tokens):
         raise ConfigError(
-            f"a pointer network reads points or tokens: give n_features or n_tokens, not {n_features} and {n_tokens}"
+            f"exactly one of n_features and n_tokens must be positive, got {n_features} and {n_tokens}. Pass just one."
         )
     reader: nn.Module = (
         EmbeddingTable(n_tokens, settings.d, pad_id=pad_id) if n_tokens else PointReader(n_features, settings.d)

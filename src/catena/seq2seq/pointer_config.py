@@ -1,4 +1,4 @@
-"""Settings of pointer networks. Imports no torch."""
+"""Config of pointer networks. Does not import torch."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class PointerNetworkConfig(Config):
     kind: Literal["pointer"] = "pointer"
     """A pointer network."""
     d: int = Field(128, gt=0)
-    """Features that each point or token is mapped to before it is encoded."""
+    """Size of the vector of a point or token before the encoder."""
     encoder: EncoderConfig = TransformerConfig(d=128, n_heads=8, n_layers=3, positions="none", dropout=0.0)
-    """What reads the input. A Transformer without positions sees a set: its answer does not depend on the order in
-    which the points are given. A recurrent one reads them in their order, as in the first paper."""
+    """The input encoder. A Transformer without positions encodes a set: its output does not depend on the order of the
+    points. A recurrent one reads them in order, as in the original paper."""
     decoder: EncoderConfig = RecurrentConfig(d=128, bidirectional=False)
-    """What reads the positions that were pointed at so far; it must go step by step."""
+    """The decoder over the positions so far; it must be causal."""
     score: ScoreName = "additive"
-    """How well a position fits what the decoder looks for."""
+    """Attention score of a position and the decoder's state."""
     glimpses: int = Field(1, ge=0)
-    """How often the decoder looks at the positions that are left before it points; 0 as in the first paper."""
+    """Number of glimpses at the remaining positions before the decoder points; 0 as in the original paper."""
     dropout: Probability = 0.0
-    """Probability of dropping a unit of what is read, and of what the decoder looks for."""
+    """Probability of dropping a unit of the decoder's inputs and of its states."""

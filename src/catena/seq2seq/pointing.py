@@ -1,18 +1,18 @@
-"""What may be pointed at next: rules that hold whatever a network says, so that every answer is a valid one.
+"""Rules of allowed positions for pointer networks, so that every output is valid.
 
-Ids are of positions: ``END`` is 0 and position j is ``j + 1``, whatever the padding. A rule tells for every beginning
-of a sequence which ids may follow it:
+Ids are of positions: ``END`` is 0 and position j is ``j + 1``, for any padding. A rule returns for every prefix
+of a sequence the ids that may follow it:
 
 ============  =====================================================================================================
-``any``       every position, as often as one likes; the end at any time
+``any``       every position, any number of times; the end at any time
 ``some``      every position at most once; the end at any time
-``order``     every position exactly once, then the end: orders and round trips
-``ring``      positions once each, until the first one comes again; then the end: convex hulls
-``triples``   three different positions at a time, no three of them twice and at most 2 n - 5 times, which is what n
-              points in a plane have room for; the end between them: triangulations
+``order``     every position exactly once, then the end: permutations and tours
+``ring``      positions once each, until the first one is repeated; then the end: convex hulls
+``triples``   three different positions at a time, no triple twice and at most 2 n - 5 triples, the maximum for n
+              points in a plane; the end between them: triangulations
 ============  =====================================================================================================
 
-After the end comes the end alone, and so it is where nothing else is left. Knows no scores.
+After the end, and if nothing else is allowed, only the end may follow.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ END = 0
 
 
 class PointingRule(ABC):
-    """What may follow the beginnings of sequences."""
+    """Abstract rule for the ids that may follow a prefix."""
 
     @abstractmethod
     def along(self, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
-        """What may follow the first i ids, ``[..., i, id]``, for i = 0 … t."""
+        """Whether an id may follow the first i ids, ``[..., i, id]``, for i = 0 … t."""
 
     @abstractmethod
     def after(
         self, before: Int[Tensor, "b t"], lengths: Int[Tensor, " b"], real: Bool[Tensor, "b s"]
     ) -> Bool[Tensor, "b v"]:
-        """What may follow the first ``lengths[i]`` ids of row ``i``."""
+        """Whether an id may follow the first ``lengths[i]`` ids of row ``i``."""
 
 
 RULES: Registry[type[PointingRule]] = Registry("rule of pointing")
 
 
 def allowed_ids(rule: str, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
-    """``[i, t, id]``: whether ``id`` may come after the first ``t`` of ``before[i]``; ``n`` is one more than they are.
+    """``[i, t, id]``: whether ``id`` may follow the first ``t`` ids of ``before[i]``, for ``t`` = 0 … n - 1.
 
-    Each row and step has at least one id that may.
+    Each row and step has at least one allowed id.
     """
     ended = pad((before == END).cumsum(dim=1) > 0, (1, 0))
     return _or_end(RULES[rule]().along(before, real) & ~ended[..., None])
@@ -60,49 +60,53 @@ def allowed_ids(rule: str, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]
 def allowed_after(
     rule: str, before: Int[Tensor, "b t"], lengths: Int[Tensor, " b"], real: Bool[Tensor, "b s"]
 ) -> Bool[Tensor, "b v"]:
-    """``[i, id]``: whether ``id`` may come after the first ``lengths[i]`` of ``before[i]``. Time O(t + s) for a row,
-    but for ``triples``."""
+    """``[i, id]``: whether ``id`` may follow the first ``lengths[i]`` ids of ``before[i]``.
+
+    Time O(t + s) for a row, except for ``triples``.
+    """
     ended = ((before == END) & mask_from_lengths(lengths, before.shape[1])).any(dim=1)
     return _or_end(RULES[rule]().after(before, lengths, real) & ~ended[:, None])
 
 
 def most_steps(rule: str, s: int, longest: int = 0) -> int:
-    """The steps that the longest answer over ``s`` positions takes, the end among them. ``longest`` is for ``any``, to
-    which a rule sets no bound: at least so many positions."""
+    """The maximum number of steps of an output over ``s`` positions, including the end.
+
+    ``longest`` is the number of positions for ``any``, which has no bound.
+    """
     return {"any": max(longest, s), "ring": s + 1, "triples": 3 * max(2 * s - 5, 0)}.get(rule, s) + 1
 
 
 def _or_end(may: Bool[Tensor, "*b v"]) -> Bool[Tensor, "*b v"]:
-    """The same with the end where nothing else is left."""
+    """The same, with the end allowed where nothing else is."""
     return torch.cat((may[..., :1] | ~may.any(dim=-1, keepdim=True), may[..., 1:]), dim=-1)
 
 
-# --- rules that know what was pointed at, and not in which order ------------------------------------------------------
+# --- rules that depend on the set of positions so far -----------------------------------------------------------------
 
 
 class PointingHistory(NamedTuple):
-    """What a beginning holds."""
+    """The summary of a prefix."""
 
     used: Bool[Tensor, "*b s"]
-    """Which positions are in it."""
+    """The positions in it."""
     first: Int[Tensor, "*b"]
     """Its first id; ``END`` if it is empty."""
     returned: Bool[Tensor, "*b"]
-    """Whether its first id has come again."""
+    """Whether its first id has been repeated."""
 
 
 class OfSeen(PointingRule):
-    """A rule by :class:`PointingHistory` alone."""
+    """Abstract rule that depends only on :class:`PointingHistory`."""
 
     @abstractmethod
     def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
-        """Whether the end may follow, and which positions may."""
+        """Whether the end may follow, and which positions may follow."""
 
     def along(self, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
         b, t = before.shape
         steps = torch.arange(t, device=before.device).expand(b, t)
         never = before.new_full((b, real.shape[1] + 1), t)
-        came = never.scatter_reduce(1, before, steps, "amin")[:, 1:]  # where each position comes first
+        came = never.scatter_reduce(1, before, steps, "amin")[:, 1:]  # the first step of each position
         places = torch.arange(t + 1, device=before.device)[:, None]
         first = pad(before[:, :1].expand(b, t), (1, 0)) if t else before.new_zeros(b, 1)
         returned = pad((before == before[:, :1]).cumsum(dim=1) > 1, (1, 0))
@@ -127,7 +131,7 @@ def _with_end(end: Bool[Tensor, "*b"], positions: Bool[Tensor, "*b s"]) -> Bool[
 
 @RULES.register("any")
 class AnyPosition(OfSeen):
-    """Every position, as often as one likes."""
+    """Every position, any number of times."""
 
     def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
         return torch.ones_like(seen.returned), real
@@ -143,7 +147,7 @@ class DistinctPositions(OfSeen):
 
 @RULES.register("order")
 class Permutation(OfSeen):
-    """Every position once, and the end when none is left."""
+    """Every position once, and then the end."""
 
     def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
         left = real & ~seen.used
@@ -152,7 +156,7 @@ class Permutation(OfSeen):
 
 @RULES.register("ring")
 class ClosedTour(OfSeen):
-    """Positions once each, until the first comes again."""
+    """Positions once each, until the first is repeated."""
 
     def may(self, seen: PointingHistory, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
         is_first = torch.arange(1, real.shape[-1] + 1, device=real.device) == seen.first[..., None]
@@ -164,7 +168,7 @@ class ClosedTour(OfSeen):
 
 @RULES.register("triples")
 class Triangles(PointingRule):
-    """Three different positions at a time, no three twice. Time O(t (t + s)) for a sequence."""
+    """Three different positions at a time, no triple twice. Time O(t (t + s)) for a sequence."""
 
     def along(self, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
         b, t = before.shape
@@ -176,7 +180,7 @@ class Triangles(PointingRule):
         with_first = torch.einsum("bkv,bjv->bkj", hot[:, :, 0], members) * earlier
         with_both = with_first * torch.einsum("bkv,bjv->bkj", hot[:, :, 1], members)
         n = real.sum(dim=1).view(b, 1, 1)
-        # How many of the earlier triples hold a position: alone, beside the first, and beside both of a new one.
+        # How many of the earlier triples contain a position: at all, with the first, and with both of a new one.
         alone = (members.cumsum(dim=1) - members) < (n - 1) * (n - 2) // 2
         full = torch.arange(groups.shape[1], device=before.device)[:, None] >= 2 * n - 5
         beside_first = (with_first @ members < n - 2) & (hot[:, :, 0] == 0)

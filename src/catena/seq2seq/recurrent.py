@@ -1,10 +1,10 @@
-r"""Recurrent encoder-decoders: an embedding for each side, an encoder, a decoder that may look back, an output layer.
+r"""Recurrent encoder-decoders: embeddings, an encoder, a decoder with or without attention, an output layer.
 
 .. math::  h_1 \dots h_s = \mathrm{encode}(x) \qquad \tilde h_t = \mathrm{decode}(y_{<t}, h) \qquad
            p(y_t \mid y_{<t}, x) = \mathrm{output}(\tilde h_t)
 
-Sutskever et al. 2014; Bahdanau et al. 2015; Luong et al. 2015. The orders of stepping and looking are in
-:mod:`catena.seq2seq.recurrent_decoder`; :mod:`catena.seq2seq.recurrent_build` makes the parts from settings.
+Sutskever et al. 2014; Bahdanau et al. 2015; Luong et al. 2015. The orders of step and attention are in
+:mod:`catena.seq2seq.recurrent_decoder`; :mod:`catena.seq2seq.recurrent_build` builds the parts from a config.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from catena.shapes import mask_from_lengths
 
 
 class RecurrentEncoderDecoder(VectorDecoder):
-    """p(target | source) by recurrent networks.
+    """A model of p(target | source) by recurrent networks.
 
     Args:
-        source: vectors of source ids.
-        target: vectors of target ids.
-        encoder: reads the source.
-        handover: from the encoder's last states to the decoder's first.
+        source: the embedding of source ids.
+        target: the embedding of target ids.
+        encoder: encodes the source.
+        handover: maps the encoder's last states to the decoder's first.
         decoder: reads the target.
-        attention: what the decoder looks with; None if it does not look.
-        output: a vector to a distribution.
-        reversed_source: whether the source is read from its end; what is attended to keeps the source's order.
-        reinforce: the loss, for an attention that draws where to look.
-        sampling: how often training reads what the model writes.
+        output: from vectors to distributions.
+        sides: the vocabularies.
+        attention: the decoder's attention; None for none.
+        reversed_source: whether the source is read from its end; the memory keeps the source's order.
+        reinforce: the loss, for an attention that samples positions.
+        sampling: how often training reads the model's own predictions.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
         with torch.no_grad():
             memory = self.encode(source)
             keys = self._keys(memory)
-        output = self.output  # as it is now: it may be restricted to few ids while the stepper is made
+        output = self.output  # the current one: it may be restricted to a few ids while the stepper is built
         predict = self._predict if self._apart else lambda vectors, _: output.log_probs(vectors)
         return (RecurrentStepper if keys is None else AttentiveRecurrentStepper)(
             self.decoder,
@@ -129,10 +130,10 @@ class RecurrentEncoderDecoder(VectorDecoder):
         )
 
     def decode(self, memory: Memory, before: Int[Tensor, "b t"]) -> DecoderOutput:
-        """Read whole targets, the mark of the beginning first."""
+        """Decode whole targets, with the start token first."""
         return self.decoder(self.target(before), self._first(memory), self._look(memory))
 
-    # --- training that reads what the model writes --------------------------------------------------------------------
+    # --- scheduled sampling -------------------------------------------------------------------------------------------
 
     def _decode_targets(self, memory: Memory, targets: Int[Tensor, "b t"]) -> DecoderOutput:
         before = self.shifted(targets)
@@ -148,7 +149,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
         return self.decode(memory, self.shifted(torch.where(true, targets, own)))
 
     def _decode_mixed(self, memory: Memory, targets: Int[Tensor, "b t"], true: Bool[Tensor, "b t"]) -> DecoderOutput:
-        """Step by step, each reading the true token before it or one that is drawn from the last step."""
+        """Step by step, where each step reads the gold token or one sampled from the last step."""
         state, look, ids = self._first(memory), self._look(memory), self.shifted(targets)[:, 0]
         pieces: list[DecoderOutput] = []
         for t in range(targets.shape[1]):
@@ -183,7 +184,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
             return self.output.log_probs(vectors)
         return marginal_log_probs(self.output, vectors, weights[:, 0])
 
-    # --- where the decoder starts, and what it looks at ---------------------------------------------------------------
+    # --- the initial state and the attention of the decoder -----------------------------------------------------------
 
     def _look(self, memory: Memory) -> AttendFn | None:
         keys = self._keys(memory)

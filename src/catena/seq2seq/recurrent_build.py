@@ -1,4 +1,4 @@
-"""From settings to recurrent encoder-decoders."""
+"""Recurrent encoder-decoders from their configs."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from catena.seq2seq.recurrent_latent import Marginal, Reinforce
 from catena.seq2seq.sides import VocabularyInfo
 
 _RESIDUAL_FROM = 2
-"""Residual connections begin with the third layer (Wu et al. 2016, section 3.1)."""
+"""Residual connections start with the third layer (Wu et al. 2016, section 3.1)."""
 
 _NETWORKS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
 
 
 def build_recurrent(settings: RecurrentSeq2SeqConfig, sides: VocabularyInfo) -> RecurrentEncoderDecoder:
-    """The recurrent encoder-decoder of these settings."""
+    """The recurrent encoder-decoder of a config."""
     target = _table(settings, sides.v)
     source = target if settings.shared else _table(settings, sides.n_source)
     if settings.shared and not sides.shared:
         raise ConfigError(
-            "shared = true gives source and target one embedding, and they have vocabularies of their own: make one "
-            "vocabulary for both, or set shared = false"
+            "shared must be false if source and target have different vocabularies, got true. Build one vocabulary for "
+            "both, or set shared = false."
         )
     encoder = RecurrentSource(
         settings.d_embedding,
@@ -94,7 +94,7 @@ def _layer(settings: RecurrentSeq2SeqConfig, i: int, d_in: int) -> Layer:
 
 @torch.no_grad()
 def forget_start(network: nn.RNNBase) -> None:
-    """An LSTM first remembers: the bias of its forget gates is 1 (Jozefowicz et al. 2015, section 2.2)."""
+    """Set the bias of an LSTM's forget gates to 1 in place (Jozefowicz et al. 2015, section 2.2)."""
     if isinstance(network, nn.LSTM):
         for name, bias in network.named_parameters():
             if name.startswith("bias"):
@@ -153,6 +153,6 @@ def _decoder(settings: RecurrentSeq2SeqConfig, attention: CrossAttention | None)
 
 
 def _stack(settings: RecurrentSeq2SeqConfig, d_in: int, beside: int) -> RecurrentStack:
-    """Layers of which the lowest reads vectors of size ``d_in``, and the others so many features beside."""
+    """Layers, the lowest with inputs of size ``d_in``, the others with ``beside`` additional features."""
     layers = [_recurrence(settings, settings.d + beside if i else d_in, settings.d) for i in range(settings.n_layers)]
     return RecurrentStack(layers, _RESIDUAL_FROM if settings.residual else None, settings.dropout)

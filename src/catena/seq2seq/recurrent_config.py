@@ -1,4 +1,4 @@
-"""Settings of recurrent encoder-decoders. Imports no torch."""
+"""Configs of recurrent encoder-decoders. Does not import torch."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from catena.outputs.config import OutputConfig, SoftmaxConfig
 
 
 class ScheduledSamplingConfig(Config):
-    """Scheduled sampling: how often training reads what the model writes in place of what is true."""
+    """Scheduled sampling: how often training reads the model's own predictions instead of gold tokens."""
 
     schedule: Literal["none", "linear", "exponential", "inverse_sigmoid"] = "none"
-    """How the probability of reading the true token falls with the steps of the training: max(least, k - c · step);
+    """How the probability of reading the gold token decreases with the training steps: max(least, k - c · step);
     k ^ step; or k / (k + exp(step / k))."""
     k: float = Field(1.0, gt=0)
-    """Where a linear schedule begins; below 1 for an exponential one, such as 0.9999; for the inverse sigmoid the
-    larger the slower, such as 2000."""
+    """The start of a linear schedule; below 1 for an exponential one, such as 0.9999; larger is slower for the inverse
+    sigmoid, such as 2000."""
     c: float = Field(0.0, ge=0)
-    """How much a linear schedule falls with each step."""
+    """Decrease of a linear schedule with each step."""
     least: float = Field(0.0, ge=0, le=1)
-    """The probability never falls below this."""
+    """Minimum of the probability."""
     way: Literal["steps", "passes"] = "steps"
-    """steps draws each token from what was read so far, which takes a step of the decoder at a time; passes reads the
-    true target first, draws all tokens from that, and reads the mixture, which is faster."""
+    """steps samples each token from the model's output so far, one decoder step at a time; passes reads the
+    gold target first, samples all tokens from that, and reads the mixture, which is faster."""
 
     @model_validator(mode="after")
     def _fits(self) -> ScheduledSamplingConfig:
         if self.schedule == "linear" and self.k > 1:
-            raise ValueError(f"k = {self.k} is where a linear schedule begins, a probability: choose one up to 1")
+            raise ValueError(f"k must be at most 1 for a linear schedule, got {self.k}. Use a probability such as 1.")
         if self.schedule == "exponential" and self.k >= 1:
-            raise ValueError(f"k = {self.k} never falls in an exponential schedule: choose one below 1, such as 0.9999")
+            raise ValueError(f"k must be below 1 for an exponential schedule, got {self.k}. Use one such as 0.9999.")
         if self.schedule == "inverse_sigmoid" and self.k < 1:
-            raise ValueError(f"k = {self.k} is too small for an inverse sigmoid: choose 1 or more, such as 2000")
+            raise ValueError(f"k must be at least 1 for inverse_sigmoid, got {self.k}. Use a value such as 2000.")
         return self
 
 
@@ -55,49 +55,48 @@ class RecurrentSeq2SeqConfig(Config):
     kind: Literal["recurrent"] = "recurrent"
     """A recurrent encoder-decoder."""
     encoder: Literal["recurrent", "additive"] = "recurrent"
-    """What reads the source: the recurrence; or additive, h + tanh(W x), which only sums up what it reads, from the
-    left."""
+    """The source encoder: the recurrent cell, or additive, h + tanh(W x), a cumulative sum from the left."""
     cell: CellName = "lstm"
-    """The recurrence of both sides. lstm, gru and elman run on torch's fused forms."""
+    """The recurrent cell of both sides. lstm, gru and elman use torch's fused implementations."""
     d: int = Field(256, gt=0)
-    """Units of each layer; in the encoder's bidirectional layers half of them read from each end."""
+    """Units of each layer; bidirectional encoder layers have half of them in each direction."""
     d_embedding: int = Field(256, gt=0)
-    """Features of a token's vector."""
+    """Size of a token vector."""
     n_layers: int = Field(1, gt=0)
-    """Layers of the encoder, and of the decoder."""
+    """Number of layers of the encoder, and of the decoder."""
     bidirectional: Literal["all", "first", "none"] = "all"
-    """Layers of the encoder that read the source from both ends."""
+    """Which encoder layers are bidirectional."""
     reverse: bool = False
-    """Read the source from its end to its beginning, so that the first words of both sides are near (Sutskever et al.
+    """Read the source in reverse, so that the first words of both sides are close (Sutskever et al.
     2014)."""
     residual: bool = False
-    """Layers from the third on add their input to their output, which lets deep stacks train (GNMT)."""
+    """Layers from the third on add their input to their output, which helps deep stacks train (GNMT)."""
     handover: Literal["copy", "map", "mean", "zero"] = "copy"
-    """What the decoder starts from: the encoder's last states layer by layer, as they are (copy) or mapped (map); the
-    mean of its states, mapped; or zero."""
+    """Initial state of the decoder: the encoder's last states layer by layer, unchanged (copy) or projected (map); the
+    projected mean of its states; or zero."""
     attention: Literal["none"] | ScoreName = "additive"
-    """How well a state of the decoder fits one of the encoder; none looks at nothing but the last state."""
+    """Attention score of a decoder state and an encoder state; none has no attention."""
     attention_kind: _AttentionKind = "soft"
-    """soft spreads over the source. One position: the best one with the soft gradient (hard_straight_through), one
-    drawn in training with a baseline (hard_sampled), or the exact sum over all (marginal). A window: around the
-    target's own position (local_monotonic) or around one that is predicted (local_predictive)."""
+    """soft attends to the whole source. One position: the best one with the soft gradient (hard_straight_through), one
+    sampled in training with a baseline (hard_sampled), or the exact sum over all (marginal). A window: around the
+    target's own position (local_monotonic) or around a predicted one (local_predictive)."""
     window: int = Field(10, gt=0)
-    """Positions to the left and right that local attention sees."""
+    """Number of positions to the left and right in local attention."""
     n_heads: int = Field(1, gt=0)
-    """Heads of the attention; several have maps of their own."""
+    """Number of attention heads; several have their own projections."""
     d_attention: int | None = Field(None, gt=0)
-    """Units inside the additive and hadamard scores; if not set, as many as the queries have."""
+    """Hidden units of the additive and hadamard scores; the size of the queries if not set."""
     order: Literal["luong", "bahdanau", "gnmt"] = "luong"
-    """luong steps and then looks; bahdanau looks with the state before the step, which reads what was found; gnmt does
-    so with the lowest layer, and all layers read what was found."""
+    """luong steps and then attends; bahdanau attends with the state before the step, which reads the context; gnmt does
+    so with the lowest layer, and all layers read the context."""
     input_feeding: bool = True
-    """In Luong's order: what predicted the last token is read with the token. Without it training is faster."""
+    """In Luong's order: read the last attentional vector together with the token. Training is faster without it."""
     output: OutputConfig = SoftmaxConfig()
-    """How a vector becomes a distribution over the target vocabulary."""
+    """The output layer over the target vocabulary."""
     tied: bool = True
-    """The output layer has the weights of the target's embedding."""
+    """Use the weights of the target embedding in the output layer."""
     shared: bool = False
-    """Source and target have one embedding, which needs one vocabulary for both."""
+    """Use one embedding for source and target, which needs one vocabulary for both."""
     sampling: ScheduledSamplingConfig = ScheduledSamplingConfig()
     """Scheduled sampling."""
     dropout: Probability = 0.3
@@ -106,7 +105,7 @@ class RecurrentSeq2SeqConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _untie(cls, data: Any) -> Any:
-        """Tie no weights where that cannot be, unless the config asks for it, which is refused below."""
+        """Set tied = false by default if weights cannot be tied; an explicit tied = true raises an error below."""
         if not isinstance(data, dict) or "tied" in data:
             return data
         output = data.get("output")
@@ -124,40 +123,39 @@ class RecurrentSeq2SeqConfig(Config):
     def _sizes_that_do_not_fit(self) -> Iterator[str]:
         if self.bidirectional != "none" and self.d % 2:
             yield (
-                f"d = {self.d} is odd, and bidirectional = {self.bidirectional!r} shares the units between two "
-                f"directions: choose d = {self.d + 1}, or bidirectional = 'none'"
+                f"d must be even for bidirectional = {self.bidirectional!r}, got {self.d}. Use {self.d + 1}, or "
+                f"bidirectional = 'none'."
             )
         if self.d % self.n_heads:
-            yield (f"d = {self.d} cannot be shared by n_heads = {self.n_heads}: choose a d that n_heads divides")
+            yield (f"d must be divisible by n_heads = {self.n_heads}, got {self.d}. Use another d or n_heads.")
         if self.residual and self.n_layers < 3:
             yield (
-                f"residual = true is for layers from the third on, and n_layers is {self.n_layers}: set n_layers to 3 "
-                "or more, or residual = false"
+                f"n_layers must be at least 3 if residual = true, got {self.n_layers}. Raise n_layers, or set residual "
+                "= false."
             )
         tree = self.output.tree if self.output.kind == "hierarchical" else "classes"
         if self.tied and tree != "classes":
             yield (
-                f"output.tree = {tree!r} has weights for each decision, not for each word, so that tied = true cannot "
-                "tie them to the embedding: leave tied out, or choose output.tree = 'classes'"
+                f"output.tree must be 'classes' if tied = true, got {tree!r}, which has no weights for each word. "
+                "Remove tied, or set output.tree = 'classes'."
             )
 
     def _looks_that_do_not_fit(self) -> Iterator[str]:
         if self.attention == "none" and self.attention_kind != "soft":
             yield (
-                f"attention_kind = {self.attention_kind!r} needs an attention, and attention is 'none': choose a "
-                "score, such as attention = 'additive'"
+                f"attention must be a score for attention_kind = {self.attention_kind!r}, got 'none'. Set attention = "
+                "'additive', for example."
             )
         if self.attention_kind == "marginal" and (self.order != "luong" or self.input_feeding or self.n_heads > 1):
             yield (
-                "attention_kind = 'marginal' sums over where each step looks, so that no step may depend on where the "
-                f"last one did, and looks with one head, but order = {self.order!r}, input_feeding = "
-                f"{str(self.input_feeding).lower()} and n_heads = {self.n_heads}: set order = 'luong', input_feeding = "
-                "false and n_heads = 1"
+                "order, input_feeding and n_heads must be 'luong', false and 1 for attention_kind = 'marginal', whose "
+                f"steps do not depend on earlier attention, got {self.order!r}, {str(self.input_feeding).lower()} and "
+                f"{self.n_heads}. Set order = 'luong', input_feeding = false and n_heads = 1."
             )
         smoothing = self.output.smoothing if self.output.kind == "softmax" else 0.0
         if self.attention_kind in ("marginal", "hard_sampled") and (smoothing or self.output.kind not in _EXACT):
             yield (
-                f"attention_kind = {self.attention_kind!r} trains by the log-probability of every token, and "
-                f"output.kind = {self.output.kind!r} with smoothing = {smoothing:g} by another loss: set output.kind = "
-                f"{' or '.join(map(repr, _EXACT))}, and output.smoothing = 0"
+                f"output.kind must be {' or '.join(map(repr, _EXACT))} without smoothing for attention_kind = "
+                f"{self.attention_kind!r}, which needs log-probabilities, got {self.output.kind!r} with smoothing = "
+                f"{smoothing:g}. Change output.kind, and set output.smoothing = 0."
             )

@@ -1,7 +1,7 @@
-r"""Recurrent decoders, by the order in which they step and look.
+r"""Recurrent decoders, by the order of the recurrent step and attention.
 
 ================  =============================================================================================
-``NoAttentionDecoder``         :math:`s_t = \mathrm{step}(e_t, s_{t-1})`: nothing is looked at (Sutskever et al. 2014)
+``NoAttentionDecoder``         :math:`s_t = \mathrm{step}(e_t, s_{t-1})`, without attention (Sutskever et al. 2014)
 ``LuongDecoder``         :math:`s_t = \mathrm{step}([e_t; \tilde h_{t-1}], s_{t-1})`, :math:`c_t = \mathrm{look}(s_t)`,
                   :math:`\tilde h_t = \tanh(W [c_t; s_t])`; without input feeding :math:`\tilde h_{t-1}` is left out
                   (Luong et al. 2015, sections 3 and 3.3)
@@ -11,8 +11,8 @@ r"""Recurrent decoders, by the order in which they step and look.
                   :math:`[s^{l-1}_t; c_t]` (Wu et al. 2016, section 3)
 ================  =============================================================================================
 
-Where a step does not wait for what was looked at, a layer runs over the whole target in one fused call; else what
-reads the embeddings is taken out of the loop.
+If a step does not depend on the attention, a layer runs over the whole target in one fused call; otherwise the
+projections of the embeddings are computed before the loop.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from catena.attention.cross import CrossAttentionResult
 from catena.encoders.cells import CellState, Recurrence
 
 AttendFn = Callable[[Tensor, Tensor], CrossAttentionResult]
-"""Looks with queries ``b t d`` at their rows' sources, given the number ``b t`` of each step, from 0."""
+"""Attention of queries ``b t d`` to their rows' sources, given the index ``b t`` of each step, from 0."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DecoderState:
-    """What a decoder remembers of the targets it has read.
+    """The state of a decoder.
 
     Args:
-        layers: of each layer.
-        fed: what the last step found, where it is fed to the next one.
-        steps: how many were read in each row.
+        layers: the state of each layer.
+        fed: the last attentional vector, if it is fed to the next step.
+        steps: the number of steps of each row.
     """
 
     layers: tuple[CellState, ...]
@@ -64,17 +64,17 @@ class DecoderState:
 
 
 class DecoderOutput(NamedTuple):
-    """What a decoder makes of what it reads."""
+    """Output of a decoder."""
 
     vectors: Tensor
-    """``b t d_out``: what the next ids are predicted from."""
+    """``b t d_out``: the vectors that predict the next ids."""
     looked: CrossAttentionResult | None
-    """Where it looked, for all steps; None for a decoder that does not look."""
+    """The attention of all steps; None for a decoder without attention."""
     after: DecoderState
 
 
 class RecurrentStack(nn.Module):
-    """Layers of recurrences, one upon the other.
+    """Stacked recurrent layers.
 
     Args:
         layers: the recurrences, the lowest first.
@@ -98,7 +98,7 @@ class RecurrentStack(nn.Module):
     def whole(
         self, x: Float[Tensor, "b t d_in"], states: Sequence[CellState], first: int = 0, beside: Tensor | None = None
     ) -> tuple[Float[Tensor, "b t d"], list[CellState]]:
-        """All steps, one layer after another from ``first`` on; ``beside`` is read by each beside what is below."""
+        """All steps, layer by layer from ``first`` on; each layer reads ``beside`` in addition to the one below."""
         below, after = x.transpose(0, 1), []
         beside = None if beside is None else beside.transpose(0, 1)
         for i in range(first, len(self)):
@@ -112,7 +112,7 @@ class RecurrentStack(nn.Module):
     def step(
         self, projected: Float[Tensor, "b gates"], states: Sequence[CellState]
     ) -> tuple[Tensor, tuple[CellState, ...]]:
-        """One step of all layers, the lowest of which is given what it makes of its input."""
+        """One step of all layers, given the projected input of the lowest."""
         after = [self[0].step(projected, states[0], self[0].weight_h)]
         below = after[0][0]
         for i in range(1, len(self)):
@@ -123,38 +123,38 @@ class RecurrentStack(nn.Module):
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """Reads embedded targets from left to right, from any state on."""
+    """Abstract decoder that reads embedded targets from left to right, from any state."""
 
     d_out: int
     d_fed: int = 0
-    """Size of what a step feeds to the next beside the layers' states; 0 for nothing."""
+    """The size of the vector that a step feeds to the next in addition to the layers' states; 0 for none."""
     remembers: bool = False
-    """Whether where it looked reaches later steps."""
+    """Whether later steps depend on earlier attention."""
     stack: RecurrentStack
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn | None) -> DecoderOutput:
-        """Read ``t`` more targets; ``look`` is what a decoder without attention does not need."""
+        """Read ``t`` more targets; ``look`` is the attention, None for a decoder without one."""
 
     def begin(self, layers: Sequence[CellState]) -> DecoderState:
-        """The state before anything is read, given what the encoder hands over."""
+        """The initial state, from the initial states of the layers."""
         h = layers[0][0]
         fed = h.new_zeros(len(h), self.d_fed) if self.d_fed else None
         return DecoderState(tuple(layers), fed, torch.zeros(len(h), dtype=torch.int64, device=h.device))
 
     def _before_loop(self, x: Float[Tensor, "b t d_in"]) -> tuple[tuple[Tensor, ...], Float[Tensor, "d gates"]]:
-        """What the lowest layer makes of the embeddings, step by step, and its weights for what comes beside them."""
+        """The lowest layer's projections of the embeddings, step by step, and its weights for additional inputs."""
         lowest, d = self.stack[0], x.shape[-1]
         return F.linear(x, lowest.weight_x[:, :d], lowest.bias).unbind(1), lowest.weight_x[:, d:].t()
 
 
 def step_numbers(steps: Int[Tensor, " b"], t: int) -> Int[Tensor, "b t"]:
-    """How many steps came before each of the next ``t``."""
+    """The number of steps before each of the next ``t``."""
     return steps[:, None] + torch.arange(t, device=steps.device)
 
 
 def joined_steps(found: Sequence[CrossAttentionResult]) -> CrossAttentionResult:
-    """The steps one after another."""
+    """The results of several steps, concatenated."""
     drawn = [one.log_prob for one in found if one.log_prob is not None]
     return CrossAttentionResult(
         torch.cat([one.context for one in found], dim=1),
@@ -164,7 +164,7 @@ def joined_steps(found: Sequence[CrossAttentionResult]) -> CrossAttentionResult:
 
 
 class NoAttentionDecoder(RecurrentDecoder):
-    """Steps alone."""
+    """A decoder without attention."""
 
     def __init__(self, stack: RecurrentStack, d_out: int | None = None) -> None:
         super().__init__()
@@ -180,10 +180,12 @@ class NoAttentionDecoder(RecurrentDecoder):
 
 
 class LuongDecoder(RecurrentDecoder):
-    """Steps, then looks.
+    """Steps, then attends.
 
     Args:
-        d_context: size of what is found.
+        stack: the recurrent layers.
+        d_context: the size of the context.
+        d_out: the size of the output vectors.
         feeding: whether :math:`\\tilde h` is read by the next step.
     """
 
@@ -219,7 +221,7 @@ class LuongDecoder(RecurrentDecoder):
 
 
 class BahdanauDecoder(RecurrentDecoder):
-    """Looks with what it was, then steps."""
+    """Attends with the previous state, then steps."""
 
     remembers = True
 
@@ -245,7 +247,7 @@ class BahdanauDecoder(RecurrentDecoder):
 
 
 class GNMTDecoder(RecurrentDecoder):
-    """The lowest layer looks and steps; all above it read what was found, each in one call."""
+    """The lowest layer attends and steps; all above read the context, each in one call."""
 
     remembers = True
 

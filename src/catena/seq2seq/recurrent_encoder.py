@@ -1,10 +1,10 @@
-r"""Recurrent encoders that also hand over their last states, which a decoder starts from.
+r"""Recurrent encoders that also return their last states, from which a decoder starts.
 
 .. math::  h_i = [\overrightarrow{h}_i; \overleftarrow{h}_i] \qquad
-           \text{handed over: } [\overrightarrow{h}_{|x|}; \overleftarrow{h}_1] \text{ of each layer}
+           \text{last states: } [\overrightarrow{h}_{|x|}; \overleftarrow{h}_1] \text{ of each layer}
 
-Sutskever et al. 2014, section 2; Bahdanau et al. 2015, section 3.2. The last state is the one at a source's own last
-token, whatever padding comes after it. Time O(s g d²) for each layer, with g gates.
+Sutskever et al. 2014, section 2; Bahdanau et al. 2015, section 3.2. The last state is at the source's last real
+token, for any padding. Time O(s g d²) for each layer, with g gates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catena.shapes import mask_from_lengths
 
 
 class Layer(nn.Module, ABC):
-    """One layer, in one direction or both."""
+    """Abstract layer, in one direction or both."""
 
     d_out: int
 
@@ -30,11 +30,11 @@ class Layer(nn.Module, ABC):
     def forward(
         self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b s d_out"], CellState]:
-        """The states, whatever at padding, and the last ones, each ``b d_out``, both directions joined."""
+        """The states, undefined at padding, and the last ones, each ``b d_out``, with both directions concatenated."""
 
 
 class FusedLayer(Layer):
-    """One of torch's networks, packed where lengths differ."""
+    """One of torch's networks, with packed sequences if lengths differ."""
 
     def __init__(self, network: nn.RNNBase) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class FusedLayer(Layer):
 
 
 class SteppedLayer(Layer):
-    """Recurrences that run as a loop over steps: a row that has ended keeps its state."""
+    """Recurrent cells in a loop over steps; finished rows keep their state."""
 
     def __init__(self, ahead: Recurrence, back: Recurrence | None = None) -> None:
         super().__init__()
@@ -75,10 +75,10 @@ class SteppedLayer(Layer):
 
 
 class AdditiveLayer(Layer):
-    r"""Nothing but sums: :math:`h_n = h_{n-1} + \tanh(W x_n + b)`, with no matrix between two states.
+    r"""A cumulative sum :math:`h_n = h_{n-1} + \tanh(W x_n + b)`, without a matrix between two states.
 
-    All positions are made at once, in O(s d²), and the state forgets nothing. Its memory cells, for a decoder that has
-    them, are 0.
+    All positions are computed in parallel, in O(s d²), and the state forgets nothing. Its memory cells, for a decoder
+    that has them, are 0.
     """
 
     def __init__(self, d_in: int, d: int, n_states: int) -> None:
@@ -106,17 +106,19 @@ def _run(
 
 
 def reverse(x: Tensor, lengths: Int[Tensor, " b"]) -> Tensor:
-    """Each row read backwards within its own length; padding stays behind. ``x`` is ``b s ...``."""
+    """Each row reversed within its own length; padding stays at the end. ``x`` is ``b s ...``."""
     here = torch.arange(x.shape[1], device=x.device)
     there = torch.where(here < lengths[:, None], lengths[:, None] - 1 - here, here)
     return x.gather(1, there.view(*there.shape, *(1 for _ in x.shape[2:])).expand_as(x))
 
 
 class RecurrentSource(nn.Module):
-    """Layers over a source.
+    """Stacked layers over a source.
 
     Args:
-        make: makes layer ``i``, from 0, given the size of its input.
+        d_in: the size of an input vector.
+        n_layers: the number of layers.
+        make: builds layer ``i``, from 0, given the size of its input.
         residual_from: layers from this one on, counted from 0, add their input to their output (Wu et al. 2016,
             section 3.1); None for no such layer.
         dropout: probability of dropping a unit between two layers.
@@ -144,7 +146,7 @@ class RecurrentSource(nn.Module):
     def forward(
         self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b s d_out"], Sequence[CellState]]:
-        """The states of the uppermost layer, 0 at padding, and the last states of every layer."""
+        """The states of the top layer, 0 at padding, and the last states of every layer."""
         handed: list[CellState] = []
         for i, layer in enumerate(self.layers):
             read = self.dropout(x) if i else x

@@ -1,9 +1,9 @@
-r"""What a recurrent decoder starts from.
+r"""The initial state of a recurrent decoder.
 
 * ``copy``: the encoder's last states, layer by layer (Sutskever et al. 2014, section 2);
 * ``map``: :math:`\tanh(W h)` of each layer's last h (Bahdanau et al. 2015, appendix A.2.2);
-* ``mean``: :math:`\tanh(W \bar h)` of the mean of the uppermost states;
-* ``zero``: nothing; the decoder must look.
+* ``mean``: :math:`\tanh(W \bar h)` of the mean of the top layer's states;
+* ``zero``: zeros; the decoder needs attention.
 
 The memory cells of an LSTM are copied with ``copy``, and start at 0 otherwise.
 """
@@ -22,7 +22,7 @@ from catena.registry import Registry
 
 
 class StateBridge(nn.Module, ABC):
-    """From ``n_layers`` layers of an encoder to as many of a decoder, with ``d`` units and ``n_states`` states each."""
+    """Abstract map from encoder layers to decoder layers, ``n_layers`` of ``d`` units and ``n_states`` states."""
 
     def __init__(self, n_layers: int, d: int, n_states: int) -> None:
         super().__init__()
@@ -32,10 +32,10 @@ class StateBridge(nn.Module, ABC):
     def forward(
         self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[CellState]
     ) -> list[CellState]:
-        """The first states of the decoder's layers, from all the uppermost states and the last ones of each layer."""
+        """The first states of the decoder's layers, from all top-layer states and the last states of each layer."""
 
     def with_zeros(self, h: Float[Tensor, "b d"]) -> CellState:
-        """A layer's state that is 0 but for h."""
+        """A layer's state with this h, and zeros otherwise."""
         return (h, *(torch.zeros_like(h) for _ in range(self.n_states - 1)))
 
 
@@ -44,7 +44,7 @@ HANDOVERS: Registry[type[StateBridge]] = Registry("handover")
 
 @HANDOVERS.register("copy")
 class Copy(StateBridge):
-    """The last states as they are."""
+    """The last states, unchanged."""
 
     def forward(
         self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[CellState]
@@ -54,7 +54,7 @@ class Copy(StateBridge):
 
 @HANDOVERS.register("map")
 class Map(StateBridge):
-    """A map of each layer's last state."""
+    """A projection of each layer's last state."""
 
     def __init__(self, n_layers: int, d: int, n_states: int) -> None:
         super().__init__(n_layers, d, n_states)
@@ -69,7 +69,7 @@ class Map(StateBridge):
 
 @HANDOVERS.register("mean")
 class Mean(StateBridge):
-    """Maps of the mean state, one for each layer."""
+    """Projections of the mean state, one for each layer."""
 
     def __init__(self, n_layers: int, d: int, n_states: int) -> None:
         super().__init__(n_layers, d, n_states)

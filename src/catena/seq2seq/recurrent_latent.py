@@ -1,17 +1,17 @@
-r"""An alignment that is not seen: each step looks at one source position, which may be summed out or drawn.
+r"""Latent alignments: each step attends to one source position, which is summed out or sampled.
 
 .. math::  p(y_t \mid y_{<t}, x) = \sum_j p(a_t = j \mid y_{<t}, x)\, p(y_t \mid a_t = j, y_{<t}, x)
 
-``Marginal`` is a decoder whose states do not depend on where it looked, so that this sum, one step at a time, is the
-exact probability (Shankar & Sarawagi 2018, "posterior attention", without its feedback; Wu et al. 2018). It costs an
-output layer for each source position: O(s) times as much.
+``Marginal`` is a decoder whose states do not depend on earlier attention, so that this sum, one step at a time, is the
+exact probability (Shankar & Sarawagi 2018, "posterior attention", without its feedback; Wu et al. 2018). It needs an
+output layer for each source position: O(s) times the cost.
 
-``Reinforce`` trains with one drawn alignment in place of the sum: the expectation of :math:`\log p(y \mid a)`, which is
-at most :math:`\log p(y)`. Its gradient is that of
+``Reinforce`` trains with one sampled alignment instead of the sum: the expectation of :math:`\log p(y \mid a)`, which
+is at most :math:`\log p(y)`. Its gradient is the gradient of
 
 .. math::  \sum_t \log p(y_t \mid a_{\le t}) + \sum_t \lfloor R_t - b_t \rfloor \log p(a_t \mid a_{<t})
 
-where :math:`R_t` sums the log-probabilities that :math:`a_t` has a say in, and :math:`b_t` is a moving mean of them
+where :math:`R_t` sums the log-probabilities that depend on :math:`a_t`, and :math:`b_t` is a moving mean of them
 (Williams 1992; Xu et al. 2015, section 4.1).
 """
 
@@ -34,9 +34,9 @@ from catena.seq2seq.recurrent_decoder import (
 
 
 class Marginal(RecurrentDecoder):
-    """As Luong's order without input feeding, with a vector for each position that may have been looked at.
+    """Luong's order without input feeding, with an output vector for each source position.
 
-    Its attention keeps the states of the source apart.
+    Its attention must have ``apart = True``.
     """
 
     def __init__(self, stack: RecurrentStack, d_context: int, d_out: int) -> None:
@@ -76,11 +76,11 @@ def marginal_log_probs(
 
 
 class Reinforce(nn.Module):
-    """The loss of drawn alignments.
+    """The loss of sampled alignments.
 
     Args:
-        remembers: whether where a step looked reaches later steps; then all of these count for it.
-        momentum: share of the old mean in the new one.
+        remembers: whether later steps depend on the attention of a step; then they all count for it.
+        momentum: the weight of the old mean in the new one.
     """
 
     baseline: Tensor
@@ -97,14 +97,14 @@ class Reinforce(nn.Module):
         drawn: Float[Tensor, "b t"],
         real: Bool[Tensor, "b t"],
     ) -> Float[Tensor, ""]:
-        """The mean over tokens of ``-log_probs``, whose gradient also moves the log-probabilities of what was drawn."""
+        """The mean over tokens of ``-log_probs``, with the gradient of the sampled log-probabilities, too."""
         n = real.sum()
         rewards = log_probs.detach().masked_fill(~real, 0.0)
         mean = rewards.sum() / n
         count = real.to(rewards.dtype)
         if self.remembers:
             rewards, count = (x.flip(1).cumsum(1).flip(1) for x in (rewards, count))
-        # The mean is of earlier batches alone: one that knew this draw would bias the gradient.
+        # The mean is of earlier batches only: including this sample would bias the gradient.
         score = ((rewards - self.baseline * count) * drawn).masked_fill(~real, 0.0).sum() / n
         self.baseline.lerp_(mean.to(self.baseline.dtype), 1 - self.momentum)
         return -log_probs.masked_fill(~real, 0.0).sum() / n - (score - score.detach())

@@ -1,7 +1,7 @@
-"""Recurrent decoders as steppers: a state of the decoder for each row, and the sources that rows share.
+"""Recurrent decoders as steppers: a decoder state for each row, and sources that several rows use.
 
-A step costs O(s d) for the attention of a row and O(d²) for its layers, however many came before. Sources are kept
-once, whatever the beam: see :mod:`catena.attention.shared`.
+A step costs O(s d) for the attention of a row and O(d²) for its layers, for any prefix length. Sources are stored
+once, for any beam size: see :mod:`catena.attention.shared`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from catena.shapes import cat_padded
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepState:
-    """Targets that were read.
+    """The state of target prefixes.
 
     Args:
-        decoder: what the decoder remembers.
-        vectors: what the next ids are predicted from.
-        weights: where each row looked for it, ``n h s``; None where nothing looks.
-        keys: the sources that the rows look at, if they look, and others that rows have looked at before.
+        decoder: the decoder's state.
+        vectors: the vectors that predict the next ids.
+        weights: the attention weights of each row, ``n h s``; None without attention.
+        keys: the sources of the rows, if there is attention, and sources of earlier rows.
         sources: the source of each row.
-        shared: the same as the attention has it.
+        shared: the same, prepared for the attention.
     """
 
     decoder: DecoderState
@@ -43,15 +43,18 @@ class StepState:
 
 
 class RecurrentStepper(Stepper[StepState]):
-    """Targets after given sources.
+    """A stepper over target ids given sources.
 
     Args:
-        decoder: what steps.
-        embed: ids ``n t`` to vectors.
-        predict: log-probabilities from a step's vectors, and the weights of where it looked.
-        first: the decoder's state before anything is read, one row for each source.
-        attention: what it looks with, if it does.
-        keys: the sources as the attention has prepared them.
+        decoder: the decoder.
+        embed: from ids ``n t`` to vectors.
+        predict: from a step's vectors and attention weights to log-probabilities.
+        first: the decoder's initial state, one row for each source.
+        v: the size of the target vocabulary.
+        begin: the id of the start token.
+        end: the id that ends a sequence.
+        attention: the attention; None for none.
+        keys: the sources prepared for the attention.
     """
 
     def __init__(
@@ -127,9 +130,9 @@ class RecurrentStepper(Stepper[StepState]):
 
 
 def _joined_keys(states: Sequence[StepState]) -> tuple[PreparedKeys | None, Int[Tensor, " n"]]:
-    """The sources of several states, and which of them each row looks at.
+    """The sources of several states, and the source of each row.
 
-    States of several steppers have sources of their own: those that rows look at are put together.
+    States of several steppers have different sources: those with rows are concatenated.
     """
     keys, each = states[0].keys, [state.sources for state in states]
     if keys is None or all(state.keys is keys for state in states):
@@ -140,7 +143,7 @@ def _joined_keys(states: Sequence[StepState]) -> tuple[PreparedKeys | None, Int[
 
 
 class AttentiveRecurrentStepper(RecurrentStepper, HasAttention[StepState]):
-    """The same with an attention, which says where it looked: the mean of its heads."""
+    """A recurrent stepper with attention weights, the mean of its heads."""
 
     def attention(self, state: StepState) -> Float[Tensor, "n s"]:
         assert state.weights is not None

@@ -1,4 +1,4 @@
-"""The two vocabularies of an encoder-decoder, as its builder sees them."""
+"""The two vocabularies of an encoder-decoder, for its builder."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class VocabularyInfo:
-    """What a model is told of its two vocabularies.
+    """Sizes and special ids of the two vocabularies of a model.
 
     Args:
-        n_source: size of the source vocabulary.
-        counts: how often each target id occurs, ``end`` among them; their number is the size of the vocabulary.
-        begin: the target id that is read first.
+        n_source: the size of the source vocabulary.
+        counts: the count of each target id, including ``end``; one for each id of the vocabulary.
+        begin: the target id of the start token.
         end: the target id that ends a sequence.
-        forbidden: target ids that never come, such as padding and ``begin``.
-        shared: whether both sides have one vocabulary, so that they may share one table of vectors.
+        forbidden: target ids that never occur, such as padding and ``begin``.
+        shared: whether both sides have one vocabulary, so that they can use one embedding table.
     """
 
     n_source: int

@@ -1,4 +1,4 @@
-"""Tables of vectors that source, target and output may share (Vaswani et al. 2017, section 3.4)."""
+"""Embedding tables that source, target and output may have in common (Vaswani et al. 2017, section 3.4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Share = Literal["auto", "all", "output", "embeddings", "none"]
 def build_tables(
     share: _Share, output: OutputConfig, d: int, sides: VocabularyInfo
 ) -> tuple[EmbeddingTable, EmbeddingTable, OutputLayer]:
-    """The tables of source and target and the output layer, which are one where ``share`` says so.
+    """The tables of source and target and the output layer, tied according to ``share``.
 
     Rows have variance 1 / d, which a factor of √d makes 1.
     """
@@ -28,8 +28,8 @@ def build_tables(
         share = "all" if sides.shared else "output"
     if share in ("all", "embeddings") and not sides.shared:
         raise ConfigError(
-            f"share = {share!r} makes source and target one table, but they have vocabularies of their own: "
-            "train one tokenizer for both sides, or set share = 'output' or 'none'"
+            f"share must be 'output' or 'none' if source and target have different vocabularies, got {share!r}. Change "
+            "it, or train one tokenizer for both sides."
         )
     scale = math.sqrt(3 / d)
     target = EmbeddingTable(sides.v, d, scale=scale)

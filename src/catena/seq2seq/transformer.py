@@ -1,12 +1,12 @@
-r"""The Transformer: an encoder and a decoder of attention and feed-forward layers alone.
+r"""The Transformer encoder-decoder: attention and feed-forward layers.
 
 .. math::
     m &= \mathrm{encode}(\sqrt d\, E_x + \mathrm{positions}) \\
     h_t &= \mathrm{decode}(\sqrt d\, E_{y_{<t}} + \mathrm{positions}, m) \qquad
     p(y_t \mid y_{<t}, x) = \mathrm{output}(h_t)
 
-Vaswani et al. 2017. The tables of the source, the target and the output may be one (section 3.4; Press & Wolf 2017).
-Dropout where the paper has it (section 5.4): the embeddings with their positions, and what each part adds. Time
+Vaswani et al. 2017. The tables of the source, the target and the output may be tied (section 3.4; Press & Wolf 2017).
+Dropout as in the paper (section 5.4): the embeddings with their positions, and the output of each sublayer. Time
 O(t² d + t s d + t d²) for each layer of the decoder.
 """
 
@@ -39,12 +39,15 @@ from catena.shapes import mask_from_lengths
 
 
 class TransformerSeq2Seq(VectorDecoder):
-    """An encoder-decoder of parts that are passed in.
+    """A Transformer encoder-decoder, built from its parts.
 
     Args:
-        source: vectors of source ids.
-        target: vectors of target ids; may be the same table.
-        begin: the target id that is read first.
+        source: the embedding of source ids.
+        target: the embedding of target ids; may be the same table.
+        encoder: the encoder.
+        decoder: the decoder.
+        output: from vectors to distributions.
+        begin: the target id of the start token.
         end: the target id that ends a sequence.
     """
 
@@ -74,7 +77,7 @@ class TransformerSeq2Seq(VectorDecoder):
         return self.decoder(self.embedded(before), self.decoder.project(memory.states), mask)
 
     def embedded(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        """Target ids as the decoder takes them, without their positions."""
+        """The embedded target ids, without their positions."""
         return self.target_embedding(ids) * math.sqrt(self.encoder.d_out)
 
     @torch.no_grad()
@@ -110,7 +113,7 @@ class TransformerSeq2Seq(VectorDecoder):
 
 
 def build_transformer(settings: TransformerSeq2SeqConfig, sides: VocabularyInfo) -> TransformerSeq2Seq:
-    """A Transformer with fresh weights."""
+    """The Transformer encoder-decoder of a config, with random weights."""
     source, target, output = build_tables(settings.share, settings.output, settings.d, sides)
     return TransformerSeq2Seq(source, target, _encoder(settings), _decoder(settings), output, sides.begin, sides.end)
 

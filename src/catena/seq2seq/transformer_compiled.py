@@ -1,9 +1,9 @@
-"""The decoder of a Transformer as a stepper on a CPU in single precision: all layers of a step in one compiled call.
+"""A Transformer decoder as a stepper on a CPU in single precision: all layers of a step in one compiled call.
 
-A row is a list of numbers: which entries of a pool hold the keys and values of its positions. The pool only grows, so a
-state stays what it was, and a search that turns its rows round or repeats them copies these numbers alone. States hold
-their pool and their sources, so that those of several steppers can be joined: what their rows use is then copied into
-one new pool. The plain form, :mod:`catena.seq2seq.transformer_stepper`, defines what is right; see
+A row is a list of indices of pool entries, which hold the keys and values of its positions. The pool only grows, so
+states are immutable, and reordering or repeating rows copies only these indices. States hold
+their pool and their sources, so that states of several steppers can be joined: the entries in use are then copied into
+one new pool. The reference implementation, :mod:`catena.seq2seq.transformer_stepper`, defines the correct result; see
 :mod:`catena.kernels.decoder_step`.
 """
 
@@ -39,15 +39,15 @@ _Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
 _Numbers = Int[np.ndarray, " n"]
 
 LEAST_ROOM = 512
-"""Entries of a fresh pool."""
+"""The number of entries of a new pool."""
 
 
 class DecoderPlan(PackedWeights):
-    """Copies of the weights of a decoder, laid out for the compiled step."""
+    """Copies of the weights of a decoder in the layout of the compiled step."""
 
     def __init__(self, decoder: TransformerDecoder) -> None:
         super().__init__([*decoder.layers, decoder.leave])
-        from catena.kernels.decoder_step import (  # compiled kernels, which trainings do without
+        from catena.kernels.decoder_step import (  # compiled kernels, not needed in training
             DecoderWeights,
             LayerSpec,
         )
@@ -72,13 +72,13 @@ class DecoderPlan(PackedWeights):
 
     @staticmethod
     def suits(decoder: TransformerDecoder) -> bool:
-        """Whether the compiled step is faster for this decoder, and knows its make."""
+        """Whether the compiled step supports this decoder and is faster."""
         first = decoder.layer(0).attention
         return not decoder.training and first.n_heads == first.n_kv_heads and can_compile(list(decoder.layers))
 
 
 def get_plan(decoder: TransformerDecoder) -> DecoderPlan:
-    """The plan of a decoder, made again where its weights have changed."""
+    """The plan of a decoder, rebuilt if its weights have changed."""
     plan = decoder.plan
     if not isinstance(plan, DecoderPlan) or not plan.is_current():
         with torch.inference_mode(False), torch.no_grad():
@@ -99,7 +99,7 @@ def _maps(layer: Any) -> list[tuple[nn.Linear, ...]]:
 
 
 class _Sources(NamedTuple):
-    """Keys and values of the positions of all sources, one source after another; positions of a padded source."""
+    """Keys and values of all real positions of the sources, concatenated; ``width`` is the padded length."""
 
     data: Float[np.ndarray, "l 2 m h d_head"]
     first: _Numbers
@@ -108,7 +108,7 @@ class _Sources(NamedTuple):
 
     @staticmethod
     def join(several: Sequence[tuple[_Sources, Int[np.ndarray, " _"]]]) -> _Sources:
-        """The given sources of several batches, one batch after another."""
+        """The given sources of several batches, concatenated."""
         data = []
         for sources, own in several:
             ends = sources.first[own] + sources.lengths[own]
@@ -120,16 +120,16 @@ class _Sources(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CompiledState:
-    """What was written.
+    """The state of target prefixes.
 
     Args:
-        pool: where the keys and values of the positions are.
-        sources: what the rows attend to.
-        entries: where in the pool the positions of each row lie.
-        begins: the first of them that is real.
+        pool: the keys and values of the positions.
+        sources: the sources that the rows attend to.
+        entries: the pool entries of each row's positions.
+        begins: the first real one of each row.
         of: the source of each row.
-        hidden: the vectors that predict what comes next.
-        asked: the queries of the last layer to the source.
+        hidden: the vectors that predict the next ids.
+        queries: the queries of the last layer to the source.
     """
 
     pool: _Pool
@@ -138,11 +138,11 @@ class CompiledState:
     begins: _Numbers
     of: _Numbers
     hidden: Float[Tensor, "n d"]
-    asked: Float[np.ndarray, "n d"]
+    queries: Float[np.ndarray, "n d"]
 
 
 class CompiledStepper(Stepper[CompiledState], HasAttention[CompiledState]):
-    """Target ids one after another, given sources that were read."""
+    """A stepper over target ids given encoded sources."""
 
     single_rows = True
 
@@ -162,8 +162,8 @@ class CompiledStepper(Stepper[CompiledState], HasAttention[CompiledState]):
     def start(self, n: int) -> CompiledState:
         check_rows(n, len(self.sources.lengths))
         nothing, begins = np.zeros((n, 0), np.int64), np.zeros(n, np.int64)
-        hidden, asked = torch.empty(n, 0), np.empty((n, 0), np.float32)
-        before = CompiledState(self.pool, self.sources, nothing, begins, np.arange(n), hidden, asked)
+        hidden, queries = torch.empty(n, 0), np.empty((n, 0), np.float32)
+        before = CompiledState(self.pool, self.sources, nothing, begins, np.arange(n), hidden, queries)
         return self.advance(before, torch.full((n,), self.begin))
 
     @torch.no_grad()
@@ -187,15 +187,15 @@ class CompiledStepper(Stepper[CompiledState], HasAttention[CompiledState]):
         turns = np.empty((0, 0), np.float32) if self.plan.rotate is None else self.plan.rotate.turns(places)
         written = self._written(pool.data, entries, state.begins, *pool.blocks.of(entries, state.begins))
         source = self._source(sources.data, sources.first[state.of], sources.lengths[state.of])
-        asked = np.empty_like(made)
-        self._step(made, self.plan.weights, self.plan.make, written, source, turns, asked)
-        return CompiledState(pool, sources, entries, state.begins, state.of, torch.from_numpy(made), asked)
+        queries = np.empty_like(made)
+        self._step(made, self.plan.weights, self.plan.make, written, source, turns, queries)
+        return CompiledState(pool, sources, entries, state.begins, state.of, torch.from_numpy(made), queries)
 
     def select(self, state: CompiledState, rows: Int[Tensor, " m"]) -> CompiledState:
         chosen = rows.numpy()
         entries, begins = _trimmed(state.entries[chosen], state.begins[chosen])
-        of, hidden, asked = state.of[chosen], state.hidden[rows], state.asked[chosen]
-        return CompiledState(state.pool, state.sources, entries, begins, of, hidden, asked)
+        of, hidden, queries = state.of[chosen], state.hidden[rows], state.queries[chosen]
+        return CompiledState(state.pool, state.sources, entries, begins, of, hidden, queries)
 
     def join(self, states: Sequence[CompiledState]) -> CompiledState:
         several = [state for state in states if len(state.of)] or list(states[:1])
@@ -203,17 +203,17 @@ class CompiledStepper(Stepper[CompiledState], HasAttention[CompiledState]):
         t = max(own.shape[1] for own in each)
         entries = np.concatenate([np.pad(own, ((0, 0), (t - own.shape[1], 0))) for own in each])
         begins = np.concatenate([x.begins + t - own.shape[1] for x, own in zip(several, each, strict=True)])
-        hidden, asked = torch.cat([x.hidden for x in several]), np.concatenate([x.asked for x in several])
+        hidden, queries = torch.cat([x.hidden for x in several]), np.concatenate([x.queries for x in several])
         sources, of = _joined_sources(several)
-        return CompiledState(pool, sources, *_trimmed(entries, begins), of, hidden, asked)
+        return CompiledState(pool, sources, *_trimmed(entries, begins), of, hidden, queries)
 
     def attention(self, state: CompiledState) -> Float[Tensor, "n s"]:
         """The mean over the heads of the last layer."""
         sources = state.sources
         keys = torch.from_numpy(sources.data[-1, 0])
-        asked = torch.from_numpy(state.asked).view(-1, *self.plan.heads)
+        queries = torch.from_numpy(state.queries).view(-1, *self.plan.heads)
         places = torch.from_numpy(sources.first[state.of, None] + np.arange(sources.width)).clamp(max=len(keys) - 1)
-        scores = torch.einsum("nhd,nshd->nhs", asked, keys[places]) * keys.shape[-1] ** -0.5
+        scores = torch.einsum("nhd,nshd->nhs", queries, keys[places]) * keys.shape[-1] ** -0.5
         return scores.masked_fill(~self.source_mask(state)[:, None], -torch.inf).softmax(dim=-1).mean(dim=1)
 
     def source_mask(self, state: CompiledState) -> Bool[Tensor, "n s"]:
@@ -230,7 +230,7 @@ class CompiledStepper(Stepper[CompiledState], HasAttention[CompiledState]):
 
 
 def _trimmed(entries: Int[np.ndarray, "n t"], begins: _Numbers) -> tuple[Int[np.ndarray, "n _"], _Numbers]:
-    """Entries without the first columns that no row uses, and where each row begins in them."""
+    """Entries without the first columns that no row uses, and the start of each row in them."""
     unused = int(begins.min()) if len(begins) else 0
     return (entries[:, unused:], begins - unused) if unused else (entries, begins)
 
@@ -253,11 +253,11 @@ def _joined_sources(states: Sequence[CompiledState]) -> tuple[_Sources, _Numbers
 
 
 class _Pool:
-    """Keys and values of all positions that were written, each in an entry of its own.
+    """Keys and values of all positions, one entry for each.
 
     Args:
-        n_layers: the layers of the decoder.
-        n_heads: the heads of each.
+        n_layers: the number of decoder layers.
+        n_heads: the number of heads of each.
         d_head: the size of a head.
     """
 
@@ -268,7 +268,7 @@ class _Pool:
         self.blocks = _Blocks(n_layers, n_heads, d_head)
 
     def taken(self, n: int) -> _Numbers:
-        """The numbers of ``n`` fresh entries. The pool doubles when it is full."""
+        """The indices of ``n`` new entries. The pool doubles when it is full."""
         first, self.filled = self.filled, self.filled + n
         if self.filled > (room := self.data.shape[2]):
             grown = self._room(max(self.filled, 2 * room))
@@ -277,7 +277,7 @@ class _Pool:
         return np.arange(first, self.filled)
 
     def copied(self, other: _Pool, entries: Int[np.ndarray, "n t"], begins: _Numbers) -> Int[np.ndarray, "n t"]:
-        """Copy the entries of some rows of another pool, and return their numbers in this one."""
+        """Copy the entries of some rows of another pool, and return their indices in this one."""
         real = np.arange(entries.shape[1]) >= begins[:, None]
         old, number = np.unique(entries[real], return_inverse=True)
         new = self.taken(len(old))
@@ -288,7 +288,7 @@ class _Pool:
         return found
 
     def _room(self, least: int) -> Float[np.ndarray, "l 2 m h d_head"]:
-        """Memory for ``least`` entries or more."""
+        """Memory for at least ``least`` entries."""
         n_layers, n_heads, d_head = self.shape
         each = n_layers * 2 * n_heads * d_head
         memory = scratch_array(least * each)
@@ -297,9 +297,9 @@ class _Pool:
 
 
 class _Blocks:
-    """Blocks of entries that are laid out together, for rows that are longer than one.
+    """Blocks of consecutive entries in one memory layout, for rows longer than a block.
 
-    An entry belongs to one beginning: whatever row it is in, the same entries come before it. So a block is known by
+    An entry belongs to one prefix: in every row the same entries come before it. So a block is identified by
     the last of its entries.
     """
 
@@ -311,12 +311,12 @@ class _Blocks:
         self.data = np.empty((0, *self.each), np.float32)
         self.filled = 0
         self.ending = np.empty(0, np.int64)
-        """The block that ends with an entry; -1 where none does."""
+        """The block that ends with an entry; -1 if there is none."""
 
     def of(
         self, entries: Int[np.ndarray, "n t"], begins: _Numbers
     ) -> tuple[Float[np.ndarray, "m l 2 h s"], Int[np.ndarray, "n k"], _Numbers]:
-        """All blocks, those of each row, and the fresh ones that end with the last of its entries; -1 for none."""
+        """All blocks, the blocks of each row, and the new ones that end with the last of its entries; -1 for none."""
         n, t = entries.shape
         fresh = np.full(n, -1)
         if t < self.size or not self.possible:
@@ -330,19 +330,19 @@ class _Blocks:
 
     def copy(self, other: _Blocks, old: _Numbers, new: _Numbers) -> None:
         """Copy the blocks of another pool that end with its entries ``old``, sorted, which are ``new`` in this one."""
-        old = old[: np.searchsorted(old, len(other.ending))]  # later entries end no block
+        old = old[: np.searchsorted(old, len(other.ending))]  # no block ends with later entries
         (ending,) = np.nonzero(other.ending[old] >= 0)
         self._make_room(self.filled + len(ending), int(new.max(initial=-1)) + 1)
         self.data[self._taken(new[ending])] = other.data[other.ending[old[ending]]]
 
     def _taken(self, last: _Numbers) -> _Numbers:
-        """Fresh blocks that end with the given entries."""
+        """New blocks that end with the given entries."""
         first, self.filled = self.filled, self.filled + len(last)
         self.ending[last] = np.arange(first, self.filled)
         return np.arange(first, self.filled)
 
     def _make_room(self, n_blocks: int, n_entries: int) -> None:
-        """Let there be room for so many blocks and ends, twice as much where there was too little."""
+        """Grow the capacity to at least this many blocks and entries, doubling it if needed."""
         if n_blocks > len(self.data):
             each = math.prod(self.each)
             memory = scratch_array(max(n_blocks, 2 * len(self.data)) * each)

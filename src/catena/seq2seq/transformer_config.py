@@ -1,4 +1,4 @@
-"""Settings of the Transformer encoder-decoder. Imports no torch."""
+"""Config of the Transformer encoder-decoder. Does not import torch."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from catena.outputs.config import OutputConfig, SoftmaxConfig
 
 
 class TransformerSeq2SeqConfig(Config):
-    """A Transformer: self-attention on both sides, and a decoder that looks at the source in every layer."""
+    """A Transformer: self-attention on both sides, and attention to the source in every decoder layer."""
 
     kind: Literal["transformer"] = "transformer"
     """A Transformer (Vaswani et al. 2017)."""
     d: int = Field(256, gt=0)
-    """Features of each vector between the layers, and of the embeddings."""
+    """Size of the vectors between the layers, and of the embeddings."""
     n_heads: int = Field(4, gt=0)
-    """Heads of every attention."""
+    """Number of heads of every attention."""
     n_encoder_layers: int = Field(3, gt=0)
-    """Layers that read the source."""
+    """Number of encoder layers."""
     n_decoder_layers: int = Field(3, gt=0)
-    """Layers that write the target; fewer of them translate faster."""
+    """Number of decoder layers; fewer of them translate faster."""
     d_ff: int = Field(1024, gt=0)
     """Units of the feed-forward layers."""
     norm: Literal["pre", "post"] = "pre"
-    """Normalize before each part, which trains with a short warm-up or none, or after it, as in the first paper."""
+    """Layer norm before each sublayer, which needs little or no warm-up, or after it, as in the original paper."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    """How the positions are told apart: waves added to the embeddings, learned vectors added to them, or turns of the
-    queries and keys of self-attention."""
+    """Position embeddings: sinusoidal or learned vectors are added to the embeddings; rotary rotates the queries and
+    keys of self-attention."""
     max_length: int = Field(512, gt=0)
-    """Longest source and target that learned positions allow."""
+    """Maximum length of source and target with learned positions."""
     activation: ActivationName = "relu"
     """Activation of the feed-forward layers."""
     share: Literal["auto", "all", "output", "embeddings", "none"] = "auto"
-    """Which tables are one: all (source, target and output), output (target and output), embeddings (source and
-    target) or none; auto is all where both sides have one vocabulary, and output where they have two."""
+    """Which tables are tied: all (source, target and output), output (target and output), embeddings (source and
+    target) or none; auto is all if both sides have one vocabulary, and output if they have two."""
     dropout: Probability = 0.1
-    """Probability of dropping a unit of the embeddings with their positions, and of what each part adds."""
+    """Probability of dropping a unit of the embeddings with their positions, and of the output of each sublayer."""
     attention_dropout: Probability = 0.0
-    """Probability of dropping a weight of an attention."""
+    """Probability of dropping an attention weight."""
     ff_dropout: Probability = 0.0
     """Probability of dropping a unit within the feed-forward layers."""
     init: Literal["xavier", "depth_scaled"] = "xavier"
-    """First values of the weights; depth_scaled makes those of layer l smaller by the square root of l."""
+    """Initialization of the weights; depth_scaled divides those of layer l by the square root of l."""
     output: OutputConfig = SoftmaxConfig(smoothing=0.1)
     """The layer that predicts the next token."""
 
@@ -55,19 +55,18 @@ class TransformerSeq2SeqConfig(Config):
             lower = self.d - self.d % self.n_heads
             near = f"{lower} or {lower + self.n_heads}" if lower else f"{self.n_heads}"
             raise ValueError(
-                f"d = {self.d} cannot be shared by n_heads = {self.n_heads}: "
-                f"choose a d that n_heads divides, such as {near}"
+                f"d must be divisible by n_heads = {self.n_heads}, got {self.d}. Use {near}, or another n_heads."
             )
         if self.positions == "rotary" and self.d // self.n_heads % 2:
             raise ValueError(
-                f"positions = 'rotary' turns pairs of features, but d = {self.d} over n_heads = {self.n_heads} leaves "
-                f"{self.d // self.n_heads} for each head, an odd number: choose d = {self.d + self.n_heads}"
+                f"d / n_heads must be even for positions = 'rotary', got {self.d} / {self.n_heads} = "
+                f"{self.d // self.n_heads}. Use d = {self.d + self.n_heads}."
             )
         tree = self.output.tree if self.output.kind == "hierarchical" else "classes"
         if tree != "classes" and self.share not in ("embeddings", "none"):
             raise ValueError(
-                f"output.tree = {tree!r} has weights for each decision, not for each word, so that share = "
-                f"{self.share!r} cannot tie them: set share = 'embeddings' or 'none', or choose "
-                "output.tree = 'classes'"
+                f"share must be 'embeddings' or 'none' for output.tree = {tree!r}, which has no weights for each word, "
+                f"got {self.share!r}. Change share, or set "
+                "output.tree = 'classes'."
             )
         return self

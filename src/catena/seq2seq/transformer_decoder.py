@@ -1,10 +1,11 @@
-r"""The decoder of the Transformer: self-attention to what was written, attention to the source, a feed-forward layer.
+r"""The Transformer decoder: self-attention, attention to the source, a feed-forward layer.
 
 .. math::
     \text{post} &: x' = \mathrm{norm}(x + \mathrm{part}(x)) \\
     \text{pre} &: x' = x + \mathrm{part}(\mathrm{norm}(x))
 
-for each of the three parts. Vaswani et al. 2017, section 3.1. Time O(t² d + t s d + t d² + t d d_ff) for each layer.
+for each of the three sublayers. Vaswani et al. 2017, section 3.1. Time O(t² d + t s d + t d² + t d d_ff) for each
+layer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from catena.seq2seq.grouped import Projected
 
 
 class DecoderLayer(nn.Module):
-    """Three parts, each with its norm and a way round it."""
+    """Three sublayers, each with a norm and a residual connection."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b t d"], look_back: SelfAttentionFn, look_at_source: SelfAttentionFn
     ) -> Float[Tensor, "b t d"]:
-        """The looks are made by this layer's attentions."""
+        """Apply the layer; the two functions are its self-attention and its attention to the source."""
         parts = ((look_back, self.attention_norm), (look_at_source, self.cross_norm), (self.feed, self.feed_norm))
         for part, norm in parts:
             x = x + self.dropout(part(norm(x))) if self.norm_first else norm(x + self.dropout(part(x)))
@@ -64,7 +65,9 @@ class TransformerDecoder(nn.Module):
     """A stack of decoder layers.
 
     Args:
-        positions: adds positions to the vectors; None where the self-attention turns them itself.
+        layers: the layers.
+        positions: adds positions to the vectors; None for rotary positions.
+        dropout: the probability of dropping a unit of the input.
     """
 
     def __init__(self, layers: Sequence[DecoderLayer], positions: nn.Module | None, dropout: float = 0.0) -> None:
@@ -74,10 +77,10 @@ class TransformerDecoder(nn.Module):
         self.leave = nn.LayerNorm(layers[0].attention.d) if layers[0].norm_first else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.plan: object = None
-        """What a compiled step keeps of the weights."""
+        """The copies of the weights for compiled steps."""
 
     def train(self, mode: bool = True) -> Any:
-        """Forget the copies of the weights when the mode changes: fused optimizers change weights without a trace."""
+        """Drop the copies of the weights when the mode changes: fused optimizers change weights unnoticed."""
         if mode != self.training:
             self.plan = None
         return super().train(mode)
@@ -92,7 +95,7 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "b t d"], source: Sequence[Projected], mask: Bool[Tensor, "b 1 s"] | None
     ) -> Float[Tensor, "b t d"]:
-        """Whole targets, each position looking at those before it and, by ``mask``, at the source."""
+        """Decode whole targets; each position attends to those before it and, by ``mask``, to the source."""
         x = self.enter(x, 0)
         for i, (keys, values) in enumerate(source):
             layer = self.layer(i)
@@ -102,7 +105,7 @@ class TransformerDecoder(nn.Module):
     def weights(
         self, x: Float[Tensor, "b t d"], source: Sequence[Projected], mask: Bool[Tensor, "b 1 s"] | None
     ) -> list[Float[Tensor, "b h t s"]]:
-        """How each layer and head of whole targets looks at the source."""
+        """The attention weights over the source of each layer and head for whole targets."""
         found = []
         x = self.enter(x, 0)
         for i, (keys, values) in enumerate(source):
@@ -115,7 +118,7 @@ class TransformerDecoder(nn.Module):
     def own_weights(
         self, x: Float[Tensor, "b t d"], source: Sequence[Projected], mask: Bool[Tensor, "b 1 s"] | None
     ) -> list[Float[Tensor, "b h t t"]]:
-        """How each layer and head of whole targets looks at what was written."""
+        """The self-attention weights of each layer and head for whole targets."""
         found: list[Tensor] = []
         before = causal_mask(x.shape[1], x.shape[1], x.device)[None]
         x = self.enter(x, 0)
@@ -131,10 +134,10 @@ class TransformerDecoder(nn.Module):
         source: Sequence[Projected],
         mask: Bool[Tensor, "b 1 s"] | None,
     ) -> tuple[Float[Tensor, "n t d"], KeyValueCache, Float[Tensor, "n t d"]]:
-        """Write on, without gradients: the vectors, the cache, and the vectors that the last layer looked at the source
-        with.
+        """Decode more positions without gradients: the vectors, the cache, and the last layer's queries to the source.
 
-        The ``n`` rows are as many neighbors for each of the ``b`` sources: they look at it as so many queries of one.
+        The ``n`` rows are the same number of adjacent rows for each of the ``b`` sources, treated as several queries of
+        one row.
         """
         n, t, d = x.shape
         x = self.enter(x, cache.start)

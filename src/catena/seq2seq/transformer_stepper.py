@@ -1,6 +1,6 @@
-"""The decoder of a Transformer as a stepper.
+"""The Transformer decoder as a stepper.
 
-The keys and values of a source are made once, and those of what was written are kept.
+The keys and values of a source are computed once, and those of the target are cached.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ _Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TransformerState:
-    """What was written, for ``n / b`` neighboring rows of each of ``b`` sources.
+    """The state of target prefixes, for ``n / b`` adjacent rows of each of ``b`` sources.
 
     Args:
-        hidden: the vectors that predict what comes next.
-        seen: the vectors that the last layer looked at the source with.
+        cache: the keys and values of the target.
+        sources: the keys and values of the sources.
+        hidden: the vectors that predict the next ids.
+        seen: the queries of the last layer to the source.
     """
 
     cache: KeyValueCache
@@ -39,12 +41,12 @@ class TransformerState:
 
     @property
     def each(self) -> int:
-        """Rows of a source."""
+        """The number of rows of a source."""
         return len(self.hidden) // len(self.sources) if len(self.sources) else 1
 
 
 class TransformerStepper(Stepper[TransformerState], HasAttention[TransformerState]):
-    """Target ids one after another, given sources that were read."""
+    """A stepper over target ids given encoded sources."""
 
     def __init__(
         self, embed: _Embed, decoder: TransformerDecoder, output: OutputLayer, begin: int, end: int, memory: Memory
