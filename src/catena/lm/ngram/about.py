@@ -1,4 +1,4 @@
-"""How a model was made."""
+"""Information about how a model was estimated."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NgramInfo:
-    """The name of a model's estimator, whether its probabilities sum to one, and what was out of the ordinary.
+    """The name of a model's estimator, whether its probabilities sum to one, and warnings.
 
-    ``notes`` are full sentences.
+    ``notes`` are warnings as full sentences.
     """
 
     estimator: str = ""

@@ -1,4 +1,4 @@
-r"""ARPA files: back-off models as text, which most tools read and write.
+r"""ARPA files: back-off models in the text format of most n-gram tools.
 
     \data\
     ngram 1=3
@@ -6,9 +6,9 @@ r"""ARPA files: back-off models as text, which most tools read and write.
     -1.25	word	-0.5
     \end\
 
-Numbers are logarithms to base 10; -99 and less stands for zero. The begin of a sentence is never predicted, whatever
-probability a file gives it. N-grams that a file lacks although it has longer ones made of them are filled in with
-the probability that backing off gives them.
+Values are logarithms to base 10; -99 and less means zero. The start of a sentence is never predicted, even if
+a file gives it a probability. N-grams that are missing although longer ones contain them are filled in with
+their back-off probability.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from catena.lm.ngram.tries import trie_of_rows
 
 _LOG_10 = math.log(10.0)
 _CURES = {
-    NO_NUMBER: ("must begin with a logarithm, but does not", ""),
-    POSITIVE: ("has a log-probability above 0", ""),
-    FEW_WORDS: ("has fewer words than its section says", ""),
-    UNKNOWN_WORD: ("has a word that is not among the 1-grams", "Words must be listed there."),
-    NO_WEIGHT: ("must end with a back-off weight or after its words, but does not", ""),
-    TOO_LONG: ("goes on behind its back-off weight", ""),
+    NO_NUMBER: ("must begin with a logarithm", "Begin it with a base-10 log-probability."),
+    POSITIVE: ("has a log-probability above 0", "Use base-10 logarithms of probabilities."),
+    FEW_WORDS: ("has fewer words than its section requires", "Add the missing words."),
+    UNKNOWN_WORD: ("has a word that is not among the 1-grams", "List the word there."),
+    NO_WEIGHT: ("must end after its words or with a back-off weight", "Fix the last field."),
+    TOO_LONG: ("has more fields after its back-off weight", "Remove them."),
 }
 BLOCK = 1 << 16
 
 
 def is_arpa(path: Path) -> bool:
-    """Whether the first line with anything on it begins an ARPA file."""
+    """Whether the first nonempty line starts an ARPA file."""
     if not path.is_file():
         return False
     with open_bytes(path) as stream, reading_errors(path):
@@ -71,7 +71,7 @@ def is_arpa(path: Path) -> bool:
 
 @dataclass
 class ArpaSection:
-    """The n-grams of one length as they are read."""
+    """The n-grams of one length while they are read."""
 
     k: int
     promised: int
@@ -82,7 +82,7 @@ class ArpaSection:
 
 
 def read_arpa(path: Path) -> tuple[Trie, Vocabulary]:
-    """A model and its vocabulary. Whatever is wrong raises :class:`FormatError` with file and line."""
+    """A model and its vocabulary. Raises :class:`FormatError` with file and line for invalid files."""
     return _Reader(path).read()
 
 
@@ -101,7 +101,7 @@ class _Reader:
             if self.ended:
                 break
         if not self.ended:
-            raise FormatError(f"{self.path}:{self.line} is the last line, but there is no \\end\\: copy the file again")
+            raise FormatError(f"{self.path}:{self.line} is the last line, and \\end\\ is missing. Copy the file again.")
         vocabulary = self._vocabulary()
         return trie_of_rows(self._levels(vocabulary), self.path, vocabulary), vocabulary
 
@@ -120,21 +120,21 @@ class _Reader:
             at = stop + 1
 
     def _line(self, text: str) -> None:
-        """A line of the beginning, of the 1-grams, or one that begins a section."""
+        """A line of the header, of the 1-grams, or the heading of a section."""
         line = text.strip()
         if not line:
             return
         if self.state == "before":
-            self._expect(line == "\\data\\", text, "must be \\data\\, with which an ARPA file begins")
+            self._expect(line == "\\data\\", text, "must be \\data\\, the first line of an ARPA file")
             self.state = "data"
         elif line.startswith("\\"):
             self._heading(line, text)
         elif self.state == "data":
             found = re.fullmatch(r"ngram\s+(\d+)\s*=\s*(\d+)", line)
-            self._expect(found is not None, text, "must say how many n-grams there are, as in: ngram 1=100")
+            self._expect(found is not None, text, "must be the number of n-grams, as in: ngram 1=100")
             assert found is not None
             k = int(found[1])
-            self._expect(k == len(self.promised) + 1, text, f"must count the {len(self.promised) + 1}-grams")
+            self._expect(k == len(self.promised) + 1, text, f"must be the number of {len(self.promised) + 1}-grams")
             self.promised[k] = int(found[2])
         else:
             self._word(line, text)
@@ -152,7 +152,7 @@ class _Reader:
         k = len(self.sections) + 1
         fits = line == f"\\{k}-grams:" and k in self.promised
         wanted = f"\\{k}-grams:" if k in self.promised else "\\end\\"
-        self._expect(fits, text, f"must be {wanted}, which comes next")
+        self._expect(fits, text, f"must be {wanted}, the next heading")
         self.sections.append(ArpaSection(k, self.promised[k]))
         self.state = "ngrams"
 
@@ -166,10 +166,10 @@ class _Reader:
             self._expect(
                 found == last.promised,
                 text,
-                f"ends {found} {last.k}-grams, but {last.promised} were promised at the beginning",
+                f"ends {found} {last.k}-grams, but the header announces {last.promised}",
             )
         elif not self.promised:
-            self._expect(False, text, "must say how many n-grams there are, as in: ngram 1=100")
+            self._expect(False, text, "must be the number of n-grams, as in: ngram 1=100")
 
     def _word(self, line: str, text: str) -> None:
         fields = line.split("\t") if "\t" in line else line.split()
@@ -177,9 +177,9 @@ class _Reader:
         try:
             prob, backoff = float(fields[0]), float(fields[2]) if len(fields) > 2 else 0.0
         except ValueError:
-            self._expect(False, text, "must be a logarithm, a word and perhaps a back-off weight")
-        self._expect(2 <= len(fields) <= 3, text, "must be a logarithm, a word and perhaps a back-off weight")
-        self._expect(not math.isnan(prob + backoff), text, "holds nan")
+            self._expect(False, text, "must be a logarithm, a word and an optional back-off weight")
+        self._expect(2 <= len(fields) <= 3, text, "must be a logarithm, a word and an optional back-off weight")
+        self._expect(not math.isnan(prob + backoff), text, "contains nan")
         self._expect(prob <= 0.0 or fields[1] == BEGIN_SYMBOL, text, _CURES[POSITIVE][0])
         name = UNK_SYMBOL if fields[1] == "<UNK>" else fields[1]
         self._expect(name not in self.words, text, f"lists the word {name!r} a second time")
@@ -197,7 +197,7 @@ class _Reader:
         return Vocabulary([word for word in self.words if word not in reserved], specials=SPECIALS)
 
     def _bulk(self, piece: Bytes, begin: int) -> int:
-        """Read lines until one that begins with a backslash. Returns where it is."""
+        """Read lines until one that begins with a backslash. Returns its offset."""
         section = self.sections[-1]
         k = section.k
         at = np.array([begin, 0, 0, 0, 0])
@@ -226,7 +226,7 @@ class _Reader:
         return bad_line(self.path, self.line + 1, text, *_CURES[problem])
 
     def _levels(self, vocabulary: Vocabulary) -> Iterator[tuple[IntegerArray, DoubleArray, DoubleArray]]:
-        """(rows, log-probabilities, log back-off weights) of each length; of the words, all ids in order."""
+        """(rows, log-probabilities, log back-off weights) of each length; for length 1, all ids in order."""
         probs, backoffs = np.full(len(vocabulary), -np.inf), np.zeros(len(vocabulary))
         for name, (prob, backoff) in self.words.items():
             special = name in (UNK_SYMBOL, *SPECIALS)
@@ -252,15 +252,15 @@ def write_arpa(path: Path, trie: Trie, vocabulary: Vocabulary) -> None:
     """Write a model, compressed if the name ends in ``.gz``."""
     if trie.flat:
         raise DataError(
-            "an ARPA file holds back-off models, but this one gives every unseen word a probability of its own "
-            "(add-k, Good-Turing): save it as a binary model, or take another estimator"
+            "ARPA files hold back-off models only, and this model (add-k, Good-Turing) does not back off. Save it as a "
+            "binary model, or use another estimator."
         )
     marks = {BEGIN_SYMBOL, END_SYMBOL, UNK_SYMBOL}
     hidden = [vocabulary.special(name) for name in vocabulary.specials if name not in marks]
     names = vocabulary.symbols
     for name in names[len(vocabulary.specials) :]:
         if not name or name.split() != [name]:
-            raise DataError(f"an ARPA file cannot hold the token {name!r}, which has a blank: save a binary model")
+            raise DataError(f"tokens must not contain whitespace in ARPA files, got {name!r}. Save a binary model.")
     with cast(IO[bytes], gzip.open(path, "wb", 6) if path.suffix == ".gz" else open(path, "wb")) as file:
         sizes = list(trie.shape.sizes)
         sizes[0] -= len(hidden)

@@ -1,12 +1,12 @@
-r"""n-gram models as weighted automata, whose weight of a string is its probability. Labels are ids.
+r"""n-gram models as weighted automata whose weight of a string is its log-probability. Labels are ids.
 
 Dense: a state for every full history, and for every shorter one at the start of a sentence; an arc for every state
 and word. :math:`\delta(q_{ij}, k, q_{jk}) = \log p(k \mid i\,j)`.
 
-Compact: a state for every history that the model knows; arcs for the n-grams it knows, and a failure arc to the next
+Compact: a state for every history in the model; arcs for the n-grams in the model, and a failure arc to the next
 shorter history with the back-off weight, taken for all other words.
 
-In both, the probability of the end of a sentence is the final weight, and the weights of all strings sum to one.
+In both, the probability of the end of a sentence is the final weight, and the probabilities of all strings sum to one.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _MOST_ARCS = 5_000_000
 
 
 def predictable_ids(model: NgramModel) -> np.ndarray:
-    """The ids that strings may hold: all that the model may predict, but for the end."""
+    """The ids that strings may contain: all that the model can predict, except the end."""
     possible = model.packed.unigrams != NEG_INF
     possible[model.end] = False
-    possible[0] = False  # label 0 reads nothing
+    possible[0] = False  # label 0 is epsilon
     return np.flatnonzero(possible)
 
 
 def dense_automaton(model: NgramModel, limit: int = _MOST_ARCS) -> Automaton:
     """A state for each full history and each shorter one at the start, an arc for each state and word.
 
-    Raises :class:`LimitError` beyond ``limit`` arcs.
+    Raises :class:`LimitError` if there are more than ``limit`` arcs.
     """
     words, order = predictable_ids(model), model.order
     sizes = [len(words) ** k for k in range(order - 1)] + [len(words) ** (order - 1)]
     n = sum(sizes) if order > 1 else 1
     if n * len(words) > limit:
         raise LimitError(
-            f"the dense automaton of {len(words):,} words and order {order} has {n * len(words):,} arcs, beyond "
-            f"limit={limit:,}: take compact_automaton"
+            f"The dense automaton of {len(words):,} words and order {order} must have at most limit = {limit:,} arcs, "
+            f"got {n * len(words):,}. Use compact_automaton."
         )
     histories = [np.array([int(model.start(1)[0])])]
     targets = []
@@ -64,12 +64,12 @@ def dense_automaton(model: NgramModel, limit: int = _MOST_ARCS) -> Automaton:
 
 
 def compact_automaton(model: NgramModel) -> Automaton:
-    """The states of the model itself, with failure arcs. As large as the model."""
+    """The states of the model itself, with failure arcs. The size is the size of the model."""
     packed = model.packed
     if packed.flat:
         raise DataError(
-            "a flat model (add-k, Good-Turing) backs off to nothing, so failure arcs cannot carry its weights: take "
-            "dense_automaton, or another estimator"
+            "A flat model (add-k, Good-Turing) does not back off, so failure arcs cannot represent it. Use "
+            "dense_automaton, or another estimator."
         )
     table = packed.histories.reshape(-1, 4)
     slots = packed.slots.reshape(-1, 3)

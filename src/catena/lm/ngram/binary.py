@@ -1,7 +1,7 @@
-"""A model as one file that is mapped into memory: it is ready at once, whatever its size.
+"""Binary model files that are mapped into memory, so that models of any size load immediately.
 
-The file holds 32 bytes (magic, version, checksum of all that follows, length), a header in JSON, and five arrays:
-the names of words and where each ends, their counts, histories and slots. Numbers are little-endian.
+The file holds 32 bytes (magic, version, checksum of the rest, length), a header in JSON, and five arrays:
+the names of words and where each ends, their counts, histories and slots. Values are little-endian.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DTYPES = {"names": "<u1", "ends": "<i8", "counts": "<i8", "histories": "<i4", "
 
 
 def checksum(data: np.ndarray) -> int:
-    """Of an array whose bytes are a multiple of eight."""
+    """The checksum of an array whose size is a multiple of eight bytes."""
     found = np.zeros(1, np.int64)
     checksum_lanes(data.reshape(-1).view(np.uint64), found)
     return int(found[0])
 
 
 def save_binary(path: Path, packed: PackedNgrams, vocabulary: Vocabulary, about: NgramInfo) -> None:
-    """Write beside the path first, so that there is the old file or the new one and never a half."""
+    """Write a model to a temporary file and rename it, so that the path never has a partial file."""
     names = [name.encode("utf-8", "surrogatepass") for name in vocabulary.symbols]
     arrays: dict[str, np.ndarray] = {
         "names": np.frombuffer(b"".join(names), np.uint8),
@@ -75,7 +75,7 @@ def save_binary(path: Path, packed: PackedNgrams, vocabulary: Vocabulary, about:
 
 
 def is_binary(path: Path) -> bool:
-    """Whether a file begins as one that :func:`save_binary` wrote, or as one of KenLM's, which is refused by name."""
+    """Whether a file starts as a saved model, or as a KenLM file, for which :func:`load_binary` has its own error."""
     with path.open("rb") as file:
         first = file.read(max(len(MAGIC), len(_KENLM)))
     return first.startswith((MAGIC, _KENLM))
@@ -84,23 +84,23 @@ def is_binary(path: Path) -> bool:
 def load_binary(path: Path, verify: bool = True) -> tuple[PackedNgrams, Vocabulary, NgramInfo]:
     """Map a file. ``verify`` reads it once to compare its checksum, a third of a second for a gigabyte."""
     if sys.byteorder != "little":
-        raise CheckpointError(f"{path} holds little-endian numbers, which this machine does not read")
+        raise CheckpointError(f"{path} is little-endian, and this machine is not. Load the model on another machine.")
     data = _mapped(path)
     if len(data) < _HEAD.size or data[: len(MAGIC)].tobytes() != MAGIC:
         if data[: len(_KENLM)].tobytes() == _KENLM:
-            raise CheckpointError(f"{path} is a binary file of KenLM: load the ARPA file that it was built from")
+            raise CheckpointError(f"{path} is a KenLM binary file. Load the ARPA file that it was built from.")
         raise CheckpointError(
-            f"{path} is neither a saved n-gram model nor an ARPA file: check the path; of a text, train a model first"
+            f"{path} is neither a saved n-gram model nor an ARPA file. Check the path, or train a model on a text first."
         )
     _, version, wanted, length = _HEAD.unpack(data[: _HEAD.size].tobytes())
     if version != VERSION:
         raise CheckpointError(
-            f"{path} has version {version}, and this version of Catena reads {VERSION}: install a newer one"
+            f"The version of {path} must be {VERSION}, got {version}. Install a version of Catena that reads it."
         )
     if length != len(data):
-        raise CheckpointError(f"{path} must have {length:,} bytes, but it has {len(data):,}: copy it again")
+        raise CheckpointError(f"{path} must have {length:,} bytes, got {len(data):,}. Copy it again.")
     if verify and checksum(data[_HEAD.size :]) != wanted:
-        raise CheckpointError(f"{path} is damaged: its checksum is not the one it was written with, copy it again")
+        raise CheckpointError(f"{path} is damaged: its checksum does not match. Copy it again.")
     try:
         head, arrays = _parts(data)
         names = arrays["names"].tobytes()
@@ -116,19 +116,19 @@ def load_binary(path: Path, verify: bool = True) -> tuple[PackedNgrams, Vocabula
             about,
         )
     except (ValueError, KeyError, TypeError, IndexError, CatenaError):
-        raise CheckpointError(f"{path} is damaged: its header cannot be read, copy it again") from None
+        raise CheckpointError(f"{path} is damaged: its header cannot be read. Copy it again.") from None
 
 
 def _mapped(path: Path) -> np.ndarray:
-    """The bytes of a file, as memory that may be written to without changing the file."""
+    """The bytes of a file, as copy-on-write memory."""
     try:
         if not path.stat().st_size:
             return np.zeros(0, np.uint8)
         return np.memmap(path, np.uint8, "c").view(np.ndarray)
     except FileNotFoundError:
-        raise CheckpointError(f"there is no n-gram model {path}: check the name") from None
+        raise CheckpointError(f"File not found: n-gram model {path}. Check the path.") from None
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
+        raise CheckpointError(f"{path} cannot be read: {error}. Check the file and its permissions.") from None
 
 
 def _parts(data: np.ndarray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -140,7 +140,7 @@ def _parts(data: np.ndarray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     for name, dtype in _DTYPES.items():
         nbytes = head["sizes"][name] * np.dtype(dtype).itemsize
         if nbytes < 0 or at + nbytes > len(data):
-            raise ValueError("arrays reach beyond the file")
+            raise ValueError("arrays exceed the file")
         arrays[name] = data[at : at + nbytes].view(dtype)
         at += nbytes + -nbytes % _ALIGNED
     return head, arrays

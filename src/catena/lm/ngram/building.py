@@ -1,4 +1,4 @@
-"""From text to counts: in memory, or by sorted runs on disk where a limit is set."""
+"""From text to counts: in memory, or by sorted runs on disk if a memory limit is set."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from catena.lm.ngram.trie import IntegerArray
 Text = TextSource | Sequence[Path]
 _Ids = NDArray[np.integer[Any]]
 AT_ONCE = 1000
-"""Sentences of ids that are taken together."""
+"""The number of sentences of ids that are processed together."""
 
 
 def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pieces) -> Iterator[Bytes]:
-    """Lines of bytes of a file, of several, or of the sentences themselves."""
+    """The lines of one file, of several files, or the sentences themselves, as bytes."""
     if isinstance(text, str) and len(text.split()) > 1 and not os.path.exists(text):
-        raise FormatError(f"there is no file {shorten(text)}: check the name, or give sentences as a list of them")
+        raise FormatError(f"File not found: {shorten(text)}. Check the path, or pass sentences as a list.")
     if isinstance(text, (str, Path)):
         return read([Path(text)])
     listed = list(text)
     paths = [item for item in listed if isinstance(item, Path)]
     if paths and len(paths) == len(listed):
         return read(paths)
-    # Of strings alone nobody can tell. One that names no file ends the question.
+    # A list of strings is ambiguous, unless one of them is not the name of a file.
     if paths or (listed and all(isinstance(item, str) and os.path.isfile(item) for item in listed)):
         name = next(item for item in listed if isinstance(item, str))
         raise DataError(
-            f"{shorten(name)} must be a sentence or a file, and may be both: give each file as a Path, and where it "
-            "is a sentence, end it with a blank"
+            f"text must be sentences or files, got {shorten(name)}, which may be both. Pass files as Path objects; if "
+            "it is a sentence, append a space."
         )
     return iter([join_lines(listed)])
 
@@ -55,7 +55,7 @@ def counted_text(
     skip_blank: bool,
     progress: ProgressFn | None,
 ) -> tuple[NgramCounts, Vocabulary]:
-    """The counts of a text, and its vocabulary, in memory."""
+    """The counts of a text and its vocabulary, in memory."""
     check_order(order)
     read = partial(pieces, progress=progress)
     if isinstance(vocabulary, Vocabulary):
@@ -85,7 +85,7 @@ def counted_within(
     space: MappedSpace,
     progress: ProgressFn | None,
 ) -> tuple[NgramCounts, Vocabulary]:
-    """The same counts with about ``memory`` bytes: the text is read twice, once for its words, once for its n-grams."""
+    """The same counts with about ``memory`` bytes: reads the text once for its words and once for its n-grams."""
     check_order(order)
     if not isinstance(text, (str, Path, Sequence)):
         text = list(text)
@@ -154,17 +154,17 @@ def _checked(sentences: list[IntegerArray], vocabulary: Vocabulary) -> IntegerAr
 
 
 def _check_ids(tokens: IntegerArray, sentences: int, vocabulary: Vocabulary) -> None:
-    """Ids beyond the vocabulary would be written behind arrays; marks are never predicted, so they are no words."""
+    """Raise DataError for ids out of range, which would corrupt memory, and for special ids that are not words."""
     v = len(vocabulary)
     if len(tokens) and not (int(tokens.min()) >= 0 and int(tokens.max()) < v):
-        raise DataError(f"ids must be 0 to {v - 1}, but there are {int(tokens.min())} to {int(tokens.max())}")
+        raise DataError(f"ids must be from 0 to {v - 1}, got {int(tokens.min())} to {int(tokens.max())}. Fix the ids.")
     counts = np.bincount(tokens, minlength=v)
     counts[vocabulary.special(BEGIN_SYMBOL)] -= sentences
     for mark in non_text_ids(vocabulary):
         if counts[mark]:
             raise DataError(
-                f"sentences must hold words, but {vocabulary.tokens([mark])[0]!r}, id {mark}, is in them "
-                f"{counts[mark]} times: leave padding and begins out, they are added where they belong"
+                f"sentences must contain only words, got {vocabulary.tokens([mark])[0]!r} (id {mark}) "
+                f"{counts[mark]} times. Remove padding and start tokens; they are added automatically."
             )
 
 

@@ -1,4 +1,4 @@
-"""Counts of all n-grams of a text, from ids."""
+"""Counts of all n-grams of a text of ids."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ MOST_ORDER = 250
 
 @dataclass(frozen=True, eq=False)
 class NgramCounts:
-    """How often each n-gram of a text occurs, up to some order.
+    """The counts of all n-grams of a text, up to an order.
 
     Args:
         shape: the n-grams, as a trie.
-        counts: of each node. The begin of a sentence is never predicted, so as a word it has count 0.
-        begin: the id that stands before every sentence.
-        end: the id that stands after it.
-        impossible: ids that are never predicted: padding, the begin, and other marks.
-        space: where arrays made from these counts are put.
+        counts: of each node. The start token is never predicted, so as a word it has count 0.
+        begin: the id before every sentence.
+        end: the id after every sentence.
+        impossible: ids that are never predicted: padding, the start token, and other special tokens.
+        space: allocates arrays computed from these counts.
     """
 
     shape: TrieLayout
@@ -43,12 +43,12 @@ class NgramCounts:
 
     @property
     def events(self) -> int:
-        """The number of words that may be predicted."""
+        """The number of words that can be predicted."""
         return self.shape.v - len(self.impossible)
 
     @cached_property
     def adjusted(self) -> IntegerArray:
-        """How many different words stand before each n-gram; Kneser & Ney's counts."""
+        """The number of different words before each n-gram (Kneser & Ney's counts)."""
         found = self.space.zeros(len(self.counts), np.int32)
         adjusted_counts(self.counts, self.shape.first, self.shape.bases, self.shape.suffix, self.begin, found)
         return found
@@ -63,9 +63,9 @@ class NgramCounts:
 def count_ids(
     tokens: IntegerArray, order: int, v: int, begin: int, end: int, impossible: Sequence[int], padded: bool = False
 ) -> NgramCounts:
-    """Count the n-grams of sentences, each given as ``begin``, its ids and ``end``, one after another.
+    """Count the n-grams of sentences, each given as ``begin``, its ids and ``end``, concatenated.
 
-    ``padded`` says that ``order`` zeros follow the last sentence already. Time O(order · (n + v)).
+    ``padded`` means that ``order`` zeros already follow the last sentence. Time O(order · (n + v)).
     """
     check_order(order)
     check_size(len(tokens) * order, "n-grams")
@@ -88,6 +88,6 @@ def count_ids(
 
 
 def check_order(order: int) -> None:
-    """Refuse an order below 1, or one above all that is served."""
+    """Raise ConfigError if the order is below 1 or above the maximum."""
     if not 1 <= order <= MOST_ORDER:
-        raise ConfigError(f"the order of an n-gram model must be 1 to {MOST_ORDER}, but it is {order}")
+        raise ConfigError(f"order must be from 1 to {MOST_ORDER}, got {order}. Use a value such as 3.")

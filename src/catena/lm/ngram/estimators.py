@@ -1,15 +1,15 @@
-r"""Probabilities from counts: one small function for each way of smoothing.
+r"""Probabilities from counts: one function for each smoothing method.
 
-All but two make back-off models,
+All except two are back-off models,
 
 .. math::  p(w \mid h) = p^*(w \mid h) \text{ if } hw \text{ is kept, else } \beta(h)\, p(w \mid h')
 
-with h' the history h without its first word, down to the uniform distribution over the words that may be predicted.
-Interpolated ones are such models too, with the interpolation already done in p*. What an n-gram that is not kept
-(``kept[g]`` = 0) had goes to the back-off weight of its history.
+with h' the history h without its first word, down to the uniform distribution over the words that can be predicted.
+Interpolated models have this form, too, with the interpolation already included in p*. The probability of an n-gram
+that is not kept (``kept[g]`` = 0) goes to the back-off weight of its history.
 
-``add_k`` and ``good_turing`` make *flat* models: a word not seen after h has a probability of its own, the same for
-all such words. A history that never occurred is shortened until it did, in these two as in all others.
+``add_k`` and ``good_turing`` are *flat* models: all words not seen after h have the same
+probability. In all models a history that never occurred is shortened until it did.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from catena.lm.ngram.trie import DoubleArray, Flags, Floats, Trie
 from catena.registry import Registry
 
 _FALLBACK = (0.5, 1.0, 1.5)
-"""Discounts of counts 1, 2 and above where the text has too few different counts to estimate them."""
+"""Discounts of counts 1, 2 and above if the text has too few different counts to estimate them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Probabilities of all nodes and back-off weights of histories, not yet logarithms."""
+    """Probabilities of all nodes and back-off weights of histories, not logarithms."""
 
     probs: DoubleArray
     backoffs: DoubleArray
@@ -44,11 +44,11 @@ class Estimates:
 
 EstimateFn = Callable[[NgramCounts, Flags], Estimates]
 ESTIMATORS: Registry[EstimateFn] = Registry("n-gram estimator")
-"""By name. Options are bound with ``functools.partial``."""
+"""Estimators by name. Bind options with ``functools.partial``."""
 
 
 def _blank(counts: NgramCounts) -> tuple[DoubleArray, DoubleArray]:
-    """Arrays for probabilities and back-off weights; the empty n-gram stands for the uniform distribution."""
+    """Arrays for probabilities and back-off weights; the empty n-gram has the uniform distribution."""
     probs = counts.space.zeros(len(counts.counts), np.float64)
     backoffs = counts.space.zeros(len(counts.shape.first) - 1, np.float64)
     backoffs[:] = 1.0
@@ -84,13 +84,13 @@ def _forbid(counts: NgramCounts, k: int, probs: DoubleArray) -> None:
 
 @ESTIMATORS.register("maximum-likelihood")
 def maximum_likelihood(counts: NgramCounts, kept: Flags) -> Estimates:
-    """p(w | h) = c(hw) / c(h). What was not seen is impossible, the unknown word too where text has none."""
+    """p(w | h) = c(hw) / c(h). Unseen words are impossible, also the unknown word if the text has none."""
     return Estimates(*_interpolate(counts, kept, [(0.0,)] * counts.order, kneser_ney=False))
 
 
 @ESTIMATORS.register("stupid-backoff")
 def stupid_backoff(counts: NgramCounts, kept: Flags, weight: float = 0.4) -> Estimates:
-    """c(hw) / c(h), or else ``weight`` times the score after h', at last weight / v. Brants et al. (2007).
+    """c(hw) / c(h), or else ``weight`` times the score after h', finally weight / v. Brants et al. (2007).
 
     Scores do not sum to one.
     """
@@ -102,7 +102,7 @@ def stupid_backoff(counts: NgramCounts, kept: Flags, weight: float = 0.4) -> Est
         low, high = shape.histories(k)
         estimate_interpolated(
             counts.counts, kept, shape.first, shape.suffix, low, high, np.zeros(2), 0.0, probs, nothing
-        )  # discounts of 0 leave nothing for the back-off weights, so that this is c(hw) / c(h)
+        )  # discounts of 0 leave nothing for the back-off weights, so this is c(hw) / c(h)
         backoffs[low:high] = np.where(np.diff(shape.first[low : high + 1]) > 0, weight, 1.0)
     probs[1 : 1 + shape.v][counts.counts[1 : 1 + shape.v] == 0] = weight / counts.events
     _forbid(counts, 1, probs)
@@ -127,7 +127,7 @@ def absolute_discounting(counts: NgramCounts, kept: Flags, discount: float | Non
 
 @ESTIMATORS.register("kneser-ney")
 def kneser_ney(counts: NgramCounts, kept: Flags, discount: float | None = None) -> Estimates:
-    """Absolute discounting with shorter n-grams counted by the different words before them. Kneser & Ney (1995)."""
+    """Absolute discounting, with shorter n-grams counted by the different words before them. Kneser & Ney (1995)."""
     discounts, notes = _single(counts, discount, kneser_ney=True)
     return Estimates(*_interpolate(counts, kept, discounts, kneser_ney=True), notes=notes)
 
@@ -145,7 +145,7 @@ def modified_kneser_ney(counts: NgramCounts, kept: Flags) -> Estimates:
 
 
 def _three(n: np.ndarray) -> tuple[float, float, float] | None:
-    """D₁, D₂, D₃₊, or None where they cannot be estimated or make no sense."""
+    """D₁, D₂, D₃₊, or None if they cannot be estimated or are invalid."""
     if not n[1:4].all():
         return None
     y = n[1] / (n[1] + 2.0 * n[2])
@@ -172,7 +172,7 @@ def _single(
 
 def _too_few(counts: NgramCounts, k: int, used: tuple[float, ...]) -> str:
     return (
-        f"the {counts.shape.sizes[k - 1]:,} {k}-grams are too few, or too regular, to estimate discounts from "
+        f"The {counts.shape.sizes[k - 1]:,} {k}-grams are too few, or too regular, to estimate discounts from "
         f"their counts: {', '.join(f'{d:g}' for d in used)} are used instead"
     )
 
@@ -201,7 +201,7 @@ def katz(counts: NgramCounts, kept: Flags, most: int = 5) -> Estimates:
 def _katz_words(
     counts: NgramCounts, kept: Flags, ratios: DoubleArray, probs: DoubleArray, backoffs: DoubleArray
 ) -> None:
-    """What words that were seen leave is shared by those that were not; by all words where all were seen."""
+    """Distribute the discounted probability of seen words over unseen ones, or over all if all were seen."""
     n = counts.counts[1 : 1 + counts.shape.v].astype(np.float64)
     possible = np.ones(len(n), bool)
     possible[list(counts.impossible)] = False
@@ -230,7 +230,7 @@ def add_k(counts: NgramCounts, kept: Flags, k: float = 1.0) -> Estimates:
 def good_turing(counts: NgramCounts, kept: Flags) -> Estimates:
     """p(w | h) = c*(hw) / Σ c* with the simple Good-Turing counts of Gale & Sampson (1995). A flat model.
 
-    All n-grams that were never seen share the mass n₁ / N of their length.
+    All n-grams of a length that were never seen together have the probability n₁ / N.
     """
     probs, floors = _blank(counts)
     notes, v = [], float(counts.events)
@@ -246,14 +246,14 @@ def good_turing(counts: NgramCounts, kept: Flags) -> Estimates:
 
 def _check(name: str, value: float, fits: bool, must: str) -> None:
     if not fits or not math.isfinite(value):
-        raise ConfigError(f"{name} must be {must}, but it is {value:g}")
+        raise ConfigError(f"{name} must be {must}, got {value:g}. Use a value in this range.")
 
 
-# --- to a model -------------------------------------------------------------------------------------------------
+# --- from estimates to a model ----------------------------------------------------------------------------------
 
 
 def to_trie(counts: NgramCounts, estimates: Estimates, kept: Flags) -> Trie:
-    """Logarithms, of the n-grams that are kept."""
+    """The trie of log-probabilities of the n-grams that are kept."""
     shape, probs, backoffs = counts.shape, estimates.probs, estimates.backoffs
     if not kept.all():
         shape, _ = shape.compacted(kept)

@@ -19,25 +19,26 @@ from catena.lm.ngram.space import MappedSpace
 from catena.lm.ngram.trie import IntegerArray, TrieLayout, check_ids, check_size
 
 LEAST = 16 << 20
-"""The least limit: below it, the tables of a vocabulary alone are larger."""
+"""The minimum limit: below it, the tables of a vocabulary do not fit."""
 
 
 class ExternalCounter:
-    """Takes the ids of sentences piece by piece, and counts their n-grams within about ``memory`` bytes.
+    """Counts the n-grams of sentences, added in pieces, within about ``memory`` bytes.
 
     Args:
         order, v, begin, end, impossible: as for :func:`~catena.lm.ngram.counts.count_ids`.
-        folder: where runs are kept; it can be removed after :meth:`finish`.
+        memory: the limit in bytes.
+        folder: the folder of runs, which can be removed after :meth:`finish`.
     """
 
     def __init__(
         self, order: int, v: int, begin: int, end: int, impossible: Iterable[int], memory: int, folder: Path
     ) -> None:
         if memory < LEAST:
-            raise ConfigError(f"memory must be at least {LEAST:,} bytes to count n-grams in, but it is {memory:,}")
+            raise ConfigError(f"memory must be at least {LEAST:,} bytes, got {memory:,}. Raise the limit.")
         self.order, self.v, self.begin, self.end, self.impossible = order, v, begin, end, tuple(impossible)
         self.memory, self.folder = memory, folder
-        # A token in a chunk takes its id twice, its position twice, and a row.
+        # A token in a chunk needs its id twice, its position twice, and a row.
         self.most = max(1 << 14, (memory // 4) // (4 * (order + 5)))
         self._waiting: list[IntegerArray] = []
         self._n = 0
@@ -45,7 +46,7 @@ class ExternalCounter:
         self._made = 0
 
     def add(self, tokens: IntegerArray) -> None:
-        """Whole sentences, each from begin to end."""
+        """Add whole sentences, each from begin to end."""
         check_ids("tokens", tokens, self.v)
         if len(tokens) and tokens[-1] != self.end:
             raise DataError(f"tokens must end with the end, {self.end}, got {tokens[-1]}. Add whole sentences.")
@@ -56,7 +57,7 @@ class ExternalCounter:
                 self._write_run()
 
     def _cut(self, tokens: IntegerArray) -> Iterator[IntegerArray]:
-        """Parts that end with a sentence, about as long as a chunk has room for."""
+        """Parts that end with a sentence, about as long as the capacity of a chunk."""
         ends = np.flatnonzero(tokens == self.end) + 1
         low = 0
         while low < len(tokens):
@@ -79,7 +80,7 @@ class ExternalCounter:
         rows[: n * (self.order + 1)].tofile(self._runs[-1])
 
     def finish(self, space: MappedSpace, progress: ProgressFn | None = None) -> NgramCounts:
-        """Merge all runs, and make the trie of what they hold in mapped files."""
+        """Merge all runs, and build their trie in mapped files."""
         if self._waiting or not self._runs:
             self._write_run()
         total = len(self._runs)
@@ -92,7 +93,7 @@ class ExternalCounter:
         self._runs[0].unlink()
         return self._counts(levels, space)
 
-    # --- two runs into one ---------------------------------------------------------------------------------------
+    # --- merging two runs ----------------------------------------------------------------------------------------
 
     def _merged(self, a: Path, b: Path) -> Path:
         width, path = self.order + 1, self._path()
@@ -119,7 +120,7 @@ class ExternalCounter:
         b.unlink()
         return path
 
-    # --- one run into a trie -------------------------------------------------------------------------------------
+    # --- from a run to a trie ------------------------------------------------------------------------------------
 
     def _levels(self, run: Path) -> list[Path]:
         """For each length, a file of (word, count, children) of its nodes."""
@@ -131,7 +132,7 @@ class ExternalCounter:
         nodes = np.empty(3 * (order + 1) * (block + 1), np.int32)
         with contextlib.ExitStack() as stack:
             stream = stack.enter_context(open(run, "rb"))
-            files = [stack.enter_context(open(path, "wb")) for path in paths]  # that of length 0 stays empty
+            files = [stack.enter_context(open(path, "wb")) for path in paths]  # the file of length 0 stays empty
             while len(rows := np.fromfile(stream, np.int32, block * width)):
                 filled, n = np.zeros(order + 1, np.int64), len(rows) // width
                 build_levels(rows, n, order, self.end, before, pending, nodes, filled)
@@ -176,7 +177,7 @@ class ExternalCounter:
 
 
 def _blocks(path: Path, rows: int) -> Iterator[np.ndarray]:
-    """(word, count, children) of many nodes at a time; those of the words, which are few, all at once."""
+    """(word, count, children) of many nodes at a time; for length 1 all nodes in one block."""
     at_once = -1 if path.name == "level-1" else 3 * max(rows, 1024)
     with open(path, "rb") as stream:
         found = np.fromfile(stream, np.int32, at_once)
@@ -193,5 +194,5 @@ def _copy(source: IO[bytes], target: IO[bytes], at_once: int) -> None:
 
 
 def folder_for_runs() -> tempfile.TemporaryDirectory[str]:
-    """Where sorted runs wait to be merged, on disk, until it is closed."""
+    """A temporary folder on disk for sorted runs."""
     return tempfile.TemporaryDirectory(prefix="catena-ngrams-")

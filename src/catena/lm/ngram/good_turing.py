@@ -1,4 +1,4 @@
-"""Counts discounted by how many things have each count. Good (1953)."""
+"""Good-Turing discounts of counts. Good (1953)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catena.lm.ngram.trie import DoubleArray, IntegerArray, LongArray
 
 
 def katz_ratios(n: LongArray) -> DoubleArray | None:
-    """``ratios[c]`` for c = 1 … most, and 1 for greater counts; None where they make no sense. Katz (1987), eq. 15.
+    """``ratios[c]`` for c = 1 … most, and 1 for larger counts; None if they are invalid. Katz (1987), eq. 15.
 
     ``n[c]`` is the number of n-grams with count c, c = 0 … most + 1.
     """
@@ -26,10 +26,10 @@ def katz_ratios(n: LongArray) -> DoubleArray | None:
 
 
 def simple_good_turing(counts: IntegerArray, kinds: float, k: int) -> tuple[DoubleArray, float, str]:
-    """c* of each count up to a largest, c* of count 0, and a note where the text is too small.
+    """c* of each count up to a maximum, c* of count 0, and a note if the text is too small.
 
-    ``kinds`` is how many different n-grams there could be. Turing's c* = (c + 1) n₊₁ / n is used up to the first
-    count where it no longer differs from that of a straight line through log n by 1.65 standard deviations.
+    ``kinds`` is the number of possible n-grams. Turing's c* = (c + 1) n₊₁ / n is used up to the first
+    count where it does not differ from a log-linear fit of n by 1.65 standard deviations any more.
     """
     c, n = np.unique(counts[counts > 0].astype(np.int64), return_counts=True)
     unseen = kinds - n.sum()
@@ -41,12 +41,12 @@ def simple_good_turing(counts: IntegerArray, kinds: float, k: int) -> tuple[Doub
             stars,
             nothing,
             (
-                f"the {int(n.sum()):,} {k}-grams that occur have too few different counts for Good-Turing estimates: "
-                "counts are taken as they are, and all others share half a count"
+                f"The {int(n.sum()):,} {k}-grams that occur have too few different counts for Good-Turing estimates: "
+                "counts are not discounted, and all others together have half a count"
             ),
         )
     gradient = _slope(c.astype(np.float64), n.astype(np.float64))
-    # A line flatter than -1 would make c* greater than c.
+    # A line flatter than -1 would make c* larger than c.
     stars = _blended(c, n, min(gradient, -1.0))
     left = 1.0 - n[0] / total
     stars[1:] *= left * total / float((stars[c] * n).sum())
@@ -54,7 +54,7 @@ def simple_good_turing(counts: IntegerArray, kinds: float, k: int) -> tuple[Doub
 
 
 def _slope(c: DoubleArray, n: DoubleArray) -> float:
-    """Of the line of log z through log c, where z shares each n with the gap around its c. Gale & Sampson (1995)."""
+    """The regression coefficient of log z on log c, where z is n divided by the gap around c. Gale & Sampson (1995)."""
     before = np.concatenate(([0.0], c[:-1]))
     after = np.concatenate((c[1:], [2 * c[-1] - before[-1]]))
     z = n / (0.5 * (after - before))

@@ -1,4 +1,4 @@
-"""From text to ids by hash: a vocabulary as the byte tokenizer knows it, and one that grows as text is read."""
+"""From text to ids by hashing: a fixed vocabulary, and one that grows as text is read."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from catena.lm.ngram.trie import IntegerArray, LongArray
 
 Bytes = NDArray[np.uint8]
 MARKS = 2
-"""While types are still being found, ids 0 and 1 are begin and end; type t has id t + MARKS."""
+"""While types are collected, ids 0 and 1 are begin and end; type t has id t + MARKS."""
 
 
 def encode_utf8(text: str) -> Bytes:
-    """UTF-8, half surrogate pairs included: they are no text, but may be in a string."""
+    """UTF-8 with lone surrogates, which are invalid text but may occur in a string."""
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
 
 
 def _table(keys: NDArray[np.uint64], values: IntegerArray, room: int) -> tuple[NDArray[np.uint64], IntegerArray]:
-    """A hash table of these with room for so many: at most two thirds of it are used, so that it is small and fast."""
+    """A hash table of these with capacity for ``room`` entries; at most two thirds of it are used."""
     size = 1 << max(10, (3 * room // 2).bit_length())
     table, ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
     insert_keys(keys, values, table, ids)
@@ -32,7 +32,7 @@ def _table(keys: NDArray[np.uint64], values: IntegerArray, room: int) -> tuple[N
 
 
 class Lexicon:
-    """The ids of tokens in a fixed vocabulary. Specials have no spelling: text never reaches them."""
+    """The ids of tokens in a fixed vocabulary. Special tokens never match text."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         first = len(vocabulary.specials)
@@ -44,7 +44,7 @@ class Lexicon:
         self._keys, self._values = _table(keys, np.arange(first, first + len(names), dtype=np.int32), len(names))
 
     def with_marks(self, marks: dict[str, int]) -> tuple[NDArray[np.uint64], IntegerArray]:
-        """The table of hashes and ids, in which these names have ids too."""
+        """The table of hashes and ids, with ids for these names, too."""
         names = [name.encode() for name in marks]
         keys = np.empty(len(names), np.uint64)
         hash_names(np.frombuffer(b"".join(names), np.uint8), np.cumsum([len(name) for name in names]), keys)
@@ -54,24 +54,24 @@ class Lexicon:
         return _table(all_keys, values, len(all_keys))
 
     def sentences(self, data: Bytes, begin: int, end: int, skip_blank: bool = False) -> IntegerArray:
-        """The ids of all lines, each after ``begin``, unless that is below 0, and before ``end``.
+        """The ids of all lines, each with ``begin`` before it, unless that is negative, and ``end`` after it.
 
-        The last line need not end.
+        The last line need not have a line end.
         """
-        out, at = _room(data), np.zeros(4, np.int64)
+        out, at = _id_buffer(data), np.zeros(4, np.int64)
         none = np.empty(0, np.uint8), np.empty(0, np.int64)
         tokenize_lines(data, at, self._keys, self._values, *none, out, KINDS, 0, UNK, begin, end, int(skip_blank))
         return _closed(out, at, data, begin, end, skip_blank)
 
 
-def _room(data: Bytes) -> IntegerArray:
-    """An array for the ids of all tokens that there may be, and two for every line."""
+def _id_buffer(data: Bytes) -> IntegerArray:
+    """An array for the ids of all possible tokens, and two for every line."""
     lines = int(np.count_nonzero(data == 10)) + int(np.count_nonzero(data == 13))
     return np.empty(len(data) // 2 + 2 * lines + 4, np.int32)
 
 
 def _closed(out: IntegerArray, at: LongArray, data: Bytes, begin: int, end: int, skip_blank: bool) -> IntegerArray:
-    """The ids that were found, with the last line ended if nothing in the data did."""
+    """The ids so far, with an end after the last line if the data has none."""
     n = int(at[2])
     unfinished = len(data) > 0 and data[-1] not in (10, 13)
     if unfinished and (at[1] or not skip_blank):
@@ -82,7 +82,7 @@ def _closed(out: IntegerArray, at: LongArray, data: Bytes, begin: int, end: int,
 
 
 class Types:
-    """The different tokens of a text, in the order in which they are met."""
+    """The different tokens of a text, in the order of their first occurrence."""
 
     def __init__(self) -> None:
         self._keys, self._values = _table(np.empty(0, np.uint64), np.empty(0, np.int32), 1 << 15)
@@ -91,8 +91,8 @@ class Types:
         self.n = 0
 
     def sentences(self, data: Bytes, skip_blank: bool = False) -> IntegerArray:
-        """The ids of all lines: ``MARKS`` + number of the type, between 0 and 1."""
-        out, at = _room(data), np.array([0, 0, 0, self.n])
+        """The ids of all lines: ``MARKS`` + index of the type, between 0 and 1."""
+        out, at = _id_buffer(data), np.array([0, 0, 0, self.n])
         while True:
             used = int(self._ends[self.n - 1]) if self.n else 0
             if used + len(data) > len(self._names):
@@ -115,7 +115,7 @@ class Types:
         return [blob[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
 
     def vocabulary(self, counts: Sequence[int], settings: VocabularyConfig | None) -> tuple[Vocabulary, IntegerArray]:
-        """The vocabulary that settings choose, and the id in it of each id given out so far."""
+        """The vocabulary that a config selects, and its id for each id assigned so far."""
         names = self.names()
         vocabulary = Vocabulary.from_counts(dict(zip(names, counts, strict=True)), settings, SPECIALS)
         marks = [vocabulary.special(name) for name in SPECIALS]

@@ -42,10 +42,10 @@ from catena.lm.ngram.trie import Floats, IntegerArray, LongArray
 
 @dataclass(frozen=True)
 class TextScore:
-    """What a text scores.
+    """The score of a text.
 
-    ``tokens`` counts every token and the end of every sentence; ``unknown`` how many of them are the unknown word.
-    ``log_prob`` is natural.
+    ``tokens`` counts every token and the end of every sentence; ``unknown`` counts the unknown words among them.
+    ``log_prob`` is a natural logarithm.
     """
 
     log_prob: float
@@ -55,32 +55,33 @@ class TextScore:
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean negative log-probability of a token; inf where the model finds the text impossible."""
+        """exp of the mean negative log-probability of a token; inf if the text is impossible under the model."""
         if not self.tokens:
-            raise DataError("the perplexity of a text without tokens has no value: give at least one sentence")
+            raise DataError("The perplexity of a text without tokens is undefined. Pass at least one sentence.")
         mean = -self.log_prob / self.tokens
         return math.exp(mean) if mean < 700 else math.inf
 
 
 class NgramModel(AutoregressiveLM[Tensor]):
-    """p(w | the last order - 1 words). States are ids of histories.
+    """An n-gram language model p(w | the last order - 1 words). States are ids of histories.
 
     Args:
-        packed: the model itself, over ids.
-        vocabulary: the symbols of the ids, with the specials ``<s>`` and ``</s>``.
-        about: how it was made.
+        packed: the model over ids.
+        vocabulary: the tokens of the ids, with the special tokens ``<s>`` and ``</s>``.
+        about: how it was estimated.
     """
 
     def __init__(self, packed: PackedNgrams, vocabulary: Vocabulary, about: NgramInfo = NgramInfo()) -> None:  # noqa: B008
         if packed.v != len(vocabulary):
             raise DataError(
-                f"an n-gram model over {packed.v} words needs a vocabulary of as many, but it has {len(vocabulary)}"
+                f"vocabulary must have {packed.v} words, as many as the model, got {len(vocabulary)}. Pass the "
+                "vocabulary that the model was trained with."
             )
         self.packed, self.about = packed, about
         self._vocabulary = vocabulary
         self.v, self.order = packed.v, packed.order
         self.begin, self.end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
-        # After "begin", the begin of a sentence is all that was read.
+        # The state after the start token.
         self._begun = int(packed.step(np.zeros(1, np.int64), np.array([self.begin]))[0][0])
 
     def __repr__(self) -> str:
@@ -96,19 +97,19 @@ class NgramModel(AutoregressiveLM[Tensor]):
 
     @property
     def normalized(self) -> bool:
-        """Whether probabilities sum to one; those of stupid back-off do not."""
+        """Whether probabilities sum to one; False for stupid back-off."""
         return self.about.normalized
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was out of the ordinary when the model was made, in full sentences."""
+        """Warnings of the estimator, in full sentences."""
         return self.about.notes
 
     @cached_property
     def lexicon(self) -> Lexicon:
         return Lexicon(self._vocabulary)
 
-    # --- making one -----------------------------------------------------------------------------------------------
+    # --- construction ---------------------------------------------------------------------------------------------
 
     @classmethod
     def train(
@@ -122,21 +123,21 @@ class NgramModel(AutoregressiveLM[Tensor]):
         memory: int | None = None,
         progress: ProgressFn | None = None,
     ) -> NgramModel:
-        """A model of a text whose tokens stand between blanks, one sentence to a line.
+        """Train a model on a tokenized text, one sentence per line, with tokens separated by whitespace.
 
         Args:
             text: a file; several files, as a list of paths; or the sentences themselves, as a list of strings.
             order: the length of the longest n-grams.
             estimator: a name in ``ESTIMATORS``, or such a function.
-            prune: n-grams of length k that occur ``prune[k - 1]`` times or less are left out, the last number that of
-                all longer ones: ``(0, 0, 1)`` leaves out trigrams and longer ones that occur once.
-            vocabulary: what to know, or how to choose it; all words by default. Others, and the word ``<unk>``, are
-                counted as the unknown word.
-            skip_blank: leave out lines without a token, which otherwise are empty sentences.
-            memory: about how many bytes more than at the beginning the process may hold: n-grams are sorted in runs
-                on disk, and the model lies in files that are mapped into memory. The vocabulary is in memory in any
-                case, about 500 bytes a word.
-            progress: told what is being done and how far it is.
+            prune: drop n-grams of length k that occur at most ``prune[k - 1]`` times; the last value applies to
+                all longer ones: ``(0, 0, 1)`` drops trigrams and longer ones that occur once.
+            vocabulary: the vocabulary, or how to choose it; all words by default. Other words, and the word ``<unk>``,
+                count as the unknown word.
+            skip_blank: skip lines without a token, which otherwise are empty sentences.
+            memory: the approximate limit in bytes for additional memory of the process: n-grams are sorted in runs
+                on disk, and the model is in mapped files. The vocabulary is always in memory,
+                about 500 bytes per word.
+            progress: called with a description of the current work and the fraction done.
         """
         from catena.lm.ngram.building import counted_text, counted_within
 
@@ -159,8 +160,10 @@ class NgramModel(AutoregressiveLM[Tensor]):
         memory: int | None = None,
         progress: ProgressFn | None = None,
     ) -> NgramModel:
-        """A model of sentences of ids, without begin and end: characters, subwords, anything. The other arguments are
-        those of :meth:`train`."""
+        """Train a model on sentences of ids, without begin and end: characters, subwords or anything else.
+
+        The other arguments are as for :meth:`train`.
+        """
         from catena.lm.ngram.building import counted_ids, counted_ids_within
 
         if memory is None:
@@ -187,7 +190,7 @@ class NgramModel(AutoregressiveLM[Tensor]):
         return cls(PackedNgrams.of(to_trie(counts, found, kept)), vocabulary, about)
 
     def pruned(self, threshold: float) -> NgramModel:
-        """A smaller model, without the n-grams whose loss raises perplexity by a share below ``threshold``."""
+        """A smaller model without the n-grams whose removal raises perplexity by a fraction below ``threshold``."""
         trie = pruned_by_entropy(self.packed.trie(), threshold, self.begin)
         return NgramModel(PackedNgrams.of(trie), self._vocabulary, self.about)
 
@@ -197,9 +200,9 @@ class NgramModel(AutoregressiveLM[Tensor]):
 
     @classmethod
     def load(cls, path: Path | str, verify: bool = True) -> NgramModel:
-        """Map a file that :meth:`save` wrote, or read an ARPA file, which may be compressed.
+        """Load a file from :meth:`save`, which is mapped, or an ARPA file, which may be compressed.
 
-        ``verify`` compares the checksum of a saved file, for which all of it is read once.
+        ``verify`` compares the checksum of a saved file, which reads all of it once.
         """
         path = Path(path)
         if is_arpa(path):
@@ -208,7 +211,7 @@ class NgramModel(AutoregressiveLM[Tensor]):
         return cls(*load_binary(path, verify))
 
     def save_arpa(self, path: Path | str) -> None:
-        """Write a text file that other tools read; compressed if its name ends in ``.gz``."""
+        """Write an ARPA file for other tools; compressed if its name ends in ``.gz``."""
         write_arpa(Path(path), self.packed.trie(), self._vocabulary)
 
     @classmethod
@@ -258,12 +261,14 @@ class NgramModel(AutoregressiveLM[Tensor]):
 
     def _check_ids(self, ids: Tensor) -> None:
         if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < self.v):
-            raise DataError(f"ids must be 0 to {self.v - 1}, but there are {int(ids.min())} to {int(ids.max())}")
+            raise DataError(
+                f"ids must be from 0 to {self.v - 1}, got {int(ids.min())} to {int(ids.max())}. Use the model's ids."
+            )
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
     def score(self, sentences: Sequence[str]) -> list[float]:
-        """The log-probability of each sentence, its end included. Tokens stand between blanks."""
+        """The log-probability of each sentence, including its end. Tokens are separated by whitespace."""
         ids, ends, log_probs = self._walk(join_lines(sentences))
         starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
         return np.add.reduceat(log_probs, starts, dtype=np.float64).tolist() if len(ids) else []
@@ -274,7 +279,7 @@ class NgramModel(AutoregressiveLM[Tensor]):
         return list(zip(self._vocabulary.tokens(ids.tolist()), log_probs.tolist(), strict=True))
 
     def evaluate(self, text: TextSource | Sequence[Path], skip_blank: bool = False) -> TextScore:
-        """What a text scores: a file, a list of paths, or a list of sentences."""
+        """The score of a text: a file, a list of paths, or a list of sentences."""
         from catena.lm.ngram.building import as_pieces
 
         log_prob, tokens, sentences, unknown = 0.0, 0, 0, 0
@@ -290,13 +295,13 @@ class NgramModel(AutoregressiveLM[Tensor]):
         return self.evaluate(text, skip_blank).perplexity
 
     def _walk(self, text: Bytes, skip_blank: bool = False) -> tuple[IntegerArray, LongArray, Floats]:
-        """Ids without begins, where sentences end, and log-probabilities."""
+        """Ids without start tokens, the ends of sentences, and log-probabilities."""
         ids = self.lexicon.sentences(text, -1, self.end, skip_blank)
         ends = np.flatnonzero(ids == self.end) + 1
         return ids, ends, self.packed.walk(ids, ends, self._begun)
 
     def next_words(self, prefix: str = "", k: int = 10) -> list[tuple[str, float]]:
-        """The k most probable words after the begin of a sentence, and their log-probabilities; the end is ``</s>``."""
+        """The k most probable words after a sentence prefix with their log-probabilities; the end is ``</s>``."""
         ids = self.lexicon.sentences(join_lines([prefix]), -1, self.end)[:-1].astype(np.int64)
         state = self.extend(self.start(1), torch.from_numpy(ids)[None], torch.tensor([len(ids)]))
         values, words = self.log_probs(state)[0].topk(min(k, self.v))
@@ -305,7 +310,7 @@ class NgramModel(AutoregressiveLM[Tensor]):
 
 
 def _name_of(estimator: str | EstimateFn) -> str:
-    """The name of an estimator, also of one whose options are bound."""
+    """The name of an estimator, also of a ``functools.partial``."""
     if isinstance(estimator, str):
         return estimator
     plain = estimator.func if isinstance(estimator, partial) else estimator
@@ -315,4 +320,6 @@ def _name_of(estimator: str | EstimateFn) -> str:
 
 def _check_lengths(ids: Tensor, lengths: Tensor) -> None:
     for row in ((lengths < 0) | (lengths > ids.shape[1])).nonzero()[:1, 0].tolist():
-        raise ShapeError(f"lengths must be 0 to {ids.shape[1]}, the width of ids, but row {row} is {lengths[row]}")
+        raise ShapeError(
+            f"lengths must be from 0 to {ids.shape[1]}, the width of ids, got {lengths[row]} in row {row}. Fix it."
+        )

@@ -1,4 +1,4 @@
-"""A back-off model laid out for questions; see :mod:`catena.kernels.ngram_pack`."""
+"""A back-off model in a layout for fast queries; see :mod:`catena.kernels.ngram_pack`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catena.lm.ngram.trie import Floats, IntegerArray, LongArray, Trie, TrieLayo
 
 @dataclass(frozen=True, eq=False)
 class PackedNgrams:
-    """Histories and slots, four and three 32-bit numbers each, in memory or in a mapped file.
+    """Histories and slots, four and three 32-bit values each, in memory or in a mapped file.
 
     Args:
         order: the length of the longest n-grams.
@@ -53,7 +53,7 @@ class PackedNgrams:
 
     @cached_property
     def unigrams(self) -> Floats:
-        """The log-probability of each word by itself."""
+        """The unigram log-probability of each word."""
         return np.ascontiguousarray(self.slots[: 3 * self.v].view(np.float32)[2::3])
 
     def step(self, states: LongArray, words: LongArray) -> tuple[LongArray, Floats]:
@@ -69,14 +69,14 @@ class PackedNgrams:
         return after, log_probs
 
     def walk(self, ids: IntegerArray, ends: LongArray, begin: int) -> Floats:
-        """Log-probabilities of the ids of sentences, which end at ``ends`` and begin in a state."""
+        """Log-probabilities of the ids of sentences, which end at ``ends`` and start in state ``begin``."""
         check_ids("ids", ids, self.v)
         check_ids("begin", np.array([begin]), self.n_states)
         edges = np.concatenate(([0], ends, [len(ids)]))
         if (np.diff(edges) < 0).any():
             raise DataError(
-                f"ends must rise from 0 to {len(ids)}, the number of ids, got {ends.tolist()[:20]}. Give the index "
-                "behind the last id of each sentence."
+                f"ends must increase from 0 to {len(ids)}, the number of ids, got {ends.tolist()[:20]}. Give the index "
+                "after the last id of each sentence."
             )
         out = np.empty(len(ids), np.float32)
         if self.flat:
@@ -93,7 +93,7 @@ class PackedNgrams:
         return out
 
     def trie(self) -> Trie:
-        """The sorted n-grams that this was made of."""
+        """The sorted trie that this was built from."""
         n = 1 + int((self.slots[::3] >= 0).sum())
         words, first = np.zeros(n, np.int32), np.zeros(n + 1, np.int32)
         log_probs, backoffs = np.zeros(n, np.float32), np.zeros(n, np.float32)

@@ -1,4 +1,4 @@
-"""Smaller models: leaving out n-grams that are rare, or that change little."""
+"""Pruning: smaller models without n-grams that are rare, or that have little effect."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from catena.lm.ngram.trie import Flags, Trie
 
 
 def count_cutoff_mask(counts: NgramCounts, prune: Sequence[int]) -> Flags:
-    """1 for the n-grams that occur more often than ``prune`` says for their length, the last number for longer ones.
+    """1 for the n-grams that occur more often than ``prune[k - 1]``; the last value applies to longer ones.
 
-    Words are all kept: to know fewer, limit the vocabulary.
+    All words are kept: limit the vocabulary to have fewer.
     """
     given = [prune] if isinstance(prune, int) else list(prune)
     thresholds = [*given, *([given[-1] if given else 0] * (counts.order - len(given)))]
     falling = any(a > b for a, b in itertools.pairwise(thresholds))
     if len(thresholds) > counts.order or falling or any(t < 0 for t in thresholds) or thresholds[0] != 0:
         raise ConfigError(
-            f"prune must hold at most {counts.order} counts that never fall, the first of them 0, such as 0 0 1, but "
-            f"it is {' '.join(map(str, given))}"
+            f"prune must be at most {counts.order} counts that never decrease and start with 0, got "
+            f"{' '.join(map(str, given))}. Use a value such as 0 0 1."
         )
     kept = counts.space.zeros(len(counts.counts), np.uint8)
     kept[:] = 1
@@ -36,17 +36,18 @@ def count_cutoff_mask(counts: NgramCounts, prune: Sequence[int]) -> Flags:
 
 
 def pruned_by_entropy(trie: Trie, threshold: float, begin: int) -> Trie:
-    """Without the n-grams whose loss raises perplexity by a share below ``threshold``, such as 1e-8. Stolcke (1998).
+    """The trie without n-grams whose removal raises perplexity by a fraction below ``threshold``. Stolcke (1998).
 
-    The longest go first; an n-gram stays while a longer one begins or ends with it. Sums stay one.
+    The longest are removed first; an n-gram stays while a longer one begins or ends with it. Sums stay one. A common
+    threshold is 1e-8.
     """
     if trie.flat:
         raise DataError(
-            "entropy pruning is for back-off models, but this one gives every unseen word a probability of its own "
-            "(add-k, Good-Turing): take another estimator"
+            "Entropy pruning needs a back-off model, and this model (add-k, Good-Turing) does not back off. Use "
+            "another estimator."
         )
     if not 0.0 <= threshold < np.inf:
-        raise ConfigError(f"the threshold of entropy pruning must be 0 or more, such as 1e-8, but it is {threshold:g}")
+        raise ConfigError(f"threshold must be at least 0, got {threshold:g}. Use a value such as 1e-8.")
     shape, backoffs = trie.shape, trie.backoffs.copy()
     strings = np.zeros(len(backoffs))
     history_log_probs(shape.first, shape.bases, trie.log_probs, begin, strings)

@@ -1,4 +1,4 @@
-"""Text files in pieces of whole lines, as bytes of UTF-8 that were checked."""
+"""Text files in pieces of whole lines, as validated UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from catena.errors import DataError
 from catena.lm.ngram.lexicon import Bytes, encode_utf8
 
 _PIECE = 1 << 20
-"""Bytes that are read at a time."""
+"""The number of bytes to read at a time."""
 
 ProgressFn = Callable[[str, float], None]
-"""Told what is being done, and which share of it is: ("reading", 0.25)."""
+"""Called with a description of the current work and the fraction done: ("reading", 0.25)."""
 
 TextSource = Path | str | Iterable[str]
 """A file, or the sentences themselves."""
 
 
 def pieces(sources: Iterable[Path], progress: ProgressFn | None = None, what: str = "reading") -> Iterator[Bytes]:
-    """The lines of files, many at a time. UTF-8 is passed on as it is; other encodings are known by their marks."""
+    """The lines of files, many at a time, as UTF-8; other encodings are detected by their byte order marks."""
     paths = list(sources)
     total = sum(path.stat().st_size for path in paths if path.is_file()) or 1
     done = 0
@@ -31,7 +31,7 @@ def pieces(sources: Iterable[Path], progress: ProgressFn | None = None, what: st
         for piece in _file(path):
             done += len(piece)
             yield piece
-            if progress:  # of a compressed file, more comes out than its size says
+            if progress:  # a compressed file has more bytes than its size
                 progress(what, min(done / total, 1.0))
 
 
@@ -65,7 +65,7 @@ def _is_text(piece: bytes) -> bool:
 
 
 def _refuse(path: Path) -> None:
-    """Read the file by lines from its beginning, which raises at the line that is at fault."""
+    """Read the file line by line, which raises an error at the invalid line."""
     with open_text(path) as lines:
         for _ in lines:
             pass
@@ -86,14 +86,14 @@ def _decoded(path: Path) -> Iterator[Bytes]:
 
 
 def join_lines(sentences: Iterable[Any]) -> Bytes:
-    """Sentences as lines, which must be strings. A line end inside one is a blank like any other."""
+    """Sentences, which must be strings, as lines. Line ends inside a sentence are whitespace."""
     if isinstance(sentences, str):
-        raise DataError(f"sentences must be a list of strings, but they are one string: write [{shorten(sentences)}]")
+        raise DataError(f"sentences must be a list of strings, got one string. Pass [{shorten(sentences)}].")
     listed = list(sentences)
-    # One by one: a single letter that is not Latin would make each of a joined string two or four bytes wide.
+    # One by one: a single non-Latin letter would make each letter of a joined string two or four bytes wide.
     try:
         raw = b"\n".join([*map(str.encode, listed), b""])
-    except UnicodeEncodeError:  # half a surrogate pair
+    except UnicodeEncodeError:  # a lone surrogate
         raw = b"\n".join([*[sentence.encode("utf-8", "surrogatepass") for sentence in listed], b""])
     except TypeError:
         raise _no_string(listed) from None
@@ -106,12 +106,12 @@ def join_lines(sentences: Iterable[Any]) -> Bytes:
 def _no_string(sentences: list[Any]) -> DataError:
     i, other = next((i, item) for i, item in enumerate(sentences) if not isinstance(item, str))
     return DataError(
-        f"sentences must be strings whose tokens stand between blanks, but number {i + 1} is {shorten(other)}, a "
-        f"{type(other).__name__}: join its tokens by blanks, or give their ids to train_ids and token_log_probs"
+        f"sentences must be strings with tokens separated by blanks, got {shorten(other)}, a {type(other).__name__}, "
+        f"as sentence {i + 1}. Join its tokens by blanks, or pass ids to train_ids and token_log_probs."
     )
 
 
 def shorten(value: object) -> str:
-    """A value as Python writes it, for an error: the middle of a long one is left out."""
+    """The repr of a value for an error, with the middle of a long one left out."""
     written = repr(value)
     return written if len(written) < 60 else written[:56] + " …" + written[-1]

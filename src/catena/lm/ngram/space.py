@@ -1,4 +1,4 @@
-"""Where large arrays live: in memory, or in files that are mapped into it and let go of when they grow too large."""
+"""Storage of large arrays: in memory, or in mapped files whose pages are released when they grow too large."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 
 
 class ArrayStore:
-    """Arrays of zeros, in memory."""
+    """Allocates arrays of zeros in memory."""
 
     def zeros(self, n: int, dtype: DTypeLike) -> Any:
         return np.zeros(n, dtype)
@@ -26,11 +26,11 @@ MEMORY = ArrayStore()
 
 
 class MappedSpace(ArrayStore):
-    """Arrays of zeros in files without names.
+    """Allocates arrays of zeros in unnamed mapped files.
 
-    While :meth:`watched`, pages of all arrays are given back whenever the process holds ``limit`` bytes more than it
-    did at the beginning. They stay in the files, or in what memory the system has to spare, and come again when they
-    are touched. Arrays outlive the space.
+    While :meth:`watched`, pages of all arrays are released whenever the process holds ``limit`` bytes more than it
+    did at the beginning. They stay in the files, or in the page cache, and are loaded again when they
+    are accessed. Arrays outlive the space.
     """
 
     def __init__(self, limit: int, folder: Path | None = None) -> None:
@@ -48,10 +48,10 @@ class MappedSpace(ArrayStore):
         return np.frombuffer(mapped, dtype, int(n))
 
     def release(self) -> None:
-        """Give the pages of all arrays back."""
+        """Release the pages of all arrays."""
         with self._lock:
             for mapped in self._maps:
-                with contextlib.suppress(AttributeError, OSError, ValueError):  # not every system knows how
+                with contextlib.suppress(AttributeError, OSError, ValueError):  # not supported on every system
                     mapped.madvise(mmap.MADV_DONTNEED)
 
     @contextlib.contextmanager
@@ -74,7 +74,7 @@ class MappedSpace(ArrayStore):
 
 
 def resident_bytes() -> int:
-    """The bytes of memory that this process holds; 0 where the system does not say."""
+    """The resident memory of this process in bytes; 0 if unknown."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""A back-off model as a sorted trie: what estimators make, pruning changes and files hold.
+"""A back-off model as a sorted trie: the format of estimators, pruning and files.
 
 Nodes are n-grams in breadth-first order, those of one length sorted; see :mod:`catena.kernels.ngram_sort`.
 """
@@ -28,7 +28,7 @@ MOST = 2**31 - 2
 
 @dataclass(frozen=True, eq=False)
 class TrieLayout:
-    """Which n-grams there are.
+    """The n-grams of a trie.
 
     Args:
         words: the last word of each n-gram.
@@ -52,7 +52,7 @@ class TrieLayout:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many n-grams of each length there are, from 1; every word of the vocabulary is one."""
+        """The number of n-grams of each length, from 1; every word of the vocabulary is one."""
         return tuple(int(n) for n in np.diff(self.bases)[1:])
 
     def histories(self, k: int) -> tuple[int, int]:
@@ -64,14 +64,14 @@ class TrieLayout:
         return int(self.bases[k]), int(self.bases[k + 1])
 
     def spelled(self, k: int) -> IntegerArray:
-        """All n-grams of length ``k``, a row of words each."""
+        """All n-grams of length ``k``, one row of words each."""
         low, high = self.grams(k)
         rows = np.empty((high - low, k), np.int32)
         spell_ngrams(self.words, self.first, self.bases, k, rows.reshape(-1))
         return rows
 
     def compacted(self, kept: Flags) -> tuple[TrieLayout, IntegerArray]:
-        """The nodes that are kept, and where each node went (-1: gone)."""
+        """The trie of the nodes that are kept, and the new index of each node (-1: removed)."""
         words, first, suffix, bases = self.words.copy(), self.first.copy(), self.suffix.copy(), self.bases.copy()
         places = np.empty(len(words), np.int32)
         compact(kept, words, first, suffix, bases, places)
@@ -85,11 +85,11 @@ class Trie:
 
     Args:
         shape: the n-grams.
-        log_probs: natural log-probabilities of the n-grams; those of node 0 and of impossible words mean nothing.
+        log_probs: natural log-probabilities of the n-grams; undefined for node 0 and impossible words.
         backoffs: log back-off weights of the nodes that may have children, the empty one first.
-        flat: a word that a history does not know has the probability exp(backoff) whatever it is: nothing is backed
-            off to.
-        space: where arrays made from these are put.
+        flat: whether all words that a history does not contain have the probability exp(backoff), without backing
+            off.
+        space: allocates arrays computed from these.
     """
 
     shape: TrieLayout
@@ -105,15 +105,16 @@ class Trie:
 
 
 def check_size(n: int, what: str) -> None:
-    """Refuse more of anything than the ids of nodes can count."""
+    """Raise LimitError if there are more than the ids of nodes can represent."""
     if n > MOST:
         raise LimitError(
-            f"an n-gram model can hold {MOST:,} {what}, but there are {n:,}: lower the order, or take less text"
+            f"the number of {what} of an n-gram model must be at most {MOST:,}, got {n:,}. Lower the order, or use "
+            "less text."
         )
 
 
 def check_ids(name: str, ids: NDArray[Any], n: int) -> None:
-    """Raise unless all ids are from 0 to n - 1: a kernel would read or write beyond its arrays."""
+    """Raise DataError unless all ids are from 0 to n - 1: a kernel would access memory out of bounds."""
     if len(ids) and not (ids.min() >= 0 and ids.max() < n):
         wrong = ids[(ids < 0) | (ids >= n)][0]
         raise DataError(f"{name} must be from 0 to {n - 1}, got {wrong}. Use the ids of this model.")

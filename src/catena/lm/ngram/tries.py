@@ -1,4 +1,4 @@
-"""A trie from n-grams in any order, with those filled in that longer ones rest on."""
+"""A trie from n-grams in any order, with missing histories and suffixes filled in."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _Level = tuple[IntegerArray, DoubleArray, DoubleArray]
 
 
 def trie_of_rows(levels: Iterable[_Level], path: Path, vocabulary: Vocabulary) -> Trie:
-    """A trie from (rows, log-probabilities, log back-off weights) of each length; the words are all there in order.
+    """A trie from (rows, log-probabilities, log back-off weights) of each length; length 1 has all words in order.
 
-    An n-gram whose history or whose suffix is missing brings it along. What is filled in has the probability that
-    backing off gives it, and no back-off weight.
+    Missing histories and suffixes of n-grams are added, with their back-off probability and without a back-off
+    weight.
     """
     given = list(levels)
     check_size(sum(len(rows) for rows, _, _ in given) + 1, "n-grams")
@@ -33,7 +33,7 @@ def trie_of_rows(levels: Iterable[_Level], path: Path, vocabulary: Vocabulary) -
 def _built(
     levels: list[_Level], path: Path, vocabulary: Vocabulary
 ) -> tuple[TrieLayout, DoubleArray, DoubleArray] | None:
-    """The trie of n-grams, or None where a history or a suffix is missing."""
+    """The trie of n-grams, or None if a history or a suffix is missing."""
     n = 1 + sum(len(rows) for rows, _, _ in levels)
     words, log_probs, backoffs = np.zeros(n, np.int32), np.zeros(n), np.zeros(n)
     first, bases = np.zeros(n + 1, np.int32), [0, 1]
@@ -47,7 +47,7 @@ def _built(
         keys = keys[order]
         for i in np.flatnonzero(keys[1:] == keys[:-1])[:1]:
             gram = " ".join(vocabulary.tokens(rows[order[i]].tolist()))
-            raise FormatError(f"{path} lists the n-gram {gram!r} twice: one of the two must go")
+            raise FormatError(f"{path} lists the n-gram {gram!r} twice. Remove one of the two.")
         low, high = bases[-1], bases[-1] + len(rows)
         words[low:high], log_probs[low:high], backoffs[low:high] = rows[order, -1], probs[order], weights[order]
         above = np.arange(bases[-2], bases[-1])
@@ -62,7 +62,7 @@ def _built(
 
 
 def _closed(levels: list[_Level]) -> list[_Level]:
-    """The same n-grams, and those that longer ones rest on; these have the log-probability nan."""
+    """The same n-grams with their missing histories and suffixes, which have the log-probability nan."""
     closed = list(levels)
     for k in range(len(levels), 2, -1):
         below, probs, weights = closed[k - 2]
@@ -80,7 +80,7 @@ def _closed(levels: list[_Level]) -> list[_Level]:
 
 
 def _fill(shape: TrieLayout, log_probs: DoubleArray, backoffs: DoubleArray) -> None:
-    """Give n-grams without a probability that of backing off, the shorter ones first."""
+    """Set the log-probabilities of n-grams without one by backing off, shorter ones first."""
     for k in range(2, shape.order + 1):
         low, high = shape.grams(k)
         wanted = low + np.flatnonzero(np.isnan(log_probs[low:high]))
