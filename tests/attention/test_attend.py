@@ -1,4 +1,4 @@
-"""One attention: weights and sums against plain loops; masked places count for nothing."""
+"""Attention: weights and sums compared to plain loops; masked positions have no effect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.attention.scores import SCORES, build_score
 from tests.oracle import attention as oracle
 
 
-def test_it_equals_plain_loops() -> None:
+def test_attend_equals_plain_loops() -> None:
     query, keys, values = (torch.randn(2, n, d, dtype=torch.float64) for n, d in ((3, 4), (5, 4), (5, 6)))
     mask = torch.rand(2, 3, 5) < 0.6
     mask[0, 1] = False
@@ -26,7 +26,7 @@ def test_it_equals_plain_loops() -> None:
         np.testing.assert_allclose(found.weights[b].numpy(), weights, atol=1e-12)
 
 
-def test_it_equals_torchs_fused_attention() -> None:
+def test_attend_equals_torch_fused_attention() -> None:
     query, keys, values = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 6)
     mask = torch.tensor([3, 5])[:, None, None] > torch.arange(5)
     theirs = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
@@ -34,7 +34,7 @@ def test_it_equals_torchs_fused_attention() -> None:
 
 
 @pytest.mark.parametrize("name", list(SCORES))
-def test_masked_places_weigh_nothing_and_no_gradient_is_nan(name: str) -> None:
+def test_attend_masked_positions_have_zero_weight_and_finite_gradients(name: str) -> None:
     score = build_score(name, 4, 4).double()
     query, keys = (torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
     mask = torch.tensor([[[True, False, True]], [[False, False, False]]])

@@ -1,4 +1,4 @@
-"""The cache of keys and values as memory; that it gives the right results is in tests/encoders/test_causal.py."""
+"""The memory of the key-value cache; tests/encoders/test_causal.py tests its results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def empty(b: int = 2) -> KeyValueCache:
 
 
 def grown(cache: KeyValueCache, steps: int) -> tuple[KeyValueCache, int]:
-    """The cache after so many steps, and how often it moved."""
+    """The cache after this many steps, and the number of reallocations."""
     places = set()
     for _ in range(steps):
         cache = cache.grown(1)
@@ -25,12 +25,12 @@ def grown(cache: KeyValueCache, steps: int) -> tuple[KeyValueCache, int]:
     return cache, len(places)
 
 
-def test_steps_move_the_cache_as_often_as_its_room_doubles() -> None:
+def test_cache_is_reallocated_only_when_its_capacity_doubles() -> None:
     _, moves = grown(empty(), 1000)
     assert moves <= 7  # 32, 64, … 1024
 
 
-def test_only_what_is_gone_on_from_a_second_time_is_copied() -> None:
+def test_cache_is_copied_only_if_it_grows_a_second_time() -> None:
     cache, _ = grown(empty(), 5)
     first, second = cache.grown(1), cache.grown(1)
     assert first.read(0)[0].data_ptr() == cache.read(0)[0].data_ptr()
@@ -38,7 +38,7 @@ def test_only_what_is_gone_on_from_a_second_time_is_copied() -> None:
     assert torch.equal(second.read(0)[0][:, :, :5], cache.read(0)[0])
 
 
-def test_all_rows_in_their_order_are_no_work() -> None:
+def test_cache_select_of_all_rows_in_order_does_not_copy() -> None:
     cache, _ = grown(empty(), 3)
     assert cache.select(torch.tensor([0, 1])) is cache
     assert cache.select(torch.tensor([1, 0])).read(0)[0].equal(cache.read(0)[0].flip(0))
@@ -47,7 +47,7 @@ def test_all_rows_in_their_order_are_no_work() -> None:
 
 
 def numbered(steps: int, first: int = 0) -> KeyValueCache:
-    """A cache of one sequence, whose keys and values are first, first + 1, …"""
+    """A cache of one sequence with keys and values first, first + 1, …"""
     cache = empty(1)
     for i in range(steps):
         cache = cache.grown(1)
@@ -77,7 +77,7 @@ def test_select_drops_leading_slots_that_no_selected_row_uses() -> None:
 
 
 def test_join_drops_leading_slots_that_no_row_uses() -> None:
-    # Rows that a beam selects in their order are not copied, so unused slots can reach a join.
+    # Rows that a beam selects in order are not copied, so unused slots can reach a join.
     ragged = KeyValueCache.join([numbered(9), numbered(4, 20)])
     unused = KeyValueCache(ragged.select(torch.tensor([1, 1]))._room, 4, torch.tensor([2, 3]))
     joined = KeyValueCache.join([unused, numbered(1, 30)])
@@ -86,7 +86,7 @@ def test_join_drops_leading_slots_that_no_row_uses() -> None:
     assert (same.begins, kept(same)) == (None, [[0, 1, 2], [20, 21, 22]])
 
 
-def test_a_batch_that_is_never_empty_keeps_as_many_slots_as_its_longest_row() -> None:
+def test_cache_has_as_many_slots_as_the_longest_row_of_the_batch() -> None:
     cache, most = KeyValueCache.join([numbered(1 + i) for i in range(4)]), 0
     for _ in range(100):
         lengths = cache.used - (torch.zeros(4, dtype=torch.int64) if cache.begins is None else cache.begins)

@@ -1,4 +1,4 @@
-"""A decoder that looks at a source: against torch's, against loops, and row by row."""
+"""Cross-attention compared to torch, to loops, and row by row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def steps(b: int, t: int) -> Tensor:
 
 
 @pytest.mark.parametrize("n_heads", [2, 4])
-def test_heads_with_scaled_products_equal_torchs(n_heads: int) -> None:
+def test_cross_attention_with_scaled_score_equals_torch(n_heads: int) -> None:
     ours = build_cross("scaled", 8, 6, n_heads).double()
     theirs = nn.MultiheadAttention(8, n_heads, kdim=6, vdim=6, batch_first=True).double()
     assert ours.query is not None
@@ -52,14 +52,14 @@ def test_heads_with_scaled_products_equal_torchs(n_heads: int) -> None:
         assert torch.allclose(found, wanted, rtol=0, atol=1e-10)
 
 
-def test_heads_share_the_inner_size_of_scores() -> None:
+def test_cross_attention_divides_the_inner_size_among_heads() -> None:
     for n_heads, d, inner in ((1, 8, 8), (2, 8, 4), (3, 2, 1), (2, None, 3)):
         looking = build_cross("additive", 6, 4, n_heads, d)
         assert [len(score.weight) for score in looking.scores] == [inner] * n_heads
 
 
 @pytest.mark.parametrize("name", list(SCORES))
-def test_each_head_has_a_score_of_its_own(name: str) -> None:
+def test_cross_attention_each_head_has_its_own_score(name: str) -> None:
     looking = build_cross(name, 6, 4, 2, 4).double()
     query, memory = numbers(3, 2, 6), numbers(3, 5, 4)
     context, weights, log_prob = looking(query, looking.prepare(memory, MASK), steps(3, 2))
@@ -82,7 +82,7 @@ def test_each_head_has_a_score_of_its_own(name: str) -> None:
             assert torch.allclose(context[b, t], maps[3](torch.cat(found)), atol=1e-10)
 
 
-def test_one_head_looks_at_the_states_themselves() -> None:
+def test_cross_attention_with_one_head_uses_states_without_projection() -> None:
     looking = build_cross("bilinear", 3, 4).double()
     query, memory = numbers(3, 2, 3), numbers(3, 5, 4)
     context, weights, _ = looking(query, looking.prepare(memory, MASK), steps(3, 2))
@@ -91,23 +91,21 @@ def test_one_head_looks_at_the_states_themselves() -> None:
     assert (weights[:, 0].transpose(1, 2)[~MASK] == 0).all()
 
 
-def test_heads_must_share_the_query() -> None:
-    with pytest.raises(
-        ShapeError, match="size 6 cannot be shared by 4 heads: choose a number of heads that divides it"
-    ):
+def test_cross_attention_invalid_number_of_heads_raises() -> None:
+    with pytest.raises(ShapeError, match="d_query must be divisible by n_heads = 4, got 6"):
         build_cross("dot", 6, 6, 4)
-    with pytest.raises(ConfigError, match=r"apart = True is for one head.* there are 2"):
+    with pytest.raises(ConfigError, match=r"one head if apart = True, got 2"):
         CrossAttention(4, 4, [build_score("dot", 2, 2)] * 2, apart=True)
 
 
-# --- rows that share sources ------------------------------------------------------------------------------------------
+# --- rows with common sources -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_heads", [1, 2])
 @pytest.mark.parametrize(
     "sources", [[0, 1, 2], [0, 0, 1, 1, 2, 2], [2, 0, 2, 2, 1], [1], [1, 1], [2, 2, 0], [0, 0, 1, 1], []]
 )
-def test_rows_look_at_their_own_sources(sources: list[int], n_heads: int) -> None:
+def test_shared_keys_rows_attend_to_their_own_sources(sources: list[int], n_heads: int) -> None:
     looking = build_cross("additive", 4, 4, n_heads).double()
     keys = looking.prepare(numbers(3, 5, 4), MASK)
     rows = torch.tensor(sources, dtype=torch.int64)
@@ -118,7 +116,7 @@ def test_rows_look_at_their_own_sources(sources: list[int], n_heads: int) -> Non
     assert torch.allclose(found.weights, wanted.weights, atol=1e-12)
 
 
-def test_sources_are_not_copied_while_most_of_them_have_rows() -> None:
+def test_shared_keys_are_not_copied_while_most_sources_have_rows() -> None:
     keys = PreparedKeys((numbers(4, 5, 2),), (numbers(4, 5, 2),), torch.ones(4, 5, dtype=torch.bool))
     beam = SharedKeys.of(keys, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]))
     assert beam.keys is keys

@@ -1,4 +1,4 @@
-"""Attention on a GPU, where half precision has kernels of its own. Skipped where there is none."""
+"""Attention on a GPU, where half precision has separate kernels. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def gradients(device: str, autocast: bool, causal: bool, t: int) -> tuple[torch.
 
 @pytest.mark.parametrize("t", [17, 33, 64, 100])
 @pytest.mark.parametrize("causal", [False, True])
-def test_gradients_in_half_precision_point_where_those_of_float32_do(causal: bool, t: int) -> None:
+def test_half_precision_gradients_are_close_to_float32(causal: bool, t: int) -> None:
     right, half = gradients("cpu", False, causal, t), gradients("cuda", True, causal, t)
     for a, b in zip(right, half, strict=True):
-        # bfloat16 has eight bits, so a sum of products is off by a few thousandths of its length.
+        # bfloat16 has eight bits, so a sum of products has a relative error of a few thousandths.
         assert torch.cosine_similarity(a, b, dim=0) > 0.995

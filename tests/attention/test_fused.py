@@ -1,4 +1,4 @@
-"""Which kernels of torch attention runs on, and what it computes."""
+"""The torch kernels that attention uses, and its results."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from catena.attention import fused
 from catena.attention.fused import EXACT_BACKENDS, fused_attention
 
 
-def test_cudnn_is_not_trusted_and_all_others_are() -> None:
+def test_fused_attention_excludes_only_cudnn() -> None:
     others = {backend for name, backend in SDPBackend.__members__.items() if name not in ("ERROR", "OVERRIDEABLE")}
     assert set(EXACT_BACKENDS) == others - {SDPBackend.CUDNN_ATTENTION}
 
 
-def test_a_choice_of_the_caller_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_attention_keeps_the_backends_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     class OnGpu(torch.Tensor):
         device = torch.device("cuda")
 
@@ -33,8 +33,10 @@ def test_a_choice_of_the_caller_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("with_gradient", [True, False])
-def test_only_what_has_a_gradient_chooses_its_kernel(monkeypatch: pytest.MonkeyPatch, with_gradient: bool) -> None:
-    """The choice is of kernels of a GPU, and no GPU is needed to see it made."""
+def test_fused_attention_selects_backends_only_with_gradients(
+    monkeypatch: pytest.MonkeyPatch, with_gradient: bool
+) -> None:
+    """The selection is of GPU kernels, but can be tested without a GPU."""
     seen: list[tuple[bool, tuple[object, ...], dict[str, object]]] = []
 
     class OnGpu(torch.Tensor):

@@ -1,4 +1,4 @@
-"""Hard attention: one key, and the gradients it is said to have."""
+"""Hard attention: one key, and the documented gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @pytest.mark.parametrize(
     "focus", [StraightThroughAttention(), SampledHardAttention().eval()], ids=["straight-through", "sampled"]
 )
-def test_only_the_best_real_key_is_looked_at(focus: AttentionWeighting) -> None:
+def test_hard_attention_selects_the_best_real_key(focus: AttentionWeighting) -> None:
     scores, mask, query, places = inputs()
     with torch.no_grad():
         scores[1, :, :, 3] = 9.0  # padding is the best of all
@@ -36,13 +36,13 @@ def test_only_the_best_real_key_is_looked_at(focus: AttentionWeighting) -> None:
 @pytest.mark.parametrize(
     "focus", [StraightThroughAttention(), SampledHardAttention().eval(), SampledHardAttention().train()]
 )
-def test_nothing_is_looked_at_where_no_key_is_real(focus: AttentionWeighting) -> None:
+def test_hard_attention_without_real_keys_has_zero_weights(focus: AttentionWeighting) -> None:
     scores, mask, query, places = inputs()
     weights, log_prob = focus(scores, mask & torch.tensor([[True], [False]]), query, places)
     assert weights.sum(dim=-1).tolist() == [[[1.0, 1.0]] * 3, [[0.0, 0.0]] * 3]
     if log_prob is not None:
         assert (log_prob[0] < 0).all()
-        assert log_prob[1].tolist() == [0.0, 0.0], "what is not drawn has no say"
+        assert log_prob[1].tolist() == [0.0, 0.0], "nothing was sampled"
     answer = (weights * torch.arange(4)).sum() + (0.0 if log_prob is None else log_prob.sum())
     if answer.requires_grad:
         grad = torch.autograd.grad(answer, scores)[0]
@@ -50,7 +50,7 @@ def test_nothing_is_looked_at_where_no_key_is_real(focus: AttentionWeighting) ->
         assert not grad[1].any()
 
 
-def test_the_gradient_goes_straight_through_to_the_softmax() -> None:
+def test_straight_through_gradient_equals_the_softmax_gradient() -> None:
     scores, mask, query, places = inputs()
     weights, _ = StraightThroughAttention()(scores, mask, query, places)
     found = torch.autograd.grad((weights**2 * torch.arange(1, 5)).sum(), scores)[0]
@@ -66,7 +66,7 @@ def test_the_gradient_goes_straight_through_to_the_softmax() -> None:
                     assert found[b, h, t, i].item() == pytest.approx(wanted, abs=1e-12)
 
 
-def test_keys_are_drawn_by_their_probabilities() -> None:
+def test_sampled_hard_attention_samples_keys_by_probability() -> None:
     focus = SampledHardAttention().train()
     scores = torch.tensor([0.0, 1.0, -1.0, 5.0], dtype=torch.float64).expand(1, 1, 20_000, 4)
     mask = torch.tensor([[True, True, True, False]])
@@ -78,7 +78,7 @@ def test_keys_are_drawn_by_their_probabilities() -> None:
     assert torch.allclose(log_prob[0], (weights[0, 0, :, :3] @ p).log())
 
 
-def test_heads_draw_apart_and_their_log_probabilities_add_up() -> None:
+def test_sampled_hard_attention_heads_are_independent_and_log_probs_add_up() -> None:
     scores, mask, query, places = inputs()
     torch.manual_seed(2)
     weights, log_prob = SampledHardAttention().train()(scores, mask, query, places)

@@ -1,4 +1,4 @@
-"""Local attention: windows, key by key."""
+"""Local attention: windows, checked key by key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     scores = torch.randn(3, 2, 5, 6, dtype=torch.float64)
     places = torch.arange(5) + torch.tensor([0, 3, 1])[:, None]
     query = 3 * torch.randn(3, 5, 4, dtype=torch.float64)
-    query[:, 0] = 0.0  # half of the source's length: a window whose ends are keys
+    query[:, 0] = 0.0  # half of the source's length: the window ends exactly at keys
     return scores, MASK, query, places
 
 
@@ -28,7 +28,7 @@ def softmax_of(scores: Tensor, near: list[int]) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("window", [1, 2])
-def test_a_monotonic_window_moves_with_the_step_and_stays_at_the_end(window: int) -> None:
+def test_local_monotonic_window_moves_with_the_step_and_stays_at_the_end(window: int) -> None:
     scores, mask, query, places = inputs()
     weights, _ = LocalMonotonic(window)(scores, mask, query, places)
     for b, length in enumerate(LENGTHS):
@@ -41,7 +41,7 @@ def test_a_monotonic_window_moves_with_the_step_and_stays_at_the_end(window: int
 
 
 @pytest.mark.parametrize("window", [1, 2])
-def test_a_predicted_window_prefers_its_middle(window: int) -> None:
+def test_local_predictive_window_prefers_its_center(window: int) -> None:
     scores, mask, query, places = inputs()
     focus = LocalPredictive(4, window).double()
     weights, _ = focus(scores, mask, query, places)
@@ -59,7 +59,7 @@ def test_a_predicted_window_prefers_its_middle(window: int) -> None:
                 assert weights[b, h, t].tolist() == pytest.approx(wanted, abs=1e-12)
 
 
-def test_the_predicted_place_is_learned() -> None:
+def test_local_predictive_position_gets_a_gradient() -> None:
     scores, mask, query, places = inputs()
     focus = LocalPredictive(4, 2).double()
     weights, _ = focus(scores, mask, query, places)
@@ -68,7 +68,7 @@ def test_the_predicted_place_is_learned() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_knows_every_place_of_a_long_source(dtype: torch.dtype) -> None:
+def test_local_predictive_half_precision_reaches_every_position(dtype: torch.dtype) -> None:
     focus = LocalPredictive(1, 2).to(dtype)
     for weight in focus.parameters():
         torch.nn.init.ones_(weight)

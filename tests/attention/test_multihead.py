@@ -1,4 +1,4 @@
-"""Attention with several heads: plain loops, torch's own module with the weights copied, and its weights."""
+"""Multi-head attention compared to plain loops and to torch's module with copied weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mask_with_a_blind_row() -> Tensor:
     return mask
 
 
-def test_it_equals_plain_loops() -> None:
+def test_multi_head_attention_equals_plain_loops() -> None:
     attention = with_random_biases(MultiHeadAttention(6, 3, d_keys=4)).double()
     query, keys = torch.randn(2, 3, 6, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
     mask = mask_with_a_blind_row()
@@ -40,7 +40,7 @@ def test_it_equals_plain_loops() -> None:
         np.testing.assert_allclose(y[b], wanted, atol=1e-12)
 
 
-def test_it_equals_torchs_module_in_values_weights_and_gradients() -> None:
+def test_multi_head_attention_equals_torch_in_values_weights_and_gradients() -> None:
     ours = with_random_biases(MultiHeadAttention(8, 2))
     theirs = nn.MultiheadAttention(8, 2, batch_first=True)
     with torch.no_grad():
@@ -64,7 +64,7 @@ def test_it_equals_torchs_module_in_values_weights_and_gradients() -> None:
 
 
 @pytest.mark.parametrize("rotary", [False, True])
-def test_with_and_without_the_weights_it_is_one_function(rotary: bool) -> None:
+def test_with_weights_equals_forward(rotary: bool) -> None:
     rotate = RotaryPositions(4) if rotary else None
     attention = with_random_biases(MultiHeadAttention(8, 2, rotate=rotate)).double()
     query, keys = torch.randn(2, 3, 8, dtype=torch.float64), torch.randn(2, 5, 8, dtype=torch.float64)
@@ -74,7 +74,7 @@ def test_with_and_without_the_weights_it_is_one_function(rotary: bool) -> None:
         assert weights.shape == (2, 2, 3, 5)
 
 
-def test_rotary_attention_turns_queries_and_keys() -> None:
+def test_rotary_attention_rotates_queries_and_keys() -> None:
     attention = MultiHeadAttention(8, 2, rotate=RotaryPositions(4)).double()
     plain = MultiHeadAttention(8, 2).double()
     plain.load_state_dict(attention.state_dict())
@@ -84,7 +84,7 @@ def test_rotary_attention_turns_queries_and_keys() -> None:
     assert not torch.allclose(attention(x[:, order], x[:, order]), attention(x, x)[:, order])
 
 
-def test_a_query_that_may_look_at_nothing_gets_the_bias_and_finite_gradients() -> None:
+def test_query_with_empty_mask_gets_the_bias_and_finite_gradients() -> None:
     attention = with_random_biases(MultiHeadAttention(8, 2))
     x = torch.randn(2, 4, 8, requires_grad=True)
     mask = torch.tensor([[[True] * 4], [[False] * 4]])
@@ -96,7 +96,7 @@ def test_a_query_that_may_look_at_nothing_gets_the_bias_and_finite_gradients() -
     assert x.grad.isfinite().all()
 
 
-def test_dropout_drops_weights_in_training_alone() -> None:
+def test_attention_dropout_applies_only_in_training() -> None:
     attention = MultiHeadAttention(8, 2, dropout=0.5)
     x = torch.randn(1, 4, 8)
     assert not torch.equal(attention(x, x), attention(x, x))
@@ -104,12 +104,12 @@ def test_dropout_drops_weights_in_training_alone() -> None:
     assert torch.equal(attention(x, x), attention(x, x))
 
 
-def test_sizes_that_heads_cannot_share_are_refused() -> None:
-    with pytest.raises(ShapeError, match="d = 10 cannot be shared by n_heads = 3: choose a d that n_heads divides"):
+def test_multi_head_attention_indivisible_d_raises() -> None:
+    with pytest.raises(ShapeError, match="d must be divisible by n_heads = 3, got 10"):
         MultiHeadAttention(10, 3)
 
 
-def test_rotary_attention_depends_on_the_difference_of_positions_alone() -> None:
+def test_rotary_attention_depends_only_on_position_differences() -> None:
     attention = MultiHeadAttention(8, 2, rotate=RotaryPositions(4)).double()
     words = torch.randn(1, 3, 8, dtype=torch.float64)
     twice = torch.cat((words, words), dim=1)
@@ -119,7 +119,7 @@ def test_rotary_attention_depends_on_the_difference_of_positions_alone() -> None
     torch.testing.assert_close(y[:, 3:], y[:, :3], atol=1e-12, rtol=0)
 
 
-def test_shared_heads_equal_heads_whose_weights_are_the_same() -> None:
+def test_grouped_heads_equal_heads_with_repeated_weights() -> None:
     grouped = MultiHeadAttention(8, 4, n_kv_heads=2).double().eval()
     full = MultiHeadAttention(8, 4).double().eval()
     with torch.no_grad():
@@ -135,13 +135,13 @@ def test_shared_heads_equal_heads_whose_weights_are_the_same() -> None:
     torch.testing.assert_close(grouped.with_weights(x, x), full.with_weights(x, x))
 
 
-def test_heads_of_keys_must_divide_the_heads() -> None:
-    with pytest.raises(ShapeError, match="n_heads = 4 cannot share n_kv_heads = 3"):
+def test_multi_head_attention_invalid_n_kv_heads_raises() -> None:
+    with pytest.raises(ShapeError, match="n_heads must be divisible by n_kv_heads = 3, got 4"):
         MultiHeadAttention(8, 4, n_kv_heads=3)
 
 
-def test_a_bias_of_keys_learns_only_where_positions_turn_them() -> None:
-    """Else it changes nothing, and its gradient would be rounding."""
+def test_key_bias_is_trained_only_with_rotary_positions() -> None:
+    """Without rotation it has no effect, and its gradient would be rounding noise."""
     plain = MultiHeadAttention(8, 2)
     x = torch.randn(2, 5, 8)
     before = plain(x, x)

@@ -1,4 +1,4 @@
-"""What does not fit is refused in one sentence: a mask of padding alone would be laid over heads without a word."""
+"""Invalid arguments raise one-sentence errors; a padding mask without a query axis would be broadcast over heads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.attention.cross import build_cross
 from catena.attention.masks import check_attention_mask, padding_mask
 from catena.errors import ShapeError
 
-ASKED = """
+PROGRAM = """
 import torch
 from catena.attention.base import attend
 from catena.attention.masks import padding_mask
@@ -21,40 +21,40 @@ from catena.attention.multihead import MultiHeadAttention
 heads = MultiHeadAttention(8, 2, d_keys=6).eval()
 query, keys = torch.randn(2, 5, 8), torch.randn(2, 4, 6)
 real = torch.arange(4) < torch.tensor([[4], [2]])
-for ask in (heads, heads.with_weights):
+for call in (heads, heads.with_weights):
     for given in (
         (query, keys, real), (query, keys, real[:, None, None]), (query, keys, real[:, None].float()),
         (query, query, None), (query[0], keys, None), (query, keys[:1], None),
     ):
         try:
-            ask(*given)
+            call(*given)
         except Exception as error:
             print(error)
-    ask(query, keys, padding_mask(torch.tensor([4, 2]), 4))
+    call(query, keys, padding_mask(torch.tensor([4, 2]), 4))
 try:
     attend(keys, keys, keys, torch.ones(4, 4))
 except Exception as error:
     print(error)
 """
-TOLD = [
-    "mask must have the axes 'b t s' = (2, 5, 4), of size 1 where all are alike, but its shape is (2, 4): ",
-    "mask must have the axes 'b t s' = (2, 5, 4), of size 1 where all are alike, but its shape is (2, 1, 1, 4): ",
-    "mask must be bool, True where a query may look, but its dtype is torch.float32: call .bool() first",
+ERRORS = [
+    "mask must have the axes 'b t s' = (2, 5, 4), each of this size or 1, got the shape (2, 4). ",
+    "mask must have the axes 'b t s' = (2, 5, 4), each of this size or 1, got the shape (2, 1, 1, 4). ",
+    "mask must be bool, True where a query may attend, but its dtype is torch.float32: call .bool() first",
     "keys has size 8 on axis 'd_keys' of 'b s d_keys', where 6 is needed (its shape is (2, 5, 8))",
     "query must have the 3 axes 'b t d', but its shape is (5, 8)",
     "keys has size 1 on axis 'b' of 'b s d_keys', where 2 is needed (its shape is (1, 4, 6))",
 ]
 
 
-def test_heads_refuse_what_does_not_fit() -> None:
-    # In a process of its own: in this one the shapes that signatures ask for are checked first.
-    run = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, timeout=600, check=True)
-    expected = [*TOLD, *TOLD, "mask must be bool, True where a place counts, but its dtype is torch.float32: "]
+def test_multi_head_attention_invalid_shapes_raise() -> None:
+    # In a separate process: in this one the shapes of signatures are checked first.
+    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600, check=True)
+    expected = [*ERRORS, *ERRORS, "mask must be bool, True where a place counts, but its dtype is torch.float32: "]
     for found, wanted in zip(run.stdout.splitlines(), expected, strict=True):
         assert found.startswith(wanted)
 
 
-def test_a_mask_may_stand_for_all_of_an_axis() -> None:
+def test_check_attention_mask_accepts_axes_of_size_one() -> None:
     for shape in ((2, 5, 4), (1, 5, 4), (2, 1, 4), (1, 1, 1)):
         check_attention_mask(torch.ones(shape, dtype=torch.bool), 2, 5, 4)
     for shape in ((2, 4, 4), (2, 5, 5), (3, 1, 1)):
@@ -63,7 +63,7 @@ def test_a_mask_may_stand_for_all_of_an_axis() -> None:
 
 
 @pytest.mark.parametrize("n_heads", [1, 2])
-def test_without_mask_and_places_all_is_real_and_steps_are_counted_from_the_first(n_heads: int) -> None:
+def test_cross_attention_defaults_to_no_padding_and_steps_from_zero(n_heads: int) -> None:
     torch.manual_seed(1)
     looking = build_cross("additive", 8, 6, n_heads)
     memory, query = torch.randn(3, 5, 6), torch.randn(3, 4, 8)
@@ -74,7 +74,7 @@ def test_without_mask_and_places_all_is_real_and_steps_are_counted_from_the_firs
     assert torch.equal(found.weights, weights)
 
 
-def test_places_that_are_omitted_move_a_window() -> None:
+def test_cross_attention_default_steps_move_a_local_window() -> None:
     from catena.attention.local import LocalMonotonic
 
     looking = build_cross("dot", 6, 6, focus=LocalMonotonic(1))

@@ -1,4 +1,4 @@
-"""Scores of attention: each against its formula, one pair at a time."""
+"""Attention scores compared to their formulas, one pair at a time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def formula(name: str, score: AttentionScore) -> Callable[[Array, Array], float]
 
 
 @pytest.mark.parametrize("name", list(SCORES))
-def test_each_score_equals_its_formula(name: str) -> None:
+def test_score_equals_its_formula(name: str) -> None:
     score = build_score(name, 4, 4, 3).double()
     with torch.no_grad():
         for parameter in score.parameters():
@@ -58,7 +58,7 @@ def test_each_score_equals_its_formula(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["additive", "hadamard", "concat", "concat_product"])
-def test_weights_begin_as_those_of_a_linear_layer_with_one_output(name: str) -> None:
+def test_score_weights_are_initialized_like_a_linear_layer(name: str) -> None:
     score = build_score(name, 400, 400, 400)
     most = 1 / math.sqrt(len(score.weight))
     assert 0.95 * most < float(score.weight.detach().max()) <= most
@@ -67,7 +67,7 @@ def test_weights_begin_as_those_of_a_linear_layer_with_one_output(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["bilinear", "additive", "hadamard", "concat"])
-def test_learned_scores_join_queries_and_keys_of_two_sizes(name: str) -> None:
+def test_learned_scores_accept_different_sizes(name: str) -> None:
     score = build_score(name, 4, 6)
     assert score(torch.randn(3, 4), torch.randn(5, 6)).shape == (3, 5)
     score(torch.randn(3, 4), torch.randn(5, 6)).square().sum().backward()
@@ -75,14 +75,14 @@ def test_learned_scores_join_queries_and_keys_of_two_sizes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dot", "scaled", "cosine", "concat_product"])
-def test_plain_scores_refuse_two_sizes(name: str) -> None:
+def test_scores_without_weights_raise_for_different_sizes(name: str) -> None:
     with pytest.raises(
-        ShapeError, match=f"the {name} score needs .* have 4 and 6 features: make them equal, or choose"
+        ShapeError, match=f"d_keys must be d_query = 4 for the {name} score, got 6. Make them equal, or use"
     ):
         build_score(name, 4, 6)
 
 
-def test_the_cosine_with_a_zero_vector_is_zero_with_finite_gradients() -> None:
+def test_cosine_score_of_zero_vector_is_zero_with_finite_gradients() -> None:
     query = torch.zeros(1, 3, requires_grad=True)
     found = build_score("cosine", 3, 3)(query, torch.randn(2, 3))
     assert found.tolist() == [[0.0, 0.0]]
@@ -92,7 +92,7 @@ def test_the_cosine_with_a_zero_vector_is_zero_with_finite_gradients() -> None:
 
 
 @pytest.mark.parametrize("name", list(SCORES))
-def test_keys_are_prepared_without_the_query(name: str) -> None:
+def test_prepare_then_compare_equals_forward(name: str) -> None:
     score = build_score(name, 4, 4, 3).double()
     query, keys = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
     prepared, whole = score.prepare(keys), score(query, keys)
@@ -100,7 +100,7 @@ def test_keys_are_prepared_without_the_query(name: str) -> None:
         assert torch.allclose(score.compare(query[:, i : i + 1], prepared), whole[:, i : i + 1], atol=1e-12)
 
 
-def test_many_pairs_are_made_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_additive_score_limits_stored_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     score = build_score("additive", 4, 4, 3).double()
     query = torch.randn(2, 7, 4, dtype=torch.float64, requires_grad=True)
     keys = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
@@ -118,6 +118,6 @@ def test_many_pairs_are_made_block_by_block(monkeypatch: pytest.MonkeyPatch) -> 
         assert torch.allclose(a, b, atol=1e-12)
 
 
-def test_an_unknown_score_is_answered_with_the_nearest() -> None:
+def test_build_score_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="no attention score is called 'aditive': did you mean 'additive'"):
         build_score("aditive", 3, 3)

@@ -1,4 +1,4 @@
-"""Keys and values that no query may attend to change neither contexts nor gradients, whatever they hold."""
+"""Keys and values that are masked for all queries change neither contexts nor gradients, for any values."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def check(function: Callable[..., Tensor]) -> None:
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("name", ["scaled", "additive", "bilinear"])
-def test_attend_ignores_what_is_masked(name: str, wide: bool) -> None:
+def test_attend_ignores_masked_values(name: str, wide: bool) -> None:
     score = build_score(name, D, D, 3).double()
     mask = MASK[:, None].expand(2, 3, 4) if wide else MASK[:, None]
     check(lambda q, k, v: attend(q, k, v, mask, score).context)
     check(lambda q, k, v: attend(q, k, v, mask, score).weights)
 
 
-def test_multi_head_attention_ignores_what_is_masked() -> None:
+def test_multi_head_attention_ignores_masked_values() -> None:
     attention = MultiHeadAttention(D, 2).double()
     check(lambda q, k, v: attention(q, k, MASK[:, None]))
     check(lambda q, k, v: attention.with_weights(q, k, MASK[:, None]).context)
 
 
-def test_gradients_of_the_maps_of_multi_head_attention_are_finite() -> None:
+def test_multi_head_attention_weight_gradients_are_finite() -> None:
     attention = MultiHeadAttention(D, 2).double()
     query, keys, _ = inputs(math.nan)
     attention(query, keys, MASK[:, None]).sum().backward()
@@ -72,6 +72,6 @@ def test_gradients_of_the_maps_of_multi_head_attention_are_finite() -> None:
 
 @pytest.mark.parametrize("n_heads", [1, 2])
 @pytest.mark.parametrize("focus", FOCI)
-def test_cross_attention_ignores_what_is_masked(focus: str, n_heads: int) -> None:
+def test_cross_attention_ignores_masked_values(focus: str, n_heads: int) -> None:
     attention = build_cross("scaled", D, D, n_heads, focus=FOCI[focus]()).double()
     check(lambda q, k, v: attention(q, attention.prepare(k, MASK)).context)

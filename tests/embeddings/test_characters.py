@@ -1,4 +1,4 @@
-"""Words from their characters: each equals its definition, padding changes nothing, no characters give 0."""
+"""Character embeddings compared to their definitions; padding has no effect, and empty words give 0."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def makers() -> list[CharacterEmbedding]:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_padding_changes_nothing_and_words_do_not_see_one_another(number: int) -> None:
+def test_character_embedding_ignores_padding_and_other_words(number: int) -> None:
     embedding = makers()[number]
     found = embedding(WORDS)
     assert found.shape == (4, embedding.d_out)
@@ -38,7 +38,7 @@ def test_padding_changes_nothing_and_words_do_not_see_one_another(number: int) -
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_word_without_a_character_is_zero_and_takes_no_gradient(number: int) -> None:
+def test_character_embedding_of_empty_word_is_zero_without_gradient(number: int) -> None:
     embedding = makers()[number]
     assert torch.equal(embedding(WORDS)[2], torch.zeros(embedding.d_out, dtype=torch.float64))
     assert torch.equal(embedding(torch.zeros(2, 0, dtype=torch.long)), torch.zeros(2, embedding.d_out).double())
@@ -47,7 +47,7 @@ def test_a_word_without_a_character_is_zero_and_takes_no_gradient(number: int) -
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 7])
-def test_convolution_is_the_largest_of_the_windows_centered_on_a_character(window: int) -> None:
+def test_character_convolution_is_the_maximum_over_centered_windows(window: int) -> None:
     embedding = ConvolutionOverCharacters(8, 5, (window,), 4).double()
     table, convolution = embedding.table.weight, embedding.convolutions[0]
     assert isinstance(convolution, nn.Conv1d)
@@ -63,7 +63,7 @@ def test_convolution_is_the_largest_of_the_windows_centered_on_a_character(windo
         torch.testing.assert_close(embedding(torch.tensor([word]))[0], torch.stack(sums).amax(0))
 
 
-def test_lstm_gives_the_last_state_from_each_end() -> None:
+def test_character_lstm_returns_the_last_state_of_each_direction() -> None:
     embedding = LstmOverCharacters(8, 5, 3).double()
 
     def last(network: nn.LSTM, word: list[int]) -> Tensor:
@@ -74,7 +74,7 @@ def test_lstm_gives_the_last_state_from_each_end() -> None:
         torch.testing.assert_close(found, expected)
 
 
-def test_settings_become_readers() -> None:
+def test_build_characters_from_config() -> None:
     assert build_characters(NoCharacterConfig(), 9) is None
     cnn = build_characters(CharacterConvolutionConfig(windows=(2, 3), filters=7), 9)
     lstm = build_characters(CharacterLSTMConfig(d=4, d_hidden=5), 9)

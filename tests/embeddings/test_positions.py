@@ -1,5 +1,4 @@
-"""Positions: the waves against their formula, and that rotary products depend on the difference of positions
-alone."""
+"""Positions: the waves compared to their formula; rotary products depend only on position differences."""
 
 from __future__ import annotations
 
@@ -36,20 +35,20 @@ def test_positions_are_added_and_the_dtype_kept() -> None:
         assert positions(x.bfloat16()).dtype == torch.bfloat16
 
 
-def test_far_positions_are_exact_in_single_precision() -> None:
+def test_sinusoidal_large_positions_are_exact_in_single_precision() -> None:
     rough = SinusoidalPositions(4)(torch.zeros(1, 1, 4), start=1_000_003)
     assert rough[0, 0, 0].item() == pytest.approx(math.sin(1_000_003), abs=1e-6)
 
 
-def test_learned_positions_have_a_row_each_and_refuse_more() -> None:
+def test_learned_positions_add_rows_and_raise_above_max_length() -> None:
     positions = LearnedPositions(5, 3)
     x = torch.zeros(1, 2, 3)
     assert torch.equal(positions(x, start=3)[0], positions.weight[3:5])
-    with pytest.raises(ShapeError, match="position 6, but the model learned only max_length = 5 positions: raise"):
+    with pytest.raises(ShapeError, match="at most max_length = 5, got 6"):
         positions(x, start=4)
 
 
-def test_rotary_positions_turn_each_pair_by_its_angle() -> None:
+def test_rotary_positions_rotate_each_pair_by_its_angle() -> None:
     x = torch.randn(5, 4, dtype=torch.float64)
     turned = RotaryPositions(4)(x, start=2)
     for i in range(5):
@@ -67,7 +66,7 @@ def test_rotary_positions_turn_each_pair_by_its_angle() -> None:
     half=st.integers(1, 4),
     seed=st.integers(0, 999),
 )
-def test_rotary_products_depend_on_the_difference_of_positions_alone(
+def test_rotary_products_depend_only_on_position_differences(
     first: int, second: int, shift: int, half: int, seed: int
 ) -> None:
     rotary = RotaryPositions(2 * half)
@@ -78,18 +77,18 @@ def test_rotary_products_depend_on_the_difference_of_positions_alone(
     assert rotary(q, first).norm().item() == pytest.approx(q.norm().item(), abs=1e-9)
 
 
-def test_rotary_products_do_depend_on_the_difference() -> None:
+def test_rotary_products_differ_for_different_distances() -> None:
     rotary, q = RotaryPositions(4), torch.ones(1, 4, dtype=torch.float64)
     assert (rotary(q, 3) * rotary(q, 5)).sum().item() != pytest.approx((rotary(q, 3) * rotary(q, 6)).sum().item())
 
 
-def test_rotary_positions_of_an_odd_size_are_refused() -> None:
-    with pytest.raises(ShapeError, match="so d must be even, but it is 5"):
+def test_rotary_positions_of_odd_size_raise() -> None:
+    with pytest.raises(ShapeError, match="d must be even for rotary positions, got 5"):
         RotaryPositions(5)
 
 
 @pytest.mark.parametrize("kind", [SinusoidalPositions, RotaryPositions, lambda d: LearnedPositions(40, d)])
-def test_each_sequence_may_begin_at_a_position_of_its_own(kind: Callable[[int], nn.Module]) -> None:
+def test_positions_accept_a_start_for_each_sequence(kind: Callable[[int], nn.Module]) -> None:
     positions = kind(6)
     for shape in ((3, 4, 6), (3, 2, 4, 6)):
         x = torch.randn(shape)
@@ -98,7 +97,7 @@ def test_each_sequence_may_begin_at_a_position_of_its_own(kind: Callable[[int], 
             torch.testing.assert_close(together[i : i + 1], positions(x[i : i + 1], start))
 
 
-def test_turning_in_half_precision_rounds_the_result_alone() -> None:
+def test_rotary_half_precision_rounds_only_the_result() -> None:
     x = torch.randn(1, 3, 8).bfloat16()
     exact = RotaryPositions(8)(x.float(), 1000)
     assert torch.equal(RotaryPositions(8)(x, 1000), exact.bfloat16())

@@ -1,4 +1,4 @@
-"""Embedding tables: padding is zero for ever, static rows are kept, unknown rows have the right variance."""
+"""Embedding tables: padding stays zero, frozen rows are kept, unknown rows have the right variance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def vectors(n: int = 6, d: int = 4, known: tuple[int, ...] = (2, 3)) -> tuple[Te
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW, torch.optim.Adadelta])
-def test_the_row_of_padding_is_zero_and_stays_zero(optimizer: type[torch.optim.Optimizer]) -> None:
+def test_embedding_padding_row_stays_zero(optimizer: type[torch.optim.Optimizer]) -> None:
     matrix, known = vectors(known=(0, 2, 3))
     for table in (EmbeddingTable(6, 4), EmbeddingTable.from_matrix(matrix, known)):
         assert torch.equal(table.weight[0], torch.zeros(4))
@@ -42,13 +42,13 @@ def test_the_row_of_padding_is_zero_and_stays_zero(optimizer: type[torch.optim.O
         assert not torch.equal(table.weight[2:5], before[2:5])
 
 
-def test_another_id_may_be_padding_or_none() -> None:
+def test_embedding_pad_id_may_be_another_id_or_none() -> None:
     assert torch.equal(EmbeddingTable(5, 3, pad_id=4).weight[4], torch.zeros(3))
     assert EmbeddingTable(5, 3, pad_id=4).weight[0].abs().min() > 0
     assert EmbeddingTable(5, 3, pad_id=None).weight.abs().min() > 0
 
 
-def test_a_row_is_looked_up_for_each_id() -> None:
+def test_embedding_returns_the_row_of_each_id() -> None:
     table = EmbeddingTable(6, 4)
     out = table(IDS)
     for b in range(2):
@@ -58,27 +58,25 @@ def test_a_row_is_looked_up_for_each_id() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-100, 5])
-def test_ids_without_a_row_are_refused(wrong: int) -> None:
-    with pytest.raises(
-        DataError, match=f"ids must be from 0 to 4, .* reach from {min(wrong, 1)} to {max(wrong, 1)}: make"
-    ):
+def test_embedding_ids_out_of_range_raise(wrong: int) -> None:
+    with pytest.raises(DataError, match=f"ids must be from 0 to 4, .* got {min(wrong, 1)} to {max(wrong, 1)}. Make"):
         EmbeddingTable(5, 3)(torch.tensor([[1, wrong]]))
 
 
-def test_random_rows_fill_the_range_evenly() -> None:
+def test_embedding_random_rows_are_uniform() -> None:
     weight = EmbeddingTable(2000, 50, scale=0.25, generator=generator()).weight[1:]
     assert -0.25 <= weight.min() < -0.249
     assert 0.249 < weight.max() <= 0.25
     assert weight.var().item() == pytest.approx(0.25**2 / 3, rel=0.02)
 
 
-def test_the_generator_decides_the_rows() -> None:
+def test_embedding_rows_depend_on_the_generator() -> None:
     one, two = (EmbeddingTable(9, 4, generator=generator(5)).weight for _ in range(2))
     assert torch.equal(one, two)
     assert not torch.equal(one, EmbeddingTable(9, 4, generator=generator(6)).weight)
 
 
-def test_known_rows_are_taken_and_others_have_their_variance() -> None:
+def test_from_matrix_keeps_known_rows_and_matches_their_variance() -> None:
     n, d = 4000, 30
     matrix = 3.0 * torch.randn(n, d, generator=generator(2)) + 1.0
     known = torch.arange(n) % 2 == 0
@@ -89,19 +87,19 @@ def test_known_rows_are_taken_and_others_have_their_variance() -> None:
     assert drawn.abs().max().item() <= math.sqrt(3 * matrix[known].var().item())
 
 
-def test_without_known_rows_the_scale_decides() -> None:
+def test_from_matrix_without_known_rows_uses_scale() -> None:
     matrix, known = vectors(n=500, known=())
     weight = EmbeddingTable.from_matrix(matrix, known, scale=0.1).weight
     assert 0.09 < weight.abs().max() <= 0.1
 
 
-def test_frozen_rows_are_kept() -> None:
+def test_embedding_frozen_rows_do_not_change() -> None:
     table = EmbeddingTable(6, 4, frozen=True)
     assert not table.weight.requires_grad
     assert not table(IDS).requires_grad
 
 
-def test_two_channels_start_alike_and_one_is_learned() -> None:
+def test_multichannel_channels_start_equal_and_one_is_trained() -> None:
     matrix, known = vectors()
     table = MultichannelTable(matrix, known)
     static, tuned = table.channels(IDS)
@@ -117,7 +115,7 @@ def test_two_channels_start_alike_and_one_is_learned() -> None:
     assert torch.equal(table(IDS)[1, 1], torch.zeros(8))
 
 
-def test_dropout_zeroes_features_or_whole_tokens_and_keeps_the_mean() -> None:
+def test_embedding_dropout_keeps_the_mean() -> None:
     ids = torch.ones(40, 50, dtype=torch.int64)
     features = EmbeddingTable(2, 20, dropout=0.25, generator=generator())
     tokens = EmbeddingTable(2, 20, token_dropout=0.25, generator=generator())
@@ -137,7 +135,7 @@ def test_dropout_zeroes_features_or_whole_tokens_and_keeps_the_mean() -> None:
 
 
 @pytest.mark.parametrize("mode", ["random", "static", "tuned", "multichannel"])
-def test_the_settings_choose_the_table(mode: str) -> None:
+def test_build_embedding_from_config(mode: str) -> None:
     options = {"d": 4, "mode": mode, "dropout": 0.5, "token_dropout": 0.1}
     settings = EmbeddingConfig.model_validate({**options, "vectors": None if mode == "random" else "file.vec"})
     matrix, known = vectors()
@@ -152,17 +150,19 @@ def test_the_settings_choose_the_table(mode: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(table.parameters(), again.parameters(), strict=True))
 
 
-def test_vectors_that_do_not_fit_are_refused() -> None:
+def test_build_embedding_invalid_vectors_raise() -> None:
     settings = EmbeddingConfig(d=5, mode="tuned", vectors="file.vec")
     matrix, known = vectors()
-    with pytest.raises(ShapeError, match=r"shape \(n, d\) = \(6, 5\), but it is \(6, 4\): set d"):
+    with pytest.raises(ShapeError, match=r"shape \(n, d\) = \(6, 5\), got \(6, 4\). Set d"):
         build_embedding(settings, 6, matrix=matrix, known=known)
-    with pytest.raises(ConfigError, match="mode = 'tuned' needs word vectors, and none were read"):
+    with pytest.raises(ConfigError, match="must be given for mode = 'tuned', got None"):
         build_embedding(settings, 6)
 
 
-def test_mode_and_vectors_must_agree() -> None:
-    with pytest.raises(ValidationError, match=r"mode = 'static' needs a file of word vectors: set vectors"):
+def test_embedding_config_inconsistent_mode_and_vectors_raise() -> None:
+    with pytest.raises(
+        ValidationError, match=r"vectors must be a file of word vectors for mode = 'static', got nothing"
+    ):
         EmbeddingConfig(mode="static")
-    with pytest.raises(ValidationError, match=r"mode = 'random' does not use vectors = 'x\.vec': set mode"):
+    with pytest.raises(ValidationError, match=r"got 'random' and vectors = 'x\.vec'\. Set mode"):
         EmbeddingConfig(vectors="x.vec")

@@ -36,7 +36,7 @@ def hidden() -> Tensor:
     return torch.randn(N, D, dtype=torch.float64)
 
 
-def test_it_is_what_torch_computes_for_words_in_the_order_of_frequency(hidden: Tensor) -> None:
+def test_adaptive_softmax_equals_torch_for_sorted_words(hidden: Tensor) -> None:
     counts = list(range(40, 0, -2))
     theirs = nn.AdaptiveLogSoftmaxWithLoss(D, 20, [5, 11], div_value=2.0, head_bias=True).double()
     ours = scramble(AdaptiveSoftmax(D, counts, [5, 11], shrink=2.0).double())
@@ -54,7 +54,7 @@ def test_it_is_what_torch_computes_for_words_in_the_order_of_frequency(hidden: T
     torch.testing.assert_close(ours.loss(hidden, targets), loss, **CLOSE)
 
 
-def test_ids_may_come_in_any_order(hidden: Tensor) -> None:
+def test_adaptive_softmax_accepts_ids_in_any_order(hidden: Tensor) -> None:
     sorted_counts = sorted(COUNTS, reverse=True)
     first = scramble(AdaptiveSoftmax(D, sorted_counts, [3, 6]).double())
     order = np.argsort(-np.array(COUNTS), kind="stable")
@@ -63,7 +63,7 @@ def test_ids_may_come_in_any_order(hidden: Tensor) -> None:
     torch.testing.assert_close(second.log_probs(hidden)[:, torch.from_numpy(order)], first.log_probs(hidden), **CLOSE)
 
 
-def test_tied_rows_are_those_of_the_embedding() -> None:
+def test_adaptive_softmax_tied_rows_are_the_embedding() -> None:
     tied = nn.Parameter(torch.randn(V, D, dtype=torch.float64))
     layer = AdaptiveSoftmax(D, COUNTS, [4], tied=tied).double()
     assert layer.tied is tied
@@ -76,17 +76,17 @@ def test_tied_rows_are_those_of_the_embedding() -> None:
         torch.testing.assert_close(within[group] - within[group[0]], plain[group] - plain[group[0]], **CLOSE)
     layer.loss(hidden, torch.tensor([2])).backward()
     assert tied.grad is not None
-    with pytest.raises(ShapeError, match="tied weights must have the shape"):
+    with pytest.raises(ShapeError, match="tied must have the shape"):
         AdaptiveSoftmax(D, COUNTS, [4], tied=nn.Parameter(torch.zeros(V, D + 1)))
 
 
-def test_words_are_ranked_by_count_and_forbidden_ones_left_out() -> None:
+def test_by_frequency_sorts_by_count_without_forbidden_ids() -> None:
     assert by_frequency([3, 9, 3, 0, 5]).tolist() == [1, 4, 0, 2, 3]
     assert by_frequency([3, 9, 3, 0, 5], forbidden=[4, 0]).tolist() == [1, 2, 3]
 
 
 def cost(counts: list[int], cutoffs: tuple[int, ...], d: int, shrink: float) -> float:
-    """Multiplications for a token on average, counted word by word."""
+    """The mean number of multiplications for a token, counted word by word."""
     edges = [*cutoffs, len(counts)]
     total = d * (edges[0] + len(cutoffs)) + OVERHEAD * len(cutoffs)
     for i in range(1, len(edges)):
@@ -97,7 +97,7 @@ def cost(counts: list[int], cutoffs: tuple[int, ...], d: int, shrink: float) -> 
 
 
 @given(st.integers(2, 400), st.floats(0.3, 2.0), st.sampled_from([1.0, 4.0]))
-def test_cutoffs_that_are_found_are_no_dearer_than_others(v: int, zipf: float, shrink: float) -> None:
+def test_cheapest_cutoffs_cost_no_more_than_others(v: int, zipf: float, shrink: float) -> None:
     counts, d = [int(1e6 / (r + 1) ** zipf) for r in range(v)], 512
     found = cheapest_cutoffs(counts, d, shrink)
     least = cost(counts, found, d, shrink)
@@ -114,7 +114,7 @@ def test_cutoffs_that_are_found_are_no_dearer_than_others(v: int, zipf: float, s
             assert least <= cost(counts, other, d, shrink) * (1 + 1e-9)
 
 
-def test_a_large_vocabulary_gets_clusters_and_a_small_one_none() -> None:
+def test_cheapest_cutoffs_only_for_large_vocabularies() -> None:
     counts = [int(1e7 / (r + 1)) for r in range(50_000)]
     found = cheapest_cutoffs(counts, 256)
     assert len(found) in (2, 3)
@@ -125,13 +125,13 @@ def test_a_large_vocabulary_gets_clusters_and_a_small_one_none() -> None:
     assert AdaptiveSoftmax(D, counts[:100]).cutoffs == ()
 
 
-def test_cutoffs_beyond_the_last_word_are_left_out_and_wrong_ones_refused() -> None:
+def test_adaptive_softmax_ignores_large_cutoffs_and_raises_for_invalid_ones() -> None:
     assert AdaptiveSoftmax(D, COUNTS, [4, 11, 5000]).cutoffs == (4,)
     for bad in ([5, 3], [0, 4], [3, 3]):
-        with pytest.raises(ConfigError, match="cutoffs must grow and be above 0"):
+        with pytest.raises(ConfigError, match="cutoffs must be increasing and above 0"):
             AdaptiveSoftmax(D, COUNTS, bad)
 
 
-def test_a_forbidden_target_costs_everything(hidden: Tensor) -> None:
+def test_adaptive_softmax_forbidden_target_has_infinite_loss(hidden: Tensor) -> None:
     layer = AdaptiveSoftmax(D, COUNTS, [4], forbidden=(3,)).double()
     assert layer.loss(hidden, torch.full((N,), 3)).item() == math.inf

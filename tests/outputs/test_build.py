@@ -31,7 +31,7 @@ D = 5
 COUNTS = [0, 30, 7, 7, 1, 100, 2]
 
 
-def test_softmax_has_what_its_settings_say() -> None:
+def test_build_output_softmax_uses_the_config() -> None:
     tied = nn.Parameter(torch.randn(4, 3))
     layer = build_output(SoftmaxConfig(bias=False, temperature=2.0), 3, [5, 1, 0, 2], tied=tied, forbidden=[2])
     assert isinstance(layer, Softmax)
@@ -41,8 +41,8 @@ def test_softmax_has_what_its_settings_say() -> None:
     assert layer.log_probs(torch.randn(1, 3)).isinf().tolist() == [[False, False, True, False]]
 
 
-def test_a_layer_needs_a_vocabulary() -> None:
-    with pytest.raises(ConfigError, match="counts must have the frequency of each id, but it is empty"):
+def test_build_output_empty_counts_raise() -> None:
+    with pytest.raises(ConfigError, match="counts must have the frequency of each id, got an empty sequence"):
         build_output(SoftmaxConfig(), 3, [])
 
 
@@ -65,8 +65,8 @@ KINDS: list[tuple[OutputConfig, type]] = [
 
 
 @pytest.mark.parametrize(("settings", "kind"), KINDS, ids=lambda x: getattr(x, "kind", ""))
-def test_any_layer_takes_the_place_of_another(settings: OutputConfig, kind: type) -> None:
-    """One code trains and asks them all."""
+def test_output_layers_are_interchangeable(settings: OutputConfig, kind: type) -> None:
+    """The same code trains and queries all of them."""
     layer = build_output(settings, D, COUNTS, vectors=torch.randn(len(COUNTS), 4), forbidden=[0])
     assert isinstance(layer, kind)
     hidden, targets = torch.randn(8, D, requires_grad=True), torch.randint(1, len(COUNTS), (8,))
@@ -77,11 +77,11 @@ def test_any_layer_takes_the_place_of_another(settings: OutputConfig, kind: type
     assert (layer.sample(hidden, torch.Generator().manual_seed(0)) > 0).all()
 
 
-def test_every_kind_of_settings_has_a_layer() -> None:
+def test_every_output_config_has_a_layer() -> None:
     assert set(OUTPUTS) == {settings.kind for settings, _ in KINDS}
 
 
-def test_settings_reach_the_layer() -> None:
+def test_build_output_passes_the_config_to_the_layer() -> None:
     nce = build_output(NCEConfig(k=7, noise="unigram", power=0.75, normalizer="learned", log_z=1.0), D, COUNTS)
     assert isinstance(nce, NCE)
     weights = [max(c, 1) ** 0.75 for c in COUNTS]
@@ -108,16 +108,16 @@ def test_settings_reach_the_layer() -> None:
     assert huffman.expected_depth(COUNTS) < balanced.expected_depth(COUNTS)
 
 
-def test_given_classes_are_taken() -> None:
+def test_build_output_uses_given_classes() -> None:
     classes = [0, 0, 1, 1, 2, 2, 0]
     layer = build_output(HierarchicalConfig(tree="classes"), D, COUNTS, classes=classes)
     assert isinstance(layer, ClassSoftmax)
     assert layer.class_of.tolist() == classes
-    with pytest.raises(ShapeError, match="classes must have one number for each of 7 words, but there are 2"):
+    with pytest.raises(ShapeError, match="classes must have one class for each of 7 words, got 2"):
         build_output(HierarchicalConfig(tree="classes"), D, COUNTS, classes=[0, 1])
 
 
-def test_layers_start_at_the_frequencies() -> None:
+def test_build_output_biases_start_at_the_frequencies() -> None:
     floor = torch.tensor([max(c, 1) for c in COUNTS]).float()
     for settings, _ in KINDS:
         if settings.bias:
@@ -126,7 +126,7 @@ def test_layers_start_at_the_frequencies() -> None:
 
 
 @pytest.mark.parametrize("settings", [s for s, _ in KINDS if s.kind != "hierarchical"], ids=lambda s: s.kind)
-def test_weights_are_tied_wherever_rows_are_words(settings: OutputConfig) -> None:
+def test_build_output_ties_weights_of_words(settings: OutputConfig) -> None:
     tied = nn.Parameter(torch.randn(len(COUNTS), D))
     layer = build_output(settings, D, COUNTS, tied=tied)
     assert any(parameter is tied for parameter in layer.parameters())
@@ -134,10 +134,10 @@ def test_weights_are_tied_wherever_rows_are_words(settings: OutputConfig) -> Non
     assert tied.grad is not None
 
 
-def test_what_a_tree_cannot_be_made_of_is_refused() -> None:
-    with pytest.raises(ConfigError, match="tree = 'huffman' has a row of weights for each decision"):
+def test_build_output_invalid_trees_raise() -> None:
+    with pytest.raises(ConfigError, match="tree must be 'classes' for tied weights, got 'huffman'"):
         build_output(HierarchicalConfig(), D, COUNTS, tied=nn.Parameter(torch.randn(len(COUNTS), D)))
-    with pytest.raises(ConfigError, match="tree = 'clustered' is made of word vectors, and none were given"):
+    with pytest.raises(ConfigError, match="vectors must be given for tree = 'clustered', got None"):
         build_output(HierarchicalConfig(tree="clustered"), D, COUNTS)
-    with pytest.raises(ShapeError, match="vectors must have a row for each of 7 words, but there are 3"):
+    with pytest.raises(ShapeError, match="vectors must have a row for each of 7 words, got 3"):
         build_output(HierarchicalConfig(tree="clustered"), D, COUNTS, vectors=torch.zeros(3, 2))

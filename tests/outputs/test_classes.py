@@ -21,7 +21,7 @@ class TestClassSoftmax(OutputLaws):
 
 
 class TestClassSoftmaxTied(OutputLaws):
-    """Given classes, one of them of words that are forbidden alone."""
+    """Given classes, one of them with only forbidden words."""
 
     def make(self, v: int, forbidden: Sequence[int] = ()) -> ClassSoftmax:
         classes = [2 if w in (0, 4) else w % 2 for w in range(v)]
@@ -33,7 +33,7 @@ def hidden() -> Tensor:
     return torch.randn(N, D, dtype=torch.float64)
 
 
-def test_probabilities_are_those_of_the_class_and_of_the_word_within(hidden: Tensor) -> None:
+def test_class_softmax_is_the_product_of_class_and_word_probability(hidden: Tensor) -> None:
     classes = [1, 0, 1, 2, 0, 1]
     layer = scramble(ClassSoftmax(D, classes).double())
     assert layer.bias is not None
@@ -51,7 +51,7 @@ def test_probabilities_are_those_of_the_class_and_of_the_word_within(hidden: Ten
             assert found[i, word].item() == pytest.approx(wanted, abs=1e-10)
 
 
-def test_the_classes_are_loaded_with_the_weights(hidden: Tensor) -> None:
+def test_class_softmax_loads_classes_with_the_weights(hidden: Tensor) -> None:
     saved = scramble(ClassSoftmax(D, [0, 1, 0, 1, 1]).double())
     other = ClassSoftmax(D, [0, 0, 0, 0, 1]).double()
     other.load_state_dict(saved.state_dict())
@@ -60,13 +60,13 @@ def test_the_classes_are_loaded_with_the_weights(hidden: Tensor) -> None:
     assert torch.equal(other.log_prob(hidden, targets), saved.log_prob(hidden, targets))
 
 
-def test_a_class_of_one_word_needs_one_decision() -> None:
+def test_class_softmax_class_of_one_word_needs_one_decision() -> None:
     layer = ClassSoftmax(D, [0, 1, 1])
     assert layer.expected_depth([6, 1, 1]) == pytest.approx(6 / 8 * 1 + 2 / 8 * 2)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=80), st.data())
-def test_classes_by_frequency_are_ranks_cut_in_order_without_gaps(counts: list[int], data: st.DataObject) -> None:
+def test_frequency_classes_are_ordered_without_gaps(counts: list[int], data: st.DataObject) -> None:
     n = data.draw(st.integers(1, len(counts)) | st.none())
     classes = frequency_classes(counts, n)
     assert sorted(set(classes.tolist())) == list(range(classes.max() + 1))
@@ -75,7 +75,7 @@ def test_classes_by_frequency_are_ranks_cut_in_order_without_gaps(counts: list[i
     assert (np.diff(ranked) >= 0).all()
 
 
-def test_classes_of_zipfian_counts_have_about_equal_weight() -> None:
+def test_frequency_classes_of_zipfian_counts_are_balanced() -> None:
     counts = [int(1e6 / (r + 1)) for r in range(10_000)]
     classes = frequency_classes(counts)
     weight = np.bincount(classes, weights=np.sqrt(counts))
@@ -83,9 +83,9 @@ def test_classes_of_zipfian_counts_have_about_equal_weight() -> None:
     assert weight.max() < 2.5 * weight.mean()
 
 
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ShapeError, match="n_classes = 12 is more than the 11 words there are"):
+def test_class_softmax_invalid_arguments_raise() -> None:
+    with pytest.raises(ShapeError, match="n_classes must be at most 11, the number of words, got 12"):
         frequency_classes(COUNTS, 12)
-    with pytest.raises(ConfigError, match="classes must be numbers from 0, but one is -1"):
+    with pytest.raises(ConfigError, match="classes must be integers from 0, got -1"):
         ClassSoftmax(D, [0, -1])
     assert len(COUNTS) == V

@@ -50,14 +50,14 @@ def hidden() -> Tensor:
 
 
 def draws_of(layer: NCE | NegativeSampling, ids: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the layer draw these noise words."""
+    """Make the layer sample these noise words."""
     monkeypatch.setattr(layer.sampler, "draw", lambda: ids)
     monkeypatch.setattr(layer.sampler, "draw_rows", lambda n: ids.expand(n, -1))
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("kind", ["nce", "negative"])
-def test_the_loss_is_the_formula_for_the_words_drawn(
+def test_contrastive_loss_equals_the_formula(
     shared: bool, kind: str, hidden: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noise = noise_weights("unigram", counts_for(V))
@@ -79,8 +79,8 @@ def test_the_loss_is_the_formula_for_the_words_drawn(
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("v", [2, 7, 49])
-def test_with_uniform_noise_and_k_of_v_both_are_the_same_exactly(v: int, shared: bool, hidden: Tensor) -> None:
-    """k q(w) is one, so that the odds of noise-contrastive estimation are the bare scores (log 1 = 0 exactly)."""
+def test_nce_and_negative_sampling_are_equal_for_uniform_noise_and_k_of_v(v: int, shared: bool, hidden: Tensor) -> None:
+    """k q(w) is one, so the log-odds of noise-contrastive estimation are the scores (log 1 = 0 exactly)."""
     noise = noise_weights("uniform", [0] * v)
     nce, negative = NCE(D, noise, k=v, shared=shared).double(), NegativeSampling(D, noise, k=v, shared=shared).double()
     scramble(nce)
@@ -94,7 +94,7 @@ def test_with_uniform_noise_and_k_of_v_both_are_the_same_exactly(v: int, shared:
 
 
 @pytest.mark.parametrize(("noise", "k"), [("unigram", 9), ("uniform", 9), ("unigram", V)])
-def test_otherwise_they_differ(noise: str, k: int, hidden: Tensor) -> None:
+def test_nce_and_negative_sampling_differ_otherwise(noise: str, k: int, hidden: Tensor) -> None:
     weights = noise_weights(noise, counts_for(V))
     nce, negative = NCE(D, weights, k).double(), NegativeSampling(D, weights, k).double()
     negative.scores.load_state_dict(nce.scores.state_dict())
@@ -104,7 +104,7 @@ def test_otherwise_they_differ(noise: str, k: int, hidden: Tensor) -> None:
 
 
 def expected_loss(layer: NCE, hidden: Tensor, targets: Tensor, q: Tensor, monkeypatch: pytest.MonkeyPatch) -> Tensor:
-    """The mean over all draws, exactly: noise words enter one by one, so each may be taken k times by itself."""
+    """The exact mean over all samples: noise words are additive, so each can be sampled k times separately."""
     losses = []
     for word in range(V):
         draws_of(layer, torch.full((layer.sampler.k,), word), monkeypatch)
@@ -113,7 +113,7 @@ def expected_loss(layer: NCE, hidden: Tensor, targets: Tensor, q: Tensor, monkey
 
 
 def self_normalized(layer: NCE) -> Tensor:
-    """Give the layer scores that are log-probabilities for one vector, which is returned."""
+    """Set the layer's scores to log-probabilities for one vector, which is returned."""
     hidden = torch.randn(1, D, dtype=torch.float64)
     assert layer.scores.bias is not None
     with torch.no_grad():
@@ -122,8 +122,8 @@ def self_normalized(layer: NCE) -> Tensor:
 
 
 @pytest.mark.parametrize("noise", ["uniform", "unigram", "log_uniform"])
-def test_the_gradient_tends_to_that_of_the_likelihood_as_k_grows(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each word's part of the gradient has the factor k q / (k q + p) (Mnih & Teh 2012, eq. 8 to 12), so that the
+def test_nce_gradient_converges_to_the_likelihood_gradient(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each word's gradient has the factor k q / (k q + p) (Mnih & Teh 2012, eq. 8 to 12), so the
     distance is at most the gradient times the largest p / (k q)."""
     weights = noise_weights(noise, counts_for(V))
     q = torch.from_numpy(weights / weights.sum())
@@ -143,11 +143,11 @@ def test_the_gradient_tends_to_that_of_the_likelihood_as_k_grows(noise: str, mon
         errors.append(((nce - likelihood).norm() / likelihood.norm()).item())
         assert errors[-1] <= (p / (k * q)).max().item() + 1e-6
         torch.testing.assert_close(nce, (k * q / (k * q + p)) * likelihood, rtol=0, atol=1e-6)
-    assert errors[0] > 1.2 * errors[1] > 2 * errors[2] > 25 * errors[3], errors  # in the end as 1 / k
+    assert errors[0] > 1.2 * errors[1] > 2 * errors[2] > 25 * errors[3], errors  # finally as 1 / k
     assert errors[-1] < 0.01
 
 
-def test_at_the_truth_the_expected_gradient_is_zero_for_any_k(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nce_expected_gradient_at_the_optimum_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = noise_weights("unigram", counts_for(V), 0.75)
     q = torch.from_numpy(weights / weights.sum())
     layer = scramble(NCE(D, weights, k=2).double())
@@ -158,8 +158,8 @@ def test_at_the_truth_the_expected_gradient_is_zero_for_any_k(monkeypatch: pytes
         assert gradient.abs().max() < 1e-7
 
 
-def test_negative_sampling_is_nce_with_its_scores_shifted_by_the_noise(hidden: Tensor) -> None:
-    """So that its probabilities are q exp(s), normalized."""
+def test_negative_sampling_is_nce_with_scores_shifted_by_the_noise(hidden: Tensor) -> None:
+    """Its probabilities are q exp(s), normalized."""
     weights = noise_weights("unigram", counts_for(V), 0.75)
     negative = scramble(NegativeSampling(D, weights, k=6).double())
     nce = NCE(D, weights, k=6).double()
@@ -174,7 +174,7 @@ def test_negative_sampling_is_nce_with_its_scores_shifted_by_the_noise(hidden: T
     torch.testing.assert_close(nce.log_probs(hidden), negative.log_probs(hidden), **CLOSE)
 
 
-def test_a_fresh_layer_is_nearly_normalized() -> None:
+def test_nce_new_layer_is_nearly_normalized() -> None:
     weights = noise_weights("unigram", counts_for(V))
     layer = NCE(D, weights, k=5, log_z=1.5)
     layer.start_at(weights)
@@ -184,7 +184,7 @@ def test_a_fresh_layer_is_nearly_normalized() -> None:
     assert not layer.normalized
 
 
-def test_the_normalizer_is_learned_only_if_asked() -> None:
+def test_nce_normalizer_is_learned_only_if_requested() -> None:
     weights = noise_weights("uniform", [1] * V)
     fixed, learned = NCE(D, weights, 3, log_z=2.0), NCE(D, weights, 3, log_z=2.0, learn_log_z=True)
     assert [name for name, _ in fixed.named_parameters()] == ["scores.weight", "scores.bias"]
@@ -193,15 +193,15 @@ def test_the_normalizer_is_learned_only_if_asked() -> None:
     assert learned.log_z.item() == fixed.log_z.item() == 2.0
 
 
-def test_the_noise_of_negative_sampling_is_loaded_with_its_weights(hidden: Tensor) -> None:
-    """It is part of the probabilities, unlike that of other layers, which only trains them."""
+def test_negative_sampling_loads_noise_with_the_weights(hidden: Tensor) -> None:
+    """It is part of the probabilities, unlike in other layers, where it is only used in training."""
     saved = NegativeSampling(D, noise_weights("unigram", counts_for(V)), k=3).double()
     other = NegativeSampling(D, noise_weights("uniform", counts_for(V)), k=5).double()
     other.load_state_dict(saved.state_dict())
     assert torch.equal(other.log_probs(hidden), saved.log_probs(hidden))
 
 
-def test_weights_may_be_tied() -> None:
+def test_contrastive_weights_may_be_tied() -> None:
     tied = nn.Parameter(torch.randn(V, D))
     weights = noise_weights("uniform", [1] * V)
     for layer in (NCE(D, weights, 3, tied=tied), NegativeSampling(D, weights, 3, tied=tied)):

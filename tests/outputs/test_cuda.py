@@ -1,4 +1,4 @@
-"""The same numbers on a GPU, where half precision has matrix products of its own. Skipped where there is none."""
+"""Output layers on a GPU, where half precision has separate matrix products. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(settings: OutputConfig, device: str, dtype: torch.dtype, autocast: bool)
         (torch.float32, True, 0.06),
     ],
 )
-def test_every_layer_gives_on_a_gpu_what_it_gives_without(
+def test_output_layer_on_gpu_equals_cpu(
     settings: OutputConfig, _: type, dtype: torch.dtype, autocast: bool, tolerance: float
 ) -> None:
     wanted = run(settings, "cpu", torch.float64 if dtype != torch.float32 else dtype, False)
@@ -47,7 +47,7 @@ def test_every_layer_gives_on_a_gpu_what_it_gives_without(
         torch.testing.assert_close(ours, reference, rtol=tolerance, atol=tolerance)
 
 
-def test_half_precision_sums_the_gradient_of_the_weights_in_single() -> None:
+def test_half_precision_weight_gradient_is_summed_in_float32() -> None:
     n = 4096
     layer = build_output(SoftmaxConfig(), 8, [1] * 16).cuda().bfloat16()
     layer.loss(torch.ones(n, 8, device="cuda").bfloat16(), torch.zeros(n, dtype=torch.long, device="cuda")).backward()

@@ -43,7 +43,7 @@ def hidden() -> Tensor:
     return torch.randn(N, D, dtype=torch.float64)
 
 
-def test_probabilities_are_products_of_decisions(hidden: Tensor) -> None:
+def test_tree_softmax_is_a_product_of_decisions(hidden: Tensor) -> None:
     words = np.array([4, 0, 2, 1, 5])
     children = huffman_tree([9, 1, 4, 4, 1])
     layer = scramble(TreeSoftmax(D, 6, children, words).double())
@@ -57,14 +57,14 @@ def test_probabilities_are_products_of_decisions(hidden: Tensor) -> None:
     assert (found[:, 3] == -math.inf).all()
 
 
-def test_a_tree_of_two_words_is_a_logistic_regression(hidden: Tensor) -> None:
+def test_tree_softmax_of_two_words_is_logistic_regression(hidden: Tensor) -> None:
     layer = scramble(TreeSoftmax(D, 2, balanced_tree(2)).double())
     assert layer.bias is not None
     plain = torch.sigmoid(hidden @ layer.weight[0] + layer.bias[0])
     torch.testing.assert_close(layer.log_probs(hidden)[:, 0].exp(), plain)
 
 
-def test_the_tree_is_loaded_with_the_weights(hidden: Tensor) -> None:
+def test_tree_softmax_loads_the_tree_with_the_weights(hidden: Tensor) -> None:
     saved = scramble(TreeSoftmax(D, V, huffman_tree(COUNTS)).double())
     other = TreeSoftmax(D, V, balanced_tree(V)).double()
     other.load_state_dict(saved.state_dict())
@@ -74,14 +74,14 @@ def test_the_tree_is_loaded_with_the_weights(hidden: Tensor) -> None:
     assert other.expected_depth(COUNTS) == saved.expected_depth(COUNTS)
 
 
-def test_a_huffman_tree_is_shorter_for_the_text_than_a_balanced_one() -> None:
+def test_huffman_tree_has_smaller_expected_depth_than_balanced() -> None:
     huffman, balanced = TreeSoftmax(D, V, huffman_tree(COUNTS)), TreeSoftmax(D, V, balanced_tree(V))
     entropy = -sum(c / sum(COUNTS) * math.log2(c / sum(COUNTS)) for c in COUNTS if c)
     assert entropy <= huffman.expected_depth(COUNTS) < balanced.expected_depth(COUNTS) <= 4
 
 
-def test_ways_of_many_lengths_stay_apart() -> None:
-    """Counts that double make a list of the tree: depths from 1 to v - 1."""
+def test_tree_softmax_with_paths_of_many_lengths() -> None:
+    """Counts that double turn the tree into a list: depths from 1 to v - 1."""
     v = 12
     layer = scramble(TreeSoftmax(D, v, huffman_tree([2**i for i in range(v)])).double())
     hidden, targets = torch.randn(40, D, dtype=torch.float64), torch.randint(v, (40,))
@@ -90,6 +90,6 @@ def test_ways_of_many_lengths_stay_apart() -> None:
     assert layer.expected_depth([1] + [0] * (v - 1)) == v - 1
 
 
-def test_a_tree_of_another_size_is_refused() -> None:
-    with pytest.raises(ShapeError, match="a tree over 4 words must have 3 inner nodes, but it has 4"):
+def test_tree_softmax_tree_of_wrong_size_raises() -> None:
+    with pytest.raises(ShapeError, match="children must have 3 inner nodes for 4 words, got 4"):
         TreeSoftmax(D, 4, balanced_tree(5))

@@ -15,7 +15,7 @@ from tests.oracle.outputs import softmax_log_probs
 
 
 class TestPartitioned(OutputLaws):
-    # Words outside a batch are never pushed down by it: here every word is in the batch.
+    # Words outside of a batch are never pushed down by it: here every word is in the batch.
     def make(self, v: int, forbidden: Sequence[int] = ()) -> PartitionedSoftmax:
         return PartitionedSoftmax(D, v, size=3, forbidden=forbidden)
 
@@ -25,7 +25,7 @@ def hidden() -> Tensor:
     return torch.randn(N, D, dtype=torch.float64, requires_grad=True)
 
 
-def test_over_all_words_it_is_the_full_softmax(hidden: Tensor) -> None:
+def test_partitioned_softmax_over_all_words_equals_softmax(hidden: Tensor) -> None:
     layer, targets = scramble(PartitionedSoftmax(D, V, size=V).double()), torch.randint(V, (N,))
     for loss in (layer.loss(hidden, targets), loss_using(layer, torch.arange(V), hidden, targets)):
         full = -layer.log_prob(hidden, targets).mean()
@@ -39,7 +39,7 @@ def loss_using(layer: PartitionedSoftmax, ids: Tensor, hidden: Tensor, targets: 
         return layer.loss(hidden, targets)
 
 
-def test_a_partition_in_use_is_what_is_normalized_over(hidden: Tensor) -> None:
+def test_partitioned_softmax_normalizes_over_the_partition(hidden: Tensor) -> None:
     layer = scramble(PartitionedSoftmax(D, V, size=2).double())
     ids, targets = torch.tensor([9, 1, 4]), torch.tensor([1, 9, 4, 4, 1, 1, 9])
     assert layer.scores.bias is not None
@@ -50,7 +50,7 @@ def test_a_partition_in_use_is_what_is_normalized_over(hidden: Tensor) -> None:
     assert loss_using(layer, ids, hidden, targets).item() == pytest.approx(wanted, abs=1e-10)
 
 
-def test_a_batch_by_itself_has_its_targets_and_fills_up_with_others() -> None:
+def test_partitioned_softmax_without_partition_adds_sampled_words() -> None:
     layer = PartitionedSoftmax(D, 50, size=10, forbidden=(7,))
     targets = torch.tensor([3, 3, 20, 49])
     seen = set()
@@ -65,9 +65,9 @@ def test_a_batch_by_itself_has_its_targets_and_fills_up_with_others() -> None:
     assert len(PartitionedSoftmax(D, 5, size=10, forbidden=(4,))._around(torch.tensor([0]))) == 4
 
 
-def test_a_target_outside_the_partition_is_refused_and_the_partition_is_left_after_an_error(hidden: Tensor) -> None:
+def test_partitioned_softmax_target_outside_raises_and_leaves_the_partition(hidden: Tensor) -> None:
     layer = PartitionedSoftmax(D, V, size=3).double()
-    with pytest.raises(DataError, match="must be among the 3 candidates of the partition, but 8 is not"):
+    with pytest.raises(DataError, match="targets must be among the 3 candidates of the partition, got 8"):
         loss_using(layer, torch.tensor([1, 2, 3]), hidden, torch.tensor([1, 2, 3, 8, 1, 1, 1]))
     assert layer.loss(hidden, torch.full((N,), 8)).isfinite()
 
@@ -76,7 +76,7 @@ TEXTS = st.lists(st.lists(st.integers(0, 12), max_size=6), max_size=12)
 
 
 @given(TEXTS, st.integers(1, 8))
-def test_parts_cover_the_texts_in_order_and_are_as_long_as_they_may_be(texts: list[list[int]], size: int) -> None:
+def test_plan_partitions_covers_all_texts_with_maximal_parts(texts: list[list[int]], size: int) -> None:
     parts = plan_partitions(texts, size)
     assert [i for part in parts for i in range(part.first, part.last)] == list(range(len(texts)))
     for i, part in enumerate(parts):
@@ -84,10 +84,10 @@ def test_parts_cover_the_texts_in_order_and_are_as_long_as_they_may_be(texts: li
         assert part.ids.tolist() == sorted(words)
         assert len(words) <= size or part.last == part.first + 1
         if i + 1 < len(parts):
-            assert len(words | set(texts[part.last])) > size, "the next text would have fitted"
+            assert len(words | set(texts[part.last])) > size, "the next text would have fit"
 
 
-def test_training_by_parts_reaches_all_words() -> None:
+def test_partitioned_training_reaches_all_words() -> None:
     texts = [[0, 1, 2], [2, 3], [4, 5, 6], [6, 6, 7], [8, 9, 10]]
     layer = PartitionedSoftmax(D, V, size=4)
     for part in plan_partitions(texts, 4):
@@ -98,6 +98,6 @@ def test_training_by_parts_reaches_all_words() -> None:
     assert (layer.scores.weight.grad != 0).any(dim=1).all()
 
 
-def test_weights_may_be_tied() -> None:
+def test_partitioned_weights_may_be_tied() -> None:
     tied = nn.Parameter(torch.randn(V, D))
     assert PartitionedSoftmax(D, V, 3, tied=tied).scores.weight is tied

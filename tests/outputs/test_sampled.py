@@ -40,7 +40,7 @@ class TestSampledSoftmaxOfDistinctDraws(OutputLaws):
 
 
 class Fixed(Sampler):
-    """Draws what it is told."""
+    """A sampler with a fixed sample."""
 
     def __init__(self, ids: Tensor, like: Sampler) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def hidden() -> Tensor:
 
 
 @pytest.mark.parametrize("noise", ["uniform", "unigram", "log_uniform"])
-def test_with_every_word_drawn_it_is_the_full_softmax(noise: str, hidden: Tensor) -> None:
+def test_sampled_softmax_with_all_words_equals_softmax(noise: str, hidden: Tensor) -> None:
     layer = SampledSoftmax(D, V, WithoutReplacement(noise_weights(noise, counts_for(V)), V))
     scramble(layer.double())
     targets = torch.randint(V, (N,))
@@ -69,7 +69,7 @@ def test_with_every_word_drawn_it_is_the_full_softmax(noise: str, hidden: Tensor
 
 @pytest.mark.parametrize("remove_hits", [False, True])
 @pytest.mark.parametrize("kind", [ReplacementSampler, WithoutReplacement])
-def test_the_loss_is_the_formula_for_the_words_drawn(
+def test_sampled_softmax_loss_equals_the_formula(
     remove_hits: bool, kind: type[ReplacementSampler] | type[WithoutReplacement], hidden: Tensor
 ) -> None:
     sampler = kind(noise_weights("unigram", counts_for(V)), 4)
@@ -82,8 +82,8 @@ def test_the_loss_is_the_formula_for_the_words_drawn(
 
 
 @pytest.mark.parametrize("k", [2, 5])
-def test_at_the_truth_the_expected_gradient_is_zero_with_hits_kept_and_small_with_distinct_words(k: int) -> None:
-    """All draws are enumerated. Hits that are removed, though words come twice, are what biases most."""
+def test_sampled_softmax_gradient_at_the_optimum_is_zero_or_small(k: int) -> None:
+    """All samples are enumerated. Removing hits although words may occur twice has the largest bias."""
     v = 4
     weights = np.array([5.0, 2.0, 2.0, 1.0])
     q = torch.from_numpy(weights / weights.sum())
@@ -110,8 +110,8 @@ def test_at_the_truth_the_expected_gradient_is_zero_with_hits_kept_and_small_wit
     assert bias["removed"] > 3 * bias["distinct"]
 
 
-def test_the_normalizer_is_estimated_without_bias() -> None:
-    """The mean over draws of the sum of exp(s) / Q is the normalizer: the correction and the draws fit together."""
+def test_sampled_softmax_normalizer_is_unbiased() -> None:
+    """The mean over samples of the sum of exp(s) / Q is the normalizer: corrections and samples match."""
     torch.manual_seed(0)
     every = torch.randn(V, dtype=torch.float64)
     for sampler in (
@@ -124,13 +124,13 @@ def test_the_normalizer_is_estimated_without_bias() -> None:
         assert abs(error) < 4.5
 
 
-def test_hits_are_left_out_only_of_their_own_rows(hidden: Tensor) -> None:
+def test_sampled_softmax_removes_hits_only_from_their_rows(hidden: Tensor) -> None:
     sampler = WithoutReplacement(np.ones(V), 2)
     layer = scramble(SampledSoftmax(D, V, Fixed(torch.tensor([3, 3]), sampler)).double())
     assert layer.loss(hidden, torch.full((N,), 3)).item() == 0.0
     assert layer.loss(hidden, torch.full((N,), 4)).item() > 0.0
 
 
-def test_weights_may_be_tied() -> None:
+def test_sampled_weights_may_be_tied() -> None:
     tied = nn.Parameter(torch.randn(V, D))
     assert SampledSoftmax(D, V, ReplacementSampler(np.ones(V), 2), tied=tied).scores.weight is tied

@@ -12,7 +12,7 @@ from catena.outputs.config import AdaptiveSoftmaxConfig, OutputConfig, SoftmaxCo
 ANY: TypeAdapter[Any] = TypeAdapter(OutputConfig)
 
 
-def test_the_kind_alone_chooses_the_layer() -> None:
+def test_output_config_kind_selects_the_class() -> None:
     kinds = ["softmax", "adaptive", "hierarchical", "nce", "negative", "sampled", "partitioned"]
     assert [ANY.validate_python({"kind": kind}).kind for kind in kinds] == kinds
     assert ANY.validate_python({"kind": "softmax"}) == SoftmaxConfig()
@@ -21,23 +21,26 @@ def test_the_kind_alone_chooses_the_layer() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "adaptive", "cutoffs": [500, 100]}, r"cutoffs = \[500, 100\] must grow: write \[100, 500\]"),
-        ({"kind": "adaptive", "cutoffs": [5, 5]}, r"cutoffs = \[5, 5\] must grow: write \[5\]"),
-        ({"kind": "hierarchical", "n_classes": 7}, "n_classes = 7 is for tree = 'classes', but tree is 'huffman'"),
+        (
+            {"kind": "adaptive", "cutoffs": [500, 100]},
+            r"cutoffs must be increasing, got \[500, 100\]. Use \[100, 500\]",
+        ),
+        ({"kind": "adaptive", "cutoffs": [5, 5]}, r"cutoffs must be increasing, got \[5, 5\]. Use \[5\]"),
+        ({"kind": "hierarchical", "n_classes": 7}, "tree must be 'classes' if n_classes is set, got 'huffman'"),
         ({"kind": "softmax", "temperature": 0}, "greater than 0"),
         ({"kind": "nce", "k": 0}, "greater than 0"),
         ({"kind": "sampled", "temperature": 1.0}, "temperature"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
+def test_output_config_invalid_values_raise(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ANY.validate_python(values)
 
 
-def test_growing_cutoffs_are_taken() -> None:
+def test_output_config_accepts_increasing_cutoffs() -> None:
     assert AdaptiveSoftmaxConfig(cutoffs=(100, 500)).cutoffs == (100, 500)
 
 
-def test_settings_cost_no_torch() -> None:
+def test_output_config_does_not_import_torch() -> None:
     code = "import sys, catena.outputs.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -21,7 +21,7 @@ class TestSoftmax(OutputLaws):
 
 
 class TestSoftmaxInSmallBlocks(OutputLaws):
-    """Three rows at a time, the last block short, at a temperature and without a bias."""
+    """Three rows at a time, the last block shorter, with a temperature and without a bias."""
 
     @pytest.fixture(autouse=True)
     def small_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +33,7 @@ class TestSoftmaxInSmallBlocks(OutputLaws):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_log_probs_equal_the_plain_formula(bias: bool, temperature: float) -> None:
+def test_softmax_log_probs_equal_the_formula(bias: bool, temperature: float) -> None:
     layer = scramble(Softmax(D, V, bias, temperature).double())
     hidden = torch.randn(N, D, dtype=torch.float64)
     rows = None if layer.scores.bias is None else layer.scores.bias.tolist()
@@ -42,7 +42,7 @@ def test_log_probs_equal_the_plain_formula(bias: bool, temperature: float) -> No
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, N, 100])
-def test_blocks_of_any_size_give_what_torch_gives(rows: int) -> None:
+def test_softmax_blocks_of_any_size_equal_torch(rows: int) -> None:
     hidden = torch.randn(N, D, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(V, D, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(V, dtype=torch.float64, requires_grad=True)
@@ -54,7 +54,7 @@ def test_blocks_of_any_size_give_what_torch_gives(rows: int) -> None:
     torch.testing.assert_close(torch.autograd.grad(ours, inputs), torch.autograd.grad(plain, inputs), **CLOSE)
 
 
-def test_blocks_hold_no_more_than_they_may_and_are_alike() -> None:
+def test_softmax_blocks_are_limited_and_even() -> None:
     cpu = torch.device("cpu")
     assert output_softmax.rows_in_block(2048, 50_000, cpu) == 256
     assert output_softmax.rows_in_block(300, 50_000, cpu) == 150
@@ -62,8 +62,8 @@ def test_blocks_hold_no_more_than_they_may_and_are_alike() -> None:
     assert output_softmax.rows_in_block(0, 10, cpu) == 1
 
 
-def test_autograd_keeps_no_logits() -> None:
-    """What is kept for the backward pass are the inputs alone, which exist anyway."""
+def test_softmax_autograd_stores_no_logits() -> None:
+    """The backward pass keeps only the inputs, which exist anyway."""
     kept: list[int] = []
     layer, hidden = Softmax(D, 5000), torch.randn(400, D, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
@@ -72,7 +72,7 @@ def test_autograd_keeps_no_logits() -> None:
     assert max(kept) <= 5000 * D
 
 
-def test_half_precision_sums_the_gradient_of_the_weights_in_single(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_softmax_half_precision_weight_gradient_is_summed_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bfloat16 a sum of 1024 equal gradients would stop growing at 256 of them."""
     monkeypatch.setattr(output_softmax, "BLOCK_ON_CPU", 2)
     n = 1024
@@ -88,7 +88,7 @@ def test_half_precision_sums_the_gradient_of_the_weights_in_single(monkeypatch: 
     assert layer.scores.bias.grad.tolist() == [-0.5, 0.5]
 
 
-def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_softmax_without_gradients_computes_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a gradient was computed")
 
@@ -102,7 +102,7 @@ def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.Monkey
     assert not layer.loss(hidden, targets).requires_grad
 
 
-def test_only_the_gradients_that_are_wanted_are_given() -> None:
+def test_softmax_computes_only_required_gradients() -> None:
     layer, hidden = Softmax(D, V), torch.randn(N, D)
     layer.scores.weight.requires_grad_(False)
     layer.loss(hidden, torch.zeros(N, dtype=torch.long)).backward()
@@ -112,7 +112,7 @@ def test_only_the_gradients_that_are_wanted_are_given() -> None:
 
 
 @pytest.mark.parametrize("gap", [10.0, 60.0, 80.0, 100.0, 500.0])
-def test_a_target_of_hardly_any_probability_has_its_log(gap: float) -> None:
+def test_softmax_log_prob_of_tiny_probability_is_exact(gap: float) -> None:
     """In float32 exp(-gap) becomes inexact at 87 and zero at 104."""
     layer = Softmax(1, 3)
     with torch.no_grad():
@@ -123,7 +123,7 @@ def test_a_target_of_hardly_any_probability_has_its_log(gap: float) -> None:
     assert layer.loss(hidden, target).item() == pytest.approx(gap / 2 + rest, rel=1e-6)
 
 
-def test_tied_weights_are_one_parameter_that_both_users_train() -> None:
+def test_tied_weights_are_one_parameter_with_both_gradients() -> None:
     embedding = nn.Embedding(V, D)
     layer = Softmax(D, V, tied=embedding.weight)
     assert layer.scores.weight is embedding.weight
@@ -140,7 +140,7 @@ def test_tied_weights_are_one_parameter_that_both_users_train() -> None:
     torch.testing.assert_close(together, wanted)
 
 
-def test_a_loss_may_be_part_of_a_larger_one() -> None:
+def test_softmax_loss_may_be_scaled_and_added() -> None:
     layer, hidden = scramble(Softmax(D, V).double()), torch.randn(N, D, dtype=torch.float64, requires_grad=True)
     targets = torch.randint(V, (N,))
 
@@ -151,16 +151,14 @@ def test_a_loss_may_be_part_of_a_larger_one() -> None:
     torch.testing.assert_close(gradient(layer.loss(hidden, targets)), gradient(plain), **CLOSE)
 
 
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(
-        ShapeError, match=r"tied weights must have the shape \(v, d_in\) = \(11, 6\), but it is \(11, 5\)"
-    ):
+def test_softmax_invalid_arguments_raise() -> None:
+    with pytest.raises(ShapeError, match=r"tied must have the shape \(v, d_in\) = \(11, 6\), got \(11, 5\)"):
         Softmax(D, V, tied=nn.Parameter(torch.zeros(V, 5)))
-    with pytest.raises(ConfigError, match=r"temperature must be above 0, but it is 0\.0"):
+    with pytest.raises(ConfigError, match=r"temperature must be above 0, got 0\.0"):
         Softmax(D, V, temperature=0.0)
-    with pytest.raises(ConfigError, match="of v = 2 ids 2 are forbidden"):
+    with pytest.raises(ConfigError, match="leave at least one of v = 2 ids, got 2 ids"):
         Softmax(D, 2, forbidden=(0, 1))
-    with pytest.raises(DataError, match="forbidden ids must be from 0 to 1, but 2 is among them"):
+    with pytest.raises(DataError, match="forbidden must be ids from 0 to 1, got 2"):
         Softmax(D, 2, forbidden=(2,))
     with pytest.raises(ShapeError, match="targets has size 3 on axis 'n'"):
         output_targets_of_another_length()
@@ -172,18 +170,18 @@ def output_targets_of_another_length() -> None:
     checked_targets(Softmax(D, V), torch.zeros(2, D), torch.zeros(3, dtype=torch.long))
 
 
-def test_few_rows_without_gradients_are_the_same_and_see_new_weights() -> None:
+def test_softmax_few_rows_without_gradients_use_current_weights() -> None:
     layer, hidden = Softmax(6, 40, temperature=1.5, forbidden=(2,)), torch.randn(3, 6)
     for _ in range(2):
         wanted = layer.log_probs(hidden).detach()
         with torch.no_grad():
             torch.testing.assert_close(layer.log_probs(hidden), wanted)
             layer.scores.weight += 0.3 * torch.randn_like(layer.scores.weight)
-    assert layer._rows is not None, "the compiled product was asked"
+    assert layer._rows is not None, "the compiled product was used"
 
 
 class TestSmoothedSoftmax(OutputLaws):
-    divergence = 0.05  # what is learned is smoother than the data
+    divergence = 0.05  # the learned distribution is smoother than the data
 
     def make(self, v: int, forbidden: Sequence[int] = ()) -> Softmax:
         return Softmax(D, v, temperature=0.7, forbidden=forbidden, smoothing=0.2)
@@ -191,7 +189,7 @@ class TestSmoothedSoftmax(OutputLaws):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("forbidden", [(), (0, 4)])
-def test_smoothing_is_that_of_torch_over_the_ids_that_may_come(bias: bool, forbidden: tuple[int, ...]) -> None:
+def test_smoothing_equals_torch_over_allowed_ids(bias: bool, forbidden: tuple[int, ...]) -> None:
     layer = scramble(Softmax(D, V, bias, 0.7, forbidden=forbidden, smoothing=0.1).double())
     hidden = torch.randn(N, D, dtype=torch.float64, requires_grad=True)
     kept = [i for i in range(V) if i not in forbidden]
@@ -205,7 +203,7 @@ def test_smoothing_is_that_of_torch_over_the_ids_that_may_come(bias: bool, forbi
     torch.testing.assert_close(torch.autograd.grad(ours, inputs), torch.autograd.grad(plain, inputs), **CLOSE)
 
 
-def test_smoothing_moves_no_score_of_all_words_together_in_half_precision_either() -> None:
+def test_smoothing_gradients_sum_to_zero_in_half_precision() -> None:
     torch.manual_seed(0)
     layer, hidden, targets = Softmax(8, 515, smoothing=0.1), torch.randn(64, 8) + 1, torch.randint(0, 515, (64,))
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -220,7 +218,7 @@ def test_smoothing_moves_no_score_of_all_words_together_in_half_precision_either
 @pytest.mark.parametrize(
     ("dtype", "v", "n"), [(torch.bfloat16, 515, 9000), (torch.float16, 515, 9000), (torch.float16, 70_000, 8)]
 )
-def test_smoothing_of_weights_in_half_precision_is_summed_wide(dtype: torch.dtype, v: int, n: int) -> None:
+def test_smoothing_half_precision_is_summed_in_float32(dtype: torch.dtype, v: int, n: int) -> None:
     torch.manual_seed(0)
     layer, hidden, targets = Softmax(2, v, smoothing=0.3), torch.randn(n, 2, dtype=dtype), torch.randint(0, 9, (n,))
     assert layer.scores.bias is not None
@@ -234,13 +232,13 @@ def test_smoothing_of_weights_in_half_precision_is_summed_wide(dtype: torch.dtyp
     torch.testing.assert_close(layer.scores.bias.grad.float(), bias.grad, rtol=0.01, atol=1e-5)  # type: ignore[union-attr]
 
 
-def test_smoothing_out_of_range_is_refused() -> None:
-    with pytest.raises(ConfigError, match="smoothing must be from 0 to below 1, but it is 1"):
+def test_smoothing_out_of_range_raises() -> None:
+    with pytest.raises(ConfigError, match="smoothing must be at least 0 and below 1, got 1"):
         Softmax(D, V, smoothing=1.0)
 
 
 @pytest.mark.parametrize(("v", "bias"), [(11, True), (70, True), (300, False)])
-def test_a_few_rows_in_single_precision_are_those_of_many(v: int, bias: bool) -> None:
+def test_softmax_few_rows_equal_many_rows_in_single_precision(v: int, bias: bool) -> None:
     layer = scramble(Softmax(D, v, bias, forbidden=(0, 4)))
     hidden = 3 * torch.randn(9, D)
     with torch.no_grad():
@@ -251,7 +249,7 @@ def test_a_few_rows_in_single_precision_are_those_of_many(v: int, bias: bool) ->
 
 
 @pytest.mark.parametrize("forbidden", [(), (2,)])
-def test_a_bias_that_changes_is_seen_by_the_next_step(forbidden: tuple[int, ...]) -> None:
+def test_softmax_uses_a_changed_bias(forbidden: tuple[int, ...]) -> None:
     layer, hidden = Softmax(6, 40, forbidden=forbidden), torch.randn(3, 6)
 
     def seen() -> bool:
@@ -262,8 +260,8 @@ def test_a_bias_that_changes_is_seen_by_the_next_step(forbidden: tuple[int, ...]
     assert seen()
     with torch.no_grad():
         layer.scores.bias.add_(torch.randn(40))  # type: ignore[union-attr]
-    assert seen(), "changed in its place"
+    assert seen(), "changed in place"
     layer.scores.bias = torch.nn.Parameter(torch.randn(40))
     assert seen(), "another one"
     layer.scores.bias.data = torch.randn(40)
-    assert seen(), "other numbers"
+    assert seen(), "other values"

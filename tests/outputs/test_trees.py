@@ -14,7 +14,7 @@ COUNTS = st.lists(st.integers(0, 1000), min_size=1, max_size=60)
 
 
 @given(COUNTS)
-def test_huffman_trees_have_the_least_expected_depth(counts: list[int]) -> None:
+def test_huffman_tree_has_minimum_expected_depth(counts: list[int]) -> None:
     floor = [max(c, 1) for c in counts]
     paths = tree_paths(huffman_tree(counts))
     assert sum(c * d for c, d in zip(floor, paths.depths.tolist(), strict=True)) == huffman_cost(floor)
@@ -23,7 +23,7 @@ def test_huffman_trees_have_the_least_expected_depth(counts: list[int]) -> None:
 
 
 @given(st.integers(1, 300))
-def test_balanced_trees_are_as_flat_as_can_be(m: int) -> None:
+def test_balanced_tree_has_minimum_depth(m: int) -> None:
     depths = tree_paths(balanced_tree(m)).depths
     assert depths.max() == math.ceil(math.log2(m)) if m > 1 else depths.tolist() == [0]
     assert depths.max() - depths.min() <= 1
@@ -39,7 +39,7 @@ def some_trees(counts: list[int], vectors: list[list[float]]) -> list[np.ndarray
 
 
 @given(COUNTS, VECTORS)
-def test_every_leaf_is_reached_once_by_the_way_that_is_told(counts: list[int], vectors: list[list[float]]) -> None:
+def test_tree_paths_lead_to_each_leaf_once(counts: list[int], vectors: list[list[float]]) -> None:
     for children in some_trees(counts, vectors):
         found = walk(children.tolist())
         paths = tree_paths(children)
@@ -50,13 +50,13 @@ def test_every_leaf_is_reached_once_by_the_way_that_is_told(counts: list[int], v
 
 
 @given(COUNTS, VECTORS)
-def test_children_come_after_their_parents(counts: list[int], vectors: list[list[float]]) -> None:
+def test_tree_children_come_after_their_parents(counts: list[int], vectors: list[list[float]]) -> None:
     for children in some_trees(counts, vectors):
         for node, pair in enumerate(children.tolist()):
             assert all(child < 0 or child > node for child in pair)
 
 
-def test_clusters_that_lie_apart_are_parted_first() -> None:
+def test_clustered_tree_splits_distant_clusters_first() -> None:
     rng = np.random.default_rng(0)
     centers = np.array([[10.0, 0], [-10.0, 1], [-10.0, -1]])
     names = np.array([0, 1, 2, 0, 0, 1, 2, 2, 1, 0, 0, 1, 2])
@@ -73,7 +73,7 @@ def test_clusters_that_lie_apart_are_parted_first() -> None:
     assert len(apart) == 2
 
 
-def test_two_means_find_the_gap_and_not_the_median() -> None:
+def test_clustered_tree_splits_at_the_gap_not_the_median() -> None:
     x = np.array([[0.0], [0.1], [0.2], [0.3], [0.4], [0.5], [9.0], [9.1]])
     paths = tree_paths(clustered_tree(x))
     first = paths.left[paths.starts[:-1]].tolist()
@@ -81,15 +81,15 @@ def test_two_means_find_the_gap_and_not_the_median() -> None:
     assert first[6:] == [not first[0]] * 2
 
 
-def test_no_clustered_tree_becomes_a_list() -> None:
-    """Each vector is four times as far out as the one before: two means would split one off, again and again."""
+def test_clustered_tree_does_not_become_a_list() -> None:
+    """Each vector is four times as far out as the one before: 2-means would split off one at a time."""
     x = 4.0 ** np.arange(60)[:, None]
     depths = tree_paths(clustered_tree(x)).depths
     assert depths.max() <= math.log(60) / math.log(1 / 0.9) + 2
     assert tree_paths(clustered_tree(np.zeros((64, 3)))).depths.tolist() == [6] * 64
 
 
-def test_the_expected_depth_weighs_by_counts() -> None:
+def test_expected_depth_is_weighted_by_counts() -> None:
     paths = tree_paths(huffman_tree([1, 1, 2]))
     assert expected_depth(paths, [1, 1, 2]) == pytest.approx(1.5)
     assert expected_depth(paths, [0, 0, 0]) == 0.0

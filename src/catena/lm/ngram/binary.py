@@ -90,7 +90,7 @@ def load_binary(path: Path, verify: bool = True) -> tuple[PackedNgrams, Vocabula
         if data[: len(_KENLM)].tobytes() == _KENLM:
             raise CheckpointError(f"{path} is a KenLM binary file. Load the ARPA file that it was built from.")
         raise CheckpointError(
-            f"{path} is neither a saved n-gram model nor an ARPA file. Check the path, or train a model on a text first."
+            f"{path} is neither a saved n-gram model nor an ARPA file. Check the path, or train a model first."
         )
     _, version, wanted, length = _HEAD.unpack(data[: _HEAD.size].tobytes())
     if version != VERSION:

@@ -23,9 +23,9 @@ def encode_utf8(text: str) -> Bytes:
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
 
 
-def _table(keys: NDArray[np.uint64], values: IntegerArray, room: int) -> tuple[NDArray[np.uint64], IntegerArray]:
-    """A hash table of these with capacity for ``room`` entries; at most two thirds of it are used."""
-    size = 1 << max(10, (3 * room // 2).bit_length())
+def _table(keys: NDArray[np.uint64], values: IntegerArray, capacity: int) -> tuple[NDArray[np.uint64], IntegerArray]:
+    """A hash table of these with capacity for ``capacity`` entries; at most two thirds of it are used."""
+    size = 1 << max(10, (3 * capacity // 2).bit_length())
     table, ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
     insert_keys(keys, values, table, ids)
     return table, ids
