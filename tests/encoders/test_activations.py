@@ -1,4 +1,4 @@
-"""Activations: each name against its formula."""
+"""Activations compared to their formulas."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ FORMULAS: dict[str, Callable[[float], float]] = {
 
 
 @pytest.mark.parametrize("name", list(FORMULAS))
-def test_each_activation_equals_its_formula(name: str) -> None:
+def test_activation_equals_its_formula(name: str) -> None:
     points = [-7.5, -1.2, -0.3, 0.0, 0.4, 1.0, 3.3]
     values = build_activation(name).double()(torch.tensor(points, dtype=torch.float64)).tolist()
     assert values == pytest.approx([FORMULAS[name](x) for x in points], abs=1e-9)
 
 
-def test_settings_formulas_and_registry_know_the_same_names() -> None:
+def test_activation_names_of_config_and_registry_agree() -> None:
     assert set(get_args(ActivationName)) == set(ACTIVATIONS) == set(FORMULAS)
 
 
-def test_prelu_has_a_slope_of_its_own_each_time() -> None:
+def test_prelu_has_a_new_parameter_each_time() -> None:
     first, second = build_activation("prelu"), build_activation("prelu")
     assert [p.tolist() for p in first.parameters()] == [[0.25]]
     assert first is not second
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_build_activation_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="no activation is called 'leaky-relu': did you mean 'leaky_relu'"):
         build_activation("leaky-relu")

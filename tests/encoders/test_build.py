@@ -1,4 +1,4 @@
-"""From settings to encoders: every kind and every cell is built, with the sizes it promises."""
+"""Encoders from configs: every kind and every cell is built, with the documented sizes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from catena.encoders.fused import FusedRecurrence
 SECTIONS = get_args(get_args(EncoderConfig)[0])
 
 
-def test_there_is_a_builder_for_every_kind() -> None:
+def test_every_encoder_kind_has_a_builder() -> None:
     assert {section().kind for section in SECTIONS} == set(ENCODERS)
     assert set(get_args(PoolingName)) == set(POOLINGS)
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
-def test_the_default_of_every_kind_is_built_and_runs(section: type[EncoderConfig]) -> None:
+def test_default_config_of_every_kind_builds_and_runs(section: type[EncoderConfig]) -> None:
     encoder = build_encoder(section(), 12)
     y = encoder(torch.randn(2, 3, 12), torch.tensor([3, 1]))
     assert encoder.d_in == 12
@@ -35,13 +35,13 @@ def test_the_default_of_every_kind_is_built_and_runs(section: type[EncoderConfig
 
 
 @pytest.mark.parametrize("kind", get_args(PoolingName))
-def test_every_pooling_is_built_with_the_size_it_promises(kind: str) -> None:
+def test_build_pooling_has_the_documented_size(kind: str) -> None:
     pooling = build_pooling(PoolingConfig(kind=kind, k=3), 12)
     assert pooling(torch.randn(2, 5, 12), torch.tensor([5, 1])).shape == (2, pooling.d_out)
     assert pooling.d_out == {"first_last": 24, "k_max": 36}.get(kind, 12)
 
 
-def test_standard_cells_are_fused_and_the_others_step() -> None:
+def test_standard_cells_are_fused_and_others_are_stepped() -> None:
     classes = {
         "elman": FusedRecurrence,
         "lstm": FusedRecurrence,

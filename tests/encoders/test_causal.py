@@ -1,4 +1,4 @@
-"""Encoders that read step by step: the laws for every kind, and refusals for those that look ahead."""
+"""Causal encoders: the laws for every kind, and errors for those that depend on later positions."""
 
 from __future__ import annotations
 
@@ -62,35 +62,35 @@ class TestStepping(SteppingLaws):
     [RecurrentConfig(d=4), ConvolutionConfig(windows=(3,), filters=2), transformer(causal=False)],
     ids=lambda settings: settings.kind,
 )
-def test_an_encoder_that_looks_ahead_does_not_go_step_by_step(settings: EncoderConfig) -> None:
-    with pytest.raises(ConfigError, match="looks ahead, so it cannot read step by step: build it with"):
+def test_non_causal_encoder_raises_in_stepping(settings: EncoderConfig) -> None:
+    with pytest.raises(ConfigError, match="depends on later positions, so it cannot run step by step"):
         build_causal(settings, 5)
     encoder = build_encoder(settings, 5)
     assert isinstance(encoder, CausalEncoder)
-    with pytest.raises(ConfigError, match="looks ahead"):
+    with pytest.raises(ConfigError, match="depends on later positions"):
         encoder.begin(1, torch.device("cpu"), torch.float32)
-    with pytest.raises(ConfigError, match="looks ahead"):
+    with pytest.raises(ConfigError, match="depends on later positions"):
         encoder.whole(torch.zeros(1, 2, 5))
 
 
-def test_an_encoder_without_steps_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="highway does not: choose recurrent"):
+def test_causal_of_a_non_causal_encoder_raises() -> None:
+    with pytest.raises(ConfigError, match=r"got highway. Choose recurrent"):
         build_causal(HighwayConfig(), 5)
 
 
-def test_a_window_of_one_position_looks_nowhere() -> None:
+def test_convolution_with_window_one_is_causal() -> None:
     assert not build_causal(ConvolutionConfig(windows=(1,), filters=3), 5).looks_ahead
 
 
 @pytest.mark.parametrize("name", ["elman", "sigmoid", "lstm-skip", "peephole", "coupled", "gru"])
-def test_dropped_weights_are_dropped_for_all_steps_and_in_training_alone(name: str) -> None:
+def test_weight_dropout_is_the_same_for_all_steps_and_only_in_training(name: str) -> None:
     settings = KINDS[name].model_copy(update={"weight_dropout": 0.5, "dropout": 0.0, "n_layers": 1})
     encoder = build_causal(settings, 6)
     x = torch.randn(2, 5, 6)
     torch.manual_seed(1)
     one = encoder.train().whole(x)
     other = encoder.whole(x)
-    assert torch.equal(one[:, 0], other[:, 0]), "the first step has no past to weigh"
+    assert torch.equal(one[:, 0], other[:, 0]), "the first step has no past"
     assert not torch.allclose(one[:, 1:], other[:, 1:])
     assert torch.equal(encoder.eval().whole(x), encoder.whole(x))
     weights = [p for n, p in encoder.named_parameters() if "weight_h" in n]
@@ -111,10 +111,10 @@ def test_locked_dropout_drops_the_same_units_at_every_step() -> None:
         same = bool((y == y[:, :1]).all())
         assert same == locked
         assert {0.0, 2.0} == set(y.flatten().tolist())
-        assert not torch.equal(y[0, 0], y[1, 0]), "each sequence has units of its own"
+        assert not torch.equal(y[0, 0], y[1, 0]), "each sequence has its own mask"
 
 
-def test_dilated_layers_see_as_far_as_they_say() -> None:
+def test_dilated_receptive_field_is_as_documented() -> None:
     encoder = build_encoder(DilatedConfig(d=4, window=3, n_layers=3, n_blocks=2), 4).double()
     assert encoder.field == 1 + 2 * 2 * (1 + 2 + 4)
     x = torch.randn(1, 40, 4, dtype=torch.float64, requires_grad=True)
@@ -125,7 +125,7 @@ def test_dilated_layers_see_as_far_as_they_say() -> None:
 
 
 @pytest.mark.parametrize("name", ["transformer", "rotary", "learned", "grouped"])
-def test_steps_follow_weights_that_change(name: str) -> None:
+def test_steps_use_changed_weights(name: str) -> None:
     encoder = build_causal(KINDS[name], 6).double().eval()
     x = torch.randn(2, 5, 6, dtype=torch.float64)
     with torch.no_grad():

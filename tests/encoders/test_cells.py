@@ -1,4 +1,4 @@
-"""Each recurrence against the step-by-step oracle, and back-propagation through time against the formulas."""
+"""Recurrent cells compared to the step-by-step oracle, and backpropagation through time compared to formulas."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def each(x: Tensor) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", list(FUNCTIONS))
-def test_elman(x: Tensor, name: str) -> None:
+def test_elman_equals_oracle(x: Tensor, name: str) -> None:
     cell = Elman(3, 4, build_activation(name)).double()
     u, w, b = (p.detach().numpy() for p in (cell.weight_x, cell.weight_h, cell.bias))
     assert_states(cell, x, [oracle.elman(row, u, w, b, FUNCTIONS[name]) for row in each(x)])
 
 
 @pytest.mark.parametrize("name", ["tanh", "relu"])
-def test_fused_elman(x: Tensor, name: str) -> None:
+def test_fused_elman_equals_oracle(x: Tensor, name: str) -> None:
     cell = FusedRecurrence(f"elman_{name}", 3, 4).double()
     (u,), (w,) = cell.input_blocks(), cell.recurrent_blocks()
     b = sum(v.detach().numpy() for v in cell.vectors())
@@ -56,7 +56,7 @@ def test_fused_elman(x: Tensor, name: str) -> None:
 
 
 @pytest.mark.parametrize("learned", [False, True])
-def test_leaky(x: Tensor, learned: bool) -> None:
+def test_leaky_equals_oracle(x: Tensor, learned: bool) -> None:
     cell = Leaky(3, 4, build_activation("tanh"), leak=0.3, learn_leak=learned).double()
     leak: float | np.ndarray = 0.3
     if learned:
@@ -69,14 +69,14 @@ def test_leaky(x: Tensor, learned: bool) -> None:
     assert_states(cell, x, [oracle.leaky(row, u, w, b, np.tanh, leak) for row in each(x)])
 
 
-def test_a_leak_of_one_is_an_elman_network(x: Tensor) -> None:
+def test_leaky_with_leak_one_equals_elman(x: Tensor) -> None:
     leaky = Leaky(3, 4, nn.Tanh(), leak=1.0).double()
     elman = Elman(3, 4, nn.Tanh()).double()
     elman.load_state_dict(leaky.state_dict())
     torch.testing.assert_close(leaky(x), elman(x), atol=1e-14, rtol=0)
 
 
-def test_lstm(x: Tensor) -> None:
+def test_lstm_equals_oracle(x: Tensor) -> None:
     cell = FusedRecurrence("lstm", 3, 4).double()
     network = cell.network
     u, w = blocks(network.weight_ih_l0, "ifgo"), blocks(network.weight_hh_l0, "ifgo")
@@ -85,7 +85,7 @@ def test_lstm(x: Tensor) -> None:
 
 
 @pytest.mark.parametrize("peephole", ["full", "diagonal"])
-def test_peephole_lstm(x: Tensor, peephole: str) -> None:
+def test_peephole_lstm_equals_oracle(x: Tensor, peephole: str) -> None:
     cell = PeepholeLSTM(3, 4, peephole).double()
     u, w, b = (blocks(p, "ifgo") for p in (cell.weight_x, cell.weight_h, cell.bias))
     p = blocks(cell.peepholes, "ifo")
@@ -93,7 +93,7 @@ def test_peephole_lstm(x: Tensor, peephole: str) -> None:
     assert_states(cell, x, [oracle.peephole_lstm(row, u, w, b, p) for row in each(x)])
 
 
-def test_without_peepholes_a_peephole_lstm_is_an_lstm(x: Tensor) -> None:
+def test_peephole_lstm_with_zero_peepholes_equals_lstm(x: Tensor) -> None:
     cell, lstm = PeepholeLSTM(3, 4).double(), FusedRecurrence("lstm", 3, 4).double()
     with torch.no_grad():
         cell.peepholes.zero_()
@@ -104,19 +104,19 @@ def test_without_peepholes_a_peephole_lstm_is_an_lstm(x: Tensor) -> None:
     torch.testing.assert_close(cell(x), lstm(x), atol=1e-12, rtol=0)
 
 
-def test_coupled_lstm(x: Tensor) -> None:
+def test_coupled_lstm_equals_oracle(x: Tensor) -> None:
     cell = CoupledLSTM(3, 4).double()
     u, w, b = (blocks(p, "fog") for p in (cell.weight_x, cell.weight_h, cell.bias))
     assert_states(cell, x, [oracle.coupled_lstm(row, u, w, b) for row in each(x)])
 
 
-def test_gru_reset_first(x: Tensor) -> None:
+def test_gru_reset_first_equals_oracle(x: Tensor) -> None:
     cell = GRUResetFirst(3, 4).double()
     u, w, b = (blocks(p, "zrh") for p in (cell.weight_x, cell.weight_h, cell.bias))
     assert_states(cell, x, [oracle.gru_reset_first(row, u, w, b) for row in each(x)])
 
 
-def test_gru_reset_after(x: Tensor) -> None:
+def test_gru_reset_after_equals_oracle(x: Tensor) -> None:
     cell = FusedRecurrence("gru", 3, 4).double()
     network = cell.network
     u, w = blocks(network.weight_ih_l0, "rzh"), blocks(network.weight_hh_l0, "rzh")

@@ -1,4 +1,4 @@
-"""Convolution for each position: the laws, and every window against plain loops."""
+"""Convolution for each position: the laws, and every window compared to plain loops."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class TestCausalConvolution(CausalEncoderLaws):
         return lambda: build_encoder(settings, 5)
 
 
-def test_a_centered_window_sees_the_future() -> None:
+def test_centered_convolution_depends_on_later_positions() -> None:
     assert sees_the_future(build_encoder(ConvolutionConfig(windows=(13,), filters=4), 5).double())
 
 
 @pytest.mark.parametrize("padding", ["same", "causal"])
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 7])
-def test_each_window_equals_plain_loops(padding: str, window: int) -> None:
+def test_convolution_window_equals_plain_loops(padding: str, window: int) -> None:
     encoder = build_convolution(
         ConvolutionConfig(windows=(window,), filters=3, padding=padding, activation="identity"), 2
     ).double()
@@ -60,7 +60,7 @@ def test_each_window_equals_plain_loops(padding: str, window: int) -> None:
         np.testing.assert_allclose(y[i, :n], wanted, atol=1e-12)
 
 
-def test_windows_stand_side_by_side_and_layers_one_on_the_other() -> None:
+def test_convolution_concatenates_windows_and_stacks_layers() -> None:
     encoder = build_convolution(ConvolutionConfig(windows=(1, 3), filters=4, n_layers=2, residual=True), 5)
     assert encoder.d_out == 8
     assert [c.in_channels for layer in encoder.layers for c in layer.convolutions] == [5, 5, 8, 8]

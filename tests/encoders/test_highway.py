@@ -1,4 +1,4 @@
-"""Highway layers: the laws, the formula, and that a new layer carries its input."""
+"""Highway layers: the laws, the formula, and a new layer carries its input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TestHighway(CausalEncoderLaws):
 
 
 @pytest.mark.parametrize("carry", ["coupled", "own"])
-def test_a_layer_equals_the_formula(carry: str) -> None:
+def test_highway_layer_equals_the_formula(carry: str) -> None:
     layer = HighwayLayer(4, build_activation("tanh"), carry=carry).double()
     x = torch.randn(3, 4, dtype=torch.float64)
     weight, bias = layer.maps.weight.detach().numpy(), layer.maps.bias.detach().numpy()
@@ -37,7 +37,7 @@ def test_a_layer_equals_the_formula(carry: str) -> None:
 
 
 @pytest.mark.parametrize("carry", ["coupled", "own"])
-def test_a_new_layer_carries_its_input(carry: str) -> None:
+def test_highway_new_layer_carries_its_input(carry: str) -> None:
     layer = HighwayLayer(6, build_activation("relu"), carry=carry, bias=-20.0)
     x = torch.randn(5, 6)
     torch.testing.assert_close(layer(x), x, atol=1e-5, rtol=1e-5)

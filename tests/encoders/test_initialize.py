@@ -1,4 +1,4 @@
-"""First values of the weights: each block of each matrix has what its name says."""
+"""Initialization of the weights: each block of each matrix has the distribution of its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def made(cell: str, init: str, d_in: int = 30, d: int = 40, layer: int = 1) -> R
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_identity(cell: str) -> None:
+def test_init_identity_recurrent_matrices(cell: str) -> None:
     recurrence = made(cell, "identity")
     for block in recurrence.recurrent_blocks():
         assert torch.equal(block, torch.eye(40))
@@ -31,20 +31,20 @@ def test_identity(cell: str) -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_orthogonal(cell: str) -> None:
+def test_init_orthogonal_recurrent_matrices(cell: str) -> None:
     for block in made(cell, "orthogonal").recurrent_blocks():
         torch.testing.assert_close(block @ block.t(), torch.eye(40), atol=1e-5, rtol=0)
         assert not torch.equal(block, torch.eye(40))
 
 
 def is_uniform(block: Tensor, bound: float) -> bool:
-    """Whether values fill ±bound: none beyond, some near the ends, and the variance bound² / 3."""
+    """Whether values are uniform in ±bound: none outside, some near the ends, and the variance bound² / 3."""
     largest = block.abs().max().item()
     return 0.97 * bound < largest <= bound * (1 + 1e-6) and abs(block.var().item() / (bound**2 / 3) - 1) < 0.15
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_xavier_and_its_depth_scaled_form_are_uniform_with_their_bounds(cell: str) -> None:
+def test_init_xavier_and_depth_scaled_are_uniform(cell: str) -> None:
     for init, layer, shrink in (("xavier", 4, 1.0), ("depth_scaled", 1, 1.0), ("depth_scaled", 4, 2.0)):
         recurrence = made(cell, init, layer=layer)
         assert all(is_uniform(block, math.sqrt(6 / 70) / shrink) for block in recurrence.input_blocks())
@@ -52,7 +52,7 @@ def test_xavier_and_its_depth_scaled_form_are_uniform_with_their_bounds(cell: st
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_he_is_normal_with_variance_two_over_fan_in(cell: str) -> None:
+def test_init_he_is_normal_with_variance_two_over_fan_in(cell: str) -> None:
     recurrence = made(cell, "he")
     for block in recurrence.input_blocks():
         assert block.var().item() == pytest.approx(2 / 30, rel=0.2)
@@ -62,12 +62,12 @@ def test_he_is_normal_with_variance_two_over_fan_in(cell: str) -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_by_default_all_is_uniform_within_one_over_the_root_of_the_size(cell: str) -> None:
+def test_init_default_is_uniform(cell: str) -> None:
     recurrence = made(cell, "default")
     assert all(is_uniform(block, 1 / math.sqrt(40)) for block in recurrence.input_blocks())
 
 
-def test_the_blocks_are_views_that_cover_every_matrix() -> None:
+def test_blocks_are_views_that_cover_every_matrix() -> None:
     for cell in CELLS:
         recurrence = build_recurrence(RecurrentConfig(cell=cell, d=3, peephole="full"), 2)
         with torch.no_grad():
@@ -77,7 +77,7 @@ def test_the_blocks_are_views_that_cover_every_matrix() -> None:
 
 
 @pytest.mark.parametrize("init", ["default", "orthogonal"])
-def test_the_forget_bias_is_set_for_the_forget_gate_alone(init: str) -> None:
+def test_forget_bias_is_set_only_for_the_forget_gate(init: str) -> None:
     for cell, names in (("lstm", "ifgo"), ("peephole_lstm", "ifgo"), ("coupled_lstm", "fog")):
         recurrence = build_recurrence(RecurrentConfig(cell=cell, d=50), 2)
         init_weights(recurrence, init, forget_bias=1.0)
@@ -89,7 +89,7 @@ def test_the_forget_bias_is_set_for_the_forget_gate_alone(init: str) -> None:
     assert gru.forget_biases() == []
 
 
-def test_settings_reach_the_weights_of_every_layer_and_direction() -> None:
+def test_init_config_applies_to_every_layer_and_direction() -> None:
     encoder = build_recurrent(RecurrentConfig(cell="lstm", d=4, n_layers=2, init="identity", forget_bias=3.0), 2)
     for recurrence in (*encoder.forwards, *encoder.backwards):
         assert all(torch.equal(block, torch.eye(4)) for block in recurrence.recurrent_blocks())
@@ -99,7 +99,7 @@ def test_settings_reach_the_weights_of_every_layer_and_direction() -> None:
     assert ends == pytest.approx([math.sqrt(6 / 60 / layer) for layer in (1, 2, 3, 4)], rel=0.02)
 
 
-def test_an_identity_relu_network_first_adds_up_what_it_reads() -> None:
+def test_identity_relu_network_initially_sums_its_inputs() -> None:
     cell = Elman(2, 2, nn.ReLU())
     init_weights(cell, "identity")
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Normalization: batch norm counts real positions alone and equals torch's; layer norm knows one vector."""
+"""Normalization: batch norm counts only real positions and equals torch; layer norm is per vector."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_batch_norm_ignores_padding_in_values_gradients_and_running_statistics()
     assert (results[0][1][~MASK] == 0).all()
 
 
-def test_batch_norm_equals_torchs_on_full_batches_in_training_and_after() -> None:
+def test_batch_norm_equals_torch_on_full_batches() -> None:
     ours, theirs = BatchNorm(4), nn.BatchNorm1d(4)
     mask = torch.ones(5, 6, dtype=torch.bool)
     for _ in range(3):
@@ -53,7 +53,7 @@ def test_batch_norm_equals_torchs_on_full_batches_in_training_and_after() -> Non
     torch.testing.assert_close(ours(x, mask), theirs(x.flatten(0, 1)).view_as(x))
 
 
-def test_batch_norm_of_one_position_or_none_uses_the_running_statistics() -> None:
+def test_batch_norm_of_at_most_one_position_uses_running_statistics() -> None:
     norm = BatchNorm(3)
     x = torch.randn(2, 3, 3)
     one = torch.zeros(2, 3, dtype=torch.bool)
@@ -70,7 +70,7 @@ def test_layer_norm_gives_each_vector_mean_zero_and_variance_one() -> None:
     torch.testing.assert_close(y.var(-1, correction=0), torch.ones(2, 3), atol=1e-4, rtol=0)
 
 
-def test_norms_by_name() -> None:
+def test_build_norm_by_name() -> None:
     assert [type(build_norm(name, 3)) for name in ("none", "batch", "layer")] == [
         NoNorm,
         BatchNorm,

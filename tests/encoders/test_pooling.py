@@ -1,4 +1,4 @@
-"""Poolings: each against plain loops over the real positions, exact under padding."""
+"""Poolings compared to plain loops over the real positions, exact with padding."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def batch(t: int = 7) -> Tensor:
 
 
 @pytest.mark.parametrize("kind", list(WANTED))
-def test_each_pooling_equals_plain_loops(kind: str) -> None:
+def test_pooling_equals_plain_loops(kind: str) -> None:
     pooling, states = build(kind), batch()
     pooled = pooling(states, LENGTHS)
     assert pooled.shape == (4, pooling.d_out)
@@ -49,7 +49,7 @@ def test_each_pooling_equals_plain_loops(kind: str) -> None:
         np.testing.assert_allclose(row.numpy(), WANTED[kind](h[:n].numpy()), atol=1e-14)
 
 
-def test_attention_equals_plain_loops() -> None:
+def test_attention_pooling_equals_plain_loops() -> None:
     pooling = AttentionPooling(6, 5).double()
     states = batch()
     pooled = pooling(states, LENGTHS).detach().numpy()
@@ -63,7 +63,7 @@ def test_attention_equals_plain_loops() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [1e6, -1e6, float("nan")])
-def test_padding_changes_neither_results_nor_gradients(kind: str, value: float) -> None:
+def test_pooling_ignores_padding_in_values_and_gradients(kind: str, value: float) -> None:
     pooling, states = build(kind), batch()
     padded = torch.arange(9) >= LENGTHS[:, None]
     other = torch.cat((states, batch(2)), dim=1).masked_fill(padded[..., None], value).requires_grad_()
@@ -79,7 +79,7 @@ def test_padding_changes_neither_results_nor_gradients(kind: str, value: float) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_sequence_gives_zeros_and_finite_gradients(kind: str) -> None:
+def test_pooling_of_empty_sequence_is_zero_with_finite_gradients(kind: str) -> None:
     pooling, states = build(kind), batch().requires_grad_()
     pooled = pooling(states, torch.tensor([4, 0, 1, 0], dtype=torch.int32))
     assert (pooled[[1, 3]] == 0).all()
@@ -91,7 +91,7 @@ def test_an_empty_sequence_gives_zeros_and_finite_gradients(kind: str) -> None:
     assert torch.equal(pooling(states[:, :0], LENGTHS * 0), torch.zeros(4, pooling.d_out).double())
 
 
-def test_ends_are_the_final_states_of_both_directions() -> None:
+def test_ends_pooling_takes_the_final_states_of_both_directions() -> None:
     encoder = build_encoder(RecurrentConfig(cell="gru", d=4, n_layers=2, connections="skip"), 3).double()
     x, lengths = torch.randn(2, 5, 3, dtype=torch.float64), torch.tensor([5, 3])
     ends = EndsPooling(encoder.d_out)(encoder(x, lengths), lengths)
@@ -105,12 +105,12 @@ def test_ends_are_the_final_states_of_both_directions() -> None:
     assert moved.all()
 
 
-def test_ends_of_an_odd_size_are_refused() -> None:
-    with pytest.raises(ShapeError, match="two directions, but their size 5 is odd: use it with a bidirectional"):
+def test_ends_pooling_of_odd_size_raises() -> None:
+    with pytest.raises(ShapeError, match=r"two directions, got 5. Use a bidirectional"):
         EndsPooling(5)
 
 
-def test_k_max_keeps_the_order_of_the_text() -> None:
+def test_k_max_pooling_keeps_the_order_of_the_text() -> None:
     pooling = build_pooling(PoolingConfig(kind="k_max", k=3), 1)
     column = torch.tensor([[5.0, -1.0, 2.0, 9.0, 3.0]])[..., None]
     assert pooling(column, torch.tensor([5])).tolist() == [[5.0, 9.0, 3.0]]
@@ -118,7 +118,7 @@ def test_k_max_keeps_the_order_of_the_text() -> None:
     assert pooling(column[:, :2], torch.tensor([2])).tolist() == [[5.0, -1.0, 0.0]]
 
 
-def test_of_equal_values_k_max_keeps_the_earliest_whatever_the_padding() -> None:
+def test_k_max_pooling_of_ties_keeps_the_earliest() -> None:
     pooling = build_pooling(PoolingConfig(kind="k_max", k=3), 1)
     for t in range(9, 60):
         column = torch.zeros(1, t, 1)
@@ -126,7 +126,7 @@ def test_of_equal_values_k_max_keeps_the_earliest_whatever_the_padding() -> None
         assert pooling(column, torch.tensor([9])).tolist() == [[0.0, 2.0, 1.0]]
 
 
-def test_states_of_another_size_are_refused() -> None:
+def test_pooling_states_of_wrong_size_raise() -> None:
     with pytest.raises(ShapeError, match="the input of the pooling has size 5 on axis 'd'"):
         build("max")(torch.zeros(2, 3, 5), torch.tensor([3, 3]))
 

@@ -1,5 +1,4 @@
-"""Recurrent encoders: the laws, stacking and both directions against the oracle, and torch's own networks as
-strangers."""
+"""Recurrent encoders: the laws, stacking and both directions compared to the oracle, and torch's networks."""
 
 from __future__ import annotations
 
@@ -73,7 +72,7 @@ class TestStackedOneDirection(CausalEncoderLaws):
         return lambda: build_encoder(settings, 4)
 
 
-def test_both_directions_see_the_future() -> None:
+def test_bidirectional_encoder_depends_on_later_positions() -> None:
     assert sees_the_future(build_encoder(RecurrentConfig(d=4), 5).double())
 
 
@@ -93,7 +92,7 @@ def run_both(x: np.ndarray, weights: list[tuple[np.ndarray, ...]]) -> tuple[np.n
 
 
 @pytest.mark.parametrize("connections", ["none", "residual", "skip"])
-def test_a_stack_in_both_directions_equals_the_oracle(connections: str) -> None:
+def test_bidirectional_stack_equals_the_oracle(connections: str) -> None:
     encoder = build_recurrent(
         RecurrentConfig(cell="elman", activation="sigmoid", d=3, n_layers=3, connections=connections), 4
     ).double()
@@ -137,7 +136,7 @@ def copy_into(stranger: nn.RNNBase, encoder: Recurrent) -> None:
 
 
 @pytest.mark.parametrize(("options", "stranger_class"), [s[1:] for s in strangers()], ids=[s[0] for s in strangers()])
-def test_fused_cells_equal_torchs_packed_networks_in_values_and_gradients(
+def test_fused_cells_equal_torch_packed_networks(
     options: dict[str, object], stranger_class: Callable[..., nn.RNNBase]
 ) -> None:
     encoder = build_recurrent(RecurrentConfig(d=6, n_layers=2, **options), 5)
@@ -166,7 +165,7 @@ def test_fused_cells_equal_torchs_packed_networks_in_values_and_gradients(
                 )
 
 
-def test_dropout_falls_between_layers_and_only_in_training() -> None:
+def test_recurrent_dropout_is_between_layers_and_only_in_training() -> None:
     x, lengths = torch.randn(2, 3, 4), torch.tensor([3, 3])
     one = build_encoder(RecurrentConfig(d=4, dropout=0.9), 4).train()
     assert torch.equal(one(x, lengths), one(x, lengths))
@@ -176,7 +175,7 @@ def test_dropout_falls_between_layers_and_only_in_training() -> None:
     assert torch.equal(two(x, lengths), two(x, lengths))
 
 
-def test_residual_layers_add_their_undropped_input() -> None:
+def test_residual_layers_add_their_input_before_dropout() -> None:
     encoder = build_recurrent(
         RecurrentConfig(d=2, n_layers=2, connections="residual", dropout=0.999, bidirectional=False), 2
     ).train()
@@ -192,7 +191,7 @@ def copied_state(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 @pytest.mark.parametrize("options", CELLS, ids=name)
-def test_a_recurrence_goes_on_from_its_state(options: dict[str, object]) -> None:
+def test_recurrence_continues_from_its_state(options: dict[str, object]) -> None:
     encoder = build_recurrent(RecurrentConfig(d=4, bidirectional=False, **options), 3).double()
     recurrence = encoder.forwards[0]
     x = torch.randn(6, 2, 3, dtype=torch.float64)

@@ -34,16 +34,16 @@ class TestCausal(CausalEncoderLaws):
         return lambda: build_encoder(settings(request.param, causal=True), 5)
 
 
-def test_states_of_one_direction_see_the_future_through_attention_alone() -> None:
+def test_self_attentive_unidirectional_depends_on_later_positions() -> None:
     assert sees_the_future(build_encoder(settings(), 5).double())
 
 
-def test_settings_and_registry_know_the_same_scores() -> None:
+def test_score_names_of_config_and_registry_agree() -> None:
     assert set(get_args(ScoreName)) == set(SCORES)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_it_equals_the_formula(causal: bool) -> None:
+def test_self_attentive_equals_the_formula(causal: bool) -> None:
     encoder = build_self_attentive_recurrent(settings(causal=causal), 3).double()
     x, lengths = torch.randn(2, 5, 3, dtype=torch.float64), torch.tensor([5, 3])
     y = encoder(x, lengths).detach().numpy()

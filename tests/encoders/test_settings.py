@@ -1,5 +1,4 @@
-"""Settings of encoders: importable without torch, filled with sense, and wrong values answered with a
-sentence."""
+"""Configs of encoders: importable without torch, valid defaults, and errors for wrong values."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ class Holder(Config):
     """The pooling."""
 
 
-def test_settings_import_no_torch() -> None:
+def test_encoder_config_does_not_import_torch() -> None:
     code = "import sys, catena.encoders.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_every_key_says_what_it_means() -> None:
+def test_every_option_has_a_description() -> None:
     classes = [c for c in vars(config).values() if isinstance(c, type) and issubclass(c, Config)]
     assert len(classes) > 6
     for section in classes:
@@ -38,7 +37,7 @@ def test_every_key_says_what_it_means() -> None:
             assert field.description, f"{section.__name__}.{name} has no docstring"
 
 
-def test_every_kind_of_encoder_is_read_from_a_config() -> None:
+def test_every_encoder_kind_is_read_from_a_config() -> None:
     kinds = [get_args(c.model_fields["kind"].annotation)[0] for c in get_args(get_args(EncoderConfig)[0])]
     for kind in kinds:
         assert parse(Holder, {"encoder": {"kind": kind}}).encoder.kind == kind
@@ -48,31 +47,31 @@ def test_every_kind_of_encoder_is_read_from_a_config() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"kind": "transformer", "d": 100, "n_heads": 8},
-        r"d = 100 cannot be shared by n_heads = 8: choose a d that n_heads divides, such as 96 or 104",
+        r"d must be divisible by n_heads = 8, got 100. Use 96 or 104",
     ),
-    ({"kind": "transformer", "d": 3, "n_heads": 4}, "such as 4"),
+    ({"kind": "transformer", "d": 3, "n_heads": 4}, "Use 4, or another n_heads"),
     (
         {"kind": "transformer", "d": 30, "n_heads": 6, "positions": "rotary"},
-        r"d = 30 over n_heads = 6 leaves 5 for each head, an odd number: choose d = 36",
+        r"d / n_heads must be even for positions = 'rotary', got 30 / 6 = 5. Use d = 36",
     ),
     (
         {"kind": "recurrent", "cell": "lstm", "activation": "relu"},
-        "activation = 'relu' is not used by cell = 'lstm'",
+        "got 'lstm' and activation = 'relu'",
     ),
     (
         {"kind": "recurrent", "cell": "gru", "learn_leak": True},
-        "learn_leak = true is for cell = 'leaky', but cell is 'gru'",
+        "cell must be 'leaky' if learn_leak = true, got 'gru'",
     ),
     (
         {"kind": "recurrent", "cell": "leaky", "learn_leak": True, "leak": 1.0},
-        "leak = 1 is the end of the range",
+        "leak must be below 1 if learn_leak = true, got 1",
     ),
     ({"kind": "recurrent", "cell": "lstn"}, "encoder.cell is 'lstn': did you mean 'lstm'"),
     ({"kind": "recurrent", "leak": 0.0}, "encoder.leak is 0.0: .*greater than 0"),
     ({"kind": "recurrent", "dropout": 1.0}, "encoder.dropout is 1.0: .*less than 1"),
     (
         {"kind": "self_attentive_recurrent", "causal": True},
-        "causal = true cannot hold with recurrent.bidirectional = true",
+        "recurrent.bidirectional must be false if causal = true, got true",
     ),
     ({"kind": "convolution", "windows": []}, "encoder.windows is .*at least 1 item"),
     ({"kind": "convolution", "windows": [3, 0]}, "greater than 0"),
@@ -81,12 +80,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("values", "sentence"), WRONG, ids=[sentence[:40] for _, sentence in WRONG])
-def test_wrong_values_are_answered_with_a_sentence(values: dict[str, Any], sentence: str) -> None:
+def test_encoder_config_invalid_values_raise(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         parse(Holder, {"encoder": values})
 
 
-def test_the_default_of_every_kind_is_valid() -> None:
+def test_default_config_of_every_kind_is_valid() -> None:
     adapter = TypeAdapter(EncoderConfig)
     for section in get_args(get_args(EncoderConfig)[0]):
         assert adapter.validate_python(section().model_dump()) == section()

@@ -1,4 +1,4 @@
-"""Convolution and max over time: against plain loops, and the fast backward pass against torch's own."""
+"""Convolution and max over time compared to plain loops, and the fast backward pass compared to torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wanted_features(module: TextConvolution, x: Tensor, n: int, padding: str, k:
 @pytest.mark.parametrize(
     ("activation", "k"), [("relu", 1), ("identity", 1), ("tanh", 1), ("abs", 1), ("gelu", 1), ("tanh", 3)]
 )
-def test_features_equal_plain_loops(padding: str, activation: str, k: int) -> None:
+def test_text_convolution_equals_plain_loops(padding: str, activation: str, k: int) -> None:
     module = build(windows=(1, 2, 3, 5, 9), padding=padding, activation=activation, k=k)
     x = batch()
     y = module(x, LENGTHS).detach().numpy()
@@ -73,7 +73,7 @@ def results(x: Tensor, lengths: Tensor, wide: bool, kernels: list[Tensor], fast:
     spare=st.integers(0, 2),
     seed=st.integers(0, 99),
 )
-def test_the_fast_form_equals_the_plain_form_in_values_and_gradients(
+def test_largest_window_fast_equals_reference(
     lengths: list[int], windows: list[int], wide: bool, spare: int, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -84,13 +84,13 @@ def test_the_fast_form_equals_the_plain_form_in_values_and_gradients(
     torch.testing.assert_close(fast, plain, atol=1e-12, rtol=0)
 
 
-def test_the_fast_form_is_close_in_single_precision() -> None:
+def test_largest_window_fast_is_close_in_single_precision() -> None:
     x, kernels = torch.randn(8, 12, 20), [torch.randn(w, 10, 20) for w in (3, 4, 5)]
     lengths = torch.full((8,), 12)
     torch.testing.assert_close(*(results(x, lengths, True, kernels, fast) for fast in (True, False)))
 
 
-def test_the_fast_form_gives_only_the_gradients_that_are_asked_for() -> None:
+def test_largest_window_fast_computes_only_required_gradients() -> None:
     module = build()
     still = batch()
     module(still, LENGTHS).sum().backward()
@@ -114,7 +114,7 @@ def test_the_fast_form_gives_only_the_gradients_that_are_asked_for() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("value", [0.0, 1e6, float("nan")])
-def test_padding_never_wins_and_changes_nothing(options: dict[str, object], value: float) -> None:
+def test_text_convolution_ignores_padding(options: dict[str, object], value: float) -> None:
     module = build(**options).eval()
     x = batch()
     padded = torch.arange(9) >= LENGTHS[:, None]
@@ -129,7 +129,7 @@ def test_padding_never_wins_and_changes_nothing(options: dict[str, object], valu
     assert all(p.grad is not None and p.grad.isfinite().all() for p in module.parameters())
 
 
-def test_a_window_that_touches_no_word_is_not_counted() -> None:
+def test_text_convolution_ignores_windows_without_words() -> None:
     module = build(windows=(3,), activation="identity")
     with torch.no_grad():
         module.kernels[0].fill_(-1.0)
@@ -139,7 +139,7 @@ def test_a_window_that_touches_no_word_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"activation": "abs"}, {"k": 2}, {"norm": "batch"}])
-def test_an_empty_text_gives_zeros(options: dict[str, object]) -> None:
+def test_text_convolution_of_empty_text_is_zero(options: dict[str, object]) -> None:
     module = build(**options)
     x = batch().requires_grad_()
     y = module(x, torch.tensor([4, 0, 1, 0], dtype=torch.int32))
@@ -153,7 +153,7 @@ def test_an_empty_text_gives_zeros(options: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": "batch"}, {"activation": "prelu"}, {"k": 2}])
-def test_gradients_reach_every_parameter(options: dict[str, object]) -> None:
+def test_text_convolution_all_parameters_get_gradients(options: dict[str, object]) -> None:
     module = build(filters=20, **options)
     y = module(batch(), LENGTHS)
     (y * torch.randn_like(y)).sum().backward()
@@ -162,7 +162,7 @@ def test_gradients_reach_every_parameter(options: dict[str, object]) -> None:
         assert (parameter.grad != 0).any(), name
 
 
-def test_it_equals_torchs_convolution_and_pooling_with_the_weights_copied() -> None:
+def test_text_convolution_equals_torch_with_copied_weights() -> None:
     module = TextConvolution(6, (3, 4, 5), 7)
     x = torch.randn(5, 8, 6)
     found = []
@@ -176,17 +176,17 @@ def test_it_equals_torchs_convolution_and_pooling_with_the_weights_copied() -> N
     torch.testing.assert_close(module(x, torch.full((5,), 8)), torch.cat(found, dim=1), atol=1e-5, rtol=1e-5)
 
 
-def test_activations_marked_as_never_falling_never_fall() -> None:
+def test_monotonic_activations_are_monotonic() -> None:
     x = torch.linspace(-6, 6, 2001, dtype=torch.float64)
     for name in ACTIVATIONS:
         y = ACTIVATIONS[name]().double()(x).detach()
         if name in NONDECREASING:
             assert (y.diff() >= 0).all(), name
-        elif name != "prelu":  # its slope is learned, and may turn
+        elif name != "prelu":  # its parameter is learned, and may be negative
             assert (y.diff() < 0).any(), name
 
 
-def test_bfloat16_autocast_uses_the_plain_form() -> None:
+def test_text_convolution_bfloat16_autocast_uses_the_reference() -> None:
     module = TextConvolution(5, (2, 3), 4)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = module(torch.randn(4, 7, 5), LENGTHS)
@@ -195,6 +195,6 @@ def test_bfloat16_autocast_uses_the_plain_form() -> None:
     assert module.kernels[0].grad.dtype == torch.float32
 
 
-def test_vectors_of_another_size_are_refused() -> None:
+def test_text_convolution_vectors_of_wrong_size_raise() -> None:
     with pytest.raises(ShapeError, match="the input of the convolution has size 4 on axis 'd_in'"):
         build()(batch(d=4), LENGTHS)

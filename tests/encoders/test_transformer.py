@@ -1,4 +1,4 @@
-"""The Transformer encoder: the laws, and torch's own layer as a stranger with the weights copied."""
+"""The Transformer encoder: the laws, and torch's layer with copied weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestCausalTransformer(CausalEncoderLaws):
         return lambda: build_encoder(settings(causal=True, positions=request.param), 8)
 
 
-def test_without_causality_it_sees_the_future() -> None:
+def test_transformer_without_causal_depends_on_later_positions() -> None:
     assert sees_the_future(build_encoder(settings(), 5).double().eval())
 
 
@@ -74,7 +74,7 @@ def stranger_of(encoder: TransformerEncoder, norm_first: bool) -> nn.Transformer
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_it_equals_torchs_transformer_in_values_and_gradients(norm: str) -> None:
+def test_transformer_equals_torch_in_values_and_gradients(norm: str) -> None:
     encoder = build_transformer(settings(norm=norm, positions="none", dropout=0.0), 8)
     with torch.no_grad():
         for name, parameter in encoder.named_parameters():
@@ -97,7 +97,7 @@ def test_it_equals_torchs_transformer_in_values_and_gradients(norm: str) -> None
     torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-4, rtol=1e-3)
 
 
-def test_positions_matter_but_for_none() -> None:
+def test_transformer_depends_on_order_only_with_positions() -> None:
     x, lengths = torch.randn(1, 5, 8), torch.tensor([5])
     order = torch.tensor([3, 1, 4, 0, 2])
     for positions in ("sinusoidal", "learned", "rotary", "none"):
@@ -109,14 +109,14 @@ def test_positions_matter_but_for_none() -> None:
         assert same == (positions == "none"), positions
 
 
-def test_only_vectors_of_another_size_are_mapped() -> None:
+def test_transformer_projects_only_inputs_of_another_size() -> None:
     assert isinstance(build_transformer(settings(), 8).enter, nn.Identity)
     mapped = build_transformer(settings(), 5).enter
     assert isinstance(mapped, nn.Linear)
     assert (mapped.in_features, mapped.out_features) == (5, 8)
 
 
-def test_dropout_works_in_training_alone() -> None:
+def test_transformer_dropout_applies_only_in_training() -> None:
     encoder = build_encoder(settings(dropout=0.5), 8)
     x, lengths = torch.randn(2, 4, 8), torch.tensor([4, 3])
     assert not torch.equal(encoder(x, lengths), encoder(x, lengths))
@@ -124,7 +124,7 @@ def test_dropout_works_in_training_alone() -> None:
     assert torch.equal(encoder(x, lengths), encoder(x, lengths))
 
 
-def test_depth_scaled_weights_shrink_with_the_root_of_the_layer() -> None:
+def test_depth_scaled_weights_decrease_with_the_layer() -> None:
     encoder = build_transformer(settings(d=32, d_ff=64, n_layers=4, init="depth_scaled"), 32)
     for number, layer in enumerate(encoder.layers, start=1):
         for weight, bound in (
@@ -136,14 +136,14 @@ def test_depth_scaled_weights_shrink_with_the_root_of_the_layer() -> None:
             assert weight.abs().max().item() == pytest.approx(bound / math.sqrt(number), rel=0.03)
 
 
-def test_learned_positions_refuse_a_longer_sequence() -> None:
+def test_learned_positions_raise_for_longer_sequences() -> None:
     encoder = build_encoder(settings(positions="learned"), 8)
     encoder(torch.randn(1, 10, 8), torch.tensor([10]))
-    with pytest.raises(ShapeError, match="reaches position 11, but the model learned only max_length = 10"):
+    with pytest.raises(ShapeError, match="at most max_length = 10, got 11"):
         encoder(torch.randn(1, 11, 8), torch.tensor([11]))
 
 
-def test_small_weights_are_drawn_small_and_smaller_where_a_part_ends() -> None:
+def test_small_init_has_small_weights_and_smaller_output_matrices() -> None:
     encoder = build_transformer(settings(d=64, d_ff=256, n_layers=8, init="small"), 64)
     for layer in encoder.layers:
         for weight, deviation in (
@@ -159,7 +159,7 @@ def test_small_weights_are_drawn_small_and_smaller_where_a_part_ends() -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"norm": "post", "positions": "learned"}, {"positions": "rotary", "n_kv_heads": 1}], ids=str
 )
-def test_without_gradients_padding_takes_no_part_and_changes_nothing(options: dict[str, object]) -> None:
+def test_transformer_without_gradients_skips_padding(options: dict[str, object]) -> None:
     encoder = build_transformer(settings(**options), 8).double().eval()
     lengths = torch.tensor([6, 1, 4])
     x = torch.randn(3, 6, 8, dtype=torch.float64)
@@ -171,4 +171,4 @@ def test_without_gradients_padding_takes_no_part_and_changes_nothing(options: di
     torch.testing.assert_close(found, wanted.detach(), rtol=0.0, atol=1e-12)
     assert seen == [18, 11]
     with torch.no_grad():
-        assert encoder(x[:0], lengths[:0]).shape == (0, 6, encoder.d_out), "a batch of none"
+        assert encoder(x[:0], lengths[:0]).shape == (0, 6, encoder.d_out), "an empty batch"

@@ -1,4 +1,4 @@
-"""The compiled step of a Transformer: the same as the plain form, for every make, batch and history."""
+"""The compiled step of a Transformer equals the reference, for every configuration, batch and history."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_compiled_steps_equal_one_pass(norm: str, positions: str, n_kv_heads: in
 
 
 @pytest.mark.parametrize("b", [1, 2, 5, 8, 15, 37])
-def test_batches_of_every_size(b: int) -> None:
+def test_compiled_step_with_every_batch_size(b: int) -> None:
     model, x = encoder(positions="rotary"), torch.randn(b, 5, 24)
     torch.testing.assert_close(steps(model, x), model.whole(x).detach(), **CLOSE)
 
 
 @torch.no_grad()
-def test_sequences_of_different_lengths_step_together() -> None:
+def test_compiled_step_with_different_lengths() -> None:
     model = encoder(positions="rotary", n_kv_heads=2)
     x = torch.randn(3, 8, 24)
     whole = model.whole(x)
@@ -77,7 +77,7 @@ def test_sequences_of_different_lengths_step_together() -> None:
 
 
 @torch.no_grad()
-def test_a_state_may_be_gone_on_from_twice_and_its_rows_taken() -> None:
+def test_compiled_step_state_may_be_reused_and_selected() -> None:
     model, x = encoder(), torch.randn(2, 6, 24)
     whole = model.whole(x)
     _, state = model.continue_(x[:, :4], model.begin(2, x.device, x.dtype))
@@ -87,7 +87,7 @@ def test_a_state_may_be_gone_on_from_twice_and_its_rows_taken() -> None:
     torch.testing.assert_close(model.continue_(x[rows, 5:], chosen)[0], whole[rows, 5:], **CLOSE)
 
 
-def test_weights_that_change_are_seen() -> None:
+def test_compiled_step_uses_changed_weights() -> None:
     model, x = encoder(), torch.randn(2, 3, 24)
     before = steps(model, x)
     with torch.no_grad():
@@ -96,7 +96,7 @@ def test_weights_that_change_are_seen() -> None:
     assert not torch.allclose(steps(model, x), before)
 
 
-def test_the_vectors_that_are_given_stay_as_they_were() -> None:
+def test_compiled_step_does_not_change_its_input() -> None:
     model, x = encoder(positions="none"), torch.randn(2, 1, 24)
     kept = x.clone()
     steps(model, x)
@@ -104,7 +104,7 @@ def test_the_vectors_that_are_given_stay_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("activation", ["tanh", "softplus"])
-def test_other_activations_and_other_numbers_are_left_to_torch(activation: str) -> None:
+def test_unsupported_activations_and_dtypes_use_torch(activation: str) -> None:
     assert isinstance(encoder(activation=activation)._step_plan(), FlatPlan)
     assert isinstance(encoder().double()._step_plan(), FlatPlan)
     rough = encoder()
@@ -114,8 +114,8 @@ def test_other_activations_and_other_numbers_are_left_to_torch(activation: str) 
 
 
 @torch.no_grad()
-def test_a_single_layer_knows_far_tails_of_its_activation() -> None:
-    """x Φ(x) is exact to single precision on both sides of zero, where the curve is nearly flat too."""
+def test_compiled_activation_is_exact_in_its_tails() -> None:
+    """x Φ(x) is exact to single precision on both sides of zero, also where the curve is nearly flat."""
     model = encoder(n_layers=1, positions="none", norm="pre", activation="gelu")
     layer = model.layers[0]
     layer.attention.output.weight.zero_()
@@ -137,13 +137,13 @@ def test_a_single_layer_knows_far_tails_of_its_activation() -> None:
 
 
 @torch.no_grad()
-def test_weights_that_changed_unseen_are_met_after_training() -> None:
+def test_compiled_step_uses_untracked_weight_changes_after_training() -> None:
     model, x = encoder(positions="rotary"), torch.randn(3, 6, 24)
     state = model.begin(3, x.device, x.dtype)
     before = steps(model, x), model.continue_(x, state)[0]
     model.train()
     for p in model.parameters():
-        p.data *= 0.5  # as fused optimizers do, of which torch keeps no count
+        p.data *= 0.5  # as fused optimizers do, without a version change
     whole = model.eval().whole(x)
     for found, old in zip((steps(model, x), model.continue_(x, state)[0]), before, strict=True):
         torch.testing.assert_close(found, whole, **CLOSE)
@@ -152,7 +152,7 @@ def test_weights_that_changed_unseen_are_met_after_training() -> None:
 
 @pytest.mark.parametrize(("norm", "n_kv_heads", "d_ff"), [("pre", 2, 44), ("post", 4, 42)])
 @torch.no_grad()
-def test_steps_of_8_bits_equal_one_pass_of_8_bits(norm: str, n_kv_heads: int, d_ff: int) -> None:
+def test_int8_steps_equal_one_int8_pass(norm: str, n_kv_heads: int, d_ff: int) -> None:
     model = encoder(norm=norm, n_kv_heads=n_kv_heads, d_ff=d_ff, positions="rotary")
     x = torch.randn(3, 6, 24)
     floats = model.whole(x)

@@ -1,4 +1,4 @@
-"""Forests and batches of trees: levels, order, and what is no tree."""
+"""Forests and batches of trees: levels, order, and invalid trees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIXED = [2, 2, 4, 4, -1]  # ((0 1)2 3)4
 
 @st.composite
 def parent_lists(draw: st.DrawFn) -> list[int]:
-    """A tree of up to 12 nodes, every parent behind its children."""
+    """A tree of up to 12 nodes, every parent after its children."""
     n = draw(st.integers(1, 12))
     return [draw(st.integers(i + 1, n - 1)) for i in range(n - 1)] + [-1]
 
@@ -29,7 +29,7 @@ def slow_height(parents: list[int], node: int) -> int:
 
 
 @given(st.lists(parent_lists(), min_size=1, max_size=4))
-def test_the_levels_of_a_batch_hold_every_node_once_and_each_child_under_its_parent(trees: list[list[int]]) -> None:
+def test_tree_batch_levels_have_every_node_once_and_correct_children(trees: list[list[int]]) -> None:
     forest = TreeBatchBuilder.of(trees)
     rows = np.arange(len(trees))[::-1].copy()
     batch = forest.batch(rows)
@@ -59,7 +59,7 @@ def test_the_levels_of_a_batch_hold_every_node_once_and_each_child_under_its_par
             start += size
 
 
-def test_inputs_are_taken_by_leaves_unless_it_is_said_by_which_nodes() -> None:
+def test_tree_batch_inputs_are_at_leaves_by_default() -> None:
     forest = TreeBatchBuilder.of([MIXED, ONE])
     batch = forest.batch(np.array([0, 1]))
     assert sorted(batch.inputs.tolist()) == [0, 1, 3, 5]
@@ -71,19 +71,19 @@ def test_inputs_are_taken_by_leaves_unless_it_is_said_by_which_nodes() -> None:
     assert everywhere.levels[1].takers is None
 
 
-def test_fewest_and_most_children_are_those_of_nodes_that_have_some() -> None:
+def test_tree_batch_few_and_many_are_of_inner_nodes() -> None:
     for trees, few, many in (([STAR, CHAIN], 1, 3), ([MIXED], 2, 2), ([ONE], 0, 0)):
         batch = TreeBatchBuilder.of(trees).batch(np.arange(len(trees)))
         assert (batch.few, batch.many) == (few, many)
 
 
-def test_no_trees_make_an_empty_batch() -> None:
+def test_tree_batch_of_no_trees_is_empty() -> None:
     batch = TreeBatchBuilder.of([ONE]).batch(np.zeros(0, np.int64))
     assert batch.n == 0
     assert batch.levels == ()
 
 
-def test_heights_of_a_deep_tree_need_no_stack() -> None:
+def test_node_heights_of_a_deep_tree_need_no_recursion() -> None:
     n = 5000
     assert node_heights(np.array([*range(1, n), -1])).tolist() == list(range(n))
 
@@ -91,13 +91,13 @@ def test_heights_of_a_deep_tree_need_no_stack() -> None:
 @pytest.mark.parametrize(
     ("trees", "sentence"),
     [
-        ([ONE, [-1, -1]], "tree 1 has 2 roots: exactly one node has the parent -1"),
-        ([[1, 0]], "tree 0 has 0 roots"),
-        ([ONE, [1, 0, -1]], "tree 1 has a node that is its own ancestor"),
-        ([[3, -1]], "tree 0 has 2 nodes, and node 0 has the parent 3"),
-        ([ONE, []], "tree 1 has no node"),
+        ([ONE, [-1, -1]], "tree 1 must have one root, got 2. Set one parent to -1"),
+        ([[1, 0]], "tree 0 must have one root, got 0"),
+        ([ONE, [1, 0, -1]], "Tree 1 has a node that is its own ancestor"),
+        ([[3, -1]], "parents of tree 0 must be -1 or a node from 0 to 1, got 3 for node 0"),
+        ([ONE, []], "Tree 1 has no nodes"),
     ],
 )
-def test_what_is_no_tree_is_refused(trees: list[list[int]], sentence: str) -> None:
+def test_forest_of_invalid_trees_raises(trees: list[list[int]], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         TreeBatchBuilder.of(trees)

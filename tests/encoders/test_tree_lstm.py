@@ -1,4 +1,4 @@
-"""Tree-LSTMs against plain recursion, against torch's LSTM on chains, and under the laws of tree encoders."""
+"""Tree-LSTMs compared to plain recursion and to torch's LSTM on chains, with the laws of tree encoders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UP_TO_TWO = [*BINARY, [1, 2, -1]]
 
 
 def redrawn(encoder: TreeEncoder) -> TreeEncoder:
-    """The encoder with all of its numbers drawn, so that no bias is 0 or alike."""
+    """The encoder with random parameters, so that no bias is 0 or equal to another."""
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.normal_(std=0.5)
@@ -56,7 +56,7 @@ def in_postorder(parents: list[int], node: int) -> list[int]:
 def by_recursion(
     run: Callable[..., list[np.ndarray]], weights: dict[str, np.ndarray], parents: list[int], x: Tensor, takes: Tensor
 ) -> np.ndarray:
-    """What the oracle gives for each node, by number."""
+    """The oracle's vector of each node."""
     root = parents.index(-1)
     found = run(as_tuples(parents, root, x.numpy(), np.asarray(takes)), weights)
     rows = np.empty((len(parents), len(found[0])))
@@ -66,7 +66,7 @@ def by_recursion(
 
 @pytest.mark.parametrize("everywhere", [False, True], ids=["leaves", "every node"])
 @pytest.mark.parametrize("form", ["summed", "full", "binary", "ternary"])
-def test_it_equals_plain_recursion(form: str, everywhere: bool) -> None:
+def test_tree_lstm_equals_plain_recursion(form: str, everywhere: bool) -> None:
     most = {"summed": None, "full": 2, "binary": 2, "ternary": 3}[form]
     trees = [tree for tree in ANY if most is None or max(tree.count(p) for p in set(tree) - {-1} or {-1}) <= most]
     assert len(trees) > len(BINARY)
@@ -85,7 +85,7 @@ def test_it_equals_plain_recursion(form: str, everywhere: bool) -> None:
 
 
 @pytest.mark.parametrize("form", ["summed", "one child", "two children"])
-def test_on_a_chain_it_is_torchs_lstm(form: str) -> None:
+def test_tree_lstm_on_a_chain_equals_torch_lstm(form: str) -> None:
     d_in, d, t = 3, 4, 6
     lstm = torch.nn.LSTM(d_in, d).double()
     most = {"summed": None, "one child": 1, "two children": 2}[form]
@@ -101,7 +101,7 @@ def test_on_a_chain_it_is_torchs_lstm(form: str) -> None:
     torch.testing.assert_close(found, lstm(x[:, None])[0][:, 0], **CLOSE)
 
 
-def test_summed_children_have_no_order_and_ordered_ones_have() -> None:
+def test_only_ordered_children_depend_on_order() -> None:
     forest = TreeBatchBuilder.of([[2, 2, -1]])
     x = torch.randn(3, 3, dtype=torch.float64)
     swapped = x[[1, 0, 2]]
@@ -110,26 +110,26 @@ def test_summed_children_have_no_order_and_ordered_ones_have() -> None:
         assert torch.allclose(*roots) == equal
 
 
-def test_more_children_than_there_are_weights_for_are_refused() -> None:
+def test_nary_tree_lstm_with_too_many_children_raises() -> None:
     batch = TreeBatchBuilder.of([[3, 3, 3, -1]]).batch(np.array([0]))
-    with pytest.raises(DataError, match="NaryTreeLSTM takes trees whose nodes have 1 to 2 children, and a node has 3"):
+    with pytest.raises(DataError, match="Nodes must have 1 to 2 children for NaryTreeLSTM, got 3"):
         NaryTreeLSTM(3, 4)(torch.zeros(3, 3), batch)
 
 
-def test_dropout_leaves_memories_alone_and_is_off_in_evaluation() -> None:
+def test_tree_lstm_dropout_keeps_memories_and_is_off_in_evaluation() -> None:
     encoder = ChildSumTreeLSTM(3, 50, dropout=0.5)
     batch = TreeBatchBuilder.of([[2, 2, -1]]).batch(np.array([0]))
     x = torch.randn(2, 3)
     encoder.train()
     dropped = encoder(x, batch)
-    assert (dropped[:2] == 0).float().mean() > 0.3, "at a leaf what is new is all there is"
-    assert (dropped[2] == 0).float().mean() < 0.3, "above, a unit is lost if it was dropped in all three"
+    assert (dropped[:2] == 0).float().mean() > 0.3, "a leaf has only the candidate"
+    assert (dropped[2] == 0).float().mean() < 0.3, "above, a unit is 0 only if it was dropped in all three"
     encoder.eval()
     assert torch.equal(encoder(x, batch), encoder(x, batch))
     assert (encoder(x, batch) != 0).all()
 
 
-def test_the_forget_gate_begins_open() -> None:
+def test_tree_lstm_forget_gate_starts_open() -> None:
     for encoder in (ChildSumTreeLSTM(3, 4, forget_bias=2.0), NaryTreeLSTM(3, 4, forget_bias=2.0)):
         assert encoder.bias.tolist() == [0.0] * 12 + [2.0] * 4
 

@@ -1,4 +1,4 @@
-"""Recursive networks against plain recursion, and under the laws of tree encoders."""
+"""Recursive networks compared to plain recursion, with the laws of tree encoders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def numbers(encoder: TreeEncoder) -> dict[str, np.ndarray]:
 
 
 def leaf(encoder: TreeEncoder, x: np.ndarray) -> object:
-    """What the oracle takes at a leaf: the vector, and for MV-RNN the matrix diag(m) + U V."""
+    """The oracle's input at a leaf: the vector, and for MV-RNN the matrix diag(m) + U V."""
     if not isinstance(encoder, MatrixVectorNetwork):
         return x
     vector, diagonal, left, right = np.split(x, [D, 2 * D, 2 * D + D * RANK])
@@ -52,7 +52,7 @@ def nested(encoder: TreeEncoder, parents: list[int], node: int, x: np.ndarray) -
     ],
     ids=["recursive", "tensor", "matrix-vector"],
 )
-def test_it_equals_plain_recursion(encoder: TreeEncoder, run: Callable[..., list[np.ndarray]]) -> None:
+def test_recursive_network_equals_plain_recursion(encoder: TreeEncoder, run: Callable[..., list[np.ndarray]]) -> None:
     redrawn(encoder.double())
     forest = TreeBatchBuilder.of(BINARY)
     x = torch.randn(len(forest.parents), encoder.d_in, dtype=torch.float64)
@@ -64,7 +64,7 @@ def test_it_equals_plain_recursion(encoder: TreeEncoder, run: Callable[..., list
         torch.testing.assert_close(vectors.numpy(), expected, **CLOSE)
 
 
-def test_the_matrices_of_words_begin_near_the_identity() -> None:
+def test_mv_rnn_word_matrices_start_near_the_identity() -> None:
     encoder = MatrixVectorNetwork(D, RANK, nn.Tanh())
     first = encoder.first_matrices(5)
     assert first.shape == (5, encoder.d_in - D)
@@ -72,16 +72,16 @@ def test_the_matrices_of_words_begin_near_the_identity() -> None:
 
 
 @pytest.mark.parametrize("trees", [[[3, 3, 3, -1]], [[1, -1]]], ids=["three", "one"])
-def test_they_take_two_children_and_no_other_number(trees: list[list[int]]) -> None:
+def test_recursive_network_raises_unless_binary(trees: list[list[int]]) -> None:
     batch = TreeBatchBuilder.of(trees).batch(np.array([0]))
     n = max(trees[0].count(p) for p in trees[0] if p >= 0)
-    with pytest.raises(DataError, match=f"RecursiveNetwork takes .* have 2 children, and a node has {n}"):
+    with pytest.raises(DataError, match=f"have 2 children for RecursiveNetwork, got {n}"):
         RecursiveNetwork(D, nn.Tanh())(torch.zeros(len(batch.inputs), D), batch)
 
 
-def test_inputs_above_the_leaves_are_refused() -> None:
+def test_recursive_network_inputs_at_inner_nodes_raise() -> None:
     batch = TreeBatchBuilder.of([[2, 2, -1]], has_input=[[True] * 3]).batch(np.array([0]))
-    with pytest.raises(DataError, match="takes inputs at the leaves of trees alone"):
+    with pytest.raises(DataError, match="must be at leaves only"):
         TensorNetwork(D, nn.Tanh())(torch.zeros(3, D), batch)
 
 

@@ -1,4 +1,4 @@
-"""Neural language models: the laws of steppers for every kind, strangers with copied weights, odd sequences."""
+"""Neural language models: the stepper laws for every kind, references with copied weights, edge cases."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_half_precision_scores_near_double(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_gradients_reach_every_parameter(name: str) -> None:
+def test_neural_lm_all_parameters_get_gradients(name: str) -> None:
     model = build(name)
     ids = torch.tensor([[2, 4, 5, 6, 7, 8], [2, 9, 10, 4, 1, 5]])
     read = model.read(ids[:, :-1])
@@ -104,7 +104,7 @@ def test_gradients_reach_every_parameter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_odd_sequences(name: str) -> None:
+def test_neural_lm_edge_case_sequences(name: str) -> None:
     model = build(name).eval()
     assert model.token_log_probs(torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)).shape == (0, 3)
     one = model.token_log_probs(torch.tensor([[model.end]]), torch.tensor([1]))
@@ -114,14 +114,14 @@ def test_odd_sequences(name: str) -> None:
     assert (unknown < 0).all()
 
 
-def test_what_no_text_holds_is_impossible() -> None:
+def test_neural_lm_special_tokens_are_impossible() -> None:
     model = build("lstm").eval()
     log_probs = model.log_probs(model.start(2))
     assert (log_probs[:, [PAD, model.begin]] == -torch.inf).all()
     assert log_probs[:, [1, model.end, 4]].isfinite().all()
 
 
-def test_a_word_is_predicted_from_those_before_it_alone() -> None:
+def test_neural_lm_word_depends_only_on_previous_words() -> None:
     model = build("transformer").eval()
     ids = torch.tensor([[4, 5, 6, 7, 8]])
     found = model.token_log_probs(ids, torch.tensor([5]))
@@ -130,10 +130,10 @@ def test_a_word_is_predicted_from_those_before_it_alone() -> None:
         changed[:, i] = 10
         other = model.token_log_probs(changed, torch.tensor([5]))
         assert torch.equal(other[:, :i] == found[:, :i], torch.ones(1, i, dtype=torch.bool))
-        assert (other[:, i:] != found[:, i:]).all(), "the word itself, and what it is context of"
+        assert (other[:, i:] != found[:, i:]).all(), "the word itself, and the words after it"
 
 
-def test_tied_weights_are_one_parameter_with_a_map_between_where_sizes_differ() -> None:
+def test_neural_lm_tied_weights_with_projection() -> None:
     model = build("coupled")
     weights = [p for p in model.parameters() if p.shape == (len(model.vocabulary), 5)]
     assert len(weights) == 1
@@ -144,7 +144,7 @@ def test_tied_weights_are_one_parameter_with_a_map_between_where_sizes_differ() 
     assert sum(p.shape[0] == len(untied.vocabulary) for p in untied.parameters() if p.ndim == 2) == 2
 
 
-def test_it_equals_torchs_lstm_and_softmax() -> None:
+def test_neural_lm_equals_torch_lstm_and_softmax() -> None:
     settings = LSTMLMConfig(embedding=EMBEDDING, encoder=recurrent("lstm"), tied=False, dropout_input=0.0)
     words = vocabulary()
     model = build_neural(settings, words, words.counts, begin="<s>").eval()
@@ -162,7 +162,7 @@ def test_it_equals_torchs_lstm_and_softmax() -> None:
         torch.testing.assert_close(model.token_log_probs(ids, torch.tensor([5])), wanted, atol=1e-5, rtol=1e-5)
 
 
-def test_one_batch_is_learned_by_heart_and_told_again() -> None:
+def test_neural_lm_memorizes_one_batch() -> None:
     words = vocabulary()
     settings = GRULMConfig(
         embedding={"d": 16, "scale": 0.5}, encoder=recurrent("gru", d=32), dropout_input=0.0, dropout_output=0.0
@@ -177,14 +177,16 @@ def test_one_batch_is_learned_by_heart_and_told_again() -> None:
         loss.backward()
         optimizer.step()
     model.eval()
-    assert model.token_log_probs(ids, torch.tensor([6, 6])).sum(1).exp().min() > 0.4, "one of two, by the first word"
+    assert model.token_log_probs(ids, torch.tensor([6, 6])).sum(1).exp().min() > 0.4, (
+        "one of two texts, by the first word"
+    )
     state = model.advance(model.start(2), ids[:, 0])
     for i in range(1, 6):
         assert torch.equal(model.log_probs(state).argmax(1), ids[:, i])
         state = model.advance(state, ids[:, i])
 
 
-def test_dropped_words_are_dropped_everywhere_in_a_batch() -> None:
+def test_word_dropout_drops_all_tokens_of_a_word() -> None:
     words = vocabulary()
     settings = LSTMLMConfig(embedding=EMBEDDING, encoder=recurrent("lstm"), dropout_input=0.0, dropout_words=0.5)
     model = build_neural(settings, words, words.counts).train()
@@ -198,24 +200,24 @@ def test_dropped_words_are_dropped_everywhere_in_a_batch() -> None:
     assert (model.eval().vectors(ids) == 1).all()
 
 
-def test_parts_that_do_not_fit_are_refused() -> None:
+def test_neural_lm_incompatible_parts_raise() -> None:
     model = build("lstm")
-    with pytest.raises(ShapeError, match="of size 5, and takes size 6: build it with d_in = 5"):
+    with pytest.raises(ShapeError, match="must be 5, the size of the embedding's vectors, got 6"):
         NeuralLanguageModel(build("coupled").embedding, model.encoder, model.output, vocabulary(), begin=2, end=3)
     both = LSTMLMConfig(embedding=EMBEDDING, encoder=recurrent("lstm", bidirectional=True))
-    with pytest.raises(ConfigError, match="looks ahead"):
+    with pytest.raises(ConfigError, match="depends on later positions"):
         build_neural(both, vocabulary(), vocabulary().counts)
-    with pytest.raises(ValueError, match=r"tied = true trains the embedding .* keeps it as it is: set tied = false"):
+    with pytest.raises(ValueError, match=r"must be trainable if tied = true, got .*\. Set tied = false"):
         LSTMLMConfig(embedding={"mode": "static", "vectors": "v.txt"}, tied=True)
 
 
-def test_weights_are_tied_where_they_can_be_unless_it_is_asked_for() -> None:
+def test_tied_defaults_to_false_if_weights_cannot_be_tied() -> None:
     hierarchical = HierarchicalConfig()
     assert LSTMLMConfig().tied
     assert LSTMLMConfig(output=HierarchicalConfig(tree="classes")).tied
     assert not LSTMLMConfig(output=hierarchical).tied
     assert not LSTMLMConfig(output={"kind": "hierarchical", "tree": "balanced"}).tied
     assert not LSTMLMConfig(embedding=EmbeddingConfig(d=4, mode="static", vectors="some.txt")).tied
-    with pytest.raises(ValueError, match=r"output\.tree = 'huffman' has weights for each decision, .*: leave tied out"):
+    with pytest.raises(ValueError, match=r"output\.tree must be 'classes' if tied = true, got 'huffman'"):
         LSTMLMConfig(output=hierarchical, tied=True)
     assert not parse(GRULMConfig, {"output": {"kind": "hierarchical"}}).tied

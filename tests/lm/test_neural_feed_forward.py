@@ -1,4 +1,4 @@
-"""The feed-forward encoder: the laws of causal encoders, and the formula of Bengio et al. 2003 written out."""
+"""The feed-forward encoder: the laws of causal encoders, and the formula of Bengio et al. 2003."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TestStepping(SteppingLaws):
         return lambda: FeedForward(5, 7, context, direct=direct)
 
 
-def test_it_is_the_formula_with_direct_connections() -> None:
+def test_feed_forward_equals_the_formula() -> None:
     encoder = FeedForward(2, 3, 2).double()
     output = nn.Linear(3 + 4, 5).double()
     u, w = output.weight.split((3, 4), dim=1)

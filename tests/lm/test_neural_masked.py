@@ -1,4 +1,4 @@
-"""The masked objective: what is hidden, how it is shown, and that guessing is learned from both sides."""
+"""The masked language model: what is masked and how, and predictions from both sides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model(words: int = 12, d: int = 16) -> MaskedLanguageModel:
     return build_masked(settings, vocabulary, [1] * len(vocabulary))
 
 
-def test_the_shares_are_those_of_the_paper_and_padding_is_never_hidden() -> None:
+def test_hide_fractions_match_the_paper_without_padding() -> None:
     masked = model(words=500)
     ids = torch.full((40, 200), 7)
     lengths = torch.tensor([200] * 39 + [100])
@@ -37,16 +37,16 @@ def test_the_shares_are_those_of_the_paper_and_padding_is_never_hidden() -> None
     assert float((hidden == masked.mark).float().mean()) == pytest.approx(0.8, abs=0.05)
     assert float((hidden == 7).float().mean()) == pytest.approx(0.1, abs=0.03)
     others = hidden[(hidden != 7) & (hidden != masked.mark)]
-    assert int(others.min()) >= 5, "no special takes a word's place"
+    assert int(others.min()) >= 5, "no special token replaces a word"
 
 
-def test_every_sequence_has_something_to_guess() -> None:
+def test_hide_masks_a_position_in_every_sequence() -> None:
     masked = model()
     _, chosen = masked.hide(torch.full((50, 3), 6), torch.tensor([1, 3] * 25), 0.01)
     assert (chosen.sum(1) >= 1).all()
 
 
-def test_a_word_is_guessed_from_both_sides() -> None:
+def test_masked_lm_predicts_from_both_sides() -> None:
     masked = model()
     generator = torch.Generator().manual_seed(3)
     optimizer = torch.optim.Adam(masked.parameters(), 0.02)
@@ -66,4 +66,4 @@ def test_a_word_is_guessed_from_both_sides() -> None:
         optimizer.zero_grad()
         loss().backward()
         optimizer.step()
-    assert loss().item() < 0.2, "from one side alone it is log 2 = 0.69"
+    assert loss().item() < 0.2, "from one side only it is log 2 = 0.69"

@@ -1,4 +1,4 @@
-"""ARPA files: written and read again, read as others write them, and refused with file and line."""
+"""ARPA files: round trips, files of other tools, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def log10(model: NgramModel, sentence: str) -> float:
 
 @pytest.mark.parametrize("name", ["a.arpa", "a.arpa.gz"])
 @pytest.mark.parametrize("estimator", BACK_OFF)
-def test_what_is_written_is_read_again(estimator, name, tmp_path):
+def test_arpa_round_trip(estimator, name, tmp_path):
     model = NgramModel.train(TEXT, order=3, estimator=estimator)
     model.save_arpa(tmp_path / name)
     again = NgramModel.load(tmp_path / name)
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_again(estimator, name, tmp_path):
 
 @given(text=sentences, order=orders)
 @settings(max_examples=20)
-def test_any_text_survives(text, order, tmp_path_factory):
+def test_arpa_round_trip_of_any_text(text, order, tmp_path_factory):
     path = tmp_path_factory.mktemp("arpa") / "a"
     model = trained(text, order)
     model.save_arpa(path)
@@ -74,7 +74,7 @@ def test_any_text_survives(text, order, tmp_path_factory):
     path.unlink()
 
 
-def test_a_file_is_scored_as_backing_off_says(tmp_path):
+def test_arpa_model_scores_by_backing_off(tmp_path):
     path = tmp_path / "a.arpa"
     path.write_text(SMALL)
     model = NgramModel.load(path)
@@ -87,7 +87,7 @@ def test_a_file_is_scored_as_backing_off_says(tmp_path):
 @pytest.mark.parametrize(
     "change", [("\t", " "), ("\n", "\r\n"), ("\n\n", "\n \n\n"), ("-0.25", "-2.5E-1"), ("<unk>", "<UNK>")]
 )
-def test_files_of_other_tools_are_read(change, tmp_path):
+def test_arpa_variants_of_other_tools_are_read(change, tmp_path):
     path = tmp_path / "a.arpa"
     path.write_text("\n" + SMALL.replace(*change), newline="")
     assert log10(NgramModel.load(path), "a a b zebra") == pytest.approx(
@@ -95,7 +95,7 @@ def test_files_of_other_tools_are_read(change, tmp_path):
     )
 
 
-def test_n_grams_that_longer_ones_rest_on_are_filled_in(tmp_path):
+def test_arpa_missing_shorter_ngrams_are_filled_in(tmp_path):
     text = SMALL.replace("-0.2\ta b\t0\n", "").replace("ngram 2=3", "ngram 2=2")
     path = tmp_path / "a.arpa"
     path.write_text(text)
@@ -110,59 +110,59 @@ def test_n_grams_that_longer_ones_rest_on_are_filled_in(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "line", "problem"),
     [
-        ("ngram 1=5", "ngram 1=five", 2, "must say how many n-grams there are"),
-        ("ngram 2=3", "ngram 3=3", 3, "must count the 2-grams"),
-        ("ngram 1=5", "ngram 1=4", 13, "ends 5 1-grams, but 4 were promised"),
-        ("ngram 2=3", "ngram 2=4", 18, "ends 3 2-grams, but 4 were promised"),
+        ("ngram 1=5", "ngram 1=five", 2, "must be the number of n-grams"),
+        ("ngram 2=3", "ngram 3=3", 3, "must be the number of 2-grams"),
+        ("ngram 1=5", "ngram 1=4", 13, "ends 5 1-grams, but the header announces 4"),
+        ("ngram 2=3", "ngram 2=4", 18, "ends 3 2-grams, but the header announces 4"),
         ("-0.4\ta", "x\ta", 10, "must be a logarithm, a word"),
-        ("-0.4\ta", "nan\ta", 10, "holds nan"),
+        ("-0.4\ta", "nan\ta", 10, "contains nan"),
         ("-0.4\ta", "0.4\ta", 10, "above 0"),
         ("-0.6\tb\t-0.2", "-0.6\ta\t-0.2", 11, "lists the word 'a' a second time"),
         ("-0.2\ta b", "minus\ta b", 15, "must begin with a logarithm"),
-        ("-0.2\ta b\t0", "-0.2\ta", 15, "has fewer words than its section says"),
+        ("-0.2\ta b\t0", "-0.2\ta", 15, "has fewer words than its section requires"),
         ("-0.2\ta b", "-0.2\ta c", 15, "has a word that is not among the 1-grams"),
         ("-0.2\ta b", "0.2\ta b", 15, "above 0"),
-        ("-0.2\ta b\t0", "-0.2\ta b\tx", 15, "must end with a back-off weight"),
-        ("-0.2\ta b\t0", "-0.2\ta b\t0 0", 15, "goes on behind its back-off weight"),
-        ("\\3-grams:", "\\4-grams:", 18, "must be \\\\3-grams:, which comes next"),
-        ("\\end\\", "", 21, "is the last line, but there is no"),
-        ("\\end\\", "\\4-grams:", 21, "must be \\\\end\\\\, which comes next"),
+        ("-0.2\ta b\t0", "-0.2\ta b\tx", 15, "must end after its words or with a back-off weight"),
+        ("-0.2\ta b\t0", "-0.2\ta b\t0 0", 15, "has more fields after its back-off weight"),
+        ("\\3-grams:", "\\4-grams:", 18, "must be \\\\3-grams:, the next heading"),
+        ("\\end\\", "", 21, "is the last line, and"),
+        ("\\end\\", "\\4-grams:", 21, "must be \\\\end\\\\, the next heading"),
     ],
 )
-def test_a_malformed_file_is_refused_at_its_line(old, new, line, problem, tmp_path):
+def test_malformed_arpa_file_raises_with_line(old, new, line, problem, tmp_path):
     path = tmp_path / "a.arpa"
     path.write_text(SMALL.replace(old, new, 1))
     with pytest.raises(FormatError, match=rf"a\.arpa:{line} .*{problem}"):
         NgramModel.load(path)
 
 
-def test_an_n_gram_that_is_there_twice_is_named(tmp_path):
+def test_arpa_duplicate_ngram_raises(tmp_path):
     path = tmp_path / "a.arpa"
     path.write_text(SMALL.replace("-0.3\tb </s>", "-0.3\ta b"))
     with pytest.raises(FormatError, match="lists the n-gram 'a b' twice"):
         NgramModel.load(path)
 
 
-def test_a_truncated_compressed_file_is_refused(tmp_path):
+def test_truncated_compressed_arpa_file_raises(tmp_path):
     path = tmp_path / "a.arpa.gz"
     path.write_bytes(gzip.compress(SMALL.encode())[:-20])
     with pytest.raises(FormatError, match="ends in the middle of its compressed data"):
         NgramModel.load(path)
 
 
-def test_what_an_arpa_file_cannot_hold_is_said(tmp_path):
-    with pytest.raises(DataError, match="gives every unseen word a probability of its own"):
+def test_write_arpa_of_unsupported_models_raises(tmp_path):
+    with pytest.raises(DataError, match="does not back off"):
         NgramModel.train(TEXT, order=2, estimator="add-k").save_arpa(tmp_path / "a")
     from catena.data.vocabulary import Vocabulary
     from catena.lm.base import SPECIALS
 
     blank = NgramModel.train_ids([[4]], Vocabulary([" "], specials=SPECIALS), 2)
-    with pytest.raises(DataError, match="cannot hold the token ' ', which has a blank"):
+    with pytest.raises(DataError, match="must not contain whitespace in ARPA files, got ' '"):
         blank.save_arpa(tmp_path / "a")
 
 
-def test_a_history_with_a_weight_and_no_words_is_passed_through(tmp_path):
-    """It must not take the words of the history beside it for its own."""
+def test_arpa_history_with_weight_but_without_words_backs_off(tmp_path):
+    """It must not use the words of the adjacent history."""
     path = tmp_path / "a.arpa"
     text = SMALL.replace("-0.2\ta b\t0", "-0.2\ta b\t-0.7").replace("-0.3\tb </s>", "-0.3\tb b\t-0.9")
     path.write_text(text.replace("-0.05\t<s> a b", "-0.05\tb b a"))

@@ -1,4 +1,4 @@
-"""Models as automata: the same probabilities, and a total of one."""
+"""Models as automata: the same probabilities, which sum to one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def weight(machine, ids: list[int]) -> float:
 @pytest.mark.parametrize("estimator", BACK_OFF)
 @given(text=sentences.filter(bool), order=st.integers(1, 3))
 @settings(max_examples=12)
-def test_all_strings_together_have_weight_one(estimator, text, order):
+def test_automaton_weights_of_all_strings_sum_to_one(estimator, text, order):
     model = trained(text, order, estimator=estimator)
     for machine in (dense_automaton(model), compact_automaton(model)):
         assert float(total(machine)) == pytest.approx(0.0, abs=1e-4)
@@ -40,7 +40,7 @@ def test_all_strings_together_have_weight_one(estimator, text, order):
     asked=st.lists(st.sampled_from([1, FIRST, FIRST + 1, FIRST + 2]), max_size=6),
 )
 @settings(max_examples=20)
-def test_a_string_weighs_its_probability(text, order, asked):
+def test_automaton_weight_of_a_string_is_its_probability(text, order, asked):
     model = trained(text, order)
     names = " ".join(model.vocabulary.tokens(asked))
     wanted = model.score([names])[0]
@@ -48,29 +48,29 @@ def test_a_string_weighs_its_probability(text, order, asked):
     assert weight(compact_automaton(model), asked) == pytest.approx(wanted, abs=1e-4)
 
 
-def test_the_dense_one_has_a_state_for_each_full_and_each_shorter_start_history():
+def test_dense_automaton_has_a_state_for_each_history():
     for order, states in [(1, 1), (2, 1 + 4), (3, 1 + 4 + 16)]:
         machine = dense_automaton(trained([[FIRST]], order))
         assert (machine.n_states, machine.n_arcs) == (states, 4 * states)  # three letters and the unknown word
-    with pytest.raises(LimitError, match="beyond limit=10: take compact_automaton"):
+    with pytest.raises(LimitError, match=r"at most limit = 10 arcs, .* Use compact_automaton"):
         dense_automaton(trained([[FIRST]], 3), limit=10)
 
 
-def test_the_compact_one_is_as_large_as_the_model_and_refuses_flat_ones():
+def test_compact_automaton_has_the_size_of_the_model_and_raises_if_flat():
     model = trained([[FIRST, FIRST + 1, FIRST]], 3)
     machine = compact_automaton(model)
     assert machine.has_failures
     assert machine.n_states == model.packed.n_states
-    with pytest.raises(DataError, match="take dense_automaton"):
+    with pytest.raises(DataError, match="Use dense_automaton"):
         compact_automaton(trained([[FIRST]], 2, estimator="add-k"))
     flat = trained([[FIRST], [FIRST, 1]], 2, estimator="add-k")
     assert float(total(dense_automaton(flat))) == pytest.approx(0.0, abs=1e-4)
 
 
-def test_the_dog_ran_away():
+def test_trigram_probability_of_the_dog_ran_away():
     """P(THE DOG RAN AWAY) = P₃(THE DOG RAN) P₃(DOG RAN AWAY) / P₂(DOG RAN), Goodfellow et al. (2016), eq. 12.7.
 
-    With P₂(DOG RAN) the sum of P₃ over what follows, which is what makes the quotient a conditional probability.
+    P₂(DOG RAN) is the sum of P₃ over the next word, which makes the quotient a conditional probability.
     """
     text = ["THE DOG RAN AWAY", "THE DOG RAN AWAY", "THE DOG RAN HOME", "A DOG RAN AWAY", "THE DOG SAT", "A DOG RAN"]
     counts = oracle.count([line.split() for line in text], 3)
@@ -83,7 +83,7 @@ def test_the_dog_ran_away():
     followed = sum(n for gram, n in counts.items() if len(gram) == 3 and gram[:2] == ("DOG", "RAN"))
     ended = Fraction(counts["RAN", "AWAY", oracle.END], counts["RAN", "AWAY"])
     wanted = starts * joint("DOG", "RAN", "AWAY") / Fraction(followed, windows) * ended
-    assert wanted == Fraction(3, 10)  # half of the sentences begin so, and three in five dogs that ran, ran away
+    assert wanted == Fraction(3, 10)  # half of the sentences begin so, and 3 of 5 dogs that ran, ran away
     model = NgramModel.train(text, order=3, estimator="maximum-likelihood")
     ids = model.vocabulary.ids(["THE", "DOG", "RAN", "AWAY"])
     assert math.exp(model.score(["THE DOG RAN AWAY"])[0]) == pytest.approx(float(wanted), rel=1e-6)

@@ -1,4 +1,4 @@
-"""Counts of n-grams against a dictionary."""
+"""Counts of n-grams compared to a dictionary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.oracle.ngram import BEGIN, END
 
 
 def named(counts: NgramCounts, numbers: np.ndarray) -> dict:
-    """The n-grams with their numbers, but for words that do not occur and the begin alone."""
+    """The n-grams with their values, without words that do not occur and without the start token."""
     marks = {counts.begin: BEGIN, counts.end: END}
     found = {}
     for k in range(1, counts.order + 1):
@@ -28,13 +28,13 @@ def named(counts: NgramCounts, numbers: np.ndarray) -> dict:
 
 
 @given(text=sentences, order=orders)
-def test_counts_are_those_of_a_dictionary(text, order):
+def test_counts_equal_a_dictionary(text, order):
     counts = counted_ids(text, order, letters())
     assert named(counts, counts.counts) == oracle.count(text, order)
 
 
 @given(text=sentences, order=orders)
-def test_adjusted_counts_are_different_words_before(text, order):
+def test_adjusted_counts_are_numbers_of_preceding_words(text, order):
     counts = counted_ids(text, order, letters())
     wanted = oracle.kneser_ney_count(oracle.count(text, order), order)
     assert named(counts, counts.adjusted) == wanted
@@ -44,7 +44,7 @@ def test_adjusted_counts_are_different_words_before(text, order):
 
 
 @given(text=sentences, order=orders)
-def test_a_suffix_is_the_n_gram_without_its_first_word(text, order):
+def test_suffix_is_the_ngram_without_its_first_word(text, order):
     shape = counted_ids(text, order, letters()).shape
     spelled = {0: ()}
     for k in range(1, order + 1):
@@ -59,11 +59,11 @@ def test_a_suffix_is_the_n_gram_without_its_first_word(text, order):
             assert all(child[:-1] == gram for child in children)
 
 
-def test_sizes_and_limits_are_said():
+def test_counts_sizes_and_limits():
     assert counted_ids([[4, 5, 4]], 3, letters()).shape.sizes == (7, 4, 3)
-    with pytest.raises(ConfigError, match="order of an n-gram model must be 1 to 250, but it is 0"):
+    with pytest.raises(ConfigError, match="order must be from 1 to 250, got 0"):
         counted_ids([], 0, letters())
-    with pytest.raises(LimitError, match="2,147,483,646 n-grams, but there are 3,000,000,000: lower the order"):
+    with pytest.raises(LimitError, match=r"at most 2,147,483,646, got 3,000,000,000. Lower the order"):
         check_size(3_000_000_000, "n-grams")
 
 

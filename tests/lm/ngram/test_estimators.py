@@ -1,4 +1,4 @@
-"""Every way of smoothing against dictionaries and fractions, and the sums that must be one."""
+"""Every smoothing method compared to dictionaries and fractions, and sums that must be one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.oracle import ngram as oracle
 from tests.oracle.ngram import END
 
 NAMES = sorted(oracle.ESTIMATORS)
-# Enough different counts for estimates of discounts, which random texts seldom have.
+# Enough different counts to estimate discounts, which random texts rarely have.
 RICH = [[int(FIRST + (i * i // 3 + j * (i % 5)) % 3) for j in range(i % 7)] for i in range(60)]
 RICH += [[1, FIRST]] + [[FIRST + 1, FIRST + 1, 1]] * 2
 
@@ -46,13 +46,13 @@ def check(model, prob, order) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @given(text=sentences, order=orders)
 @settings(max_examples=25)
-def test_probabilities_are_those_of_the_formulas(name, text, order):
+def test_estimator_equals_its_formula(name, text, order):
     check(trained(text, order, estimator=name), oracle.ESTIMATORS[name](text, order, EVENTS), order)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
 @pytest.mark.parametrize("name", NAMES)
-def test_probabilities_of_a_richer_text(name, order):
+def test_estimator_equals_its_formula_on_a_richer_text(name, order):
     model = trained(RICH, order, estimator=name)
     prob = oracle.ESTIMATORS[name](RICH, order, EVENTS)
     check(model, prob, min(order, 4))
@@ -61,7 +61,7 @@ def test_probabilities_of_a_richer_text(name, order):
 @pytest.mark.parametrize("name", NAMES)
 @given(text=sentences, order=orders)
 @settings(max_examples=25)
-def test_the_words_after_every_history_have_probability_one(name, text, order):
+def test_estimator_probabilities_sum_to_one(name, text, order):
     model = trained(text, order, estimator=name)
     rows = model.packed.spread(np.arange(model.packed.n_states)).astype(np.float64)
     assert np.isneginf(rows[:, [0, model.begin]]).all()
@@ -71,7 +71,7 @@ def test_the_words_after_every_history_have_probability_one(name, text, order):
         assert name == "stupid-backoff"
 
 
-def test_stupid_backoff_alone_does_not_sum_to_one():
+def test_only_stupid_backoff_does_not_sum_to_one():
     sums = {
         name: np.exp(model.packed.spread(np.arange(model.packed.n_states))).sum(axis=1)
         for name in NAMES
@@ -81,14 +81,14 @@ def test_stupid_backoff_alone_does_not_sum_to_one():
 
 
 @given(text=sentences, order=st.integers(2, 4), prune=st.sampled_from([(0, 1), (0, 0, 1), (0, 1, 2), (0, 0, 0, 5)]))
-def test_pruned_n_grams_leave_their_mass_to_shorter_ones(text, order, prune):
+def test_count_pruning_moves_probability_to_shorter_ngrams(text, order, prune):
     prune = prune[:order]
     model = trained(text, order, prune=prune)
     check(model, oracle.modified_kneser_ney(text, order, EVENTS, prune), order)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pruned_models_sum_to_one(name):
+def test_count_pruned_models_sum_to_one(name):
     model = trained(RICH, 3, estimator=name, prune=(0, 1, 3))
     assert model.packed.n_states < trained(RICH, 3, estimator=name).packed.n_states
     if model.normalized:
@@ -96,12 +96,12 @@ def test_pruned_models_sum_to_one(name):
 
 
 @pytest.mark.parametrize("prune", [(1,), (0, 2, 1), (0, 0, 0, 0), (0, -1)])
-def test_thresholds_that_make_no_sense_are_refused(prune):
-    with pytest.raises(ConfigError, match="at most 3 counts that never fall, the first of them 0"):
+def test_prune_invalid_thresholds_raise(prune):
+    with pytest.raises(ConfigError, match="at most 3 counts that never decrease and start with 0"):
         trained(RICH, 3, prune=prune)
 
 
-def test_options_of_estimators_are_bound_and_checked():
+def test_estimator_options_are_checked():
     from fractions import Fraction
 
     model = trained(RICH, 3, estimator=partial(add_k, k=0.25))
@@ -111,10 +111,10 @@ def test_options_of_estimators_are_bound_and_checked():
     model = trained(RICH, 3, estimator=partial(katz, most=3))
     check(model, oracle.katz(RICH, 3, EVENTS, 3), 3)
     for estimator, wrong in [
-        (partial(add_k, k=0.0), "k must be above 0, but it is 0"),
-        (partial(stupid_backoff, weight=1.5), "weight must be above 0 and at most 1, but it is 1.5"),
-        (partial(kneser_ney, discount=-1.0), "discount must be 0 to 1, but it is -1"),
-        (partial(absolute_discounting, discount=float("nan")), "discount must be 0 to 1, but it is nan"),
+        (partial(add_k, k=0.0), "k must be above 0, got 0"),
+        (partial(stupid_backoff, weight=1.5), "weight must be above 0 and at most 1, got 1.5"),
+        (partial(kneser_ney, discount=-1.0), "discount must be 0 to 1, got -1"),
+        (partial(absolute_discounting, discount=float("nan")), "discount must be 0 to 1, got nan"),
     ]:
         with pytest.raises(ConfigError, match=wrong):
             trained(RICH, 2, estimator=estimator)
@@ -124,7 +124,7 @@ def test_options_of_estimators_are_bound_and_checked():
 
 @pytest.mark.parametrize("discount", [0.0, 0.75])
 @pytest.mark.parametrize("estimator", [kneser_ney, absolute_discounting])
-def test_a_discount_may_be_given(estimator, discount):
+def test_estimator_with_given_discount(estimator, discount):
     from fractions import Fraction
 
     model = trained(RICH, 3, estimator=partial(estimator, discount=discount))
@@ -134,11 +134,11 @@ def test_a_discount_may_be_given(estimator, discount):
     check(model, oracle.interpolation(counts, 3, EVENTS, lambda k, n: Fraction(discount)), 3)
 
 
-def test_small_and_closed_texts_get_discounts_and_a_word():
+def test_small_texts_get_default_discounts_and_a_note():
     model = trained([[FIRST, FIRST + 1]], 3)
     assert len(model.notes) == 3
     assert model.notes[2] == (
-        "the 2 3-grams are too few, or too regular, to estimate discounts from their counts: 0.5, 1, 1.5 are used "
+        "The 2 3-grams are too few, or too regular, to estimate discounts from their counts: 0.5, 1, 1.5 are used "
         "instead"
     )
     assert trained(RICH, 2).notes == () or "too few" in trained(RICH, 2).notes[0]

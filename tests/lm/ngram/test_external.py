@@ -1,4 +1,4 @@
-"""Counting by runs on disk gives what counting in memory gives."""
+"""Counting by runs on disk gives the same counts as in memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MEMORY = 32 << 20
 
 
 @given(text=sentences, order=orders, most=st.integers(1, 40))
-def test_runs_give_the_counts_of_memory(text, order, most, tmp_path_factory):
+def test_external_counts_equal_counts_in_memory(text, order, most, tmp_path_factory):
     known = letters()
     folder = tmp_path_factory.mktemp("runs")
     counter = ExternalCounter(order, len(known), 2, 3, (0, 2), MEMORY, folder)
-    counter.most = most  # many runs, of a sentence or a few each
+    counter.most = most  # many runs with one or a few sentences each
     for sentence in text:
         counter.add(np.array([2, *sentence, 3], np.int32))
     found = counter.finish(MappedSpace(MEMORY))
@@ -43,7 +43,7 @@ def test_runs_give_the_counts_of_memory(text, order, most, tmp_path_factory):
 
 @given(order=st.integers(1, 3), blocks=st.integers(1, 3))
 @settings(max_examples=10)
-def test_pieces_of_many_sentences_are_cut_between_them(order, blocks, tmp_path_factory):
+def test_external_counter_splits_pieces_between_sentences(order, blocks, tmp_path_factory):
     rng = np.random.default_rng(order)
     text = [[int(w) for w in rng.integers(FIRST, FIRST + 3, n)] for n in rng.integers(0, 9, 300)]
     counter = ExternalCounter(order, 7, 2, 3, (0, 2), MEMORY, tmp_path_factory.mktemp("runs"))
@@ -57,7 +57,7 @@ def test_pieces_of_many_sentences_are_cut_between_them(order, blocks, tmp_path_f
 
 
 @pytest.mark.parametrize("estimator", ["modified-kneser-ney", "katz", "good-turing", "stupid-backoff"])
-def test_models_are_the_same_within_a_limit(estimator, tmp_path):
+def test_train_with_memory_limit_gives_the_same_model(estimator, tmp_path):
     path = tmp_path / "text"
     rng = np.random.default_rng(3)
     lines = [" ".join(f"w{i}" for i in rng.zipf(1.5, n) % 50) for n in rng.integers(0, 12, 2000)]
@@ -76,7 +76,7 @@ def test_models_are_the_same_within_a_limit(estimator, tmp_path):
     assert NgramModel.load(tmp_path / "model").score(lines) == free.score(lines)
 
 
-def test_sentences_may_be_given_instead_of_a_file():
+def test_train_with_memory_limit_accepts_sentences():
     text = ["a b", "b a b", ""]
     assert NgramModel.train(iter(text), order=2, memory=MEMORY).score(text) == NgramModel.train(text, order=2).score(
         text
@@ -84,14 +84,12 @@ def test_sentences_may_be_given_instead_of_a_file():
     assert NgramModel.train([], order=2, memory=MEMORY).score(["a"]) == NgramModel.train([], order=2).score(["a"])
 
 
-def test_a_limit_that_is_too_low_is_refused():
-    with pytest.raises(
-        ConfigError, match="memory must be at least 16,777,216 bytes to count n-grams in, but it is 1,000"
-    ):
+def test_train_with_too_low_memory_limit_raises():
+    with pytest.raises(ConfigError, match="memory must be at least 16,777,216 bytes, got 1,000"):
         NgramModel.train(["a"], memory=1000)
 
 
-def test_mapped_arrays_keep_what_is_written_when_they_are_let_go():
+def test_mapped_arrays_keep_values_after_release():
     space = MappedSpace(1 << 20)
     array = space.zeros(1_000_000, np.int32)
     with space.watched():
@@ -103,7 +101,7 @@ def test_mapped_arrays_keep_what_is_written_when_they_are_let_go():
 
 
 @pytest.mark.parametrize("memory", [None, MEMORY])
-def test_files_are_read_whatever_they_are_stored_as(memory, tmp_path):
+def test_train_reads_files_in_any_encoding_and_compression(memory, tmp_path):
     text = "the dog ran\r\nשלום 🐕\n\nlast line without an end"
     sentences = ["the dog ran", "שלום 🐕", "", "last line without an end"]
     wanted = NgramModel.train(sentences, order=2).score(sentences)
@@ -118,7 +116,7 @@ def test_files_are_read_whatever_they_are_stored_as(memory, tmp_path):
 
 
 @pytest.mark.parametrize("memory", [None, MEMORY])
-def test_files_that_are_no_text_are_refused_at_their_line(memory, tmp_path):
+def test_train_on_invalid_text_raises_with_line(memory, tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"fine\nna\xefve\n")
     with pytest.raises(FormatError, match=r"a\.txt:2 is not UTF-8"):
@@ -130,7 +128,7 @@ def test_files_that_are_no_text_are_refused_at_their_line(memory, tmp_path):
         NgramModel.train(tmp_path / "b.txt", memory=memory)
 
 
-def test_long_lines_and_many_pieces(tmp_path, monkeypatch):
+def test_train_with_long_lines_and_many_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr("catena.lm.ngram.reading._PIECE", 7)
     path = Path(tmp_path / "a.txt")
     text = ["a much longer line than a piece", "b", "", "c c c"]
@@ -139,7 +137,7 @@ def test_long_lines_and_many_pieces(tmp_path, monkeypatch):
     assert external.LEAST == 16 << 20
 
 
-def test_progress_is_told_in_memory_too(tmp_path):
+def test_train_in_memory_reports_progress(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("a b\n" * 10)
     told: list[tuple[str, float]] = []
@@ -148,7 +146,7 @@ def test_progress_is_told_in_memory_too(tmp_path):
 
 
 @pytest.mark.parametrize("sizes", [(4000, 3, 1), (3, 4000), (2500, 2500)])
-def test_runs_longer_than_what_is_read_at_a_time(sizes, tmp_path):
+def test_external_runs_longer_than_a_read_block(sizes, tmp_path):
     rng = np.random.default_rng(5)
     counter = ExternalCounter(2, 1000, 2, 3, (0, 2), MEMORY, tmp_path)
     counter.memory, counter.most = 1, 1  # blocks of 1024 rows, a run for each piece

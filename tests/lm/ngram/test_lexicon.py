@@ -1,4 +1,4 @@
-"""The byte tokenizer is ``str.split``, whatever the text."""
+"""The byte tokenizer equals ``str.split`` for any text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lines_of(ids: np.ndarray, names: list[str]) -> list[list[str]]:
 
 @given(st.lists(texts, max_size=8))
 @example(["a\u2028b\u3000c", "\x1ca\x85", "–\u2029", "\xa0"])
-def test_tokens_are_those_of_split(sentences):
+def test_types_tokens_equal_split(sentences):
     types = Types()
     ids = types.sentences(join_lines(sentences))
     assert lines_of(ids, types.names()) == [sentence.split() for sentence in sentences]
@@ -36,14 +36,14 @@ def test_tokens_are_those_of_split(sentences):
 
 
 @given(st.lists(texts, max_size=8))
-def test_a_fixed_vocabulary_gives_the_ids_that_a_dictionary_gives(sentences):
+def test_lexicon_ids_equal_a_dictionary(sentences):
     known = Vocabulary.count([s.split()[::2] for s in sentences], specials=SPECIALS)
     found = Lexicon(known).sentences(join_lines(sentences), -1, 3).tolist()
     wanted = [i for sentence in sentences for i in [*known.ids(sentence.split()), 3]]
     assert found == wanted
 
 
-def test_lines_end_at_each_kind_of_line_end_and_blank_ones_may_be_left_out():
+def test_lexicon_line_ends_and_blank_lines():
     text = encode_utf8("a\r\nb\rc\n\n \t\nd")
     types = Types()
     assert lines_of(types.sentences(text), types.names()) == [["a"], ["b"], ["c"], [], [], ["d"]]
@@ -53,7 +53,7 @@ def test_lines_end_at_each_kind_of_line_end_and_blank_ones_may_be_left_out():
     assert lines_of(types.sentences(encode_utf8("a\n ")), types.names()) == [["a"], []]
 
 
-def test_more_types_than_there_was_room_for():
+def test_types_grow_above_the_initial_capacity():
     words = [f"word{i}" for i in range(100_000)]
     types = Types()
     first = types.sentences(join_lines([" ".join(words)]))

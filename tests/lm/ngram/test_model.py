@@ -1,4 +1,4 @@
-"""Models as steppers, and what they say of texts."""
+"""Models as steppers, and their scores of texts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TestMaximumLikelihood(StepperLaws):
 @pytest.mark.parametrize("estimator", ["modified-kneser-ney", "good-turing", "katz"])
 @given(data=st.data())
 @settings(max_examples=20)
-def test_scores_are_sums_of_what_the_oracle_says(estimator, data):
+def test_scores_equal_the_oracle(estimator, data):
     words = ["dog", "cat", "é", "犬", "🐕\u200d🦺", "שלום"]
     line = st.lists(st.sampled_from([*words, "unknown"]), max_size=7)
     text = data.draw(st.lists(st.lists(st.sampled_from(words), max_size=7), max_size=60))
@@ -97,8 +97,8 @@ def test_scores_tokens_and_steps_agree():
 
 
 @pytest.mark.parametrize("way", ["trained", "saved", "arpa", "pruned"])
-def test_words_are_found_among_many_after_a_history(tmp_path, way):
-    """A step looks for one word among those after a history; the whole distribution goes through all of them."""
+def test_step_finds_a_word_among_many_after_a_history(tmp_path, way):
+    """A step searches one word among those after a history; the whole distribution goes through all of them."""
     draws = np.random.default_rng(7)
     sentences = [" ".join(map(str, draws.zipf(1.3, 12) % 90)) for _ in range(300)]
     model = NgramModel.train(sentences, order=3, estimator="witten-bell")
@@ -116,39 +116,41 @@ def test_words_are_found_among_many_after_a_history(tmp_path, way):
         state = model.advance(state, ids[:, t])
 
 
-def test_evaluation_counts_tokens_ends_and_unknowns():
+def test_evaluate_counts_tokens_ends_and_unknowns():
     model = NgramModel.train(TEXT, order=2)
     scored = model.evaluate(["the dog", "", "zebra <unk> ran"])
     assert (scored.tokens, scored.sentences, scored.unknown) == (8, 3, 2)
     assert scored.log_prob == pytest.approx(sum(model.score(["the dog", "", "zebra <unk> ran"])), abs=1e-5)
     assert scored.perplexity == pytest.approx(math.exp(-scored.log_prob / 8))
     assert model.evaluate(["the dog", "", "\t"], skip_blank=True).sentences == 1
-    with pytest.raises(DataError, match="a text without tokens has no value"):
+    with pytest.raises(DataError, match="a text without tokens is undefined"):
         model.perplexity([])
 
 
-def test_what_is_no_list_of_sentences_is_refused():
+def test_score_of_invalid_sentences_raises():
     model = NgramModel.train(TEXT, order=2)
     assert repr(model) == f"NgramModel(order=2, v={model.v}, estimator='modified-kneser-ney')"
-    with pytest.raises(DataError, match=r"one string: write \['the dog'\]"):
+    with pytest.raises(DataError, match=r"got one string. Pass \['the dog'\]"):
         model.score("the dog")
-    with pytest.raises(DataError, match=r"number 2 is \['a', 'b'\], a list: join its tokens by blanks"):
+    with pytest.raises(DataError, match=r"got \['a', 'b'\], a list, as sentence 2. Join its tokens by blanks"):
         NgramModel.train(iter(["a b", ["a", "b"]]))
-    with pytest.raises(DataError, match="is b'a b', a bytes"):
+    with pytest.raises(DataError, match="got b'a b', a bytes"):
         model.evaluate(iter([b"a b"]))
-    with pytest.raises(FormatError, match="no file 'the dog ran': check the name, or give sentences as a list"):
+    with pytest.raises(
+        FormatError, match=r"File not found: 'the dog ran'. Check the path, or pass sentences as a list"
+    ):
         model.perplexity("the dog ran")
-    with pytest.raises(FormatError, match=r"no file 'the the .* …': check"):
+    with pytest.raises(FormatError, match=r"File not found: 'the the .* …'\. Check"):
         NgramModel.train("the " * 10_000)
 
 
-def test_names_of_files_are_not_taken_for_sentences(tmp_path, monkeypatch):
+def test_ambiguous_file_names_and_sentences_raise(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = NgramModel.train(TEXT, order=2)
     for name in ("one", "two"):
         Path(name).write_text("the dog ran\n", encoding="utf-8")
     for asked in (["one", "two"], [Path("one"), "the dog"]):
-        with pytest.raises(DataError, match="must be a sentence or a file, and may be both: give each file as a Path"):
+        with pytest.raises(DataError, match=r"must be sentences or files, got .* Pass files as Path"):
             model.evaluate(iter(asked))
     assert model.evaluate([Path("one"), Path("two")]).tokens == 8
     assert model.evaluate(["one "]).tokens == 2
@@ -171,7 +173,7 @@ def test_next_words_are_the_most_probable_ones():
     assert "</s>" in {word for word, _ in everything}
 
 
-def test_the_unknown_word_is_trained_on_and_the_vocabulary_may_be_limited():
+def test_train_with_limited_vocabulary_counts_unknown_words():
     model = NgramModel.train(TEXT, order=2)
     assert model.vocabulary.counts[1] == 1
     assert dict(model.next_words("the", 100))["<unk>"] > dict(model.next_words("a", 100))["<unk>"]
@@ -180,20 +182,20 @@ def test_the_unknown_word_is_trained_on_and_the_vocabulary_may_be_limited():
     assert limited.evaluate(["the cat sat"]).unknown == 2
 
 
-def test_marks_in_a_text_are_unknown_words():
+def test_special_tokens_in_a_text_are_unknown_words():
     model = NgramModel.train(["a <s> b </s> <pad>"], order=2)
     assert [token for token, _ in model.token_scores("<s> a </s>")] == ["<unk>", "a", "<unk>", "</s>"]
 
 
 @pytest.mark.parametrize("text", [[], [""], ["word"], ["🐕"], ["\u202eשלום עולם"], ["<unk> <unk>"]])
 @pytest.mark.parametrize("order", [1, 2, 6])
-def test_tiny_texts_make_models(text, order):
+def test_train_on_tiny_texts(text, order):
     model = NgramModel.train(text, order=order)
     assert math.isfinite(model.perplexity(["some other text", "word"]))
     assert model.log_probs(model.start(2)).exp().sum(dim=1).tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
 
 
-def test_long_histories_are_read_at_any_order():
+def test_long_histories_with_any_order():
     words = [str(i) for i in range(30)]
     model = NgramModel.train([" ".join(words)] * 2, order=20)
     assert model.order == 20
@@ -201,25 +203,25 @@ def test_long_histories_are_read_at_any_order():
     assert min(found.values()) > math.log(0.5)
 
 
-def test_ids_outside_the_vocabulary_are_refused():
+def test_ids_out_of_range_raise():
     model = trained([[4, 5]], 2)
     for ids in ([7], [-1]):
-        with pytest.raises(DataError, match=r"ids must be 0 to 6"):
+        with pytest.raises(DataError, match=r"ids must be from 0 to 6"):
             model.advance(model.start(1), torch.tensor(ids))
-    with pytest.raises(DataError, match="over 7 words needs a vocabulary of as many, but it has 8"):
+    with pytest.raises(DataError, match="vocabulary must have 7 words, as many as the model, got 8"):
         NgramModel(model.packed, letters(4))
 
 
 @pytest.mark.parametrize(
     ("ids", "problem"),
     [
-        ([4, 7], "ids must be 0 to 6, but there are 2 to 7"),
-        ([-1], "ids must be 0 to 6, but there are -1 to 5"),
-        ([4, 0], "'<pad>', id 0, is in them 1 times"),
-        ([2, 4], "'<s>', id 2, is in them 1 times"),
+        ([4, 7], "ids must be from 0 to 6, got 2 to 7"),
+        ([-1], "ids must be from 0 to 6, got -1 to 5"),
+        ([4, 0], "got '<pad>' \\(id 0\\) 1 times"),
+        ([2, 4], "got '<s>' \\(id 2\\) 1 times"),
     ],
 )
-def test_sentences_of_other_ids_are_not_counted(ids, problem):
+def test_train_ids_with_invalid_ids_raises(ids, problem):
     with pytest.raises(DataError, match=problem):
         trained([[4, 5], ids], 2)
     assert trained([np.array([4, 5]), np.array([], np.int64)], 2).score(["a b"]) == trained([[4, 5], []], 2).score(
@@ -227,8 +229,8 @@ def test_sentences_of_other_ids_are_not_counted(ids, problem):
     )
 
 
-def test_sentences_side_by_side_do_not_touch():
-    """More sentences than lanes, of very different lengths, empty ones among them."""
+def test_parallel_sentences_do_not_affect_each_other():
+    """More sentences than lanes, with very different lengths, some of them empty."""
     rng = np.random.default_rng(7)
     model = trained([[int(w) for w in rng.integers(4, 7, n)] for n in rng.integers(0, 9, 50)], 4)
     rows = [[int(w) for w in rng.integers(4, 7, n)] for n in rng.integers(0, 40, 200)]
@@ -256,7 +258,7 @@ def test_packed_models_check_ids_and_states_before_a_kernel_runs(estimator):
         (lambda: packed.spread(np.array([-1])), "states .* got -1"),
         (lambda: packed.walk(np.array([0, v, 0], np.int32), ends, 0), f"ids .* got {v}"),
         (lambda: packed.walk(ids, ends, n), f"begin .* got {n}"),
-        (lambda: packed.walk(ids, np.array([1, 4]), 0), r"ends must rise from 0 to 3, .* got \[1, 4\]"),
+        (lambda: packed.walk(ids, np.array([1, 4]), 0), r"ends must increase from 0 to 3, .* got \[1, 4\]"),
         (lambda: packed.walk(ids, np.array([2, 1]), 0), r"ends .* got \[2, 1\]"),
         (lambda: packed.walk(ids, np.array([-1, 3]), 0), r"ends .* got \[-1, 3\]"),
     ):
@@ -264,7 +266,7 @@ def test_packed_models_check_ids_and_states_before_a_kernel_runs(estimator):
             call()
 
 
-def test_states_of_another_model_are_not_stepped_from():
+def test_step_from_states_of_another_model_raises():
     model = NgramModel.train(TEXT, order=2)
     for query in (model.log_probs, lambda state: model.advance(state, torch.zeros(1, dtype=torch.int64))):
         with pytest.raises(DataError, match="states must be from 0"):

@@ -1,4 +1,4 @@
-"""Beside KenLM: its numbers for our files, and WikiText-2 as it is known."""
+"""Comparison with KenLM: its scores for our files, and the known perplexity of WikiText-2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def peers() -> Path:
-    """The interpreter that has KenLM, or a skip that says how to name it."""
+    """The interpreter that has KenLM, or a skip with instructions."""
     python = os.environ.get("CATENA_PEERS", sys.executable)
     if subprocess.run([python, "-c", "import kenlm"], capture_output=True, check=False).returncode:
         pytest.skip("CATENA_PEERS does not name an interpreter with the package kenlm")
@@ -46,11 +46,11 @@ def full_scores(python: Path, model: Path, sentences: list[str]) -> list[list[fl
 
 @pytest.mark.peers
 @pytest.mark.parametrize("estimator", ["modified-kneser-ney", "katz", "witten-bell"])
-def test_kenlm_reads_our_files_and_scores_alike(estimator, peers, tmp_path):
+def test_kenlm_scores_of_our_files_are_equal(estimator, peers, tmp_path):
     lines = [line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.strip()]
     model = NgramModel.train(lines[::2], order=4, estimator=estimator)
     model.save_arpa(tmp_path / "a.arpa")
-    asked = [" ".join(line.split()) for line in lines]  # KenLM knows no blanks outside ASCII
+    asked = [" ".join(line.split()) for line in lines]  # KenLM splits only at ASCII blanks
     for sentence, theirs in zip(asked, full_scores(peers, tmp_path / "a.arpa", asked), strict=True):
         ours = [value / math.log(10) for _, value in model.token_scores(sentence)]
         assert ours == pytest.approx(theirs, abs=1e-5)
@@ -58,7 +58,7 @@ def test_kenlm_reads_our_files_and_scores_alike(estimator, peers, tmp_path):
 
 @pytest.mark.peers
 @pytest.mark.data
-def test_probabilities_are_those_of_lmplz(real_data, tmp_path):
+def test_probabilities_equal_lmplz(real_data, tmp_path):
     lmplz = os.environ.get("CATENA_LMPLZ") or shutil.which("lmplz")
     if not lmplz:
         pytest.skip("CATENA_LMPLZ does not name the program lmplz")
@@ -78,7 +78,7 @@ def test_probabilities_are_those_of_lmplz(real_data, tmp_path):
 
 
 @pytest.mark.data
-def test_wikitext_2_has_the_perplexity_of_kenlm(real_data):
+def test_wikitext_2_perplexity_equals_kenlm(real_data):
     """Protocol: every line is a sentence, blank ones too; ``<unk>`` is a word; 245,569 tokens with sentence ends.
 
     KenLM 0.3.0 reached 220.138 for order 5 and 226.051 for order 3, with ``<unk>`` renamed, which adds a word.

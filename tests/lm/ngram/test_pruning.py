@@ -1,4 +1,4 @@
-"""Entropy pruning against the definition: how far a model without one n-gram is from the whole one."""
+"""Entropy pruning compared to its definition: the divergence of a model without one n-gram."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_pruned_models_sum_to_one_and_shrink_with_the_threshold(text, order):
         assert sums == pytest.approx(1.0, abs=1e-4)
         sizes.append(sum(smaller.packed.trie().shape.sizes))
     assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] == model.v  # nothing but words is left
+    assert sizes[-1] == model.v  # only words are left
 
 
 def test_unpruned_n_grams_keep_their_probabilities():
@@ -46,8 +46,8 @@ def test_unpruned_n_grams_keep_their_probabilities():
         assert after
 
 
-def test_a_bigram_goes_exactly_when_its_loss_costs_less_than_the_threshold():
-    """The cost of each bigram alone by enumeration: exp of the mean Kullback-Leibler divergence, less one."""
+def test_entropy_pruning_removes_bigrams_below_the_threshold():
+    """The cost of each bigram by enumeration: exp of the mean Kullback-Leibler divergence, minus one."""
     model = trained(RICH, 2)
     trie = model.packed.trie()
     base = np.exp(model.packed.unigrams.astype(np.float64))
@@ -72,15 +72,15 @@ def test_a_bigram_goes_exactly_when_its_loss_costs_less_than_the_threshold():
                 assert ([history, w] not in part.shape.spelled(2).tolist()) == gone, (word, p, cost)
 
 
-def test_a_little_pruning_costs_a_little_perplexity():
+def test_light_entropy_pruning_costs_little_perplexity():
     model = NgramModel.train(TEXT, order=3)
     smaller = model.pruned(1e-2)
     assert sum(smaller.packed.trie().shape.sizes) < sum(model.packed.trie().shape.sizes)
     assert smaller.perplexity(TEXT) < 1.5 * model.perplexity(TEXT)
 
 
-def test_what_cannot_be_pruned_is_said():
-    with pytest.raises(DataError, match="entropy pruning is for back-off models"):
+def test_entropy_pruning_of_unsupported_models_raises():
+    with pytest.raises(DataError, match="Entropy pruning needs a back-off model"):
         trained(RICH, 2, estimator="add-k").pruned(1e-8)
-    with pytest.raises(ConfigError, match="must be 0 or more, such as 1e-8, but it is -1"):
+    with pytest.raises(ConfigError, match="threshold must be at least 0, got -1"):
         trained(RICH, 2).pruned(-1.0)

@@ -16,7 +16,7 @@ LETTERS = "abcde"
 FIRST = 4
 """The id of "a": after padding, unknown, begin and end."""
 EVENTS: list[object] = [1, *range(FIRST, FIRST + 3), END]
-"""What may be predicted over three letters, as the oracle has it: the unknown word, the letters, the end."""
+"""The events over three letters, for the oracle: the unknown word, the letters, the end."""
 
 sentences = st.lists(st.lists(st.sampled_from([1, FIRST, FIRST + 1, FIRST + 2]), max_size=6), max_size=8)
 orders = st.integers(1, 4)
