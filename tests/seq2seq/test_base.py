@@ -1,4 +1,4 @@
-"""Sources that cannot be read are refused before a model reads them."""
+"""Invalid sources raise an error before a model reads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.seq2seq.pointer import PointerInputs
 
 @pytest.mark.parametrize("wrong", [-1, 0, 4])
 @pytest.mark.parametrize(("kind", "name"), [(Source, "a source"), (PointerInputs, "things")])
-def test_there_is_a_place_to_look_at_and_none_beyond(kind: type, name: str, wrong: int) -> None:
+def test_source_lengths_out_of_range_raise(kind: type, name: str, wrong: int) -> None:
     ids = torch.tensor([[4, 5, 6], [4, 0, 0]])
     kind(ids, torch.tensor([3, 1]))
     with pytest.raises(ShapeError, match=f"the lengths of {name} must lie from 1 to 3, .* but one is {wrong}"):

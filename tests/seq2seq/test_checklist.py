@@ -1,4 +1,4 @@
-"""The checklist model against loops over plain numbers; its mentions; its search; what training makes of it."""
+"""The checklist model compared to plain loops; its mentions, its search and its training."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class TestAgainstLoops:
             {"mixture": "probabilities"},
         ],
     )
-    def test_every_number_of_every_step(self, options: dict[str, object]) -> None:
+    def test_checklist_steps_equal_plain_loops(self, options: dict[str, object]) -> None:
         net = model(**options)
         with torch.no_grad():
             found = net.token_log_probs(source_of(*AGENDAS), TARGETS, LENGTHS)
@@ -102,7 +102,7 @@ class TestAgainstLoops:
                 here = here if name == "switch" else here[:, :n]
                 assert torch.allclose(here, torch.tensor(wanted, dtype=here.dtype).view(here.shape), atol=1e-10), name
 
-    def test_a_list_never_passes_one_and_never_falls(self) -> None:
+    def test_checked_items_never_decrease_and_stay_at_most_one(self) -> None:
         net = model(item_sharpness=30.0)
         with torch.no_grad():
             net.recur.weight[-3 + NEW] = 50.0 * torch.sign(torch.randn(4, dtype=torch.float64))
@@ -114,7 +114,7 @@ class TestAgainstLoops:
 
 class TestGradients:
     @pytest.mark.parametrize(("mixture", "reader"), [("vectors", "none"), ("probabilities", "attention")])
-    def test_agree_with_differences(self, mixture: str, reader: str) -> None:
+    def test_checklist_gradients_equal_finite_differences(self, mixture: str, reader: str) -> None:
         net = model(supervision=0.7, completion=0.3, mixture=mixture, reader=reader)
         source = source_of(*AGENDAS[:2])
 
@@ -126,19 +126,19 @@ class TestGradients:
         parameters = [p.detach().clone().requires_grad_() for p in net.parameters()]
         assert torch.autograd.gradcheck(loss, parameters, atol=1e-6, fast_mode=True)
 
-    def test_an_agenda_without_items_gives_no_nan(self) -> None:
+    def test_checklist_agenda_without_items_gives_no_nan(self) -> None:
         net = model()
         net.loss(source_of(AGENDAS[2]), TARGETS[2:, :2], LENGTHS[2:]).backward()
         assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
 
-    def test_only_training_drops_words_of_the_source(self) -> None:
+    def test_checklist_source_dropout_applies_only_in_training(self) -> None:
         net = model(dropout_source=0.9)
         clean = net.encode(source_of(*AGENDAS))
         dropped = net.train().encode(source_of(*AGENDAS))
         assert not torch.equal(Agenda(*dropped.more).goal, Agenda(*clean.more).goal)
         assert torch.equal(dropped.states, clean.states)
 
-    def test_only_training_drops_what_goal_and_items_say(self) -> None:
+    def test_checklist_agenda_dropout_applies_only_in_training(self) -> None:
         net = model(dropout_source=0.5)
         clean = Agenda(*net.encode(source_of(*AGENDAS)).more)
         torch.manual_seed(0)
@@ -146,29 +146,29 @@ class TestGradients:
         for name in ("goal", "terms"):
             zero = torch.stack([getattr(one, name) == 0 for one in dropped]).double().mean(dim=0)
             said = getattr(clean, name) != 0
-            # Half of all numbers, and a few more where every word of a sum is dropped.
+            # Half of all values, and a few more where every word of a sum is dropped.
             assert 0.3 < zero[said].mean() < 0.7, name
 
 
 class TestMentions:
-    def test_first_and_again(self) -> None:
+    def test_mentions_distinguishes_first_and_repeated(self) -> None:
         first, again = model().mentions(source_of(*AGENDAS), TARGETS)
         told = [(row, t, item) for row, t, item in first.nonzero().tolist()]
         assert told == [(0, 0, 0), (0, 2, 1), (1, 0, 0)]
         assert again.nonzero().tolist() == [[0, 3, 1], [0, 4, 0], [1, 1, 0], [1, 2, 0]]
 
-    def test_words_without_a_name_mention_nothing(self) -> None:
+    def test_mentions_ignores_words_without_a_name(self) -> None:
         source = source_of(([5], [[UNK, 7]]))
         first, _ = model().mentions(source, torch.tensor([[UNK, 7, END]]))
         assert first.nonzero().tolist() == [[0, 1, 0]]
 
-    def test_two_words_may_name_one_thing(self) -> None:
+    def test_mentions_of_two_words_with_one_name(self) -> None:
         net = ChecklistModel(ChecklistConfig(d=4), SIDES, SEPARATOR, [*NAMES[:-1], NAMES[7]])
         first, again = net.mentions(source_of(([5], [[7], [8]])), torch.tensor([[11, 8, 7, END]]))
         assert first.nonzero().tolist() == [[0, 0, 0], [0, 1, 1]]
         assert again.nonzero().tolist() == [[0, 2, 0]]
 
-    def test_supervision_is_the_mean_of_the_right_ways_and_items(self) -> None:
+    def test_switch_loss_is_the_mean_over_gold_switches_and_items(self) -> None:
         net = model()
         source, real = source_of(*AGENDAS[:1]), torch.ones(1, 6, dtype=torch.bool)
         with torch.no_grad():
@@ -181,7 +181,7 @@ class TestMentions:
                 wanted -= math.log((checked.new if way == NEW else checked.used)[0, t, item])
         assert net.switch_loss(source, TARGETS[:1], real, checked).item() == pytest.approx(wanted / 6)
 
-    def test_the_loss_is_made_of_its_parts(self) -> None:
+    def test_checklist_loss_is_the_sum_of_its_terms(self) -> None:
         rows = source_of(*AGENDAS), TARGETS, LENGTHS
         plain = model(supervision=0.0, completion=0.0)
         nats = -plain.token_log_probs(*rows).sum() / LENGTHS.sum()
@@ -193,9 +193,9 @@ class TestMentions:
 
 
 class TestReader:
-    """With a reader, against a step written out from the formulas on the parts that the other tests hold."""
+    """With a reader, compared to a step written out from the formulas."""
 
-    def test_a_look_joins_what_is_said_which_the_next_step_reads(self) -> None:
+    def test_reader_context_is_added_and_read_by_the_next_step(self) -> None:
         net = model(reader="attention", tied=False)
         source, row = source_of(*AGENDAS), 0
         with torch.no_grad():
@@ -219,7 +219,7 @@ class TestReader:
         assert torch.allclose(second.h[row], told.h[row], atol=1e-12)
         assert not torch.allclose(second.h[row], net.step(read, deaf, agenda).h[row], atol=1e-3)
 
-    def test_a_text_begins_from_the_last_states_of_both_directions(self) -> None:
+    def test_reader_text_starts_from_the_last_states(self) -> None:
         net = model(reader="attention")
         with torch.no_grad():
             begin = Agenda(*net.encode(source_of(*AGENDAS)).more).begin
@@ -228,11 +228,11 @@ class TestReader:
                 states = net.reader.encoder(net.embedding(alone.ids), alone.lengths)[0]
                 assert torch.allclose(begin[row], torch.cat((states[-1, :2], states[0, 2:])), atol=1e-12)
 
-    def test_an_odd_number_of_units_is_refused(self) -> None:
-        with pytest.raises(ValueError, match=r"d = 5 is odd.*choose d = 6"):
+    def test_reader_with_odd_d_raises(self) -> None:
+        with pytest.raises(ValueError, match=r"d must be even for reader = 'attention', .* got 5. Use 6"):
             ChecklistConfig(d=5, reader="attention")
 
-    def test_gradients_reach_the_reader(self) -> None:
+    def test_reader_parameters_get_gradients(self) -> None:
         net = model(reader="attention")
         net.loss(source_of(*AGENDAS), TARGETS, LENGTHS).backward()
         assert all(
@@ -267,12 +267,12 @@ class TestLawsOfMixedProbabilities(TestLaws):
 
 
 class TestSearch:
-    def test_steps_are_those_of_teacher_forcing_without_items_too(self) -> None:
+    def test_checklist_steps_equal_teacher_forcing(self) -> None:
         net, source = model(), source_of(*AGENDAS)
         found = net.stepper(source).token_log_probs(TARGETS, LENGTHS)
         assert torch.allclose(found, net.token_log_probs(source, TARGETS, LENGTHS), atol=1e-10)
 
-    def test_a_beam_takes_its_source_along(self) -> None:
+    def test_checklist_beam_rows_keep_their_source(self) -> None:
         net, source = model(), source_of(*AGENDAS)
         stepper = net.stepper(source)
         together = beam(stepper, stepper.start(3), width=3, max_length=6)
@@ -280,7 +280,7 @@ class TestSearch:
             alone = net.stepper(source_of(agenda))
             assert beam(alone, alone.start(1), width=3, max_length=6)[0][0].ids == together[row][0].ids
 
-    def test_attention_is_what_items_have_of_the_prediction(self) -> None:
+    def test_checklist_attention_is_the_weight_of_items(self) -> None:
         net, source = model(), source_of(*AGENDAS)
         with torch.no_grad():
             weights, checked = net.attention(source, TARGETS, LENGTHS)[0], net.checked(source, TARGETS)
@@ -292,13 +292,13 @@ class TestSearch:
         assert weights[2].eq(0).all()
 
 
-def test_two_vocabularies_are_refused() -> None:
-    with pytest.raises(ConfigError, match="one vocabulary, but their sizes are 7 and 12"):
+def test_checklist_with_two_vocabularies_raises() -> None:
+    with pytest.raises(ConfigError, match="one vocabulary in a checklist model, got 7 and 12 ids"):
         ChecklistModel(ChecklistConfig(), VocabularyInfo(7, SIDES.counts, BEGIN, END), SEPARATOR)
 
 
 @pytest.mark.parametrize("reader", ["none", "attention"])
-def test_it_learns_to_tick_off_a_list_in_order(reader: str) -> None:
+def test_checklist_learns_to_mention_items_in_order(reader: str) -> None:
     torch.manual_seed(0)
     words = range(5, V)
     rows = [[int(x) for x in torch.randperm(len(words))[:3] + 5] for _ in range(64)]

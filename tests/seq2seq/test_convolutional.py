@@ -56,7 +56,7 @@ def mapped(x: np.ndarray, layer: Any) -> np.ndarray:
     return array(layer.weight) @ x + array(layer.bias)
 
 
-def test_it_is_the_formulas_of_the_paper_position_by_position() -> None:
+def test_convolutional_equals_the_formulas_of_the_paper() -> None:
     model, half = made(), math.sqrt(0.5)
     source, before = [4, 5, 6, 7, 8], [2, 4, 5, 6]
     e = [array(model.source_embedding.weight)[i] * 6**0.5 for i in source]
@@ -87,7 +87,7 @@ def test_it_is_the_formulas_of_the_paper_position_by_position() -> None:
     np.testing.assert_allclose(array(found), wanted, rtol=0, atol=1e-10)
 
 
-def test_a_step_keeps_no_more_than_its_windows_reach() -> None:
+def test_convolutional_stepper_keeps_only_its_windows() -> None:
     stepper: Any = made().stepper(Source(torch.tensor([[4, 5]]), torch.tensor([2])))
     state = stepper.start(1)
     sizes = [tail.shape for tail in state.tails]
@@ -96,13 +96,13 @@ def test_a_step_keeps_no_more_than_its_windows_reach() -> None:
     assert [tail.shape for tail in state.tails] == sizes == [(1, 2, 8)] * 2
 
 
-def test_a_source_beyond_the_learned_positions_is_refused() -> None:
+def test_convolutional_source_longer_than_max_length_raises() -> None:
     long = Source(torch.ones(1, 13, dtype=torch.long), torch.tensor([13]))
     with pytest.raises(ShapeError, match="max_length = 12"):
         made().encode(long)
 
 
-def test_dropout_is_in_training_alone() -> None:
+def test_convolutional_dropout_applies_only_in_training() -> None:
     model = made(dropout=0.5)
     given = Source(torch.tensor([[4, 5]]), torch.tensor([2])), torch.tensor([[4, 3]]), torch.tensor([2])
     assert model.loss(*given) == model.loss(*given)
@@ -110,7 +110,7 @@ def test_dropout_is_in_training_alone() -> None:
     assert model.loss(*given) != model.loss(*given)
 
 
-def test_positions_are_counted_on_after_a_prompt() -> None:
+def test_convolutional_positions_continue_after_a_prompt() -> None:
     stepper: Any = made().stepper(Source(torch.tensor([[4, 5]]), torch.tensor([2])))
     ids = torch.tensor([[4, 6, 5, 7]])
     read = stepper.advance(stepper.extend(stepper.start(1), ids[:, :3], torch.tensor([3])), ids[:, 3])

@@ -1,4 +1,4 @@
-"""CopyNet: the laws, a reference by loops over plain numbers, and names that no vocabulary has."""
+"""CopyNet: the laws, a reference by plain loops, and names that are not in the vocabulary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from catena.seq2seq.sides import VocabularyInfo
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker, padded
 
 NEW = {6: 8, 7: 9}
-"""Source ids whose tokens the target vocabulary lacks, and their ids behind its 8."""
+"""Source ids whose tokens are not in the target vocabulary, and their ids after its 8."""
 
 
 def source_of(rows: list[list[int]], width: int = 0, fill: int = 0) -> Source:
@@ -63,18 +63,18 @@ class TestCopyNetWithATransformerAndAGru(CopyLaws):
 
 
 @pytest.mark.parametrize("wrong", [-1, 10])
-def test_ids_beyond_the_vocabulary_and_the_new_words_are_refused(wrong: int) -> None:
+def test_copy_ids_out_of_range_raise(wrong: int) -> None:
     model, source, (targets, lengths) = network(), source_of([[4, 6], [7]]), padded([[4, 9, 3], [3]])
-    copies = torch.tensor([[4, 8], [9, wrong]])  # what fills up is not read
+    copies = torch.tensor([[4, 8], [9, wrong]])  # padding is not read
     model.token_log_probs(replace(source, copies=copies), targets, lengths)
-    with pytest.raises(DataError, match=f"targets must be ids from 0 to 9, the 8 .* and 2 new .*, but one is {wrong}"):
+    with pytest.raises(DataError, match=f"targets must be ids from 0 to 9, the 8 .* and 2 new .*, got {wrong}"):
         model.loss(source, torch.full_like(targets, wrong), lengths)
-    with pytest.raises(DataError, match=f"the copies of a source must be ids from 0 to 9, .* but one is {wrong}"):
+    with pytest.raises(DataError, match=f"the copies of a source must be ids from 0 to 9, .* got {wrong}"):
         model.stepper(replace(source, copies=copies.flip(1)))
 
 
 @torch.no_grad()
-def test_join_raises_if_a_source_has_words_beyond_the_vocabulary_of_the_stepper() -> None:
+def test_join_raises_if_a_source_has_too_many_new_words() -> None:
     model = network()
     few = model.stepper(replace(source_of([[4, 6]]), n_new=1))
     more = model.stepper(source_of([[7, 4, 6]]))
@@ -89,7 +89,7 @@ def test_join_raises_if_a_source_has_words_beyond_the_vocabulary_of_the_stepper(
 
 
 def log_probs_by_loops(model: CopyNet, source: list[int], target: list[int]) -> Tensor:
-    """log p of each target id, by the formulas of the paper, one word and one position after another."""
+    """log p of each target id by the formulas of the paper, word by word and position by position."""
     read = source_of([source])
     states = model.encode(read).states[0]
     copies = [NEW.get(id, id) for id in source]
@@ -128,7 +128,7 @@ def log_probs_by_loops(model: CopyNet, source: list[int], target: list[int]) -> 
 PAIRS = [([4, 6, 7, 6], [8, 8, 4, 9, 3]), ([5, 5], [5, 4, 5, 3]), ([1], [7, 1, 3])]
 
 
-def test_log_probs_and_gradients_equal_those_of_loops() -> None:
+def test_copy_log_probs_and_gradients_equal_loops() -> None:
     model = network()
     targets, lengths = padded([target for _, target in PAIRS])
     found = model.token_log_probs(source_of([source for source, _ in PAIRS]), targets, lengths)
@@ -144,7 +144,7 @@ def test_log_probs_and_gradients_equal_those_of_loops() -> None:
             assert torch.allclose(fast[name], parameter.grad, atol=1e-9), name
 
 
-def test_a_word_has_the_probability_of_all_its_places_and_of_its_generation() -> None:
+def test_copy_probability_sums_all_positions_and_generation() -> None:
     model = network()
     stepper = model.stepper(source_of([[4, 6, 4, 5], [7, 7, 6, 1]]))
     assert stepper.v == SIDES.v + 2
@@ -160,7 +160,7 @@ def test_a_word_has_the_probability_of_all_its_places_and_of_its_generation() ->
     assert torch.allclose(p.sum(dim=1), torch.ones(2, dtype=torch.float64))
 
 
-def test_scores_that_are_far_apart_lose_nothing() -> None:
+def test_combine_log_probs_with_distant_scores_is_exact() -> None:
     model = network()
     with torch.no_grad():
         model.copying.weight.mul_(1000)
@@ -177,7 +177,7 @@ def test_scores_that_are_far_apart_lose_nothing() -> None:
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_a_copied_word_comes_from_its_places() -> None:
+def test_copy_attention_is_at_the_positions_of_the_word() -> None:
     model = network()
     with torch.no_grad():
         model.generated.bias.fill_(-50.0)
@@ -191,8 +191,8 @@ def test_a_copied_word_comes_from_its_places() -> None:
     assert torch.allclose(weights[0, 0, 0], model.stepper(source).start(1).step.weights[0])
 
 
-def test_sources_must_say_what_may_be_copied() -> None:
-    with pytest.raises(DataError, match=r"must be told which target id .*Source\.copies"):
+def test_copy_without_copies_raises() -> None:
+    with pytest.raises(DataError, match=r"Source\.copies must have the target id"):
         network().stepper(Source(*padded([[4, 5]])))
     model = build_encoder_decoder(CopyNetConfig(d=5, d_embedding=3, encoder=RecurrentConfig(d=2)), ONE_VOCABULARY)
     ids, lengths = padded([[4, 5, 4], [7]])
@@ -202,7 +202,7 @@ def test_sources_must_say_what_may_be_copied() -> None:
     assert torch.equal(found, model.token_log_probs(Source(ids, lengths, ids), targets, of_targets))
 
 
-def test_what_never_comes_is_not_copied_either() -> None:
+def test_copy_does_not_copy_forbidden_ids() -> None:
     model = network()
     stepper = model.stepper(source_of([[2, 0, 4], [2, 2, 0]]))
     log_probs = stepper.log_probs(stepper.start(2))
@@ -211,9 +211,9 @@ def test_what_never_comes_is_not_copied_either() -> None:
 
 
 @torch.no_grad()
-def test_copied_are_real_words_that_may_come_whatever_stands_behind_them() -> None:
+def test_copy_copies_only_real_allowed_words() -> None:
     torch.manual_seed(2)
-    sides = replace(SIDES, forbidden=(2, 7))  # the last word of the vocabulary never comes, and the first one does
+    sides = replace(SIDES, forbidden=(2, 7))  # the last word is forbidden, and the first one is not
     settings = CopyNetConfig(d=5, d_embedding=3, encoder=RecurrentConfig(d=2))
     model = build_encoder_decoder(settings, sides).double().eval()
     assert isinstance(model, CopyNet)
@@ -237,7 +237,7 @@ PLAIN = VocabularyInfo(n_source=8, counts=(0, 1, 0, 9, 9, 9, 9, 9), begin=2, end
 
 
 def greetings(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor, list[list[int]]]:
-    """ "hello NAME I am NAME" is answered by "hi, NAME the second": names are unknown words (id 1) to the source."""
+    """ "hello NAME I am NAME" is followed by "hi, NAME the second": names are unknown words (id 1) to the source."""
     sources, copies, targets = [], [], []
     for _ in range(n):
         first = int(torch.randint(0, 2, (1,), generator=generator))
@@ -250,7 +250,7 @@ def greetings(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tenso
     return Source(ids, lengths, padded(copies)[0], 2), *padded(targets), targets
 
 
-def test_unknown_names_are_copied_from_their_places() -> None:
+def test_copy_learns_to_copy_unknown_names() -> None:
     torch.manual_seed(0)
     settings = CopyNetConfig(d=24, d_embedding=12, encoder=RecurrentConfig(d=12), dropout=0.0)
     model = build_encoder_decoder(settings, PLAIN)

@@ -1,4 +1,4 @@
-"""Networks that write what they read learn it to the last symbol."""
+"""Networks learn to copy their input to the last symbol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAYERS = {"n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
 
 
 def copies(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor]:
-    """Sequences that are to be copied, their end the last symbol of both sides."""
+    """Sequences to copy, with the end as the last symbol of both sides."""
     lengths = torch.randint(1, LONGEST + 1, (n,), generator=generator)
     ids = torch.randint(4, V, (n, LONGEST + 1), generator=generator)
     ids = ids.masked_fill(torch.arange(LONGEST + 1) > lengths[:, None], 0).scatter(1, lengths[:, None], 3)
@@ -39,7 +39,7 @@ def copies(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor]:
     ],
     ids=lambda settings: settings.kind,
 )
-def test_copying_is_learned_to_the_last_symbol(settings: Any) -> None:
+def test_seq2seq_learns_to_copy_to_the_last_symbol(settings: Any) -> None:
     torch.manual_seed(0)
     model, generator = build_encoder_decoder(settings, SIDES), torch.Generator().manual_seed(1)
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))

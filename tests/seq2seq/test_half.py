@@ -1,4 +1,4 @@
-"""Encoder-decoders in half precision, and sources that do not fit together."""
+"""Encoder-decoders in half precision, and sources with inconsistent shapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS: dict[str, EncoderDecoderConfig] = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_scores_in_half_precision_are_near(name: str) -> None:
+def test_half_precision_scores_are_close(name: str) -> None:
     torch.manual_seed(1)
     sides = VocabularyInfo(n_source=8, counts=[0, 1, 0, 9, 9, 9], begin=2, end=3, forbidden=(0, 2))
     model = build_encoder_decoder(KINDS[name], sides).eval()
@@ -39,7 +39,7 @@ def test_scores_in_half_precision_are_near(name: str) -> None:
     assert rough[1, 2] == 0
 
 
-def test_a_source_has_a_length_for_each_row() -> None:
+def test_source_with_wrong_number_of_lengths_raises() -> None:
     source = Source(torch.ones(2, 4, dtype=torch.int64), torch.tensor([4, 2]))
     object.__setattr__(source, "lengths", torch.tensor([4, 2, 1]))
     with pytest.raises(ShapeError, match="the lengths of a source has size 3 on axis 'b' of 'b', where 2 is needed"):

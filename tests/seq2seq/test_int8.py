@@ -1,4 +1,4 @@
-"""Encoder-decoders in 8 bits: what they compute is what plain torch computes with rounded weights and vectors."""
+"""Encoder-decoders in 8 bits equal plain torch with rounded weights and vectors."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def in_int8(kind: str) -> EncoderDecoder:
 
 
 def rounded(x: Tensor) -> Tensor:
-    """Each row at the nearest of 255 levels."""
+    """Each row rounded to 255 levels."""
     scale = x.abs().amax(dim=-1, keepdim=True) / 127
     return (x / scale.clamp_min(1e-30)).round() * scale
 
 
 class RoundedLinear(nn.Module):
-    """A linear map of rounded vectors by rounded weights, in plain torch."""
+    """A linear layer of rounded vectors and rounded weights, in plain torch."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class RoundedLinear(nn.Module):
 
 
 def rounded_by_hand(model: TransformerSeq2Seq) -> TransformerSeq2Seq:
-    """A Transformer whose every map is one of those."""
+    """A Transformer whose linear layers are all rounded."""
     model = copy.deepcopy(model)
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
@@ -87,9 +87,9 @@ def rounded_by_hand(model: TransformerSeq2Seq) -> TransformerSeq2Seq:
 
 
 @pytest.mark.parametrize("kind", ["transformer", "post"])
-def test_a_transformer_equals_rounding_by_hand(kind: str) -> None:
+def test_int8_transformer_equals_explicit_rounding(kind: str) -> None:
     model, by_hand = made(kind), rounded_by_hand(made(kind))
-    hidden = by_hand.hidden(by_hand.encode(SOURCE), by_hand.shifted(TARGETS))  # with gradients: by the modules alone
+    hidden = by_hand.hidden(by_hand.encode(SOURCE), by_hand.shifted(TARGETS))  # with gradients: by the modules only
     wanted = nn.functional.linear(rounded(hidden), by_hand.output.scores.weight, by_hand.output.final_bias)
     wanted = wanted.log_softmax(dim=-1).gather(2, TARGETS[:, :, None])[:, :, 0].detach()
     plain = model.token_log_probs(SOURCE, TARGETS, LENGTHS)
@@ -97,14 +97,14 @@ def test_a_transformer_equals_rounding_by_hand(kind: str) -> None:
     with torch.no_grad():
         found = model.token_log_probs(SOURCE, TARGETS, LENGTHS)
     real = torch.arange(4) < LENGTHS[:, None]
-    # A number in the middle of two levels may fall to either: no more than a few do.
+    # A value in the middle of two levels may be rounded to either: only a few are.
     torch.testing.assert_close(found[real], wanted[real], rtol=0, atol=2e-3)
-    assert (found - plain).abs().max() > 5e-3, "the rounding must be felt, or nothing was tested"
+    assert (found - plain).abs().max() > 5e-3, "the rounding must have an effect"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "copy"])
 @torch.no_grad()
-def test_steps_equal_one_pass_and_are_near_to_single_precision(kind: str) -> None:
+def test_int8_steps_equal_one_pass_and_are_close_to_float32(kind: str) -> None:
     model = in_int8(kind)
     whole = model.token_log_probs(SOURCE, TARGETS, LENGTHS)
     stepper = model.stepper(SOURCE)
@@ -119,20 +119,20 @@ def test_steps_equal_one_pass_and_are_near_to_single_precision(kind: str) -> Non
 
 
 @torch.no_grad()
-def test_models_that_copy_are_near_to_single_precision() -> None:
+def test_int8_copy_models_are_close_to_float32() -> None:
     found, wanted = (model.token_log_probs(SOURCE, TARGETS, LENGTHS) for model in (in_int8("copy"), made("copy")))
     torch.testing.assert_close(found, wanted, rtol=0, atol=0.1)
     assert not torch.equal(found, wanted)
 
 
-def test_the_compiled_step_is_of_bytes() -> None:
+def test_int8_compiled_step_uses_bytes() -> None:
     model = in_int8("transformer")
     stepper = model.stepper(SOURCE)
     assert isinstance(stepper, CompiledStepper)
     assert get_plan(stepper.decoder).weights.rise.dtype.name == "int8"
 
 
-def test_a_table_that_is_shared_stays_one_and_the_rest_is_left() -> None:
+def test_quantize_int8_keeps_tied_tables_and_other_parameters() -> None:
     model = in_int8("transformer")
     assert isinstance(model, TransformerSeq2Seq)
     tables: list[Any] = [model.source_embedding, model.target_embedding, model.output.scores]
@@ -141,7 +141,7 @@ def test_a_table_that_is_shared_stays_one_and_the_rest_is_left() -> None:
         assert isinstance(parameter, Int8Weight) == (parameter.dim() == 2), name
 
 
-def test_a_quarter_of_the_memory() -> None:
+def test_quantize_int8_needs_a_quarter_of_the_memory() -> None:
     model = build_encoder_decoder(
         TransformerSeq2SeqConfig(d=128, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), SIDES
     )
@@ -151,11 +151,11 @@ def test_a_quarter_of_the_memory() -> None:
     assert 0.25 < sum(held.values()) / floats < 0.28
 
 
-def test_a_model_without_matrices_is_refused() -> None:
-    with pytest.raises(ConfigError, match="LayerNorm has no matrix that can be held in 8 bits"):
+def test_quantize_int8_without_matrices_raises() -> None:
+    with pytest.raises(ConfigError, match="must have a matrix that can be quantized, got a LayerNorm"):
         quantize_int8_(nn.LayerNorm(3))
 
 
-def test_a_model_elsewhere_is_refused() -> None:
-    with pytest.raises(ConfigError, match="for a CPU, and the model is on meta"):
+def test_quantize_int8_on_another_device_raises() -> None:
+    with pytest.raises(ConfigError, match="device must be 'cpu' for 8-bit weights, got meta"):
         quantize_int8_(nn.Linear(3, 3, device="meta"))

@@ -1,4 +1,4 @@
-"""transformers' ``MarianMTModel`` as a stranger with copied weights: values, gradients, greedy and beam search."""
+"""transformers' ``MarianMTModel`` with copied weights: values, gradients, greedy and beam search."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pair() -> tuple[TransformerSeq2Seq, Any]:
     return model, module.marian_of(model, SETTINGS)
 
 
-def test_values_and_gradients_are_the_same() -> None:
+def test_marian_values_and_gradients_are_equal() -> None:
     model, peer = (x.double() for x in pair())
     targets = torch.tensor([[4, 6, 3], [7, 3, 0], [5, 5, 3]])
     lengths, mask = torch.tensor([3, 2, 3]), (torch.arange(5) < LENGTHS[:, None]).long()
@@ -56,7 +56,7 @@ def test_values_and_gradients_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 4])
-def test_searches_write_the_same(width: int) -> None:
+def test_marian_searches_are_equal(width: int) -> None:
     model, peer = pair()
     stepper = model.stepper(Source(IDS, LENGTHS))
     state = stepper.start(3)

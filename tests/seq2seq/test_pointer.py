@@ -1,4 +1,4 @@
-"""Pointer networks: against a reference by loops, and the laws of steppers; answers that are always valid."""
+"""Pointer networks: a reference by loops, the stepper laws, and outputs that are always valid."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def points(lengths: list[int], seed: int = 0) -> PointerInputs:
 
 
 def drawn(model: PointerNetwork, things: PointerInputs, t: int = 40) -> tuple[Tensor, Tensor]:
-    """Targets that are drawn from the model, with their end."""
+    """Targets sampled from the model, with their end."""
     stepper = model.stepper(things)
     most = max(most_steps(model.rule, stepper.v - 1, 3), 2)
     ids = some_ids(stepper, stepper.start(len(things)), min(most, t))
@@ -93,7 +93,7 @@ def test_join_raises_if_an_input_is_longer_than_those_of_the_pointer_stepper() -
 
 
 def by_loops(model: PointerNetwork, things: PointerInputs, row: int, target: list[int]) -> Tensor:
-    """log p of each id of one target, one number after another: the formulas of the paper, and nothing else."""
+    """log p of each id of one target by the formulas of the paper, value by value."""
     n = int(things.lengths[row])
     states = model.encode(PointerInputs(things.values[row : row + 1, :n], things.lengths[row : row + 1]))[0]
     mean = torch.stack([states[j] for j in range(n)]).mean(dim=0)
@@ -121,7 +121,7 @@ def additive(score: Any, query: Tensor, key: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("rule", ["order", "ring", "triples", "some"])
 @pytest.mark.parametrize("glimpses", [0, 2])
-def test_log_probs_and_gradients_equal_those_of_loops(rule: str, glimpses: int) -> None:
+def test_pointer_log_probs_and_gradients_equal_loops(rule: str, glimpses: int) -> None:
     model, things = network(rule, glimpses=glimpses), points([5, 3])
     assert len(model.glimpses) == glimpses
     targets, lengths = drawn(model, things)
@@ -147,7 +147,7 @@ def test_log_probs_and_gradients_equal_those_of_loops(rule: str, glimpses: int) 
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_what_is_taught_is_what_is_stepped_and_padding_and_order_change_nothing(encoder: str) -> None:
+def test_pointer_steps_equal_teacher_forcing_for_any_padding(encoder: str) -> None:
     model, things = network("ring", encoder), points([5, 2, 4])
     targets, lengths = drawn(model, things)
     found = model.token_log_probs(things, targets, lengths)
@@ -163,8 +163,8 @@ def test_what_is_taught_is_what_is_stepped_and_padding_and_order_change_nothing(
     assert torch.allclose(model.token_log_probs(flipped, targets.flip(0), lengths.flip(0)).flip(0), found, atol=1e-10)
 
 
-def test_points_are_read_with_mean_0_and_deviation_1() -> None:
-    """One deviation for all features where lengths count; a feature that never changes is not divided by 0."""
+def test_point_reader_normalizes_points() -> None:
+    """One deviation for all features if distances matter; a constant feature is not divided by 0."""
     given = [[3.0, 100.0, 7.0], [5.0, 400.0, 7.0], [10.0, 100.0, 7.0], [2.0, 200.0, 7.0]]
     columns = list(zip(*given, strict=True))
     means = [sum(column) / 4 for column in columns]
@@ -178,7 +178,7 @@ def test_points_are_read_with_mean_0_and_deviation_1() -> None:
             torch.testing.assert_close(found, reader.map.weight @ x + reader.map.bias)
 
 
-def test_a_set_is_read_without_regard_to_its_order() -> None:
+def test_pointer_set_encoder_does_not_depend_on_order() -> None:
     model, things = network("order"), points([6])
     targets, lengths = drawn(model, things)
     turn = torch.tensor([3, 0, 5, 1, 4, 2])
@@ -192,7 +192,7 @@ def test_a_set_is_read_without_regard_to_its_order() -> None:
 
 
 def valid(rule: str, positions: tuple[int, ...], n: int) -> bool:
-    """Whether an answer follows the rule from its first position to its end."""
+    """Whether an output follows the rule from its first position to its end."""
     steps = [*positions, None]
     return all(step in possible(rule, list(positions[:t]), n) for t, step in enumerate(steps))
 
@@ -204,7 +204,7 @@ def valid(rule: str, positions: tuple[int, ...], n: int) -> bool:
     st.sampled_from(["free", "equal", "line"]),
     st.integers(0, 5),
 )
-def test_answers_are_always_valid(rule: str, lengths: list[int], where: str, seed: int) -> None:
+def test_pointer_outputs_are_always_valid(rule: str, lengths: list[int], where: str, seed: int) -> None:
     model, things = network(rule, seed=seed), points(lengths, seed)
     values = things.values * 1e3 if where == "free" else torch.full_like(things.values, 0.5)
     if where == "line":
@@ -223,7 +223,7 @@ def test_answers_are_always_valid(rule: str, lengths: list[int], where: str, see
                 assert valid(rule, tuple(k - 1 for k in hypothesis.ids), n)
 
 
-def test_tokens_are_pointed_at_too_and_a_state_is_for_all_inputs() -> None:
+def test_pointer_network_over_tokens_and_invalid_arguments() -> None:
     torch.manual_seed(0)
     model = build_pointer(PointerNetworkConfig(d=8, encoder=SET), "any", n_tokens=7)
     things = PointerInputs(torch.tensor([[3, 4, 0], [2, 2, 5]]), torch.tensor([2, 3]))
@@ -231,14 +231,14 @@ def test_tokens_are_pointed_at_too_and_a_state_is_for_all_inputs() -> None:
     assert stepper.log_probs(stepper.start(2))[0, 3] == -math.inf
     weights = stepper.attention(stepper.start(2))
     assert torch.equal(weights > 0, stepper.source_mask(stepper.start(2)))
-    with pytest.raises(ShapeError, match="one row for each source, and there are 2"):
+    with pytest.raises(ShapeError, match="n must be 2, the number of sources"):
         stepper.start(3)
-    with pytest.raises(ConfigError, match="points or tokens"):
+    with pytest.raises(ConfigError, match="exactly one of n_features and n_tokens"):
         build_pointer(PointerNetworkConfig(), "any")
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-def test_an_exact_answer_has_no_loss_where_nothing_is_left_to_choose(rule: str) -> None:
+def test_pointer_loss_is_zero_without_choices(rule: str) -> None:
     model = network(rule)
     things = points([1])
     targets = {"ring": [[1, 1, 0]], "triples": [[0]]}.get(rule, [[1, 0]])

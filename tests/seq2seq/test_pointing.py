@@ -1,4 +1,4 @@
-"""Rules of pointing against a plain list of what may come next."""
+"""Pointing rules compared to a plain list of allowed positions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.seq2seq.pointing import END, RULES, allowed_after, allowed_ids
 
 
 def possible(rule: str, before: list[int], n: int) -> set[int | None]:
-    """The positions that may come after some, and None for the end, said as plainly as can be."""
+    """The positions that may follow, and None for the end, in plain Python."""
     left = {j for j in range(n) if j not in before}
     if rule == "any":
         return {*range(n), None}
@@ -36,7 +36,7 @@ def possible(rule: str, before: list[int], n: int) -> set[int | None]:
 
 @pytest.mark.parametrize("rule", list(RULES))
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_a_rule_allows_what_its_words_say_along_every_way(rule: str, n: int) -> None:
+def test_pointing_rule_equals_reference_on_every_path(rule: str, n: int) -> None:
     width = n + 2  # two positions of padding
     real = torch.arange(width)[None] < n
     waiting: list[list[int]] = [[]]
@@ -54,7 +54,7 @@ def test_a_rule_allows_what_its_words_say_along_every_way(rule: str, n: int) -> 
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-def test_all_beginnings_are_told_at_once_and_after_the_end_comes_the_end(rule: str) -> None:
+def test_allowed_ids_of_all_prefixes_and_after_the_end(rule: str) -> None:
     generator = torch.Generator().manual_seed(0)
     before = torch.randint(0, 6, (40, 7), generator=generator)
     lengths = torch.randint(1, 6, (40,), generator=generator)
@@ -72,7 +72,7 @@ def test_all_beginnings_are_told_at_once_and_after_the_end_comes_the_end(rule: s
             assert whole[row, t].nonzero()[:, 0].tolist() == [END]
 
 
-def test_an_unknown_rule_is_named() -> None:
+def test_unknown_pointing_rule_raises() -> None:
     with pytest.raises(UnknownNameError, match="rule of pointing"):
         allowed_ids("spiral", torch.zeros(1, 0, dtype=torch.int64), torch.ones(1, 2, dtype=torch.bool))
 
@@ -80,7 +80,7 @@ def test_an_unknown_rule_is_named() -> None:
 @pytest.mark.parametrize(
     "before", [[0, 1, 2, 0, 1, 3, 0], [0, 1, 2, 3, 1, 0, 1], [0, 1, 2, 0, 1, 3, 0, 2, 3], [3, 2, 1]]
 )
-def test_no_triple_is_begun_that_was_finished_in_every_way(before: list[int]) -> None:
+def test_triples_rule_never_starts_an_exhausted_triple(before: list[int]) -> None:
     ids = torch.tensor([[j + 1 for j in before]])
     may = allowed_ids("triples", ids, torch.ones(1, 4, dtype=torch.bool))[0, -1]
     assert {None if k == END else k - 1 for k in may.nonzero()[:, 0].tolist()} == possible("triples", before, 4)

@@ -23,7 +23,7 @@ def maker(options: dict[str, Any]) -> Maker:
         torch.manual_seed(11)
         model = build_encoder_decoder(settings(**options), ONE_VOCABULARY if options.get("shared") else SIDES).double()
         with torch.no_grad():
-            for parameter in model.parameters():  # far from the flat beginning
+            for parameter in model.parameters():  # far from the initial values
                 parameter.mul_(2)
         return model.eval()
 
@@ -92,10 +92,10 @@ class TestNoAttention(EncoderDecoderLaws):
     ],
     ids=["luong", "bahdanau", "gnmt", "additive", "none", "marginal"],
 )
-def test_dropout_is_at_embeddings_between_layers_and_before_the_output_in_training_alone(
+def test_recurrent_dropout_positions_only_in_training(
     options: dict[str, Any], before_output: int, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every unit of b = 2 sources of 7 and targets of 5 that may be dropped is asked once, and no other."""
+    """Every unit of b = 2 sources of 7 and targets of 5 that may be dropped is counted once, and no other."""
     asked = 0
 
     def count(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -113,8 +113,8 @@ def test_dropout_is_at_embeddings_between_layers_and_before_the_output_in_traini
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "coupled_lstm"])
-def test_what_is_handed_over_is_the_last_state_of_each_direction(cell: str) -> None:
-    """From the left that at a source's own last token, and from the right that at its first, in this order."""
+def test_recurrent_source_returns_the_last_state_of_each_direction(cell: str) -> None:
+    """The forward state at the source's last real token, then the backward state at its first."""
     encoder = maker({"cell": cell})().encoder
     x, lengths = torch.randn(3, 5, 4, dtype=torch.float64), [5, 2, 1]
     states, handed = encoder(x, torch.tensor(lengths))

@@ -1,4 +1,4 @@
-"""Alignments that are drawn: the gradient of one draw is right on average, by listing all draws."""
+"""Sampled alignments: the gradient of one sample is right on average, by enumeration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCE, TARGETS = Source(*padded([[4, 5]])), padded([[6, 4, 3]])
 
 
 def drawing(model: RecurrentEncoderDecoder, places: tuple[int, ...]) -> None:
-    """Make the attention draw these places, whatever its probabilities are."""
+    """Make the attention sample these positions, for any probabilities."""
     assert model.looking is not None
     queue = list(places)
 
@@ -31,7 +31,7 @@ def drawing(model: RecurrentEncoderDecoder, places: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("options", [{"order": "bahdanau"}, {"input_feeding": True}, {"input_feeding": False}], ids=str)
-def test_the_mean_gradient_of_draws_is_the_gradient_of_the_mean(options: dict[str, Any]) -> None:
+def test_reinforce_mean_gradient_is_the_gradient_of_the_mean(options: dict[str, Any]) -> None:
     model = maker({"attention_kind": "hard_sampled", "dropout": 0.0, **options})()
     assert isinstance(model, RecurrentEncoderDecoder)
     model.train()
@@ -63,7 +63,7 @@ def test_the_mean_gradient_of_draws_is_the_gradient_of_the_mean(options: dict[st
         assert torch.allclose(mean, wanted, rtol=0, atol=1e-10)
 
 
-def test_the_baseline_follows_the_mean_of_earlier_batches() -> None:
+def test_reinforce_baseline_is_the_mean_of_earlier_batches() -> None:
     reinforce = Reinforce(remembers=False, momentum=0.75)
     real = torch.tensor([[True, True, False]])
     drawn = torch.zeros(1, 3)
@@ -74,7 +74,7 @@ def test_the_baseline_follows_the_mean_of_earlier_batches() -> None:
     assert "baseline" in reinforce.state_dict()
 
 
-def test_nothing_is_drawn_when_it_does_not_train() -> None:
+def test_hard_sampled_does_not_sample_in_evaluation() -> None:
     model = maker({"attention_kind": "hard_sampled"})()
     assert isinstance(model, RecurrentEncoderDecoder)
     assert model.looking is not None
@@ -84,8 +84,8 @@ def test_nothing_is_drawn_when_it_does_not_train() -> None:
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_reinforce_is_its_formula(remembers: bool) -> None:
-    """Value and gradients by loops, with a baseline that moves with the batches; what fills up has no say."""
+def test_reinforce_equals_its_formula(remembers: bool) -> None:
+    """Value and gradients by loops, with a baseline that moves with the batches; padding has no effect."""
     reinforce, baseline = Reinforce(remembers=remembers, momentum=0.75).double(), 0.0
     lengths, n = [3, 1], 4
     real = torch.arange(3) < torch.tensor(lengths)[:, None]

@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders against the same model written out step by step: values and gradients."""
+"""Recurrent encoder-decoders compared to the same model written step by step: values and gradients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TARGETS = [[4, 5, 3], [3], [6, 7, 7, 4, 3]]
     ],
     ids=lambda options: "-".join(str(value) for value in options.values()) or "plain",
 )
-def test_values_and_gradients_are_those_of_single_steps(options: dict[str, Any]) -> None:
+def test_recurrent_values_and_gradients_equal_single_steps(options: dict[str, Any]) -> None:
     model = maker(options)()
     options = {"cell": "lstm", **options}
     parameters = dict(model.named_parameters(remove_duplicate=False))

@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders beside torch's own networks with the same weights, their settings, and what they learn."""
+"""Recurrent encoder-decoders compared to torch's networks with the same weights, their configs, and training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCES, TARGETS = [[4, 5, 6, 1], [7, 4, 4, 8]], [[4, 5, 3], [6, 7, 3]]
 
 
 def copied(into: nn.Module, layers: list[nn.Module]) -> None:
-    """The weights of single layers as those of one network of torch's."""
+    """Copy the weights of single layers into one torch network."""
     with torch.no_grad():
         for i, layer in enumerate(layers):
             for name, weights in layer.named_parameters():
@@ -33,7 +33,7 @@ def copied(into: nn.Module, layers: list[nn.Module]) -> None:
 
 
 @pytest.mark.parametrize("attention", ["none", "dot", "scaled"])
-def test_it_equals_torchs_networks_with_the_same_weights(attention: str) -> None:
+def test_recurrent_equals_torch_networks(attention: str) -> None:
     model: Any = maker({"attention": attention, "input_feeding": False, "n_layers": 2, "tied": False})()
     encoder = nn.LSTM(4, 3, 2, bidirectional=True, batch_first=True).double()
     decoder = nn.LSTM(4, 6, 2, batch_first=True).double()
@@ -80,7 +80,7 @@ def test_it_equals_torchs_networks_with_the_same_weights(attention: str) -> None
     ],
     ids=lambda kind: kind["kind"],
 )
-def test_any_output_layer_may_follow(kind: dict[str, Any]) -> None:
+def test_recurrent_with_any_output_layer(kind: dict[str, Any]) -> None:
     model = maker({"output": kind, "tied": False})()
     source, targets = Source(*padded(SOURCES)), padded(TARGETS)
     model.train().loss(source, *targets).backward()
@@ -91,41 +91,41 @@ def test_any_output_layer_may_follow(kind: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"d": 7}, "d = 7 is odd, .* choose d = 8, or bidirectional = 'none'"),
-        ({"d": 8, "n_heads": 3}, "d = 8 cannot be shared by n_heads = 3: choose a d that n_heads divides"),
-        ({"residual": True}, "residual = true is for layers from the third on, and n_layers is 1: set n_layers to 3"),
+        ({"d": 7}, "d must be even for .*, got 7. Use 8, or bidirectional = 'none'"),
+        ({"d": 8, "n_heads": 3}, "d must be divisible by n_heads = 3, got 8"),
+        ({"residual": True}, "n_layers must be at least 3 if residual = true, got 1"),
         (
             {"attention_kind": "marginal"},
-            "input_feeding = true and n_heads = 1: set order = 'luong', input_feeding = fal",
+            "got 'luong', true and 1. Set order = 'luong', input_feeding = false",
         ),
-        ({"attention_kind": "marginal", "input_feeding": False, "order": "gnmt"}, "but order = 'gnmt', input_feeding"),
+        ({"attention_kind": "marginal", "input_feeding": False, "order": "gnmt"}, "got 'gnmt', false and 1"),
         (
             {"attention": "none", "attention_kind": "hard_sampled"},
-            "'hard_sampled' needs an attention, and attention is",
+            "attention must be a score for attention_kind = 'hard_sampled', got 'none'",
         ),
         (
             {"attention_kind": "hard_sampled", "output": {"kind": "sampled"}},
-            "'hard_sampled' trains by the log-probability of every token, and output.kind = 'sampled'",
+            "for attention_kind = 'hard_sampled', which needs log-probabilities, got 'sampled'",
         ),
         (
             {"attention_kind": "marginal", "input_feeding": False, "output": {"kind": "softmax", "smoothing": 0.1}},
-            "and output.kind = 'softmax' with smoothing = 0.1 by another loss: set .* and output.smoothing = 0",
+            "got 'softmax' with smoothing = 0.1. Change output.kind, and set output.smoothing = 0",
         ),
-        ({"d": 7, "residual": True, "bidirectional": "first"}, "d = 7 is odd, .*; residual = true is for layers"),
+        ({"d": 7, "residual": True, "bidirectional": "first"}, "d must be even .*; n_layers must be at least 3"),
         ({"attention": "scalar"}, "attention"),
         ({"output": "hierarchical"}, "Input should be a valid dictionary"),
         (
             {"output": {"kind": "hierarchical"}, "tied": True},
-            "output.tree = 'huffman' has weights for each decision.* leave tied out",
+            "output.tree must be 'classes' if tied = true, got 'huffman'.* Remove tied",
         ),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(values: dict[str, Any], message: str) -> None:
+def test_recurrent_config_inconsistent_values_raise(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         RecurrentSeq2SeqConfig(**values)
 
 
-def test_weights_are_tied_where_they_can_be() -> None:
+def test_recurrent_config_tied_defaults_to_possible_cases() -> None:
     given: list[tuple[Any, bool]] = [
         ({"kind": "softmax"}, True),
         ({"kind": "hierarchical"}, False),
@@ -137,13 +137,15 @@ def test_weights_are_tied_where_they_can_be() -> None:
     assert RecurrentSeq2SeqConfig().tied
 
 
-def test_one_embedding_needs_one_vocabulary() -> None:
-    with pytest.raises(ConfigError, match=r"shared = true gives source and target one embedding.* set shared = false"):
+def test_recurrent_shared_embedding_with_two_vocabularies_raises() -> None:
+    with pytest.raises(
+        ConfigError, match=r"shared must be false if source and target have different vocabularies, got true"
+    ):
         build_encoder_decoder(RecurrentSeq2SeqConfig(shared=True, d=4, d_embedding=4), SIDES)
 
 
 def copies(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor]:
-    """Sequences of three to five of six symbols, each to be written as it is read."""
+    """Sequences of three to five of six symbols, to be copied."""
     lengths = torch.randint(3, 6, (n,), generator=generator)
     ids = torch.randint(4, 10, (n, 5), generator=generator)
     ids = ids.masked_fill(torch.arange(5) >= lengths[:, None], 0)
@@ -151,7 +153,7 @@ def copies(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor]:
     return Source(ids, lengths), targets, lengths + 1
 
 
-def test_copying_is_learned_to_the_last_symbol() -> None:
+def test_recurrent_learns_to_copy_to_the_last_symbol() -> None:
     sides = VocabularyInfo(n_source=10, counts=(0, 1, 0, *[5] * 7), begin=2, end=3, forbidden=(0, 1, 2))
     settings = RecurrentSeq2SeqConfig(
         cell="gru", d=32, d_embedding=24, attention="bilinear", input_feeding=False, dropout=0
@@ -183,7 +185,7 @@ def test_copying_is_learned_to_the_last_symbol() -> None:
     ],
     ids=str,
 )
-def test_mixed_precision_is_near_the_full_one(options: dict[str, Any]) -> None:
+def test_recurrent_mixed_precision_is_close_to_float32(options: dict[str, Any]) -> None:
     model = maker(options)().float()
     source, targets = Source(*padded(SOURCES)), padded(TARGETS)
     wanted = model.loss(source, *targets)
@@ -197,8 +199,8 @@ def test_mixed_precision_is_near_the_full_one(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("options", [{"n_heads": 2}, {"order": "gnmt", "n_layers": 2}], ids=str)
-def test_a_beam_finds_what_it_finds_source_by_source(options: dict[str, Any]) -> None:
-    """Sources end at different times, so that rows are grouped anew and sources are left out."""
+def test_recurrent_beam_of_a_batch_equals_single_sources(options: dict[str, Any]) -> None:
+    """Sources end at different times, so that rows are regrouped and sources are dropped."""
     model = maker(options)()
     sources = [[4, 5, 6, 7], [1, 4], [7], [5, 5, 6, 4, 1, 7], [8, 8, 4]]
     stepper = model.stepper(Source(*padded(sources)))

@@ -1,4 +1,4 @@
-"""Scheduled sampling: the schedules, and what a decoder reads in training."""
+"""Scheduled sampling: the schedules, and the inputs of a decoder in training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCE = Source(*padded([[4, 5, 6], [7, 1]]))
 TARGETS = padded([[6, 4, 5, 3], [4, 4, 3]])
 
 
-def test_schedules_follow_their_formulas() -> None:
+def test_teacher_forcing_prob_equals_the_formulas() -> None:
     linear = ScheduledSamplingConfig(schedule="linear", k=0.9, c=0.01, least=0.25)
     assert [teacher_forcing_prob(linear, i) for i in (0, 20, 1000)] == pytest.approx([0.9, 0.7, 0.25])
     exponential = ScheduledSamplingConfig(schedule="exponential", k=0.99)
@@ -37,18 +37,18 @@ def test_schedules_follow_their_formulas() -> None:
     [
         (
             {"schedule": "linear", "k": 2},
-            "k = 2.0 is where a linear schedule begins, a probability: choose one up to 1",
+            "k must be at most 1 for a linear schedule, got 2.0",
         ),
-        ({"schedule": "exponential", "k": 1}, "k = 1.0 never falls in an exponential schedule: choose one below 1"),
-        ({"schedule": "inverse_sigmoid", "k": 0.5}, "k = 0.5 is too small for an inverse sigmoid: choose 1 or more"),
+        ({"schedule": "exponential", "k": 1}, "k must be below 1 for an exponential schedule, got 1.0"),
+        ({"schedule": "inverse_sigmoid", "k": 0.5}, "k must be at least 1 for inverse_sigmoid, got 0.5"),
     ],
 )
-def test_schedules_that_make_no_sense_are_refused(values: dict[str, Any], message: str) -> None:
+def test_scheduled_sampling_invalid_config_raises(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ScheduledSamplingConfig(**values)
 
 
-def test_ids_are_drawn_by_their_probabilities_and_never_impossible_ones() -> None:
+def test_draw_samples_by_probability_and_never_impossible_ids() -> None:
     p = torch.tensor([0.5, 0.0, 0.2, 0.3])
     drawn = draw(p.log().expand(20_000, 4))
     assert torch.allclose(drawn.bincount(minlength=4) / 20_000, p, atol=0.015)
@@ -74,15 +74,15 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("way", "options"), WAYS, ids=str)
-def test_at_first_the_true_tokens_are_read(way: str, options: dict[str, Any]) -> None:
+def test_scheduled_sampling_starts_with_gold_tokens(way: str, options: dict[str, Any]) -> None:
     model = model_with(way, **options)
     loss = model.loss(SOURCE, *TARGETS)
     assert torch.equal(loss, model.eval().loss(SOURCE, *TARGETS))
 
 
 @pytest.mark.parametrize(("way", "options"), WAYS, ids=str)
-def test_later_a_draw_of_the_model_is_read_in_place_of_some(way: str, options: dict[str, Any]) -> None:
-    """The drawn tokens are watched, and the loss is that of reading them by hand."""
+def test_scheduled_sampling_replaces_some_tokens_by_samples(way: str, options: dict[str, Any]) -> None:
+    """The sampled tokens are recorded, and the loss equals the loss of reading them explicitly."""
     model = model_with(way, **options)
     model.set_progress(50)
     assert model.teacher_forcing_prob == pytest.approx(0.5)
@@ -106,8 +106,8 @@ def test_later_a_draw_of_the_model_is_read_in_place_of_some(way: str, options: d
 
 
 @pytest.mark.parametrize("way", ["steps", "passes"])
-def test_at_last_all_that_is_read_comes_from_the_model(way: str) -> None:
-    """A model that is sure of one id reads it, whatever is true."""
+def test_scheduled_sampling_ends_with_samples_only(way: str) -> None:
+    """A model that is certain of one id reads it, for any gold tokens."""
     model = model_with(way)
     model.set_progress(100)
     with torch.no_grad():
@@ -120,7 +120,7 @@ def test_at_last_all_that_is_read_comes_from_the_model(way: str) -> None:
     assert (before[:, 1:] == 7).all()
 
 
-def test_the_same_step_and_seed_give_the_same_loss() -> None:
+def test_scheduled_sampling_is_reproducible() -> None:
     losses = []
     for _ in range(2):
         model = model_with("steps")

@@ -56,7 +56,7 @@ class TestSharedTables(EncoderDecoderLaws):
 
 
 class TestCompiledSteps(EncoderDecoderLaws):
-    """In single precision on a CPU, steps are compiled. The pool begins so small that it must grow."""
+    """In single precision on a CPU, steps are compiled. The initial pool is so small that it must grow."""
 
     atol = 2e-5
     cpu_only = True
@@ -75,8 +75,8 @@ class TestCompiledSteps(EncoderDecoderLaws):
 
 @torch.no_grad()
 @pytest.mark.parametrize(("positions", "n_heads", "d"), [("sinusoidal", 2, 64), ("rotary", 1, 96), ("rotary", 3, 48)])
-def test_long_rows_are_looked_at_in_blocks_as_the_plain_steps_look(positions: str, n_heads: int, d: int) -> None:
-    """Beams turn their rows round, die and share beginnings; states are kept, joined with longer ones, and go on."""
+def test_compiled_steps_of_long_rows_equal_reference_steps(positions: str, n_heads: int, d: int) -> None:
+    """Beams reorder, end and have common prefixes; states are kept, joined with longer ones, and continue."""
     model = made(SIDES, output={"kind": "softmax"}, positions=positions, n_heads=n_heads, d=d).float()
     source, random = sources(4), torch.Generator().manual_seed(3)
     memory = model.encode(source)
@@ -95,7 +95,7 @@ def test_long_rows_are_looked_at_in_blocks_as_the_plain_steps_look(positions: st
 
     rows = torch.arange(12)
     for t in range(1, 71):
-        if t == 40:  # the second beam dies
+        if t == 40:  # the second beam ends
             rows = torch.cat((rows[:3], rows[6:]))
         elif t % 3 == 0:
             rows = torch.arange(len(rows)).view(-1, 3)[:, :1] + torch.randint(
@@ -138,7 +138,7 @@ def test_long_rows_of_several_compiled_steppers_are_joined_with_their_blocks(pos
 
 
 @torch.no_grad()
-def test_a_compiled_batch_that_is_never_empty_keeps_what_its_rows_use() -> None:
+def test_compiled_batch_keeps_only_the_entries_in_use() -> None:
     """Each step, rows of 10 ids leave and rows of new steppers join."""
     model, t = made(SIDES, output={"kind": "softmax"}).float(), torch.zeros(4, dtype=torch.int64)
     first = model.stepper(sources(4))
@@ -157,9 +157,9 @@ def test_a_compiled_batch_that_is_never_empty_keeps_what_its_rows_use() -> None:
 
 
 def stranger_of(model: TransformerSeq2Seq, norm_first: bool) -> nn.Transformer:
-    """torch's own Transformer with the model's weights."""
+    """torch's Transformer with the model's weights."""
     stranger = nn.Transformer(8, 2, 2, 2, 12, 0.0, batch_first=True, norm_first=norm_first).double()
-    if not norm_first:  # torch adds a norm at the end, which the post form of the paper lacks
+    if not norm_first:  # torch adds a final norm, which post-norm in the paper does not have
         stranger.encoder.norm = stranger.decoder.norm = None
     pairs: list[tuple[Tensor, Tensor]] = []
     for theirs, ours in zip(stranger.encoder.layers, model.encoder.layers, strict=True):
@@ -198,7 +198,7 @@ def _norm_pairs(*norms: tuple[Any, Any]) -> list[tuple[Tensor, Tensor]]:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_it_equals_torchs_transformer_in_values_and_gradients(norm: str) -> None:
+def test_transformer_equals_torch_in_values_and_gradients(norm: str) -> None:
     model = made(norm=norm)
     stranger, source = stranger_of(model, norm == "pre"), sources(4)
     before = torch.randint(1, V, (4, 5))
@@ -226,7 +226,7 @@ def test_it_equals_torchs_transformer_in_values_and_gradients(norm: str) -> None
     torch.testing.assert_close(feed, their_feed, rtol=0.0, atol=1e-10)
 
 
-def test_the_weights_of_every_layer_and_head_are_those_that_torch_forms() -> None:
+def test_transformer_attention_weights_equal_torch() -> None:
     model, source = made(), sources(3)
     stranger = stranger_of(model, True)
     targets = torch.randint(4, V, (3, 4))
@@ -245,7 +245,7 @@ def test_the_weights_of_every_layer_and_head_are_those_that_torch_forms() -> Non
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_each_side_looks_at_itself_as_torch_forms_it(norm: str) -> None:
+def test_transformer_self_attention_weights_equal_torch(norm: str) -> None:
     model, source = made(norm=norm), sources(3)
     stranger = stranger_of(model, norm == "pre")
     targets, lengths = torch.randint(4, V, (3, 4)), torch.tensor([4, 2, 3])
@@ -269,7 +269,7 @@ def test_each_side_looks_at_itself_as_torch_forms_it(norm: str) -> None:
         y = stranger.decoder.layers[i](y, memory, tgt_mask=future, memory_key_padding_mask=padded)
 
 
-def test_a_stepper_says_where_the_last_layer_looks() -> None:
+def test_transformer_stepper_attention_is_of_the_last_layer() -> None:
     model, source = made(), sources(3)
     targets, lengths = torch.randint(4, V, (3, 4)), torch.tensor([4, 4, 4])
     wanted = model.attention(source, targets, lengths)[-1].mean(dim=1)
@@ -283,7 +283,7 @@ def test_a_stepper_says_where_the_last_layer_looks() -> None:
     assert torch.equal(stepper.source_mask(twice), torch.arange(6) < source.lengths[[0, 0, 2, 2], None])
 
 
-def test_a_beam_looks_at_its_source_without_a_copy_of_it() -> None:
+def test_transformer_beam_does_not_copy_its_source() -> None:
     stepper: Any = made().stepper(sources(3))
     state = stepper.start(3)
     beams = stepper.select(state, torch.tensor([0, 0, 1, 1, 2, 2]))
@@ -293,7 +293,7 @@ def test_a_beam_looks_at_its_source_without_a_copy_of_it() -> None:
     assert (len(fewer.sources), fewer.each) == (2, 2)
 
 
-def test_tables_are_shared_as_the_settings_say() -> None:
+def test_transformer_tables_are_tied_by_config() -> None:
     joint, apart = made(ONE_VOCABULARY), made()
     assert joint.source_embedding is joint.target_embedding
     assert joint.output.scores.weight is joint.target_embedding.weight
@@ -304,17 +304,17 @@ def test_tables_are_shared_as_the_settings_say() -> None:
     assert own.output.scores.weight is not own.target_embedding.weight
     none = made(ONE_VOCABULARY, share="none")
     assert none.source_embedding is not none.target_embedding
-    with pytest.raises(ConfigError, match="share = 'all' makes source and target one table"):
+    with pytest.raises(ConfigError, match="different vocabularies, got 'all'"):
         made(share="all")
 
 
-def test_embeddings_enter_with_a_variance_of_one() -> None:
+def test_transformer_embeddings_have_variance_one() -> None:
     model = build_transformer(TransformerSeq2SeqConfig(), VocabularyInfo(2000, [1] * 2000, 2, 3, (PAD, 2), True))
     entering = model.embedded(torch.arange(1, 2000)[None])
     assert 0.95 < entering.var().item() < 1.05
 
 
-def test_matrices_of_deep_layers_begin_smaller_where_the_settings_say() -> None:
+def test_transformer_depth_scaled_init() -> None:
     plain, scaled = (
         (torch.manual_seed(1), build_transformer(TransformerSeq2SeqConfig(**SMALL, init=init), SIDES))[1]
         for init in ("xavier", "depth_scaled")
@@ -326,7 +326,7 @@ def test_matrices_of_deep_layers_begin_smaller_where_the_settings_say() -> None:
                 assert torch.allclose(weight, small * factor), f"{side} {i} {name}"
 
 
-def test_dropout_is_where_the_settings_say_and_in_training_alone() -> None:
+def test_transformer_dropout_positions_only_in_training() -> None:
     source, targets, lengths = sources(3), torch.randint(4, V, (3, 4)), torch.tensor([4, 2, 3])
     for name in ("dropout", "attention_dropout", "ff_dropout"):
         model = made(**{name: 0.5})
@@ -338,11 +338,11 @@ def test_dropout_is_where_the_settings_say_and_in_training_alone() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"d": 10, "n_heads": 4}, "choose a d that n_heads divides, such as 8 or 12"),
-        ({"d": 6, "n_heads": 2, "positions": "rotary"}, "an odd number: choose d = 8"),
-        ({"output": {"kind": "hierarchical"}}, "set share = 'embeddings' or 'none'"),
+        ({"d": 10, "n_heads": 4}, "d must be divisible by n_heads = 4, got 10. Use 8 or 12"),
+        ({"d": 6, "n_heads": 2, "positions": "rotary"}, "got 6 / 2 = 3. Use d = 8"),
+        ({"output": {"kind": "hierarchical"}}, "share must be 'embeddings' or 'none'"),
     ],
 )
-def test_settings_that_cannot_hold_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_transformer_config_invalid_values_raise(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TransformerSeq2SeqConfig(**wrong)
