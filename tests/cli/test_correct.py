@@ -51,7 +51,7 @@ def test_a_file_in_and_a_file_out(catena: Catena, character_model: Path, confusi
 @pytest.mark.parametrize(
     ("words", "stdin", "sentence"),
     [
-        (("--insert", "1.5"), "文", "the rates of a channel must be from 0 to 1, …"),
+        (("--insert", "1.5"), "文", "rates must be from 0 to 1, …"),
         (("--steps", "0"), "文", "--steps must be 1 or more, and is 0"),
         (("--confusions", "bad.tsv"), "文", "bad.tsv:2 must be a symbol, a tab, and the symbols …"),
     ],

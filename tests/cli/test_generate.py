@@ -117,8 +117,8 @@ def test_a_second_model_has_a_say(catena: Catena, language_model: Path, ngram_mo
         (("--word", ""), "a phrase must be of known words, and '' is empty"),
         (
             ("--pattern", "[0-9]+"),
-            "no sequence of the vocabulary writes a text that the pattern accepts: write it with characters that the "
-            "model's symbols are made of, and no others",
+            "The pattern does not accept any text that the vocabulary can write. Use only characters that occur in "
+            "the model's tokens.",
         ),
         (("--fuse-weight", "-1"), "--fuse-weight must be 0 or more, and is -1.0"),
     ],
@@ -134,7 +134,7 @@ def test_wrong_words(catena: Catena, ngram_model: Path, words: tuple[str, ...], 
     [
         (("--temperature", "0"), "search.temperature is 0: must be greater than 0"),
         (("--search", "beem"), "search.kind is 'beem': did you mean 'beam'?"),
-        (("--search", "beam", "--n-best", "9"), "n_best = 9 needs a beam as wide"),
+        (("--search", "beam", "--n-best", "9"), "n_best must be at most width = 5, got 9"),
     ],
 )
 def test_wrong_settings(catena: Catena, ngram_model: Path, words: tuple[str, ...], problem: str) -> None:

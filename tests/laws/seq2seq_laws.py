@@ -158,7 +158,7 @@ class EncoderDecoderLaws(StepperLaws):
 
     def test_there_is_a_row_for_each_source(self, model: EncoderDecoder) -> None:
         stepper = model.stepper(self.source(self.sources))
-        with pytest.raises(ShapeError, match=r"start\(2\) must have one row for each source, and there are 5"):
+        with pytest.raises(ShapeError, match="n must be 5, the number of sources, in start, got 2"):
             stepper.start(2)
 
     def advanced(self, stepper: Stepper[Any], n: int, rows: list[int], t: int) -> Any:
