@@ -134,7 +134,10 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None
             {"model": {"kind": "cnn"}, "evaluation": {"binary": ["a=b", "c=d"]}},
             "evaluation.binary is for models on",
         ),
-        ({"model": {"kind": "tree_lstm", "encoder": {"children": "summed", "most": 3}}}, "most must be left out if children = 'summed'"),
+        (
+            {"model": {"kind": "tree_lstm", "encoder": {"children": "summed", "most": 3}}},
+            "most must be left out if children = 'summed'",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_told(values: dict[str, Any], sentence: str) -> None:
