@@ -79,7 +79,7 @@ def test_select_drops_leading_slots_that_no_selected_row_uses() -> None:
 def test_join_drops_leading_slots_that_no_row_uses() -> None:
     # Rows that a beam selects in order are not copied, so unused slots can reach a join.
     ragged = KeyValueCache.join([numbered(9), numbered(4, 20)])
-    unused = KeyValueCache(ragged.select(torch.tensor([1, 1]))._room, 4, torch.tensor([2, 3]))
+    unused = KeyValueCache(ragged.select(torch.tensor([1, 1]))._buffer, 4, torch.tensor([2, 3]))
     joined = KeyValueCache.join([unused, numbered(1, 30)])
     assert (joined.used, kept(joined)) == (2, [[22, 23], [23], [30]])
     same = KeyValueCache.join([numbered(3), numbered(3, 20)])
