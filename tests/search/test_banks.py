@@ -212,7 +212,7 @@ def test_rows_do_not_depend_on_the_batch() -> None:
     state = bound.after(prompt, 3)
     state = bound.join([bound.advance(state, torch.tensor([0, 2, 3])), state])
     for search in (
-        lambda s: beam(bound, s, 3, 8, n_best=3, normalize=average_length_penalty),
+        lambda s: beam(bound, s, 3, 8, n_best=3, length_penalty=average_length_penalty),
         lambda s: diverse_beam(bound, s, 4, 2, 8, n_best=4),
     ):
         together_ = search(state)

@@ -111,7 +111,9 @@ def test_wide_beam_equals_exhaustive_search(problem: tuple[TableStepper, int], n
     )
     for stop in (stop_at_max_length, stop_when_optimal):
         n = len(everything)
-        found = beam(table, table.start(1), max(n, 1), max_length, n_best=max(n, 1), normalize=norms[0], stop=stop)[0]
+        found = beam(
+            table, table.start(1), max(n, 1), max_length, n_best=max(n, 1), length_penalty=norms[0], stop=stop
+        )[0]
         assert [(not h.finished, round(-h.score, 9)) for h in found] == [(u, round(s, 9)) for u, s, _ in wanted]
         assert {h.ids: h.log_prob for h in found if h.finished} == pytest.approx(
             {ids: log_prob for (ids, done), log_prob in everything.items() if done}
@@ -140,7 +142,7 @@ def test_narrow_beam_equals_reference_beam(
         max_length,
         min_length,
         n_best=width,
-        normalize=gnmt_length_penalty(0.8),
+        length_penalty=gnmt_length_penalty(0.8),
         stop=stop,
     )
     n = table.table.dim()
@@ -158,7 +160,7 @@ def test_stop_when_optimal_does_not_change_the_result(
     table, max_length = problem
     for n_best in {1, width}:
         late, soon = (
-            beam(table, table.start(1), width, max_length, n_best=n_best, normalize=norms[0], stop=stop)[0]
+            beam(table, table.start(1), width, max_length, n_best=n_best, length_penalty=norms[0], stop=stop)[0]
             for stop in (stop_at_max_length, stop_when_optimal)
         )
         assert plain(soon) == plain(late)
@@ -186,9 +188,9 @@ def test_beam_stops_as_soon_as_its_rule_allows() -> None:
 def test_beam_with_length_penalty_waits_for_better_hypotheses() -> None:
     # Ending immediately scores -0.69; continuing costs only the first step, so a mean over many steps is better.
     table = TableStepper.of({(): [0.5, 0.5], (1,): [0.02, 0.98]}, end=0)
-    found = beam(table, table.start(1), 2, 30, normalize=average_length_penalty, stop=stop_when_optimal)[0][0]
+    found = beam(table, table.start(1), 2, 30, length_penalty=average_length_penalty, stop=stop_when_optimal)[0][0]
     assert found.ids == (1,) * 29
-    assert beam(table, table.start(1), 2, 30, normalize=average_length_penalty, stop=stop_after(1))[0][0].ids == ()
+    assert beam(table, table.start(1), 2, 30, length_penalty=average_length_penalty, stop=stop_after(1))[0][0].ids == ()
 
 
 class Single(TableStepper):
@@ -239,7 +241,7 @@ def test_search_rows_do_not_depend_on_the_batch(
     state = table.extend(table.start(4), prompts, lengths)
     searches: list[Callable[[Any], Any]] = [
         lambda s: greedy(table, s, max_length),
-        lambda s: beam(table, s, width, max_length, n_best=width, normalize=average_length_penalty),
+        lambda s: beam(table, s, width, max_length, n_best=width, length_penalty=average_length_penalty),
         lambda s: beam(table, s, width, max_length, n_best=width, stop=stop_after(1)),
     ]
     for search in searches:
@@ -341,7 +343,7 @@ def test_coverage_prefers_hypotheses_that_attend_to_the_whole_source() -> None:
             penalty = beta * sum(math.log(min(1.0, max(m, 1e-6))) for m in mass)
             wanted.append((round(log_prob / (len(ids) + 1) + penalty, 9), ids))
     found = beam(
-        looking, looking.start(1), 300, max_length, n_best=200, normalize=average_length_penalty, coverage=beta
+        looking, looking.start(1), 300, max_length, n_best=200, length_penalty=average_length_penalty, coverage=beta
     )[0]
     finished = [(round(h.score, 9), h.ids) for h in found if h.finished]
     assert len(finished) > 20
@@ -354,7 +356,7 @@ def test_coverage_finds_attention_of_a_wrapped_stepper() -> None:
     silent = random_table(4, 1, end=3, seed=12)  # no attention: the first of an ensemble is used
     wrapped = NoRepeatNgram(ForbidIds(Ensemble([looking, silent], [1.0, 0.0]), []), 9)
     found, wanted = (
-        beam(stepper, stepper.start(2), 4, 5, n_best=4, normalize=average_length_penalty, coverage=0.7)
+        beam(stepper, stepper.start(2), 4, 5, n_best=4, length_penalty=average_length_penalty, coverage=0.7)
         for stepper in (wrapped, looking)
     )
     assert [plain(row) for row in found] == [plain(row) for row in wanted]
@@ -363,15 +365,15 @@ def test_coverage_finds_attention_of_a_wrapped_stepper() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"width": 0}, "n_best must be from 1 to width = 0, got 1"),
-        ({"width": 2, "n_best": 3}, "n_best must be from 1 to width = 2, got 3"),
+        ({"beam_size": 0}, "n_best must be from 1 to beam_size = 0, got 1"),
+        ({"beam_size": 2, "n_best": 3}, "n_best must be from 1 to beam_size = 2, got 3"),
         (
-            {"width": 2, "min_length": 5},
+            {"beam_size": 2, "min_length": 5},
             "max_length must be above min_length = 5 to include the end, got 5. Use at least 6.",
         ),
-        ({"width": 2, "min_length": -1}, "min_length and max_length must be at least 0"),
+        ({"beam_size": 2, "min_length": -1}, "min_length and max_length must be at least 0"),
         (
-            {"width": 2, "coverage": 0.2},
+            {"beam_size": 2, "coverage": 0.2},
             "coverage must be 0 for TableStepper, which has no attention over a source, got 0.2",
         ),
     ],

@@ -48,9 +48,9 @@ def test_each_config_builds_its_search() -> None:
     wanted = sample(TABLE, start, generator(), 7, [partial(temperature, t=0.5), partial(top_k, k=3)], 1, 4)
     assert found(SampleConfig(max_length=7, min_length=1, temperature=0.5, top_k=3, n=4)) == wanted
     wide = BeamConfig(width=4, n_best=3, max_length=6, normalize="gnmt", alpha=0.9)
-    assert found(wide) == beam(TABLE, start, 4, 6, n_best=3, normalize=gnmt_length_penalty(0.9))
+    assert found(wide) == beam(TABLE, start, 4, 6, n_best=3, length_penalty=gnmt_length_penalty(0.9))
     counted = BeamConfig(width=3, max_length=6, normalize="average", stop="count", stop_count=1)
-    assert found(counted) == beam(TABLE, start, 3, 6, normalize=average_length_penalty, stop=stop_after(1))
+    assert found(counted) == beam(TABLE, start, 3, 6, length_penalty=average_length_penalty, stop=stop_after(1))
     long = BeamConfig(width=3, max_length=6, min_length=1, stop="length")
     assert found(long) == beam(TABLE, start, 3, 6, 1, stop=stop_at_max_length)
     groups = DiverseBeamConfig(width=4, groups=2, strength=2.0, n_best=4, max_length=5)

@@ -73,7 +73,7 @@ class Narrow(Own):
 
 def test_search_log_probs_of_wrong_shape_raise() -> None:
     own, words = Narrow(), r"must have the shape \[n, v\] with v = 6, got \[2, 5\]. Call .*check_stepper"
-    for search in (greedy, partial(beam, width=2), partial(sample, generators=torch.Generator())):
+    for search in (greedy, partial(beam, beam_size=2), partial(sample, generators=torch.Generator())):
         with pytest.raises(StepperError, match=words):
             search(own, own.start(2), max_length=3)
 
@@ -84,8 +84,8 @@ def test_search_log_probs_of_wrong_shape_raise() -> None:
     [
         greedy,
         partial(sample, generators=torch.Generator(), n=2, filters=[partial(top_p, p=0.9)]),
-        partial(beam, width=3),
-        partial(diverse_beam, width=4, groups=2),
+        partial(beam, beam_size=3),
+        partial(diverse_beam, beam_size=4, groups=2),
         partial(stochastic_beam, generator=torch.Generator(), n=2),
     ],
 )
@@ -101,7 +101,7 @@ def test_beam_reports_nan_in_one_slot_at_the_last_step() -> None:
     stepper = random_table(5, order=3)
     stepper.table[2, 3] = torch.nan
     with pytest.raises(StepperError, match="log_probs of row 0 must be numbers, got nan after 2 ids"):
-        beam(stepper, stepper.start(1), width=16, max_length=3, stop=stop_at_max_length)
+        beam(stepper, stepper.start(1), beam_size=16, max_length=3, stop=stop_at_max_length)
 
 
 def test_check_stepper_accepts_constrained_steppers_if_not_normalized() -> None:

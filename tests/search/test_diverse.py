@@ -97,7 +97,7 @@ def test_diverse_beam_stop_when_optimal_does_not_change_the_result(n_best: int) 
         table = random_table(5, 2, seed=seed)
         late, soon = (
             diverse_beam(
-                table, table.start(1), 4, 2, 6, 3.0, n_best=n_best, normalize=average_length_penalty, stop=stop
+                table, table.start(1), 4, 2, 6, 3.0, n_best=n_best, length_penalty=average_length_penalty, stop=stop
             )
             for stop in (stop_at_max_length, stop_when_optimal)
         )
@@ -125,9 +125,9 @@ def test_diverse_beam_rows_do_not_depend_on_the_batch() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"width": 4, "groups": 3}, "width must be a positive multiple of groups = 3, got 4"),
-        ({"width": 4, "groups": 0}, "multiple of groups"),
-        ({"width": 2, "groups": 2, "n_best": 3}, "n_best must be from 1 to width = 2, got 3"),
+        ({"beam_size": 4, "groups": 3}, "beam_size must be a positive multiple of groups = 3, got 4"),
+        ({"beam_size": 4, "groups": 0}, "multiple of groups"),
+        ({"beam_size": 2, "groups": 2, "n_best": 3}, "n_best must be from 1 to beam_size = 2, got 3"),
     ],
 )
 def test_diverse_beam_invalid_options_raise(options: dict[str, Any], words: str) -> None:

@@ -275,10 +275,10 @@ class TestSearch:
     def test_checklist_beam_rows_keep_their_source(self) -> None:
         net, source = model(), source_of(*AGENDAS)
         stepper = net.stepper(source)
-        together = beam(stepper, stepper.start(3), width=3, max_length=6)
+        together = beam(stepper, stepper.start(3), beam_size=3, max_length=6)
         for row, agenda in enumerate(AGENDAS):
             alone = net.stepper(source_of(agenda))
-            assert beam(alone, alone.start(1), width=3, max_length=6)[0][0].ids == together[row][0].ids
+            assert beam(alone, alone.start(1), beam_size=3, max_length=6)[0][0].ids == together[row][0].ids
 
     def test_checklist_attention_is_the_weight_of_items(self) -> None:
         net, source = model(), source_of(*AGENDAS)

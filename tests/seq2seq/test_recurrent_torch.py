@@ -204,10 +204,10 @@ def test_recurrent_beam_of_a_batch_equals_single_sources(options: dict[str, Any]
     model = maker(options)()
     sources = [[4, 5, 6, 7], [1, 4], [7], [5, 5, 6, 4, 1, 7], [8, 8, 4]]
     stepper = model.stepper(Source(*padded(sources)))
-    together = beam(stepper, stepper.start(5), width=4, max_length=9, n_best=3, coverage=0.2)
+    together = beam(stepper, stepper.start(5), beam_size=4, max_length=9, n_best=3, coverage=0.2)
     for ids, found in zip(sources, together, strict=True):
         alone = model.stepper(Source(*padded([ids])))
-        (wanted,) = beam(alone, alone.start(1), width=4, max_length=9, n_best=3, coverage=0.2)
+        (wanted,) = beam(alone, alone.start(1), beam_size=4, max_length=9, n_best=3, coverage=0.2)
         assert [one.ids for one in found] == [one.ids for one in wanted]
         assert [one.score for one in found] == pytest.approx([one.score for one in wanted], abs=1e-9)
         for one in found:

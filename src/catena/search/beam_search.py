@@ -26,6 +26,7 @@ from catena.search.constraint_banks import score_branches, select_by_bank
 from catena.search.coverage import CoveragePenalty
 from catena.search.hypothesis import Hypotheses, Hypothesis
 from catena.search.next_scores import ScoreFn, top_ids
+from catena.search.prompts import Prompt, start_state
 from catena.search.ranking import LengthPenalty, SearchProgress, Stop, no_length_penalty, stop_when_optimal
 from catena.search.selection import SelectFn, select_top_of_sets
 from catena.search.single_path import check_lengths
@@ -47,14 +48,16 @@ class Ranking(NamedTuple):
 @torch.no_grad()
 def beam(
     stepper: Stepper[Any],
-    state: Any,
-    width: int,
-    max_length: int,
+    state: Any = None,
+    beam_size: int = 4,
+    max_length: int = 100,
     min_length: int = 0,
     n_best: int = 1,
-    normalize: LengthPenalty = no_length_penalty,
+    length_penalty: LengthPenalty = no_length_penalty,
     coverage: float = 0.0,
     stop: Stop = stop_when_optimal,
+    *,
+    prompt: Prompt | None = None,
 ) -> Hypotheses:
     """The ``n_best`` hypotheses for each prefix of ``state``, finished ones first, then unfinished ones.
 
@@ -62,20 +65,24 @@ def beam(
 
     Args:
         stepper: the model.
-        state: a state of ``stepper``, one row for each prefix.
-        width: the beam size, the number of prefixes of a length that are kept in each row.
+        state: a state of ``stepper``, one row for each prefix; that of ``prompt`` if None.
+        beam_size: the number of prefixes of a length that are kept in each row.
         max_length: the maximum number of steps, including the end.
         min_length: the minimum number of ids before the end.
-        n_best: the number of hypotheses to return for each row, at most ``width``.
-        normalize: the length penalty that divides the log-probability of a finished hypothesis; see ``ranking``.
+        n_best: the number of hypotheses to return for each row, at most ``beam_size``.
+        length_penalty: divides the log-probability of a finished hypothesis; see ``ranking``.
         coverage: the factor β of the coverage penalty; needs a stepper with :class:`HasAttention`.
         stop: the rule that ends the search of a row; see ``ranking``.
+        prompt: ids that the model reads first, of one prefix or of several; nothing if None.
     """
-    if not 1 <= n_best <= width:
-        raise ConfigError(f"n_best must be from 1 to width = {width}, got {n_best}. Raise width or change n_best.")
-    look: ScoreFn = score_branches if stepper.constrained else partial(top_ids, k=width + 1)
-    pick = partial(select_by_bank if stepper.constrained else select_top_of_sets, end=stepper.end, width=width)
-    ranking = Ranking(n_best, normalize, coverage, stop)
+    state = start_state(stepper, state, prompt)
+    if not 1 <= n_best <= beam_size:
+        raise ConfigError(
+            f"n_best must be from 1 to beam_size = {beam_size}, got {n_best}. Raise beam_size or change n_best."
+        )
+    look: ScoreFn = score_branches if stepper.constrained else partial(top_ids, k=beam_size + 1)
+    pick = partial(select_by_bank if stepper.constrained else select_top_of_sets, end=stepper.end, width=beam_size)
+    ranking = Ranking(n_best, length_penalty, coverage, stop)
     return beam_loop(stepper, state, look, pick, max_length, min_length, ranking, leaving=True)
 
 

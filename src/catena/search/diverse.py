@@ -22,6 +22,7 @@ from catena.search.beam_search import Ranking, beam_loop
 from catena.search.constraint_banks import Branching, score_branches, select_by_bank
 from catena.search.hypothesis import Hypotheses
 from catena.search.next_scores import score_all_ids
+from catena.search.prompts import Prompt, start_state
 from catena.search.ranking import LengthPenalty, Stop, no_length_penalty, stop_at_max_length
 from catena.search.selection import BeamStep, select_top
 from catena.search.stepper import Stepper
@@ -83,16 +84,18 @@ def _side_by_side(found: Sequence[BeamStep]) -> BeamStep:
 @torch.no_grad()
 def diverse_beam(
     stepper: Stepper[Any],
-    state: Any,
-    width: int,
-    groups: int,
-    max_length: int,
+    state: Any = None,
+    beam_size: int = 4,
+    groups: int = 2,
+    max_length: int = 100,
     strength: float = 0.5,
     min_length: int = 0,
     n_best: int = 1,
-    normalize: LengthPenalty = no_length_penalty,
+    length_penalty: LengthPenalty = no_length_penalty,
     coverage: float = 0.0,
     stop: Stop = stop_at_max_length,
+    *,
+    prompt: Prompt | None = None,
 ) -> Hypotheses:
     """The ``n_best`` hypotheses for each prefix of ``state``, the best of each group first.
 
@@ -102,22 +105,28 @@ def diverse_beam(
 
     Args:
         stepper: the model.
-        state: a state of ``stepper``, one row for each prefix.
-        width: the number of slots of all groups together.
+        state: a state of ``stepper``, one row for each prefix; that of ``prompt`` if None.
+        beam_size: the number of slots of all groups together.
         groups: the number of groups, which have the same number of slots.
         max_length: the maximum number of steps, including the end.
         strength: λ, the penalty of a repeated id, in nats.
         min_length: the minimum number of ids before the end.
-        n_best: the number of hypotheses to return for each row, at most ``width``.
-        normalize: the length penalty; see ``ranking``.
+        n_best: the number of hypotheses to return for each row, at most ``beam_size``.
+        length_penalty: the function of the length that divides the log-probability; see ``ranking``.
         coverage: the factor β of the coverage penalty; needs a stepper with :class:`HasAttention`.
         stop: the rule that ends the search of a row; see ``ranking``.
+        prompt: ids that the model reads first, of one prefix or of several; nothing if None.
     """
-    if groups < 1 or width < 1 or width % groups:
-        raise ConfigError(f"width must be a positive multiple of groups = {groups}, got {width}. Change one of them.")
-    if not 1 <= n_best <= width:
-        raise ConfigError(f"n_best must be from 1 to width = {width}, got {n_best}. Raise width or change n_best.")
+    state = start_state(stepper, state, prompt)
+    if groups < 1 or beam_size < 1 or beam_size % groups:
+        raise ConfigError(
+            f"beam_size must be a positive multiple of groups = {groups}, got {beam_size}. Change one of them."
+        )
+    if not 1 <= n_best <= beam_size:
+        raise ConfigError(
+            f"n_best must be from 1 to beam_size = {beam_size}, got {n_best}. Raise beam_size or change n_best."
+        )
     look = score_branches if stepper.constrained else score_all_ids
-    pick = PickInGroups(stepper.end, width, groups, strength)
-    ranking = Ranking(n_best, normalize, coverage, stop, groups)
+    pick = PickInGroups(stepper.end, beam_size, groups, strength)
+    ranking = Ranking(n_best, length_penalty, coverage, stop, groups)
     return beam_loop(stepper, state, look, pick, max_length, min_length, ranking)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from catena.search.hypothesis import Hypotheses
 from catena.search.next_scores import ScoreFn, TopIds, top_ids
+from catena.search.prompts import Prompt, start_state
 from catena.search.single_path import single_path, to_hypotheses
 from catena.search.stepper import Stepper
 
@@ -28,15 +29,24 @@ def likeliest(near: TopIds) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
 
 
 @torch.no_grad()
-def greedy(stepper: Stepper[Any], state: Any, max_length: int, min_length: int = 0) -> Hypotheses:
+def greedy(
+    stepper: Stepper[Any],
+    state: Any = None,
+    max_length: int = 100,
+    min_length: int = 0,
+    *,
+    prompt: Prompt | None = None,
+) -> Hypotheses:
     """One hypothesis for each prefix of ``state``, scored by its log-probability.
 
     Args:
         stepper: the model.
-        state: a state of ``stepper``, one row for each prefix.
+        state: a state of ``stepper``, one row for each prefix; that of ``prompt`` if None.
         max_length: the maximum number of steps, including the end.
         min_length: the minimum number of ids before the end.
+        prompt: ids that the model reads first, of one prefix or of several; nothing if None.
     """
+    state = start_state(stepper, state, prompt)
     n = len(stepper.log_probs(state)) if max_length == 0 else 0
     return to_hypotheses(
         single_path(stepper, state, likeliest, max_length, min_length, leaving=True, look=THE_LIKELIEST), n

@@ -19,6 +19,7 @@ from torch import Tensor
 from catena.errors import ConfigError
 from catena.search.filters import Filter, apply
 from catena.search.hypothesis import Hypotheses
+from catena.search.prompts import Prompt, start_state
 from catena.search.single_path import single_path, stream_ids, to_hypotheses
 from catena.search.stepper import Stepper
 
@@ -64,12 +65,14 @@ class SampleId:
 @torch.no_grad()
 def sample(
     stepper: Stepper[Any],
-    state: Any,
-    generators: Generators,
-    max_length: int,
+    state: Any = None,
+    generators: Generators | int = 0,
+    max_length: int = 100,
     filters: Sequence[Filter] = (),
     min_length: int = 0,
     n: int = 1,
+    *,
+    prompt: Prompt | None = None,
 ) -> Hypotheses:
     """``n`` sampled sequences for each prefix of ``state``, in the order of sampling.
 
@@ -78,27 +81,34 @@ def sample(
 
     Args:
         stepper: the model.
-        state: a state of ``stepper``, one row for each prefix.
-        generators: one, or one for each of the ``n`` samples of each row.
+        state: a state of ``stepper``, one row for each prefix; that of ``prompt`` if None.
+        generators: one, or one for each of the ``n`` samples of each row, or a seed.
         max_length: the maximum number of steps, including the end.
         filters: applied in their order; see ``filters``.
         min_length: the minimum number of ids before the end.
         n: the number of samples for each row.
+        prompt: ids that the model reads first, of one prefix or of several; nothing if None.
     """
+    state = start_state(stepper, state, prompt)
+    generators = torch.Generator().manual_seed(generators) if isinstance(generators, int) else generators
     rows = len(stepper.log_probs(state)) if max_length == 0 else 0
     return to_hypotheses(single_path(stepper, state, SampleId(generators, filters), max_length, min_length, n), rows, n)
 
 
 def stream(
     stepper: Stepper[Any],
-    state: Any,
-    generators: Generators,
-    max_length: int,
+    state: Any = None,
+    generators: Generators | int = 0,
+    max_length: int = 100,
     filters: Sequence[Filter] = (),
     min_length: int = 0,
+    *,
+    prompt: Prompt | None = None,
 ) -> Iterator[list[int | None]]:
     """Yields the sampled ids of all rows at each step, None for a finished row.
 
     The same ids as :func:`sample` with the same generators. The arguments are the same, too.
     """
+    state = start_state(stepper, state, prompt)
+    generators = torch.Generator().manual_seed(generators) if isinstance(generators, int) else generators
     return stream_ids(single_path(stepper, state, SampleId(generators, filters), max_length, min_length))

@@ -28,6 +28,7 @@ from catena.numerics import NEG_INF, log1mexp
 from catena.search.filters import Filter, apply, log_normalize
 from catena.search.hypothesis import Hypothesis
 from catena.search.next_scores import mask_id
+from catena.search.prompts import Prompt, start_state
 from catena.search.single_path import check_lengths
 from catena.search.stepper import Stepper, check_log_probs, check_no_nan
 from catena.search.tree import PrefixTree, flat_rows
@@ -70,12 +71,14 @@ def _exp(x: float) -> float:
 @torch.no_grad()
 def stochastic_beam(
     stepper: Stepper[Any],
-    state: Any,
-    generator: torch.Generator,
-    n: int,
-    max_length: int,
+    state: Any = None,
+    generator: torch.Generator | int = 0,
+    n: int = 4,
+    max_length: int = 100,
     filters: Sequence[Filter] = (),
     min_length: int = 0,
+    *,
+    prompt: Prompt | None = None,
 ) -> list[WeightedSamples]:
     """``n`` distinct samples for each prefix of ``state``, fewer if there are fewer sequences.
 
@@ -83,13 +86,16 @@ def stochastic_beam(
 
     Args:
         stepper: the model.
-        state: a state of ``stepper``, one row for each prefix.
-        generator: the source of randomness.
+        state: a state of ``stepper``, one row for each prefix; that of ``prompt`` if None.
+        generator: the source of randomness, or a seed.
         n: the number of samples for each row.
         max_length: the maximum number of steps, including the end.
         filters: applied in their order; see ``filters``.
         min_length: the minimum number of ids before the end.
+        prompt: ids that the model reads first, of one prefix or of several; nothing if None.
     """
+    state = start_state(stepper, state, prompt)
+    generator = torch.Generator().manual_seed(generator) if isinstance(generator, int) else generator
     check_lengths(min_length, max_length)
     if n < 1:
         raise ConfigError(f"n must be at least 1, got {n}. Use the number of sequences to sample.")
