@@ -1,6 +1,6 @@
-"""Catena: sequence models on your own machine, from n-grams to Transformers.
+"""Catena: sequence models, from n-grams to Transformers, on your own machine.
 
-Names are imported when they are first used, so that ``import catena`` does not import torch.
+The names below are imported on first use, so that ``import catena`` does not import torch.
 """
 
 from typing import TYPE_CHECKING

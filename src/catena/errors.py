@@ -1,16 +1,16 @@
-"""The kinds of error a user may meet. Classes only: the words stay where the values are, at the raise.
+"""Exception classes of Catena.
 
-Every message names the thing, what it must be, what it is, and the cure. The command line prints the message
-alone and keeps the traceback for ``--debug``.
+Messages are written at the raise, where the values are. A message names the input, the requirement, the actual value
+and a cure. The command line prints only the message and shows the traceback with ``--debug``.
 """
 
 
 class CatenaError(Exception):
-    """Something the user can put right. All of Catena's own errors are of this kind."""
+    """Base class of all errors that the user can fix."""
 
 
 class ConfigError(CatenaError, ValueError):
-    """A config file or a flag holds a value that cannot be used. The message lists all."""
+    """A config file or command line option has an invalid value. The message lists all invalid values."""
 
 
 class FormatError(CatenaError, ValueError):
@@ -18,47 +18,47 @@ class FormatError(CatenaError, ValueError):
 
 
 class DataError(CatenaError, ValueError):
-    """The data was read, but cannot serve the purpose: empty, one label only, nothing left over."""
+    """The data was read but cannot be used, for example because it is empty or has only one label."""
 
 
 class ShapeError(CatenaError, ValueError):
-    """Tensors whose sizes do not fit together."""
+    """Tensors have wrong types, or shapes that do not fit together."""
 
 
 class StepperError(CatenaError, ValueError):
-    """A stepper that breaks a law which searches rely on."""
+    """A stepper violates a requirement of the search algorithms."""
 
 
 class ImpossibleError(CatenaError, ValueError):
-    """A constraint that no structure fulfills: nothing is left to distribute probability over."""
+    """A constraint allows no structure, so there is no distribution."""
 
 
 class DivergentSumError(CatenaError, ArithmeticError):
-    """An infinite sum (the closure of an element, the paths of a cyclic machine) that has no finite value."""
+    """An infinite sum (a closure, or the paths of a cyclic automaton) has no finite value."""
 
 
 class LimitError(CatenaError, RuntimeError):
-    """A result that would be larger, or a search longer, than the limit that was set for it."""
+    """A result would be larger, or a search longer, than a given limit."""
 
 
 class DivergedError(CatenaError, ArithmeticError):
-    """Training went wrong in its numbers: the loss is nan or infinite."""
+    """Training diverged: the loss is nan or infinite."""
 
 
 class CheckpointError(CatenaError, RuntimeError):
-    """A run or checkpoint folder is missing, damaged, or made by another model."""
+    """A run or checkpoint folder is missing, damaged, or belongs to another model."""
 
 
 class UnknownNameError(CatenaError, KeyError):
-    """A name that is not in a registry. The message lists the nearest ones."""
+    """A name is not in a registry. The message lists the most similar names."""
 
     def __str__(self) -> str:  # KeyError would print the message in quotes
         return str(self.args[0]) if self.args else ""
 
 
 class MissingExtraError(CatenaError, ImportError):
-    """An optional package is not installed. The message holds the exact install line."""
+    """An optional package is not installed. The message contains the install command."""
 
 
 class OutOfMemoryError(CatenaError, RuntimeError):
-    """The device has no memory left. The message holds the batch size, the longest example and the cure."""
+    """The device is out of memory. The message contains the batch size, the longest example and a cure."""

@@ -1,4 +1,4 @@
-"""Optional packages, imported when they are needed; a missing one is answered with the exact install line."""
+"""Import of optional packages on first use, with the install command in the error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from catena.errors import MissingExtraError
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module, or say what to install.
+    """Import an optional module, or raise MissingExtraError with the install command.
+
+    Args:
+        module: the module to import.
+        extra: the extra of ``catena`` that installs it.
+        purpose: what needs it, as the subject of the error message.
 
     >>> require("pyarrow", "parquet", "reading Parquet files").__name__
     'pyarrow'

@@ -1,7 +1,7 @@
-"""Sums and logarithms that are exact at minus infinity and never give nan gradients.
+"""Sums and logarithms that are exact at minus infinity and never have nan gradients.
 
-``torch.logsumexp`` and ``torch.logaddexp`` have nan gradients where every term is -inf, and such cells are
-everywhere in a chart or a masked softmax. The functions here return -inf there, with gradient 0.
+``torch.logsumexp`` and ``torch.logaddexp`` have nan gradients if every term is -inf, which is common in charts and
+masked softmaxes. The functions here return -inf in that case, with gradient 0.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from torch import Tensor
 from catena.shapes import check_mask
 
 NEG_INF = -math.inf
-"""The log of zero. Exact: an impossible thing scores NEVER, not a large negative number."""
+"""The log of zero. An impossible event scores exactly NEG_INF, not a large negative number."""
 
 
 def log_sum_exp(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
-    """log Σ exp(x) over one axis. All -inf, or no terms, gives -inf with gradient 0; +inf gives +inf."""
+    """log Σ exp(x) over axis ``dim``. All -inf, or no terms, gives -inf with gradient 0; +inf gives +inf."""
     if x.shape[dim] == 0:
         return x.sum(dim) + NEG_INF
     top = x.amax(dim, keepdim=True).detach()
@@ -31,12 +31,12 @@ def log_sum_exp(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
 
 
 def without_nan(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Scores with -inf for nan and +inf, gradient 0 there."""
+    """Scores with nan and +inf replaced by -inf, with gradient 0 there."""
     return torch.where(x < math.inf, x, NEG_INF)
 
 
 def log_add_exp(a: Float[Tensor, "..."], b: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """log(exp(a) + exp(b)), elementwise; two -inf give -inf with gradient 0."""
+    """log(exp(a) + exp(b)), elementwise. Two -inf give -inf with gradient 0."""
     a, b = torch.broadcast_tensors(a, b)
     return log_sum_exp(torch.stack((a, b)), dim=0)
 
@@ -50,8 +50,10 @@ def safe_log(p: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 def lerp(
     start: Float[Tensor, "..."], end: Float[Tensor, "..."], share: Float[Tensor, "..."] | float
 ) -> Float[Tensor, "..."]:
-    """start + share (end - start), in the finest precision of the three: ``torch.lerp`` refuses to mix them, and under
-    autocast a memory is finer than what a product has just made."""
+    """start + share (end - start), in the widest dtype of the three arguments.
+
+    ``torch.lerp`` does not mix dtypes, but under autocast a recurrent state is wider than the output of a product.
+    """
     dtype = torch.promote_types(start.dtype, end.dtype)
     if isinstance(share, Tensor):
         dtype = torch.promote_types(dtype, share.dtype)
@@ -62,9 +64,15 @@ def lerp(
 def masked_softmax(
     scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
 ) -> Float[Tensor, "..."]:
-    """Softmax over the places where ``mask`` is True; if none is, or all score -inf, every weight is 0."""
+    """Softmax over the entries where ``mask`` is True; all weights are 0 if no entry is, or if all score -inf.
+
+    Args:
+        scores: the logits.
+        mask: True where an entry counts; all if omitted.
+        dim: the axis to normalize over.
+    """
     if mask is not None:
-        check_mask(mask, "a place counts")
+        check_mask(mask, "an entry counts")
         scores = scores.masked_fill(~mask, NEG_INF)
     if scores.shape[dim] == 0:
         return scores
@@ -75,7 +83,7 @@ def masked_softmax(
 
 
 def log1mexp(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """log(1 - exp(x)) for x <= 0, accurate at both ends (Mächler 2012, eq. 7); at 0 -inf with gradient 0."""
+    """log(1 - exp(x)) for x <= 0, accurate at both ends (Mächler 2012, eq. 7); -inf with gradient 0 at x = 0."""
     small = x > -math.log(2.0)
-    far = torch.where(small, -1.0, x)  # log1p has a nan gradient at 0, also behind a where
+    far = torch.where(small, -1.0, x)  # log1p has a nan gradient at 0, even inside torch.where
     return torch.where(small, safe_log(-torch.expm1(x)), torch.log1p(-far.exp()))

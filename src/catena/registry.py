@@ -1,4 +1,4 @@
-"""One explicit table for each kind of thing chosen by name. An unknown name is answered with the nearest.
+"""Registries of classes and functions that are chosen by name; errors for unknown names suggest similar ones.
 
 POOLINGS: Registry[type[Pooling]] = Registry("pooling")
 
@@ -18,11 +18,17 @@ T = TypeVar("T")
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The known names that look most like ``name``, best first; none when nothing is close."""
+    """The known names that are most similar to ``name``, best first; empty if none is close.
+
+    Args:
+        name: the unknown name.
+        known: the names to choose from.
+        most: largest number of names to return.
+    """
     folded = {_fold(n): n for n in known}
     hits = difflib.get_close_matches(_fold(name), folded, n=most, cutoff=0.6)
     likeness = [difflib.SequenceMatcher(None, hit, _fold(name)).ratio() for hit in hits]
-    # Beside a name that is one letter off, one that shares half of its letters is noise.
+    # If a name differs by one letter, a name that only agrees in half of the letters is noise.
     return [folded[hit] for hit, ratio in zip(hits, likeness, strict=True) if ratio > likeness[0] - 0.2]
 
 
@@ -31,7 +37,7 @@ def _fold(name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Words for the end of an error: the nearest names, or all of them when none is near and they are few."""
+    """The end of an error message: the most similar names, or all names if none is similar and they are few."""
     names = list(known)
     close = nearest(name, names)
     if close:
@@ -44,18 +50,22 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 class Registry(Mapping[str, T]):
-    """Names and what they stand for. Read like a dictionary; written by :meth:`register`, never twice."""
+    """Read-only mapping from names to registered objects, filled by the decorator :meth:`register`.
+
+    Args:
+        kind: what the objects are, for error messages, such as ``"pooling"``.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._table: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Enter the decorated thing under ``name``."""
+        """Decorator that registers an object under ``name``, which must be new."""
 
         def enter(thing: T) -> T:
             if name in self._table:
-                raise ValueError(f"the {self.kind} {name!r} is registered twice")
+                raise ValueError(f"The {self.kind} {name!r} is already registered. Choose another name.")
             self._table[name] = thing
             return thing
 

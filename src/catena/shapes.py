@@ -1,4 +1,6 @@
-"""The alphabet of axes, one meaning for each letter in the whole package.
+"""Axis names, shape checks and masks.
+
+Each letter has one meaning in the whole package:
 
 =========  =====================================================================
 ``b``      examples in a batch (``*batch``: any number of batch axes, also none)
@@ -10,10 +12,10 @@
 ``h``      heads of an attention
 ``n``      nodes, samples, or anything counted that has no letter of its own
 ``w``      window of a convolution
-``c``      channels of a picture or a wave
+``c``      channels of an image or a waveform
 =========  =====================================================================
 
-``lengths`` are used at the boundary of a function, masks inside; in a mask **True = real / may look**.
+Functions take ``lengths`` as input and use masks internally. In a mask **True = real position / attend**.
 """
 
 from __future__ import annotations
@@ -30,33 +32,42 @@ from catena.errors import ShapeError
 def match_shape(name: str, shape: tuple[int, ...], axes: str, **known: int) -> dict[str, int]:
     """Match a shape with an axis string such as ``"b t d"`` and return the size of every letter.
 
-    ``known`` sizes must agree. Raises :class:`ShapeError` that names the tensor, the axes and both shapes.
+    Args:
+        name: name of the tensor, for the error message.
+        shape: its shape.
+        axes: the letters of its axes, separated by spaces.
+        known: required sizes of letters.
 
-    >>> read_axes("emissions", (2, 5, 9), "b t k", k=9)
+    Raises:
+        ShapeError: if the number of axes or a size differs.
+
+    >>> match_shape("emissions", (2, 5, 9), "b t k", k=9)
     {'b': 2, 't': 5, 'k': 9}
     """
     letters = axes.split()
     if len(letters) != len(shape):
-        raise ShapeError(f"{name} must have the {len(letters)} axes '{axes}', but its shape is {tuple(shape)}")
+        raise ShapeError(
+            f"{name} must have the {len(letters)} axes '{axes}', got shape {tuple(shape)}. Add or remove axes."
+        )
     sizes: dict[str, int] = {}
     for letter, size in zip(letters, shape, strict=True):
         wanted = known.get(letter, sizes.get(letter, size))
         if wanted != size:
             raise ShapeError(
-                f"{name} has size {size} on axis '{letter}' of '{axes}', where {wanted} is needed "
-                f"(its shape is {tuple(shape)})"
+                f"{name} must have size {wanted} on axis '{letter}' of '{axes}', got {size} in shape {tuple(shape)}. "
+                "Check the sizes of the model and its input."
             )
         sizes[letter] = size
     return sizes
 
 
 def mask_from_lengths(lengths: Int[Tensor, "*batch"], t: int) -> Bool[Tensor, "*batch t"]:
-    """``mask[..., i]`` is True where position ``i`` is real, that is, ``i < lengths[...]``."""
+    """``mask[..., i]`` is True if position ``i`` is real, that is, ``i < lengths[...]``."""
     return torch.arange(t, device=lengths.device) < lengths[..., None]
 
 
 def cat_padded(parts: Sequence[Shaped[Tensor, "_ ..."]], fill: float | bool = 0) -> Shaped[Tensor, "n ..."]:
-    """The rows of several tensors, one after another, each filled up at the end of every other axis to the longest."""
+    """Concatenation of tensors on the first axis, with every other axis padded at its end to the longest."""
     sizes = [max(size) for size in zip(*(part.shape[1:] for part in parts), strict=True)]
     filled = []
     for part in parts:
@@ -67,53 +78,54 @@ def cat_padded(parts: Sequence[Shaped[Tensor, "_ ..."]], fill: float | bool = 0)
 
 
 def last_real(mask: Bool[Tensor, "b t"]) -> int:
-    """How many positions there are up to the last one that is real in any row."""
+    """Number of positions up to the last one that is real in any row."""
     real = mask.any(dim=0).nonzero()
     return int(real[-1]) + 1 if len(real) else 0
 
 
-# --- whether what is given can be used --------------------------------------------------------------------------------
+# --- checks of arguments ----------------------------------------------------------------------------------------------
 
 
 def can_read_values(x: Shaped[Tensor, "..."]) -> bool:
-    """Whether a check may read the numbers of a tensor: not of another device, in torch.compile or in torch.func."""
+    """Whether a check can read the values of a tensor: on the CPU, outside torch.compile and torch.func."""
     return x.device.type == "cpu" and can_use_control_flow()
 
 
 def can_use_control_flow() -> bool:
-    """Whether what is done next may depend on numbers of a tensor: not in torch.compile or in torch.func."""
+    """Whether control flow may depend on tensor values: outside torch.compile and torch.func."""
     if torch.compiler.is_compiling():
         return False
     return not torch._C._are_functorch_transforms_active() and torch._C._len_torch_dispatch_stack() == 0
 
 
 def check_tensor(name: str, x: object) -> None:
-    """Raise where a value is no tensor, such as a list or an array."""
+    """Raise ShapeError if ``x`` is not a tensor, such as a list or an array."""
     if not isinstance(x, Tensor):
-        raise ShapeError(f"{name} must be a tensor, but it is of type {type(x).__name__}: call torch.as_tensor first")
+        raise ShapeError(f"{name} must be a tensor, got {type(x).__name__}. Call torch.as_tensor first.")
 
 
 def check_mask(mask: Shaped[Tensor, "..."] | None, says: str = "a position is real") -> None:
-    """Raise where a mask is of numbers, which might say the opposite, or how much; ``says`` is what True does."""
+    """Raise ShapeError if a mask is not bool, because numbers could mean the opposite; ``says`` explains True."""
     if mask is not None and mask.dtype is not torch.bool:
-        raise ShapeError(f"mask must be bool, True where {says}, but its dtype is {mask.dtype}: call .bool() first")
+        raise ShapeError(f"mask must be bool, True where {says}, got {mask.dtype}. Call .bool() first.")
 
 
 def as_int64(name: str, ids: Shaped[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """Ids or counts as int64, of whatever integer type they are; raises for what is no tensor of whole numbers."""
+    """Integer ids or counts as int64; raises ShapeError for anything but a tensor of integers."""
     check_tensor(name, ids)
     if ids.is_floating_point() or ids.is_complex() or ids.dtype is torch.bool:
-        raise ShapeError(f"{name} must be whole numbers, but their dtype is {ids.dtype}: make them int64")
+        raise ShapeError(f"{name} must have an integer dtype, got {ids.dtype}. Convert it to int64.")
     return ids.to(torch.int64)
 
 
 def checked_lengths(
     name: str, lengths: Int[Tensor, "*batch"] | None, most: int, least: int = 0
 ) -> Int[Tensor, "*batch"] | None:
-    """Lengths as int64, none of them below ``least`` or above ``most``: a kernel would read beyond the scores.
+    """Lengths as int64, after a check that they are between ``least`` and ``most``.
 
-    On a GPU the check does not wait for the values: lengths out of range end the program with a device-side assertion,
-    as an index out of range does in torch. In torch.compile and torch.func, lengths are clamped.
+    A kernel would read outside its buffers otherwise. On a GPU the check does not wait for the values: lengths out of
+    range stop the program with a device-side assertion, like an index out of range in torch. In torch.compile and
+    torch.func, lengths are clamped.
     """
     if lengths is None:
         return None
@@ -128,6 +140,6 @@ def checked_lengths(
         if smallest < least or largest > most:
             wrong = smallest if smallest < least else largest
             raise ShapeError(
-                f"{name} must lie from {least} to {most}, the number of positions there are, but one is {wrong}"
+                f"{name} must be from {least} to {most}, the number of positions, got {wrong}. Check the padding."
             )
     return lengths

@@ -1,4 +1,4 @@
-"""Distributions over chains, segmentations, trees, alignments and paths that answer every question."""
+"""Exact distributions over tag sequences, segmentations, trees, alignments and automaton paths."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,10 @@
-"""The one switch between the plain programs, which define right, and their fast twins.
+"""Choice between the reference programs in plain PyTorch and the CPU kernels.
 
     with use_backend("reference"):
         chain.log_partition()
 
-``"auto"`` (the default) takes a kernel where one serves the question, the device and the dtype; ``"kernels"``
-takes it or says why it cannot; ``"reference"`` never does.
+``"auto"`` (the default) uses a kernel where one exists for the method, device and dtype. ``"kernels"`` raises if there
+is none. ``"reference"`` never uses one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ _chosen: ContextVar[_Backend] = ContextVar("catena_backend", default="auto")
 
 @contextmanager
 def use_backend(backend: str) -> Iterator[None]:
-    """Answer the questions inside the ``with`` block by this backend. Blocks may be nested;
+    """Context manager that selects the implementation of all structured distributions.
 
-    Threads do not share it.
+    Blocks may be nested. The setting applies to the current thread only.
+
+    Args:
+        backend: ``"auto"`` uses kernels where they support the device and dtype, ``"kernels"`` requires them
+            (ValueError otherwise), ``"reference"`` uses the plain PyTorch programs, which define the correct results.
     """
     if backend not in get_args(_Backend):
-        raise ValueError(f"no backend is called {backend!r}: {did_you_mean(backend, get_args(_Backend))}")
+        raise ValueError(f"unknown backend {backend!r}: {did_you_mean(backend, get_args(_Backend))}")
     token = _chosen.set(cast(_Backend, backend))
     try:
         yield
@@ -40,29 +44,29 @@ def use_backend(backend: str) -> Iterator[None]:
 
 
 def _choice() -> _Backend:
-    """The chosen backend. torch.compile cannot follow a context variable, and takes what it holds while tracing."""
+    """The selected backend. torch.compile cannot trace a context variable and uses its value at trace time."""
     return _chosen.get()
 
 
-# torch.compiler.assume_constant_result sets this mark, and imports the whole compiler to do so, which takes seconds.
+# torch.compiler.assume_constant_result sets this attribute, but it imports the whole compiler, which takes seconds.
 _choice._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def can_use_kernels(*tensors: Tensor | None) -> bool:
-    """Whether a CPU kernel may answer for these tensors."""
+    """Whether the CPU kernels can be used for these tensors."""
     chosen = _choice()
     if chosen == "reference":
         return False
     if torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        return False  # torch.compile cannot trace torch.func through an autograd function; the plain program it can
+        return False  # torch.compile cannot trace torch.func through an autograd function, only the reference program
     given = [x for x in tensors if x is not None]
-    if any(x.numel() == 0 for x in given):  # an empty batch: nothing to be fast at
+    if any(x.numel() == 0 for x in given):  # an empty batch
         return False
     fit = all(x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) for x in given)
     if chosen == "kernels" and not fit:
         kinds = sorted({f"{x.dtype} on {x.device.type}" for x in given})
         raise ValueError(
-            f"the backend 'kernels' serves float32 and float64 on the CPU, but the scores are "
-            f"{', '.join(kinds)}: use the backend 'auto' or 'reference'"
+            f"Scores must be float32 or float64 on the CPU for the backend 'kernels', got {', '.join(kinds)}. "
+            "Use the backend 'auto' or 'reference'."
         )
     return fit

@@ -1,23 +1,21 @@
-r"""What every structure answers.
+r"""Abstract base classes of all structured distributions.
 
 .. math::  p(y) = \exp(\mathrm{score}(y)) / Z, \qquad  Z = \sum_y \exp \mathrm{score}(y)
 
-The score of a member ``y`` is a sum over its *parts* (a tag at a position, a segment, an arc). So log Z is all there is
-to know: its gradient by the scores are the probabilities of the parts, and its second derivatives their covariances
-(Eisner 2016). :class:`StructuredDistribution` derives the questions from that and demands no more of a structure than
-log Z, the
-best members and samples. :class:`SemiringDistribution` is a structure whose sum is one dynamic program
-``total(semiring)``;
-it gets those three for free.
+The score of a structure ``y`` is a sum over its *parts* (a tag at a position, a segment, an arc). Everything follows
+from log Z: its gradient with respect to the scores gives the probabilities of the parts (the marginals), and its
+second derivatives give their covariances (Eisner 2016). :class:`StructuredDistribution` derives all methods from
+log Z, the best structures and samples, so a subclass only implements those three. A :class:`SemiringDistribution`
+defines its sum as one dynamic program ``total(semiring)`` and gets the three from it.
 
-**Members** are compact tensors of ids (``tags``, ``segments``, ``heads``), -1 where there is nothing. Several
-members come on a new first axis. :meth:`StructuredDistribution.parts` turns a member into its 0/1 parts, which have the
-shape of the marginals.
+**Structures** are compact integer tensors (``tags``, ``segments``, ``heads``), padded with -1. Several structures
+are stacked on a new first axis. :meth:`StructuredDistribution.parts` converts structures to 0/1 tensors in the shape
+of the marginals.
 
-**Values** are additive: a number for every part. A value is given as a structure of the same class, whose
-scores are read as the values, or as a tensor in the shape of the marginals.
+**Values** are additive functions of a structure: one number for each part. Pass a value as a distribution of the same
+class, whose scores are the values, or as a tensor in the shape of the marginals.
 
-Knows no parameters, no devices and no kernels.
+This module contains no learned parameters, no device code and no kernels.
 """
 
 from __future__ import annotations
@@ -52,97 +50,128 @@ S = TypeVar("S", bound="StructuredDistribution")
 _HALVES = (torch.bfloat16, torch.float16)
 
 _SAMPLED_TOGETHER = 2**22
-"""Samples are drawn in one pass as long as their scores, copied for each, are no more numbers than this."""
+"""Largest number of score entries, copied once for each sample, for which samples are taken in one pass."""
 
 
 class TopK(NamedTuple):
-    """The k best members, best first. Where a structure has fewer than k, scores are -inf and ids -1."""
+    """The k best structures with their scores, best first.
+
+    If a distribution has fewer than k structures, the remaining scores are -inf and the remaining ids are -1.
+
+    Attributes:
+        scores: ``scores[r]`` is the score of the structure of rank r.
+        members: ``members[r]`` is the structure of rank r.
+    """
 
     scores: Float[Tensor, "n *batch"]
     members: Int[Tensor, "n *batch ..."]
 
 
 class StructuredDistribution(ABC):
-    """A distribution over the members of a structure. An interface without state;
+    """Abstract distribution over structures (tag sequences, trees, alignments).
 
-    The classes below it are frozen.
+    p(y) = exp(score(y)) / Z, where score(y) is a sum over the parts of y. All methods are exact, batched over any
+    number of leading batch axes, and differentiable where their result is a float. Results are in nats.
+
+    =====================================  =====================================================================
+    method                                 result
+    =====================================  =====================================================================
+    ``log_partition()``                    log Z
+    ``score(y)``, ``log_prob(y)``          unnormalized and normalized log-probability of structures
+    ``marginals()``                        probability of every part
+    ``argmax()``, ``max()``, ``topk(k)``   best structures and their scores
+    ``sample(n)``                          exact independent samples
+    ``entropy()``                          Shannon entropy
+    ``cross_entropy(q)``, ``kl(q)``        comparison with another distribution over the same structures
+    ``expectation(f)``, ``variance(f)``,   moments of additive functions of a structure
+    ``covariance(f, g)``
+    =====================================  =====================================================================
+
+    A score of -inf makes a part impossible. A score of nan or +inf invalidates only its own row of the batch: sums
+    are nan there, and searches return -1 with score nan. Subclasses are frozen dataclasses.
     """
 
     ranks: ClassVar[tuple[int, ...]]
-    """For each tensor of :meth:`score_tensors`, how many axes it has behind the batch axes."""
+    """For each tensor of :meth:`score_tensors`, its number of axes after the batch axes."""
 
-    # --- what a structure says of itself --------------------------------------------------------------------
+    # --- what a subclass defines ----------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def batch_shape(self) -> torch.Size:
-        """The sizes of the batch axes; empty for a single distribution."""
+        """Sizes of the batch axes, empty for a single distribution."""
 
     @abstractmethod
     def score_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors whose entries, added up over the parts of ``y``, are its score; None where one is not
-        used.
+        """The tensors whose entries, summed over the parts of ``y``, give its score; None for an unused one.
 
-        They are what log Z is differentiated by. A tensor may lack batch axes (it is shared) or have size 1
-        there.
+        log Z is differentiated with respect to them. A tensor may lack batch axes (it is shared by the batch) or have
+        size 1 there.
         """
 
     @abstractmethod
     def with_score_tensors(self: S, tensors: Sequence[Tensor | None]) -> S:
-        """The same structure over other scores, which may have more batch axes in front."""
+        """A copy with other scores, which may have additional batch axes in front."""
 
     @abstractmethod
     def from_parts(self: S, value: Tensor) -> S:
-        """A structure whose score of ``y`` adds up ``value``, shaped like the marginals, over its parts."""
+        """A distribution whose score of ``y`` is the sum of ``value``, shaped like the marginals, over its parts."""
 
     def to(self: S, device: torch.device | str) -> S:
-        """The same distribution with all its tensors on a device; as ``Tensor.to``, differentiable."""
+        """A copy with all tensors on ``device``. Differentiable, like ``Tensor.to``."""
         return map_tensors(lambda x: x.to(device), self)
 
     def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
-        """What says, beside the scores, which members there are: lengths, masks, targets."""
+        """The tensors other than scores that determine the set of structures (lengths, masks, targets)."""
         return ()
 
     @abstractmethod
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        """log Z, the log of the summed weights of all members, in nats; -inf where none is possible."""
+        """log Z, the log of the sum of exp(score(y)) over all structures, in nats; -inf if none is possible."""
 
     @abstractmethod
     def score(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The unnormalized log-weight of members;
+        """Unnormalized log-score of structures.
 
-        Any further axes of ``y`` come in front of the batch axes.
+        Args:
+            y: structures as integer tensors. Leading axes before the batch axes are sample axes.
+
+        Returns:
+            Scores ``[*sample, *batch]``; -inf for an impossible structure.
         """
 
     @abstractmethod
     def parts(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Members as 0/1 tensors in the shape of :meth:`marginals`."""
+        """Structures as 0/1 tensors in the shape of :meth:`marginals`."""
 
     @abstractmethod
     def marginals(self) -> Float[Tensor, "..."]:
-        """The probability of every part; 0 everywhere where no member is possible."""
+        """The probability of every part; all 0 if no structure is possible."""
 
     @abstractmethod
     def _argmax(self) -> Int[Tensor, "..."]:
-        """The best member, where all scores that are read are numbers or -inf."""
+        """The best structure, given that all scores that are read are finite or -inf."""
 
     @abstractmethod
     def _topk(self, k: int) -> TopK:
-        """The k best, likewise; ``k`` is at least 1."""
+        """The ``k`` >= 1 best structures, given that all scores that are read are finite or -inf."""
 
     @abstractmethod
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
-        """``n`` members, likewise; ``n`` may be 0."""
+        """``n`` >= 0 samples, given that all scores that are read are finite or -inf."""
 
-    # --- what follows from it --------------------------------------------------------------------------
+    # --- derived methods -------------------------------------------------------------------------------
 
     def argmax(self) -> Int[Tensor, "..."]:
-        """The best member; one of them where several tie; all -1 where none is possible or a score is no number."""
+        """The structure with the highest score.
+
+        Ties are broken arbitrarily. All ids are -1 if no structure is possible or a score is nan or +inf.
+        """
         spoiled = self.spoiled()
         return self._argmax() if spoiled is None else fill_invalid_rows(self._searchable()._argmax(), spoiled)
 
     def topk(self, k: int) -> TopK:
-        """The ``k`` best members and their scores, best first."""
+        """The ``k`` best structures and their scores, best first."""
         check_count("k", k, 1)
         spoiled = self.spoiled()
         if spoiled is None:
@@ -152,13 +181,21 @@ class StructuredDistribution(ABC):
         return TopK(torch.where(spoiled, torch.nan, scores), fill_invalid_rows(members, spoiled, 1))
 
     def _best_first(self, members: Int[Tensor, "k *batch ..."], found: Int[Tensor, "..."]) -> TopK:
-        """What a kernel found with its scores; ``found`` is the number of structures of each row, on any batch axes."""
+        """Structures of a kernel with their scores; ``found`` is the number of structures in each row of the batch."""
         ranks = torch.arange(len(members), device=found.device).reshape(-1, *(1 for _ in self.batch_shape))
         there = ranks < found.reshape(self.batch_shape)
         return TopK(torch.where(there, self.score(members), NEG_INF), members)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
-        """``n`` independent members on a new first axis; -1 where none is possible or a score is no number."""
+        """``n`` independent exact samples.
+
+        Args:
+            n: number of samples for each distribution of the batch.
+            generator: source of randomness; torch's global generator if omitted.
+
+        Returns:
+            Structures ``[n, *batch, ...]``; -1 where no structure is possible or a score is nan or +inf.
+        """
         check_count("n", n, 0)
         check_generator(generator)
         spoiled = self.spoiled()
@@ -167,9 +204,9 @@ class StructuredDistribution(ABC):
         return fill_invalid_rows(self._searchable()._sample(n, generator), spoiled, 1)
 
     def spoiled(self) -> Bool[Tensor, "*batch"] | None:
-        """True for the rows that read a score of nan or +inf, of which nothing can be said; None where there is none.
+        """True for rows of the batch that read a score of nan or +inf, which have no valid result; None if none does.
 
-        Where the numbers of a tensor cannot be looked at (in torch.compile and torch.func) it takes log Z to tell.
+        Where tensor values cannot be read (in torch.compile and torch.func), the mask is computed from log Z.
         """
         given = [x.detach() for x in self.score_tensors() if x is not None and x.numel()]
         if can_use_control_flow() and all(float(x.amax()) < torch.inf for x in given):
@@ -177,15 +214,22 @@ class StructuredDistribution(ABC):
         return ~(self.log_partition().detach() < torch.inf)
 
     def _sound(self: S) -> S:
-        """With -inf for every score that is no number, so that no search meets one."""
+        """A copy with -inf for every score of nan or +inf, so that no search reads one."""
         return self.with_score_tensors([x if x is None else without_nan(x) for x in self.score_tensors()])
 
     def _searchable(self: S) -> S:
-        """:meth:`_sound` without gradients: torch.func rejects the operators of searches where a score has one."""
+        """:meth:`_sound` without gradients: torch.func rejects search operators whose inputs require gradients."""
         return self.with_score_tensors([x if x is None else x.detach() for x in self._sound().score_tensors()])
 
     def log_prob(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """log p(y) in nats; -inf for an impossible member."""
+        """Log-probability of structures in nats.
+
+        Args:
+            y: structures as integer tensors. Leading axes before the batch axes are sample axes.
+
+        Returns:
+            log p(y) ``[*sample, *batch]``; -inf for an impossible structure.
+        """
         mine = self._single()
         log_z = mine.log_partition()
         return self._narrow(
@@ -193,7 +237,7 @@ class StructuredDistribution(ABC):
         )
 
     def max(self) -> Float[Tensor, "*batch"]:
-        """The score of the best member; -inf where none is possible, nan where a score is no number."""
+        """The score of the best structure; -inf if none is possible, nan if a score is nan or +inf."""
         return self._or_nan(self.score(self.argmax()))
 
     def _or_nan(self, scores: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
@@ -201,15 +245,19 @@ class StructuredDistribution(ABC):
         return scores if spoiled is None else torch.where(spoiled, torch.nan, scores)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
-        """-E[log p(y)] in nats; 0 where no member is possible."""
+        """Entropy -E[log p(y)] in nats; 0 if no structure is possible."""
         mine = self._wide()
         log_z, mean = mine._log_partition_and_mean(mine)
         return self._narrow(neg_inf_to_zero(log_z) - mean)
 
     def cross_entropy(self, other: StructuredDistribution) -> Float[Tensor, "*batch"]:
-        """-E[log q(y)] under this distribution p, in nats, for ``other`` = q;
+        """Cross-entropy -E[log q(y)] in nats, where y is distributed as this distribution p.
 
-        +inf where q lacks a member of p.
+        Args:
+            other: the distribution q, of the same class and over the same structures.
+
+        Returns:
+            The cross-entropy; +inf where q gives probability 0 to a structure that p allows.
         """
         mine, theirs = self._wide(), self._same_members(other)._wide()
         mean = mine._log_partition_and_mean(theirs)[1]
@@ -218,9 +266,13 @@ class StructuredDistribution(ABC):
         )
 
     def kl(self, other: StructuredDistribution) -> Float[Tensor, "*batch"]:
-        """E[log p(y) - log q(y)] under this distribution p, in nats, for ``other`` = q;
+        """Kullback-Leibler divergence KL(p || q) = E[log p(y) - log q(y)] in nats, where p is this distribution.
 
-        +inf where q lacks a member.
+        Args:
+            other: the distribution q, of the same class and over the same structures.
+
+        Returns:
+            The divergence; +inf where q gives probability 0 to a structure that p allows.
         """
         mine, theirs = self._wide(), self._same_members(other)._wide()
         log_z, my_mean = mine._log_partition_and_mean(mine)
@@ -229,16 +281,18 @@ class StructuredDistribution(ABC):
         return self._narrow(torch.where(mean == NEG_INF, -NEG_INF, gap))
 
     def expectation(self, value: StructuredDistribution | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
-        """E[value(y)] for an additive value: a structure of the same class, or a tensor shaped like the
-        marginals.
+        """E[value(y)] for an additive value.
 
-        Batch axes broadcast, so several values may come on axes in front. Differentiable by the scores and
-        the value.
+        Differentiable with respect to the scores and the value.
+
+        Args:
+            value: a distribution of the same class, whose scores are the values, or a tensor shaped like the
+                marginals. Batch axes broadcast; put several values on additional axes in front.
         """
         return self._log_partition_and_mean(self._as_value(value))[1]
 
     def variance(self, value: StructuredDistribution | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
-        """Var[value(y)] for an additive value."""
+        """Var[value(y)] for an additive value, given as in :meth:`expectation`."""
         return self.covariance(value, value)
 
     @outside_inference_mode
@@ -247,9 +301,9 @@ class StructuredDistribution(ABC):
         value: StructuredDistribution | Shaped[Tensor, "..."],
         other: StructuredDistribution | Shaped[Tensor, "..."],
     ) -> Float[Tensor, "*batch"]:
-        """Cov[value(y), other(y)]:
+        """Cov[value(y), other(y)] for two additive values, given as in :meth:`expectation`.
 
-        How fast the expectation of one moves when the other is added to the scores.
+        It is the derivative of E[value(y)] when ``other`` is added to the scores.
         """
         first, second = self._as_value(value)._wide(), self._as_value(other)._wide()
         mine = self._spread_over(self.batch_shape, first.batch_shape, second.batch_shape)._wide()
@@ -263,11 +317,11 @@ class StructuredDistribution(ABC):
         gradients = value_and_grad(mean, [cast(Tensor, tensors[i]) for i in wanted])[1]
         return self._narrow(second._inner(wanted, gradients, mine.batch_shape))
 
-    # --- how it follows -------------------------------------------------------------------------------------
+    # --- implementation -------------------------------------------------------------------------------------
 
     @outside_inference_mode
     def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
-        """log Z and its gradients, summed over the batch, by the score tensors with these numbers.
+        """log Z and its gradients, summed over the batch, with respect to the score tensors with these indices.
 
         The gradients are differentiable themselves, and work under vmap, no_grad and inference_mode.
         """
@@ -275,7 +329,7 @@ class StructuredDistribution(ABC):
         spoiled = self.spoiled()
         if spoiled is None:
             return self._gradients(wanted)
-        # An unread nan would reach the gradient of the reference program, and second derivatives: 0 times nan is nan.
+        # A nan that is not read would reach the gradient of the reference program: 0 times nan is nan.
         total, gradients = self._sound()._gradients(wanted)
         ranks = [self.ranks[i] for i in wanted]
         return or_nan(total, spoiled), tuple(
@@ -283,7 +337,7 @@ class StructuredDistribution(ABC):
         )
 
     def _gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
-        """:meth:`gradients` where all scores are finite or -inf."""
+        """:meth:`gradients`, given that all scores are finite or -inf."""
 
         def log_z(*chosen: Tensor) -> Tensor:
             return self._replaced(wanted, chosen).log_partition()
@@ -305,7 +359,7 @@ class StructuredDistribution(ABC):
         return log_z, value._inner(wanted, chances, mine.batch_shape)
 
     def _inner(self, wanted: Sequence[int], weights: Sequence[Tensor], batch: torch.Size) -> Tensor:
-        """Σ weight × score over all parts, for each of the batch. A part of weight 0 counts 0, whatever its score."""
+        """Σ weight × score over all parts, for each row of the batch. A part of weight 0 adds 0, even at score ±inf."""
         total: Tensor = weights[0].new_zeros(batch)
         for i, weight in zip(wanted, weights, strict=True):
             score = cast(Tensor, self.score_tensors()[i])
@@ -317,7 +371,7 @@ class StructuredDistribution(ABC):
         return total
 
     def _spread_over(self: S, *batches: torch.Size) -> S:
-        """The same distributions with every score tensor expanded to all batch axes: none is shared."""
+        """A copy with every score tensor expanded to all batch axes."""
         try:
             batch = torch.broadcast_shapes(*batches)
         except RuntimeError:
@@ -338,20 +392,20 @@ class StructuredDistribution(ABC):
             return self.from_parts(value)
         if not isinstance(value, StructuredDistribution):
             raise ShapeError(
-                f"a value must be a tensor shaped like the marginals or a {type(self).__name__}, but it is of type "
-                f"{type(value).__name__}"
+                f"value must be a tensor shaped like the marginals or a {type(self).__name__}, got "
+                f"{type(value).__name__}. Pass one of the two."
             )
         return self._same_kind(value)
 
     def _same_kind(self: S, other: StructuredDistribution) -> S:
         if type(other) is not type(self):
             raise ShapeError(
-                f"both distributions must be of one kind, but they are {type(self).__name__} and {type(other).__name__}"
+                f"other must be a {type(self).__name__}, got {type(other).__name__}. Pass distributions of one class."
             )
         for a, b, rank in zip(self.score_tensors(), other.score_tensors(), self.ranks, strict=True):
             if a is not None and b is not None and a.shape[a.dim() - rank :] != b.shape[b.dim() - rank :]:
                 raise ShapeError(
-                    f"scores of both must be of one size, but their shapes are {list(a.shape)} and {list(b.shape)}"
+                    f"other must have scores of shape {list(a.shape)}, got {list(b.shape)}. Pass scores of equal sizes."
                 )
         return other
 
@@ -361,22 +415,23 @@ class StructuredDistribution(ABC):
             torch.broadcast_shapes(self.batch_shape, found.batch_shape)
         except RuntimeError:
             raise ShapeError(
-                "the batch axes of both distributions must fit, but their sizes are "
-                f"{list(self.batch_shape)} and {list(found.batch_shape)}"
+                f"The batch axes of other must broadcast to {list(self.batch_shape)}, got {list(found.batch_shape)}. "
+                "Pass two distributions of one batch size."
             ) from None
         for mine, theirs in zip(self.extent(), found.extent(), strict=True):
             if can_read_values(mine) and can_read_values(theirs) and not bool((mine == theirs).all()):
                 raise ShapeError(
-                    "both distributions must be over the same members, but their lengths, masks or targets differ"
+                    "The lengths, masks or targets of the two distributions differ. Pass the same ones to both, so "
+                    "that they are distributions over the same structures."
                 )
         return found
 
     def _wide(self: S) -> S:
-        """In float64, for differences of large numbers."""
+        """A copy with scores in float64, for differences of large numbers."""
         return self.with_score_tensors([x if x is None else x.double() for x in self.score_tensors()])
 
     def _single(self: S) -> S:
-        """With float32 for scores of half precision: what a sum of many has lost would be nats, not digits."""
+        """A copy with half-precision scores in float32: a sum of many scores would lose whole nats."""
         tensors = self.score_tensors()
         if not any(x is not None and x.dtype in _HALVES for x in tensors):
             return self
@@ -387,20 +442,24 @@ class StructuredDistribution(ABC):
 
 
 class SemiringDistribution(StructuredDistribution):
-    """A structure whose sum is one dynamic program over any semiring.
+    """Distribution whose sum is one dynamic program over any semiring.
 
-    The plain program defines what is right.
+    A subclass implements ``_total`` and ``member``. The program is the reference implementation: it defines the
+    correct result of the kernels.
     """
 
     def total(
         self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
     ) -> Shaped[Tensor, "..."]:
-        """⊕ over all members of the ⊗ over their parts, for each of the batch, as elements of the semiring.
+        """⊕ over all structures of the ⊗ over their parts, for each row of the batch, as elements of the semiring.
 
         Args:
-            semiring: what ⊕ and ⊗ are.
-            values: the additive values that the expectation semirings take. Their batch axes broadcast with those of
-                the distribution.
+            semiring: the operations ⊕ and ⊗.
+            values: the additive values of an expectation semiring, ``semiring.n_values`` of them. Their batch axes
+                broadcast with those of the distribution.
+
+        Returns:
+            Elements ``[*batch]``, or ``[width, *batch]`` for a semiring with a ``width``.
         """
         batches = [self._as_value(value).batch_shape for value in values]
         mine = self._spread_over(self.batch_shape, *batches) if batches else self
@@ -410,21 +469,24 @@ class SemiringDistribution(StructuredDistribution):
     def _total(
         self, semiring: Semiring, *values: StructuredDistribution | Shaped[Tensor, "..."]
     ) -> Shaped[Tensor, "..."]:
-        """:meth:`total`, for values whose batch axes are no more than those of the distribution."""
+        """:meth:`total`, for values without batch axes that the distribution lacks."""
 
     @abstractmethod
     def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:
-        """The compact form of a member, given the 0/1 gradients of its score by the score tensors."""
+        """The compact form of a structure, given the 0/1 gradients of its score with respect to the score tensors."""
 
     def read_parts(self) -> Sequence[Bool[Tensor, "..."] | None]:
-        """For each score tensor, True where :meth:`total` uses it (batch axes may be missing); None if everywhere."""
+        """For each score tensor, a mask of the entries that :meth:`total` reads; None if it reads all.
+
+        The masks may lack batch axes.
+        """
         return [None] * len(self.ranks)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         return self.plain_log_partition()
 
     def plain_log_partition(self) -> Float[Tensor, "*batch"]:
-        """log Z by the plain program; nan where a score is no number, be it +inf or nan."""
+        """log Z by the reference program; nan if a score that is read is nan or +inf."""
         log_z = self._single().total(LogSemiring())
         return self._narrow(torch.where(log_z == torch.inf, torch.nan, log_z))
 
@@ -438,11 +500,11 @@ class SemiringDistribution(StructuredDistribution):
         scores, pull = self._pullback(KBestSemiring(k))
         basis = torch.eye(k, dtype=scores.dtype, device=scores.device)
         basis = basis.reshape(k, k, *(1 for _ in self.batch_shape)).expand(k, *scores.shape)
-        # Each rank is a way back through the program, of which those that no row has a member for need none.
+        # Each rank takes one backward pass. Ranks without a structure in any row need none.
         n = max(1, int((scores > NEG_INF).reshape(k, -1).any(1).sum())) if can_use_control_flow() else k
         found = [self.member(pull(one)) for one in basis[:n]]
         members = torch.stack(found + [torch.full_like(found[0], -1)] * (k - n))
-        # The program ran on detached scores; those of its members can be differentiated.
+        # The program ran on detached scores. Scores that are computed again from the structures can be differentiated.
         return TopK(torch.where(scores == NEG_INF, NEG_INF, self.score(members)), members)
 
     @outside_inference_mode
@@ -461,7 +523,8 @@ class SemiringDistribution(StructuredDistribution):
         mine = self._spread_over(self.batch_shape)
         if len(values) != semiring.n_values:
             raise ValueError(
-                f"{type(semiring).__name__} takes {semiring.n_values} additive values, but {len(values)} are given"
+                f"values must have length {semiring.n_values} for {type(semiring).__name__}, got {len(values)}. Pass "
+                "one distribution or tensor for each additive value."
             )
         given = [self._as_value(value) for value in values]
         for value in given:
@@ -473,13 +536,13 @@ class SemiringDistribution(StructuredDistribution):
                 lifted.append(None)
                 continue
             parts = [x, *(or_zeros(n[i], x) for n in numbers)]
-            if read is not None:  # nan in a cell that is not read would reach the gradient: 0 times nan is nan
+            if read is not None:  # a nan in an entry that is not read would reach the gradient: 0 times nan is nan
                 parts = [torch.where(read, y, 0.0) for y in parts]
             lifted.append(semiring.lift(*parts))
         return lifted
 
     def _pullback(self, semiring: Semiring) -> tuple[Tensor, Callable[[Tensor], list[Tensor | None]]]:
-        """The total in a semiring, and the function from its gradient to those by the score tensors."""
+        """The total in a semiring, and the function that maps its gradient to gradients of the score tensors."""
         mine = self._single()._spread_over(self.batch_shape)
         tensors = [x if x is None else x.detach() for x in mine.score_tensors()]
         given = [i for i, x in enumerate(tensors) if x is not None]
@@ -499,10 +562,7 @@ class SemiringDistribution(StructuredDistribution):
 
 
 def _with_tensors_of(a: S, b: StructuredDistribution) -> S:
-    """``a`` with zeros where ``b`` alone has scores:
-
-    They change nothing, and are there to differentiate by.
-    """
+    """``a`` with zeros for score tensors that only ``b`` has, so that there is something to differentiate by."""
     tensors = [
         torch.zeros_like(y).expand(*a.batch_shape, *y.shape[y.dim() - rank :]) if x is None and y is not None else x
         for x, y, rank in zip(a.score_tensors(), b.score_tensors(), a.ranks, strict=True)

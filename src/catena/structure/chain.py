@@ -1,9 +1,9 @@
-r"""Linear chains: tag sequences scored by tags and by neighboring pairs of tags.
+r"""Linear-chain distributions: tag sequences scored by tags and by pairs of adjacent tags.
 
 .. math::  p(y) \propto \exp \Big( \sum_i e_i(y_i) + \sum_{i > 1} a_i(y_{i-1}, y_i) + s(y_1) + f(y_n) \Big)
 
-One class serves CRF taggers and HMMs; only where the scores come from differs. Transitions that are shared
-over time are never copied out to every position: speed and memory depend on it.
+The same class serves CRF taggers and HMMs, which only differ in how the scores are computed. Transitions that all
+positions have in common are never copied to every position, which saves time and memory.
 """
 
 from __future__ import annotations
@@ -36,29 +36,33 @@ from catena.structure.tensors import uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class LinearChain(SemiringDistribution):
-    """A distribution over sequences of ``k`` tags.
+    """Distribution over sequences of ``k`` tags (linear-chain CRF or HMM posterior).
 
-    Members are ``tags``: Int ``[*batch, t]``, -1 where a position is not real. Parts and marginals are
-    ``[*batch, t, k]``.
+    Structures are ``tags``: Int ``[*batch, t]``, -1 at masked positions. Parts and marginals are ``[*batch, t, k]``.
 
     Args:
         emissions: ``emissions[..., i, q]`` is the score of tag ``q`` at position ``i``.
-        transitions: ``transitions[..., p, q]`` is the score of tag ``q`` right after tag ``p``, anywhere;
-            shared by all of the batch, or with batch axes of its own. None: no transition is better than
-            another.
-        start: ``start[..., q]`` is the score of beginning with ``q``.
-        end: ``end[..., q]`` is the score of ending with ``q``.
-        steps: ``steps[..., i, p, q]`` is the score of tag ``q`` at ``i`` after tag ``p`` at the position
-            before ``i``, where transitions depend on the position. What it holds for the first position is
-            not read.
-        lengths: number of real positions in each sequence; all of them if omitted.
-        mask: True where a position is real. A hole is skipped: its neighbors connect over it.
-        constraint: the tags and transitions that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no sequence: raise an error, or let log Z be -inf.
+        transitions: ``transitions[..., p, q]`` is the score of tag ``q`` right after tag ``p``, at any position.
+            Without batch axes it is shared by the batch. If omitted, all transitions score 0.
+        start: ``start[..., q]`` is the score of starting with tag ``q``.
+        end: ``end[..., q]`` is the score of ending with tag ``q``.
+        steps: ``steps[..., i, p, q]`` is the score of tag ``q`` at position ``i`` after tag ``p`` at the previous
+            position, for transitions that depend on the position. Entries at the first position are not read.
+        lengths: number of positions in each sequence; all ``t`` if omitted.
+        mask: True at real positions. Masked positions inside a sequence are skipped: the positions around them count
+            as adjacent.
+        constraint: the allowed tags and transitions. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no sequence. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    A sequence of no real position has one member, the empty one, with score 0.
+    A sequence without positions has one structure, the empty one, with score 0.
 
     Time O(t k²), memory O(t k); O(t k²) with ``steps``. Sutton & McCallum (2012), section 4.1.
+
+    >>> import torch
+    >>> chain = LinearChain(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
+    >>> chain.argmax().tolist()
+    [1, 1]
     """
 
     emissions: Float[Tensor, "*batch t k"]
@@ -88,9 +92,12 @@ class LinearChain(SemiringDistribution):
     def from_steps(
         cls, scores: Float[Tensor, "*batch t k k"], lengths: Int[Tensor, "*batch"] | None = None
     ) -> LinearChain:
-        """From one tensor of pairs: ``scores[..., i, p, q]`` scores ``q`` at ``i`` after ``p``;
+        """A chain from one tensor of pair scores.
 
-        At 0 only row 0 is read.
+        Args:
+            scores: ``scores[..., i, p, q]`` is the score of tag ``q`` at position ``i`` after tag ``p``. At position 0
+                only ``p = 0`` is read.
+            lengths: number of positions in each sequence; all if omitted.
         """
         first = scores[..., :1, 0, :]
         rest = torch.zeros_like(scores[..., 1:, 0, :])
@@ -105,21 +112,22 @@ class LinearChain(SemiringDistribution):
         observations: Int[Tensor, "*batch t"],
         lengths: Int[Tensor, "*batch"] | None = None,
     ) -> LinearChain:
-        """The posterior of a hidden Markov model's states, given symbols. Its log Z is the log-likelihood of
-        the symbols.
+        """The posterior of the states of a hidden Markov model, given the observed symbols.
+
+        Its log Z is the log-likelihood of the symbols.
 
         Args:
             start: log-probabilities of the first state.
             transitions: ``transitions[p, q]`` is log p(q | p).
-            emissions: ``emissions[q, w]`` is the log-probability that state ``q`` shows symbol ``w``.
-            observations: the symbols; what stands beyond a length is not read.
-            lengths: number of symbols of each sequence; all of them if omitted.
+            emissions: ``emissions[q, w]`` is the log-probability that state ``q`` emits symbol ``w``.
+            observations: the symbols. Symbols after the end of a sequence are not read.
+            lengths: number of symbols in each sequence; all if omitted.
         """
         seen, known = known_symbols("observations", observations, lengths, emissions.shape[-1])
         scores = torch.where(known[..., None], emissions.T[seen], torch.nan)
         return cls(scores, transitions, start, lengths=lengths)
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -139,13 +147,18 @@ class LinearChain(SemiringDistribution):
     def from_parts(self, value: Tensor) -> LinearChain:
         if value.dim() < 2 or value.shape[-2:] != self.emissions.shape[-2:]:
             raise ShapeError(
-                f"a value of this chain must end in the axes [t, k] = {list(self.emissions.shape[-2:])}, but "
-                f"its shape is {list(value.shape)}; for values of pairs give a LinearChain with transitions or steps"
+                f"value must end in the axes [t, k] = {list(self.emissions.shape[-2:])}, got {list(value.shape)}. "
+                "For values of tag pairs pass a LinearChain with transitions or steps."
             )
         return LinearChain(value.to(self.emissions.dtype), lengths=self.lengths, mask=self.mask)
 
     def given(self, constraint: ChainConstraint, on_infeasible: OnInfeasible = "error") -> LinearChain:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed tags and transitions.
+            on_infeasible: what to do if no sequence is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def log_prob(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
@@ -187,7 +200,7 @@ class LinearChain(SemiringDistribution):
         return ((y[..., None] == tags) & self.real()[..., None]).to(self.emissions.dtype)
 
     def pairs(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k k"]:
-        """0/1 parts of neighboring tags, in the shape of :meth:`pair_marginals`."""
+        """0/1 indicators of adjacent tag pairs, in the shape of :meth:`pair_marginals`."""
         self._known(y)
         real = self.real().expand(y.shape)
         before = self._tags_before(torch.where(real, y, 0), real)
@@ -229,7 +242,7 @@ class LinearChain(SemiringDistribution):
         return self._in_place(sample(*rows, uniforms))
 
     def marginals(self) -> Float[Tensor, "*batch t k"]:
-        """``[..., i, q]`` is the probability of tag ``q`` at ``i``."""
+        """``[..., i, q]`` is the probability of tag ``q`` at position ``i``."""
         if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
         from catena.kernels.chain import log_partition_and_marginals
@@ -237,13 +250,13 @@ class LinearChain(SemiringDistribution):
         return self._in_place(log_partition_and_marginals(*self._rows())[1], own=1)
 
     def pair_marginals(self) -> Float[Tensor, "*batch t k k"]:
-        """``[..., i, p, q]`` is the probability of ``q`` at ``i`` after ``p`` at the real position before it."""
+        """``[..., i, p, q]`` is the probability of tag ``q`` at ``i`` after tag ``p`` at the previous real position."""
         t, k = self.emissions.shape[-2:]
         steps = self.emissions.new_zeros(t, k, k) if self.steps is None else self.steps
         steps = steps.expand(*self.batch_shape, t, k, k)
         return replace(self, steps=steps).gradients([4])[1][0]
 
-    # --- the program ----------------------------------------------------------------------------------------
+    # --- reference program ----------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         if self.lengths is None and self.mask is None and self.steps is None:
@@ -281,12 +294,12 @@ class LinearChain(SemiringDistribution):
         best, tags = here.max(dim=-1)
         return torch.where(best > 0.5, tags, -1)
 
-    # --- for the kernels ------------------------------------------------------------------------------------
+    # --- conversion for the kernels -------------------------------------------------------------------------
 
     def _rows(self, shared: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Emissions, transition tables, start, end and lengths, on one batch axis and with the holes closed.
+        """Emissions, transition tables, start, end and lengths, with one batch axis and without masked positions.
 
-        With ``shared``, what all of the batch share has no batch axis.
+        With ``shared``, tensors that the whole batch has in common get no batch axis.
         """
         (t, k), batch = self.emissions.shape[-2:], self.batch_shape
         emissions, steps = self.emissions, self.steps
@@ -317,17 +330,17 @@ class LinearChain(SemiringDistribution):
         return emissions.reshape(-1, t, k), tables, start, end, lengths.reshape(-1)
 
     def _order(self) -> Int[Tensor, "*batch t"]:
-        """The real positions in front, in their order, then the others."""
+        """Indices of the real positions, in order, followed by the masked ones."""
         return (~self.real()).to(torch.int8).argsort(dim=-1, stable=True)
 
     def _closed(self, y: Tensor) -> Tensor:
-        """Tags with the holes closed, on one batch axis."""
+        """Tags without masked positions, with one batch axis."""
         if self.mask is not None:
             y = y.gather(-1, self._order())
         return y if y.dim() == 2 else y.reshape(-1, y.shape[-1])
 
     def _in_place(self, x: Tensor, own: int = 0) -> Tensor:
-        """What the kernels found, ``[..., rows, t]`` and ``own`` more axes, with batch axes and holes again."""
+        """Undo :meth:`_rows` on a kernel's result ``[..., rows, t]`` with ``own`` more axes."""
         x = x.reshape(*x.shape[: x.dim() - 2 - own], *self.batch_shape, *x.shape[x.dim() - 1 - own :])
         if self.mask is None:
             return x
@@ -337,7 +350,7 @@ class LinearChain(SemiringDistribution):
     # --- helpers --------------------------------------------------------------------------------------------
 
     def real(self) -> Bool[Tensor, "*batch t"]:
-        """True where a position is real: inside the length and no hole."""
+        """True at real positions: inside the length and not masked."""
         shape = self.emissions.shape[:-1]
         real = torch.ones(shape, dtype=torch.bool, device=self.emissions.device)
         if self.lengths is not None:
@@ -345,16 +358,16 @@ class LinearChain(SemiringDistribution):
         return real if self.mask is None else real & self.mask
 
     def _known(self, y: Tensor) -> Tensor:
-        """Tags that can be looked up: 0 where there is none."""
+        """Tags that are valid indices, with 0 at masked positions."""
         t, k = self.emissions.shape[-2:]
         y = validate_structures(y, self.batch_shape, {"t": t})
         tags = torch.where(self.real(), y, 0)
         if can_read_values(tags) and bool((tags >= k).any()):
-            raise DataError(f"tags must lie below their number, {k}, but one is {int(tags.max())}")
+            raise DataError(f"Tags must be below k = {k}, got {int(tags.max())}. Check the tag ids, or pass more tags.")
         return tags.clamp(0, k - 1)
 
     def _tags_before(self, tags: Tensor, real: Tensor) -> Tensor:
-        """At each position the tag of the nearest real position before it; -1 where there is none."""
+        """The tag of the nearest real position before each position; -1 if there is none."""
         t = tags.shape[-1]
         places = torch.where(real, torch.arange(t, device=tags.device), -1).cummax(-1).values
         before = torch.cat((torch.full_like(places[..., :1], -1), places[..., :-1]), dim=-1)
@@ -367,8 +380,8 @@ class LinearChain(SemiringDistribution):
     def _check_shapes(self) -> None:
         if self.emissions.dim() < 2 or 0 in self.emissions.shape[-2:]:
             raise ShapeError(
-                f"emissions must have the axes [*batch, t, k], with at least one position and one tag, but "
-                f"their shape is {list(self.emissions.shape)}"
+                f"emissions must have shape [*batch, t, k] with t >= 1 and k >= 1, got {list(self.emissions.shape)}. "
+                "Pass at least one position and one tag."
             )
         *batch, t, k = self.emissions.shape
         axes = {
@@ -383,13 +396,13 @@ class LinearChain(SemiringDistribution):
             given: Tensor | None = getattr(self, name)
             if given is not None and not broadcasts_to_batch(given.shape, (*batch, *own), len(own)):
                 raise ShapeError(
-                    f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with emissions "
-                    f"of shape {[*batch, t, k]}, but their shape is {list(given.shape)}"
+                    f"{name} must have shape {[*batch, *own]}, where batch axes may be 1 or missing, got "
+                    f"{list(given.shape)}. Fit it to emissions of shape {[*batch, t, k]}."
                 )
 
 
 def _grouped(x: Tensor, batch: torch.Size, own: tuple[int, ...], shared: bool) -> Tensor:
-    """A tensor that all rows share as it is, or as ``[1, ...]``; one with batch axes as ``[n, ...]``."""
+    """A shared tensor as it is or as ``[1, ...]``, one with batch axes as ``[n, ...]``."""
     if x.dim() == len(own) and shared:
         return x
     return x[None] if x.dim() == len(own) else x.expand(*batch, *own).reshape(-1, *own)

@@ -1,7 +1,7 @@
-"""What is allowed: constraints that condition a distribution, and what to say when nothing is left.
+"""Constraints that condition a distribution on a set of allowed structures.
 
-A constraint holds masks, **True = allowed**. Two of them are joined by ``&``. Knows nothing of scores beyond
-setting them to -inf, so that a forbidden part has probability 0 exactly.
+A constraint holds masks, **True = allowed**. Combine two by ``&``. A constraint sets the scores of forbidden parts to
+-inf, so their probability is exactly 0.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from catena.registry import did_you_mean
 from catena.structure.base import StructuredDistribution
 
 OnInfeasible = Literal["error", "-inf"]
-"""What a constraint that allows no member does: raise :class:`ImpossibleError`, or give log Z = -inf."""
+"""What to do if a constraint allows no structure: raise :class:`ImpossibleError`, or set log Z to -inf."""
 
 _Scheme = Literal["bio", "bilou"]
 
 
 def check_feasible(structure: StructuredDistribution, on_infeasible: OnInfeasible) -> None:
-    """Raise unless every distribution of the batch has a member left, or unless -inf was asked for."""
+    """Raise ImpossibleError if a distribution of the batch has no structure left, unless -inf was requested."""
     if on_infeasible not in get_args(OnInfeasible):
-        raise ValueError(f"impossible must be 'error' or '-inf', but it is {on_infeasible!r}")
+        raise ValueError(f"on_infeasible must be 'error' or '-inf', got {on_infeasible!r}. Use one of the two.")
     if on_infeasible == "-inf":
         return
     with torch.no_grad():
@@ -40,20 +40,20 @@ def check_feasible(structure: StructuredDistribution, on_infeasible: OnInfeasibl
             f" (batch {'row' if len(rows) == 1 else 'rows'} {named}{', …' if len(rows) > 5 else ''})" if rows[0] else ""
         )
         raise ImpossibleError(
-            f"the constraint leaves no possible member for {len(rows)} of {empty.numel()} distributions"
-            f"{where}: loosen it, or pass impossible='-inf' to have log Z = -inf there"
+            f"The constraint allows no structure for {len(rows)} of {empty.numel()} distributions{where}. Loosen it, "
+            "or pass on_infeasible='-inf' to get log Z = -inf there."
         )
 
 
 @dataclass(frozen=True, eq=False)
 class ChainConstraint:
-    """Which tags and which neighbors are allowed in a chain. What is None allows all.
+    """Constraint on the tags and tag pairs of a :class:`LinearChain`. None allows everything.
 
     Args:
-        tags: ``tags[..., i, q]`` is True where position ``i`` may have tag ``q``.
-        transitions: ``transitions[p, q]`` is True where ``q`` may follow ``p``.
-        start: True where a sequence may begin with the tag.
-        end: True where a sequence may end with the tag.
+        tags: ``tags[..., i, q]`` is True if position ``i`` may have tag ``q``.
+        transitions: ``transitions[p, q]`` is True if tag ``q`` may follow tag ``p``.
+        start: ``start[q]`` is True if a sequence may start with tag ``q``.
+        end: ``end[q]`` is True if a sequence may end with tag ``q``.
     """
 
     tags: Bool[Tensor, "*batch t k"] | None = None
@@ -63,18 +63,25 @@ class ChainConstraint:
 
     @classmethod
     def partial(cls, tags: Int[Tensor, "*batch t"], k: int) -> ChainConstraint:
-        """Partial annotation: a tag where it is known, -1 where any of the ``k`` tags may stand."""
+        """Constraint from a partial annotation.
+
+        Args:
+            tags: the known tag of each position; -1 where any tag is allowed.
+            k: number of tags.
+        """
         return cls(tags=(tags[..., None] == torch.arange(k, device=tags.device)) | (tags[..., None] < 0))
 
     @classmethod
     def scheme(cls, labels: Sequence[str], scheme: _Scheme) -> ChainConstraint:
-        """Sequences that are valid in a scheme of span labels such as ``O``, ``B-PER``, ``I-PER``.
+        """Constraint to valid sequences of a span labeling scheme.
 
-        ``"bio"`` (IOB2): I-x only after B-x or I-x. ``"bilou"``: B-x, then any number of I-x, then L-x; or
-        U-x alone. The letters E and S (BIOES) and M (BMES) are read as L, U and I.
+        Args:
+            labels: the name of each tag, such as ``O``, ``B-PER``, ``I-PER``.
+            scheme: ``"bio"`` (IOB2) allows I-x only after B-x or I-x. ``"bilou"`` allows B-x, then any number of I-x,
+                then L-x; or a single U-x. It reads E and S (BIOES) and M (BMES) as L, U and I.
         """
         if scheme not in get_args(_Scheme):
-            raise ConfigError(f"no labeling scheme is called {scheme!r}: {did_you_mean(scheme, get_args(_Scheme))}")
+            raise ConfigError(f"unknown labeling scheme {scheme!r}: {did_you_mean(scheme, get_args(_Scheme))}")
         parsed = [_prefix_and_type(label, scheme) for label in labels]
         follows = [[_may_follow(p, q, scheme) for q in parsed] for p in parsed]
         edge = ("O", "")
@@ -85,7 +92,7 @@ class ChainConstraint:
         )
 
     def __and__(self, other: ChainConstraint) -> ChainConstraint:
-        """What both allow."""
+        """The constraint that allows what both allow."""
         return ChainConstraint(
             intersect_masks(self.tags, other.tags),
             intersect_masks(self.transitions, other.transitions),
@@ -100,7 +107,7 @@ class ChainConstraint:
         start: Float[Tensor, "*#batch k"] | None,
         end: Float[Tensor, "*#batch k"] | None,
     ) -> dict[str, Tensor]:
-        """The scores that this constraint changes, with -inf where it forbids."""
+        """The score tensors that this constraint changes, with -inf where it forbids, by name."""
         k = emissions.shape[-1]
         changed = {}
         if self.tags is not None:
@@ -119,26 +126,22 @@ class ChainConstraint:
 def mask_scores(name: str, scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Scores with -inf where a part is not allowed."""
     if not isinstance(allowed, Tensor) or allowed.dtype is not torch.bool:
-        kind = (
-            f"its dtype is {allowed.dtype}"
-            if isinstance(allowed, Tensor)
-            else f"it is of type {type(allowed).__name__}"
-        )
-        raise ShapeError(f"the constraint's {name} must be a tensor of bool, True where a part is allowed, but {kind}")
+        kind = f"dtype {allowed.dtype}" if isinstance(allowed, Tensor) else f"{type(allowed).__name__}"
+        raise ShapeError(f"The mask {name} of a constraint must be a bool tensor, got {kind}. Use True for allowed.")
     try:
         fits = torch.broadcast_shapes(scores.shape, allowed.shape) == scores.shape
     except RuntimeError:
         fits = False
     if not fits:
         raise ShapeError(
-            f"the constraint's {name} must fit the scores of shape {list(scores.shape)}, but its shape is "
-            f"{list(allowed.shape)}"
+            f"The mask {name} of a constraint must broadcast to the scores of shape {list(scores.shape)}, got "
+            f"{list(allowed.shape)}. Check its sizes."
         )
     return torch.where(allowed.to(scores.device), scores, NEG_INF)
 
 
 def intersect_masks(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """What two masks allow, either of which may be left out."""
+    """The mask of what both masks allow; None allows everything."""
     if a is None or b is None:
         return a if b is None else b
     return a & b
@@ -160,8 +163,8 @@ def _prefix_and_type(label: str, scheme: str) -> tuple[str, str]:
     letter, _, kind = label.partition("-")
     if letter not in _LETTERS[scheme]:
         raise ConfigError(
-            f"the label {label!r} does not belong to the scheme {scheme!r}: it must be O or begin with one "
-            f"of {', '.join(sorted(_LETTERS[scheme]))} and a hyphen, as in B-PER"
+            f"Labels of the scheme {scheme!r} must be O or one of {', '.join(sorted(_LETTERS[scheme]))} with a hyphen "
+            f"and a type, got {label!r}. Rename it, as in B-PER."
         )
     return _LETTERS[scheme][letter], kind
 

@@ -1,4 +1,4 @@
-"""Which segments are allowed in a segmentation: masks, **True = allowed**, joined by ``&``."""
+"""Constraints on segmentations: masks, **True = allowed**, combined by ``&``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from catena.structure.constraints import intersect_masks, mask_scores
 
 @dataclass(frozen=True, eq=False)
 class SegmentConstraint:
-    """What is None allows all.
+    """Constraint on the segments and segment pairs of a :class:`SemiMarkov`. None allows everything.
 
     Args:
-        segments: ``segments[..., i, l, y]`` is True where a segment of ``l + 1`` positions from ``i`` may be a ``y``.
-        transitions: ``transitions[x, y]`` is True where a segment labeled ``y`` may follow one labeled ``x``.
+        segments: ``segments[..., i, l, y]`` is True if a segment of ``l + 1`` positions from ``i`` may have label
+            ``y``.
+        transitions: ``transitions[x, y]`` is True if a segment labeled ``y`` may follow one labeled ``x``.
     """
 
     segments: Bool[Tensor, "*batch t m k"] | None = None
@@ -25,9 +26,13 @@ class SegmentConstraint:
 
     @classmethod
     def fixing(cls, known: Int[Tensor, "*batch n 3"], t: int, m: int, k: int) -> SegmentConstraint:
-        """Partial annotation: the triples (begin, end, label) must be segments; a label of -1 leaves the label open.
+        """Constraint from a partial annotation: every segmentation must contain the known segments.
 
-        Rows of -1 say nothing, so that a batch may know different numbers of segments.
+        Args:
+            known: rows (begin, end, label). A label of -1 allows any label. Rows of -1 are padding.
+            t: number of positions.
+            m: largest number of positions of a segment.
+            k: number of labels.
         """
         begin = torch.arange(t, device=known.device)[:, None, None]
         end = begin + torch.arange(1, m + 1, device=known.device)[:, None]
@@ -38,7 +43,7 @@ class SegmentConstraint:
         return cls(segments=(same | apart | (given[..., 0] < 0)).all(-4))
 
     def __and__(self, other: SegmentConstraint) -> SegmentConstraint:
-        """What both allow."""
+        """The constraint that allows what both allow."""
         return SegmentConstraint(
             intersect_masks(self.segments, other.segments), intersect_masks(self.transitions, other.transitions)
         )
@@ -46,7 +51,7 @@ class SegmentConstraint:
     def applied(
         self, segments: Float[Tensor, "*batch t m k"], transitions: Float[Tensor, "*#batch k k"] | None
     ) -> dict[str, Tensor]:
-        """The scores that this constraint changes, with -inf where it forbids."""
+        """The score tensors that this constraint changes, with -inf where it forbids, by name."""
         changed = {}
         if self.segments is not None:
             changed["segments"] = mask_scores("segments", segments, self.segments)

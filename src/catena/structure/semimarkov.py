@@ -1,8 +1,9 @@
-r"""Semi-Markov models: sequences cut into labeled segments, each scored as a whole.
+r"""Semi-Markov distributions: sequences divided into labeled segments, each scored as a whole.
 
 .. math::  p(y) \propto \exp \Big( \sum_{(i, j, y_n)} s_{i, j}(y_n) + \sum_n a(y_{n-1}, y_n) + \dots \Big)
 
-where the segments :math:`[i, j)` follow one another and cover the sequence. A linear chain is the case of length 1.
+where the segments :math:`[i, j)` follow one another and cover the sequence. With segments of length 1 it is a linear
+chain.
 """
 
 from __future__ import annotations
@@ -28,23 +29,24 @@ from catena.structure.tensors import uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class SemiMarkov(SemiringDistribution):
-    """A distribution over segmentations into segments of at most ``m`` positions with one of ``k`` labels.
+    """Distribution over segmentations into segments of at most ``m`` positions with one of ``k`` labels.
 
-    Members are ``segments``: Int ``[*batch, t, 3]``, triples (begin, end, label) in order, where ``end`` is the first
-    position behind the segment, filled up with -1. Parts and marginals are ``[*batch, t, m, k]``, as the scores.
+    Structures are ``segments``: Int ``[*batch, t, 3]``, rows (begin, end, label) in order, where ``end`` is the first
+    position after the segment, padded with -1. Parts and marginals are ``[*batch, t, m, k]``, like the scores.
 
     Args:
         segments: ``segments[..., i, l, y]`` is the score of a segment of ``l + 1`` positions that begins at ``i`` and
-            has label ``y``. Segments that would end beyond the length are not read.
-        transitions: ``transitions[..., x, y]`` is the score of a segment labeled ``y`` right after one labeled ``x``;
-            shared by all of the batch, or with batch axes of its own.
-        start: ``start[..., y]`` is the score of beginning with a segment labeled ``y``.
-        end: ``end[..., y]`` is the score of ending with one.
-        lengths: number of real positions in each sequence; all of them if omitted.
-        constraint: the segments and transitions that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows nothing: raise an error, or let log Z be -inf.
+            has label ``y``. Scores of segments that would end after the length are not read.
+        transitions: ``transitions[..., x, y]`` is the score of a segment labeled ``y`` right after one labeled ``x``.
+            Without batch axes it is shared by the batch. If omitted, all transitions score 0.
+        start: ``start[..., y]`` is the score of starting with a segment labeled ``y``.
+        end: ``end[..., y]`` is the score of ending with a segment labeled ``y``.
+        lengths: number of positions in each sequence; all ``t`` if omitted.
+        constraint: the allowed segments and transitions. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no segmentation. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    A sequence of no position has one member, the empty one, with score 0.
+    A sequence without positions has one structure, the empty one, with score 0.
 
     Time O(t k (m + k)), memory O(t m k). Sarawagi & Cohen (2004), section 2.3.
     """
@@ -77,13 +79,13 @@ class SemiMarkov(SemiringDistribution):
         transitions: Float[Tensor, "k k"] | None = None,
         lengths: Int[Tensor, "*batch"] | None = None,
     ) -> SemiMarkov:
-        """From scores of labels at positions, which a segment adds up, and of how long a segment of a label lasts.
+        """A distribution whose segment scores are sums of position scores plus a duration score.
 
         Args:
-            emissions: ``emissions[..., i, y]`` is the score of position ``i`` lying in a segment labeled ``y``.
-            durations: ``durations[l, y]`` is the score of a segment labeled ``y`` having ``l + 1`` positions.
-            transitions: as above.
-            lengths: as above.
+            emissions: ``emissions[..., i, y]`` is the score of position ``i`` in a segment labeled ``y``.
+            durations: ``durations[l, y]`` is the score of a segment labeled ``y`` of ``l + 1`` positions.
+            transitions: as in the constructor.
+            lengths: as in the constructor.
         """
         t, m = emissions.shape[-2], durations.shape[-2]
         pad = emissions.new_zeros(*emissions.shape[:-2], m - 1, emissions.shape[-1])
@@ -94,7 +96,7 @@ class SemiMarkov(SemiringDistribution):
             sums.append(running)
         return cls(torch.stack(sums, dim=-2) + durations, transitions, lengths=lengths)
 
-    # --- what it says of itself ---------------------------------------------------------------------------------------
+    # --- interface ----------------------------------------------------------------------------------------------------
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -114,13 +116,18 @@ class SemiMarkov(SemiringDistribution):
     def from_parts(self, value: Tensor) -> SemiMarkov:
         if value.dim() < 3 or value.shape[-3:] != self.segments.shape[-3:]:
             raise ShapeError(
-                f"a value of this structure must end in the axes [t, m, k] = {list(self.segments.shape[-3:])}, but its "
-                f"shape is {list(value.shape)}; for values of neighbors give a SemiMarkov with transitions"
+                f"value must end in the axes [t, m, k] = {list(self.segments.shape[-3:])}, got {list(value.shape)}. "
+                "For values of adjacent segments pass a SemiMarkov with transitions."
             )
         return SemiMarkov(value.to(self.segments.dtype), lengths=self.lengths)
 
     def given(self, constraint: SegmentConstraint, on_infeasible: OnInfeasible = "error") -> SemiMarkov:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed segments and transitions.
+            on_infeasible: what to do if no segmentation is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch t 3"]) -> Float[Tensor, "*batch"]:
@@ -191,7 +198,7 @@ class SemiMarkov(SemiringDistribution):
         uniforms = uniform_numbers(n, *rows[0].shape[:2], 2, generator=generator)
         return sample(*rows, uniforms).reshape(n, *self.segments.shape[:-2], 3)
 
-    # --- the program --------------------------------------------------------------------------------------------------
+    # --- reference program --------------------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         t, m = self.segments.shape[-3:-1]
@@ -232,7 +239,7 @@ class SemiMarkov(SemiringDistribution):
     # --- helpers ------------------------------------------------------------------------------------------------------
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Segments, transitions, start, end and lengths as the kernels read them: on one batch axis."""
+        """Segments, transitions, start, end and lengths for the kernels, with one batch axis."""
         k, batch = self.segments.shape[-1], self.batch_shape
         zeros = self.segments.new_zeros
         table = zeros(k, k) if self.transitions is None else self.transitions
@@ -252,14 +259,14 @@ class SemiMarkov(SemiringDistribution):
         return self.lengths.expand(self.batch_shape)
 
     def _places(self, y: Tensor) -> Tensor:
-        """Where each triple lies in the flattened scores; -1 where it does not fit in."""
+        """The index of each row (begin, end, label) in the flattened scores; -1 if it is out of range."""
         t, m, k = self.segments.shape[-3:]
         begin, size, label = y[..., 0], y[..., 1] - y[..., 0], y[..., 2]
         fits = (begin >= 0) & (begin < t) & (size >= 1) & (size <= m) & (label >= 0) & (label < k)
         return torch.where(fits, (begin * m + size - 1) * k + label, -1)
 
     def _covers(self, y: Tensor) -> Tensor:
-        """Whether triples are allowed ones that follow one another from 0 to the length."""
+        """Whether the rows are valid segments that follow one another from 0 to the length."""
         there, lengths = y[..., 0] >= 0, self._lengths()
         ends = torch.where(there, y[..., 1], 0)
         previous = torch.cat((torch.zeros_like(ends[..., :1]), ends[..., :-1]), dim=-1)
@@ -270,14 +277,14 @@ class SemiMarkov(SemiringDistribution):
     def _check_shapes(self) -> None:
         if self.segments.dim() < 3 or 0 in self.segments.shape[-3:]:
             raise ShapeError(
-                "segments must have the axes [*batch, t, m, k], with at least one position, length and label, but "
-                f"their shape is {list(self.segments.shape)}"
+                "segments must have shape [*batch, t, m, k] with sizes of at least 1, got "
+                f"{list(self.segments.shape)}. Pass at least one position, one length and one label."
             )
         *batch, _, _, k = self.segments.shape
         for name, own in {"transitions": (k, k), "start": (k,), "end": (k,), "lengths": ()}.items():
             given: Tensor | None = getattr(self, name)
             if given is not None and not broadcasts_to_batch(given.shape, (*batch, *own), len(own)):
                 raise ShapeError(
-                    f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with segments of shape "
-                    f"{list(self.segments.shape)}, but their shape is {list(given.shape)}"
+                    f"{name} must have shape {[*batch, *own]}, where batch axes may be 1 or missing, got "
+                    f"{list(given.shape)}. Fit it to segments of shape {list(self.segments.shape)}."
                 )

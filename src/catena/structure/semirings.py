@@ -1,35 +1,32 @@
-r"""Semirings: one dynamic program, many answers.
+r"""Semirings, which turn one dynamic program into many algorithms.
 
-A structure sums the weights of its exponentially many members with two operations, ⊕ (``sum``) over
-alternatives and ⊗ (``mul``) over the parts of one member. What ⊕ and ⊗ do decides which question the sum
-answers:
+A structured distribution sums the weights of its exponentially many structures with two operations, ⊕ (``sum``) over
+alternatives and ⊗ (``mul``) over the parts of one structure. The semiring decides what the sum computes:
 
-=====================  ====================  ============================================================
-semiring               an element is         the total of a structure is
-=====================  ====================  ============================================================
-:class:`LogSemiring`           log w                 log Z; its gradient are the marginals
-:class:`MaxSemiring`           score                 the best score; its gradient is the best member
-:class:`RealSemiring`          w                     Z itself
-:class:`BooleanSemiring`       possible or not       whether any member is possible
-:class:`TropicalSemiring`      cost = -score         the least cost
-:class:`CountingSemiring`      number of members     how many members are possible
-:class:`KBestSemiring`         the k best scores     the k best scores, best first; their gradients are the members
-:class:`SamplingSemiring`      log w                 log Z; its *backward pass* draws one member
-:class:`EntropySemiring`       log w, entropy        (log Z, entropy)
-:class:`ExpectationSemiring`   log w, mean           (log Z, expectation of an additive value)
-:class:`SecondOrderExpectationSemiring`  log w, 2 means, cov.  (log Z, E[r], E[s], Cov[r, s])
-:class:`ProductSemiring`       a pair                both totals in one pass
-=====================  ====================  ============================================================
+========================================  =====================  ====================================================
+semiring                                  an element is          the total is
+========================================  =====================  ====================================================
+:class:`LogSemiring`                      log w                  log Z; its gradient gives the marginals
+:class:`MaxSemiring`                      score                  the best score; its gradient is the best structure
+:class:`RealSemiring`                     w                      Z
+:class:`BooleanSemiring`                  possible or not        whether any structure is possible
+:class:`TropicalSemiring`                 cost = -score          the lowest cost
+:class:`CountingSemiring`                 number of structures   the number of possible structures
+:class:`KBestSemiring`                    the k best scores      the k best scores; their gradients are the structures
+:class:`SamplingSemiring`                 log w                  log Z; its *backward pass* samples one structure
+:class:`EntropySemiring`                  log w, entropy         (log Z, entropy)
+:class:`ExpectationSemiring`              log w, mean            (log Z, expectation of an additive value)
+:class:`SecondOrderExpectationSemiring`   log w, 2 means, cov.   (log Z, E[r], E[s], Cov[r, s])
+:class:`ProductSemiring`                  a pair                 both totals in one pass
+========================================  =====================  ====================================================
 
-**Representation.** An array of elements is one tensor. Where an element is a single number (``width`` is
-None) the tensor has the axes of the structure alone. Where an element is ``width`` numbers, they lie on one
-axis *in front of* all others. So a program that names its own axes from the right (``x[..., i, :, :]``,
-``dim=-2``) is written once and runs in all of them. Zero is exact: -inf is never a large negative number, and
-gradients where everything is -inf are 0, never nan.
+**Representation.** An array of elements is one tensor. If an element is a single number (``width`` is None), the tensor
+only has the axes of the program. If an element has ``width`` numbers, they are on one axis *in front of* all others. A
+program that counts its axes from the right (``x[..., i, :, :]``, ``dim=-2``) therefore runs in every semiring. Zero is
+exact: impossible is -inf, never a large negative number, and gradients where everything is -inf are 0, never nan.
 
-The last five keep the log of the weight and *conditional* moments (the mean given that one is here) in place
-of the products p·r of Li & Eisner (2009). The two are isomorphic for weights ≥ 0, and no digits are lost to
-cancellation.
+The last five hold the log of the weight and *conditional* moments (the mean given this element) instead of the
+products p·r of Li & Eisner (2009). The two are isomorphic for weights ≥ 0, and this form avoids cancellation.
 """
 
 from __future__ import annotations
@@ -50,30 +47,24 @@ _Elements = Shaped[Tensor, "..."]
 
 
 class Semiring(ABC):
-    """Two operations with their neutral elements:
+    """Abstract semiring: two operations ⊕ and ⊗ with their neutral elements zero and one.
 
-    ``(⊕, zero)`` commutes, ⊗ distributes over ⊕, zero annihilates.
+    ``(⊕, zero)`` is commutative, ⊗ distributes over ⊕, and zero annihilates: zero ⊗ a = zero.
     """
 
     width: int | None = None
-    """How many numbers make an element, on an axis in front of all others;
-
-    None for a plain number without that axis.
-    """
+    """Number of floats in an element, on an axis in front of all others; None for scalar elements without that axis."""
 
     n_values: int = 0
-    """How many additive values :meth:`lift` takes beside the scores."""
+    """Number of additive values that :meth:`lift` takes in addition to the scores."""
 
     @abstractmethod
     def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
-        """The elements that stand for parts with these scores (log-weights) and additive values."""
+        """The elements of parts with these scores (log-weights) and additive values."""
 
     @abstractmethod
     def constant(self, log_weight: float, like: _Elements) -> _Elements:
-        """An element of ``like``'s dtype and device with no axis but its own:
-
-        ``zero`` for -inf, ``one`` for 0.
-        """
+        """A single element with the dtype and device of ``like``: ``zero`` for log-weight -inf, ``one`` for 0."""
 
     @abstractmethod
     def mul(self, a: _Elements, b: _Elements) -> _Elements:
@@ -85,14 +76,14 @@ class Semiring(ABC):
 
     @abstractmethod
     def star(self, x: _Elements) -> _Elements:
-        """The closure one ⊕ x ⊕ x⊗x ⊕ …, or :class:`DivergentSumError` where it has no value."""
+        """The closure one ⊕ x ⊕ x⊗x ⊕ …; raises :class:`DivergentSumError` if the sum diverges."""
 
     def zero(self, shape: Sequence[int], like: _Elements) -> _Elements:
-        """The neutral element of ⊕, for every cell of ``shape`` (the structure's axes)."""
+        """The neutral element of ⊕ in an array of this shape (without the axis of ``width``)."""
         return self._filled(NEG_INF, shape, like)
 
     def one(self, shape: Sequence[int], like: _Elements) -> _Elements:
-        """The neutral element of ⊗, for every cell of ``shape``."""
+        """The neutral element of ⊗ in an array of this shape (without the axis of ``width``)."""
         return self._filled(0.0, shape, like)
 
     def add(self, a: _Elements, b: _Elements) -> _Elements:
@@ -104,15 +95,15 @@ class Semiring(ABC):
         return self.sum(self.mul(a, b), dim)
 
     def matmul(self, a: _Elements, b: _Elements) -> _Elements:
-        """The product of matrices on the last two axes."""
+        """The matrix product over the last two axes."""
         return self.dot(a[..., :, :, None], b[..., None, :, :], dim=-2)
 
     def shape(self, x: _Elements) -> torch.Size:
-        """The structure's axes of an array of elements."""
+        """The shape of an array of elements, without the axis of ``width``."""
         return x.shape if self.width is None else x.shape[1:]
 
     def _aligned(self, a: _Elements, b: _Elements) -> tuple[_Elements, _Elements]:
-        """Axes of size 1 put in behind the semiring's, so that different ranks broadcast from the right."""
+        """``a`` and ``b`` with axes of size 1 after the axis of ``width``, so that they broadcast from the right."""
         if self.width is None or a.dim() == b.dim():
             return a, b
         rank = max(a.dim(), b.dim())
@@ -125,11 +116,11 @@ class Semiring(ABC):
         return element.reshape((*lead, *(1 for _ in shape))).expand((*lead, *shape))
 
 
-# --- one number for an element ------------------------------------------------------------------------------
+# --- scalar elements ----------------------------------------------------------------------------------------
 
 
 class LogSemiring(Semiring):
-    """(log-sum-exp, +) on log-weights."""
+    """(log-sum-exp, +) on log-weights. The total is log Z."""
 
     def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return scores
@@ -144,24 +135,24 @@ class LogSemiring(Semiring):
         return log_sum_exp(x, dim)
 
     def star(self, x: _Elements) -> _Elements:
-        _refuse(x >= 0, "log", "log-weight must be below 0")
+        _check_converges(x >= 0, "log", "Make every log-weight negative")
         return -log1mexp(x)
 
 
 class MaxSemiring(LogSemiring):
-    """(max, +) on scores. The gradient of a maximum goes to one of the greatest, ties or not."""
+    """(max, +) on scores. The gradient of a maximum goes to exactly one of the largest scores, even if they tie."""
 
     def sum(self, x: _Elements, dim: int) -> _Elements:
         top = x.max(dim).values  # amax would spread the gradient over ties
         return torch.where(top == NEG_INF, NEG_INF, top)
 
     def star(self, x: _Elements) -> _Elements:
-        _refuse(x > 0, "max", "score must not be above 0")
+        _check_converges(x > 0, "max", "Make every score 0 or negative")
         return torch.zeros_like(x)
 
 
 class RealSemiring(Semiring):
-    """(+, ×) on weights. Overflows where :class:`LogSemiring` does not; here to be plain."""
+    """(+, ×) on weights. Overflows earlier than :class:`LogSemiring`; useful for checks."""
 
     def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return scores.exp()
@@ -176,12 +167,12 @@ class RealSemiring(Semiring):
         return x.sum(dim)
 
     def star(self, x: _Elements) -> _Elements:
-        _refuse(x.abs() >= 1, "real", "weight must lie between -1 and 1")
+        _check_converges(x.abs() >= 1, "real", "Keep every weight between -1 and 1")
         return 1 / (1 - x)
 
 
 class BooleanSemiring(Semiring):
-    """(or, and): whether a weight is more than zero. Elements are of dtype bool."""
+    """(or, and) on bool elements: whether a weight is above zero."""
 
     def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return scores > NEG_INF
@@ -200,7 +191,7 @@ class BooleanSemiring(Semiring):
 
 
 class TropicalSemiring(Semiring):
-    """(min, +) on costs, which are negated scores; zero is +inf."""
+    """(min, +) on costs, which are negated scores. Zero is +inf."""
 
     def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return -scores
@@ -216,12 +207,12 @@ class TropicalSemiring(Semiring):
         return torch.where(least == -NEG_INF, -NEG_INF, least)
 
     def star(self, x: _Elements) -> _Elements:
-        _refuse(x < 0, "tropical", "cost must not be below 0")
+        _check_converges(x < 0, "tropical", "Make every cost 0 or positive")
         return torch.zeros_like(x)
 
 
 class CountingSemiring(RealSemiring):
-    """(+, ×) on numbers of members, in float64: exact up to 2^53, rounded above, never wrapped."""
+    """(+, ×) on numbers of structures, in float64: exact up to 2^53, rounded above, without integer overflow."""
 
     def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
         return (scores > NEG_INF).double()
@@ -230,16 +221,18 @@ class CountingSemiring(RealSemiring):
         return like.new_full((), 0.0 if log_weight == NEG_INF else 1.0, dtype=torch.float64)
 
     def star(self, x: _Elements) -> _Elements:
-        _refuse(x > 0, "counting", "count must be 0")
+        _check_converges(x > 0, "counting", "Remove the cycle")
         return torch.ones_like(x)
 
 
 class SamplingSemiring(LogSemiring):
-    """Log-sum-exp forwards; backwards, one term is drawn in proportion to its weight and gets the whole
-    gradient.
+    """Log-sum-exp in the forward pass; the backward pass samples one term and gives it the whole gradient.
 
-    The gradient of a total is therefore the 0/1 parts of one exact sample (ancestral sampling). Each backward
-    pass draws anew from ``generator``.
+    A term is sampled in proportion to its weight, so the gradient of a total is the 0/1 parts of one exact sample
+    (ancestral sampling). Each backward pass takes a new sample.
+
+    Args:
+        generator: source of randomness; torch's global generator if omitted.
     """
 
     def __init__(self, generator: torch.Generator | None = None) -> None:
@@ -249,7 +242,7 @@ class SamplingSemiring(LogSemiring):
         return _SampledSum.apply(x, dim, self.generator)
 
     def star(self, x: _Elements) -> _Elements:
-        raise DivergentSumError("the sampling semiring has no closure: draw from the marginals of the log semiring's")
+        raise DivergentSumError("The sampling semiring has no closure. Sample from marginals in the log semiring.")
 
 
 class _SampledSum(torch.autograd.Function):
@@ -270,24 +263,27 @@ class _SampledSum(torch.autograd.Function):
         reach = masked_softmax(x.detach(), dim=ctx.dim).cumsum(ctx.dim)
         mass = reach.select(ctx.dim, -1).unsqueeze(ctx.dim)
         drawn = uniform_like(mass, ctx.generator) * mass
-        # The first place where the running sum passes the draw. It has weight above 0, for 0 ≤ drawn < mass.
+        # The first index at which the running sum exceeds the sample. Its weight is above 0, as 0 ≤ drawn < mass.
         place = (reach <= drawn).sum(ctx.dim, keepdim=True).clamp_max(x.shape[ctx.dim] - 1)
         share = torch.zeros_like(x).scatter(ctx.dim, place, grad.unsqueeze(ctx.dim))
         return torch.where(mass > 0, share, 0.0), None, None
 
 
-# --- several numbers for an element -------------------------------------------------------------------------
+# --- elements of several numbers ----------------------------------------------------------------------------
 
 
 class KBestSemiring(Semiring):
-    """The k greatest scores in falling order, -inf where there are fewer.
+    """The k best scores in descending order, -inf if there are fewer.
+
+    Args:
+        k: number of scores, at least 1.
 
     Huang & Chiang (2005), algorithm 1.
     """
 
     def __init__(self, k: int) -> None:
         if k < 1:
-            raise ValueError(f"k of KBest must be at least 1, but it is {k}")
+            raise ValueError(f"k must be at least 1, got {k}. Pass the number of structures.")
         self.width: int = k
 
     def lift(self, scores: _Elements, *values: _Elements) -> _Elements:
@@ -305,8 +301,8 @@ class KBestSemiring(Semiring):
         return self._best(x.movedim(dim, 0).flatten(0, 1))
 
     def star(self, x: _Elements) -> _Elements:
-        _refuse(x[0] > 0, "k-best", "best score must not be above 0")
-        # Powers fall, so the k best of all of them are among the first k.
+        _check_converges(x[0] > 0, "k-best", "Make every score 0 or negative")
+        # Powers never increase, so the k best are among the first k powers.
         one = self.one(self.shape(x), x)
         closure = one
         for _ in range(self.width - 1):
@@ -319,7 +315,7 @@ class KBestSemiring(Semiring):
 
 
 class _Moments(Semiring):
-    """Elements (log w, m₁, m₂, …): a log-weight and moments, which are 0 where the weight is."""
+    """Elements (log w, m₁, m₂, …): a log-weight and moments, which are 0 if the weight is 0."""
 
     def constant(self, log_weight: float, like: _Elements) -> _Elements:
         assert self.width is not None
@@ -331,7 +327,10 @@ class _Moments(Semiring):
 
 
 class EntropySemiring(_Moments):
-    """(log w, H): H is the entropy, in nats, of which summed member one is. Hernando et al. (2005)."""
+    """(log w, H), where H is the entropy in nats of the choice among the summed structures.
+
+    Hernando et al. (2005).
+    """
 
     width = 2
 
@@ -347,7 +346,7 @@ class EntropySemiring(_Moments):
 
     def star(self, x: _Elements) -> _Elements:
         log_w, entropy = x.unbind(0)
-        _refuse(log_w >= 0, "entropy", "log-weight must be below 0")
+        _check_converges(log_w >= 0, "entropy", "Make every log-weight negative")
         total = -log1mexp(log_w)
         repeats = (log_w + total).exp()
         surprise = torch.where(repeats > 0, -torch.where(repeats > 0, log_w, 0.0), 0.0)
@@ -355,7 +354,7 @@ class EntropySemiring(_Moments):
 
 
 class ExpectationSemiring(_Moments):
-    """(log w, E[r]) for an additive value r. The first-order semiring of Eisner (2002)."""
+    """(log w, E[r]) for an additive value r: the first-order expectation semiring of Eisner (2002)."""
 
     width = 2
     n_values = 1
@@ -369,15 +368,15 @@ class ExpectationSemiring(_Moments):
 
     def star(self, x: _Elements) -> _Elements:
         log_w, mean = x.unbind(0)
-        _refuse(log_w >= 0, "expectation", "log-weight must be below 0")
+        _check_converges(log_w >= 0, "expectation", "Make every log-weight negative")
         total = -log1mexp(log_w)
         return torch.stack((total, (log_w + total).exp() * mean))
 
 
 class SecondOrderExpectationSemiring(_Moments):
-    """(log w, E[r], E[s], Cov[r, s]) for two additive values.
+    """(log w, E[r], E[s], Cov[r, s]) for two additive values r and s.
 
-    The second-order semiring of Li & Eisner (2009).
+    The second-order expectation semiring of Li & Eisner (2009).
     """
 
     width = 4
@@ -396,8 +395,8 @@ class SecondOrderExpectationSemiring(_Moments):
 
     def star(self, x: _Elements) -> _Elements:
         log_w, r, s, covariance = x.unbind(0)
-        _refuse(log_w >= 0, "second-order expectation", "log-weight must be below 0")
-        # The number of repeats is geometric: its mean is w / (1 - w), its variance w / (1 - w)².
+        _check_converges(log_w >= 0, "second-order expectation", "Make every log-weight negative")
+        # The number of repetitions is geometric: its mean is w / (1 - w), its variance w / (1 - w)².
         total = -log1mexp(log_w)
         repeats = (log_w + total).exp()
         spread = (log_w + 2 * total).exp()
@@ -405,7 +404,12 @@ class SecondOrderExpectationSemiring(_Moments):
 
 
 class ProductSemiring(Semiring):
-    """Two semirings side by side, each with its own ⊕ and ⊗. Values are handed to the left one first."""
+    """Two semirings in one pass, each with its own ⊕ and ⊗.
+
+    Args:
+        left: the semiring that takes the first ``left.n_values`` additive values.
+        right: the semiring that takes the others.
+    """
 
     def __init__(self, left: Semiring, right: Semiring) -> None:
         self.left, self.right = left, right
@@ -418,7 +422,7 @@ class ProductSemiring(Semiring):
         return _unpacked(self.left, x[:at]), _unpacked(self.right, x[at:])
 
     def join(self, left: _Elements, right: _Elements) -> _Elements:
-        """The inverse of :meth:`split`; both become one dtype."""
+        """The inverse of :meth:`split`, with both converted to one dtype."""
         a, b = self._aligned(_packed(self.left, left), _packed(self.right, right))
         shape = torch.broadcast_shapes(a.shape[1:], b.shape[1:])
         dtype = torch.promote_types(a.dtype, b.dtype)
@@ -454,19 +458,20 @@ def _packed(semiring: Semiring, x: _Elements) -> _Elements:
 
 def _unpacked(semiring: Semiring, x: _Elements) -> _Elements:
     if isinstance(semiring, BooleanSemiring):
-        x = x != 0  # bool became a float beside the other half
+        x = x != 0  # bool was converted to float by join
     return x[0] if semiring.width is None else x
 
 
 def _kept(x: _Elements) -> _Elements:
-    """Moments of weight 0 are 0: one element stands for zero, and it annihilates."""
+    """Set the moments of weight 0 to 0, so that zero has one representation, which annihilates."""
     empty = x[:1] == NEG_INF
     return torch.cat((x[:1], torch.where(empty, 0.0, x[1:])))
 
 
-def _refuse(divergent: _Elements, semiring: str, rule: str) -> None:
+def _check_converges(divergent: _Elements, semiring: str, cure: str) -> None:
+    """Raise DivergentSumError if any closure diverges."""
     if bool(divergent.any()):
         raise DivergentSumError(
-            f"the closure in the {semiring} semiring diverges for {int(divergent.sum())} of "
-            f"{divergent.numel()} elements: the {rule}"
+            f"The closure in the {semiring} semiring diverges for {int(divergent.sum())} of {divergent.numel()} "
+            f"elements. {cure}."
         )

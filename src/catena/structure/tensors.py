@@ -1,4 +1,4 @@
-"""Tensor helpers shared by all structures: gradients of a function, leaving inference mode, masking rows."""
+"""Tensor helpers of all structured distributions: gradients, inference mode, masks of rows, random numbers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def outside_inference_mode(method: Method) -> Method:
-    """Decorate a method that differentiates, so that it is right in ``torch.inference_mode`` and on its tensors.
+    """Decorator of a method that differentiates, to make it correct in ``torch.inference_mode``.
 
-    In inference mode torch 2.11 differentiates views wrongly without an error, and no torch can save an inference
-    tensor for a backward pass. The method runs outside inference mode on normal copies of ``self`` and its arguments.
-    Also for functions whose first argument is a dataclass of tensors.
+    In inference mode torch 2.11 differentiates views incorrectly without an error, and no version of torch can save an
+    inference tensor for a backward pass. The method runs outside inference mode on normal copies of ``self`` and its
+    arguments. Also works for functions whose first argument is a dataclass of tensors.
     """
 
     @wraps(method)
     def run(self: Any, *args: Any) -> Any:
-        if torch.compiler.is_compiling():  # which cannot trace the checks below
+        if torch.compiler.is_compiling():  # torch.compile cannot trace the checks below
             return method(self, *args)
         if torch.is_inference_mode_enabled():
             with torch.inference_mode(False), torch.no_grad():  # the first of the two enables gradients
@@ -41,7 +41,7 @@ def outside_inference_mode(method: Method) -> Method:
 
 
 def normal_copy(value: T) -> T:
-    """A tensor, or a dataclass of tensors, with a clone in place of each inference tensor."""
+    """A tensor, or a dataclass of tensors, with every inference tensor cloned."""
     return map_tensors(lambda x: x.clone() if x.is_inference() else x, value)
 
 
@@ -59,54 +59,54 @@ def map_tensors(function: Callable[[Tensor], Tensor], value: T) -> T:
 
 
 def value_and_grad(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """A function's value and the gradients of its sum. torch.func composes with vmap, no_grad and itself."""
+    """The value of a function and the gradients of its sum. torch.func composes with vmap, no_grad and itself."""
     value, pull = cast(Any, torch.func.vjp(function, *inputs))
     return value, pull(torch.ones_like(value))
 
 
 def fill_invalid_rows(members: Tensor, spoiled: Tensor, front: int = 0) -> Tensor:
-    """Members with -1 for all of a row that is spoiled; ``front`` axes come before those of the batch."""
+    """Structures with -1 in all invalid rows; ``front`` axes precede the batch axes."""
     behind = members.dim() - front - spoiled.dim()
     return torch.where(spoiled.reshape(*spoiled.shape, *(1 for _ in range(behind))), -1, members)
 
 
 def expand_row_mask(rows: Tensor, gradients: Tensor, rank: int) -> Tensor:
-    """Marked rows, to be laid over slopes with ``rank`` axes behind the batch; all of them where rows share them."""
+    """A mask of rows that broadcasts to gradients with ``rank`` axes after the batch; any row if they are shared."""
     if gradients.shape[: gradients.dim() - rank] != rows.shape:
         return rows.any()
     return rows.reshape(*rows.shape, *(1 for _ in range(rank)))
 
 
 def or_nan(x: Tensor, spoiled: Tensor) -> Tensor:
-    """Values with nan where they are spoiled, and a gradient of nan there, which ``torch.where`` would not give."""
+    """Values with nan where ``spoiled``, and a nan gradient there, which ``torch.where`` would not give."""
     return x * torch.where(spoiled, torch.nan, 1.0).to(x.dtype)
 
 
 def neg_inf_to_zero(x: Tensor) -> Tensor:
-    """Scores with 0 in place of -inf: the difference of two that are -inf would be nan."""
+    """Scores with 0 instead of -inf, because -inf minus -inf is nan."""
     return torch.where(x == NEG_INF, 0.0, x)
 
 
 def or_zeros(x: Tensor | None, like: Tensor) -> Tensor:
-    """A tensor that may be left out, as zeros where it is."""
+    """``x``, or zeros like ``like`` if it is None."""
     return torch.zeros_like(like) if x is None else x
 
 
 def uniform_like(x: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Numbers in [0, 1) in the shape, dtype and device of ``x``; the generator may be of another device."""
+    """Uniform random numbers in [0, 1) like ``x``; the generator may be on another device."""
     device = x.device if generator is None else generator.device
     return torch.rand(x.shape, dtype=x.dtype, device=device, generator=generator).to(x.device)
 
 
 def uniform_numbers(*shape: int, generator: torch.Generator | None) -> Float[Tensor, "..."]:
-    """Numbers from 0 to 1 to draw members by."""
-    if generator is None:  # asked for by name, torch.compile cannot trace sizes that are symbols
+    """Uniform random numbers in [0, 1), in float64, for sampling."""
+    if generator is None:  # with an explicit generator=None, torch.compile cannot trace symbolic sizes
         return torch.rand(shape, dtype=torch.float64)
     return torch.rand(shape, dtype=torch.float64, generator=generator)
 
 
 def random_seeds(*shape: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
-    """Integers that a kernel draws its own random numbers from."""
+    """Random 62-bit seeds for the random number generator of a kernel."""
     if generator is None:  # as above
         return torch.randint(2**62, shape)
     return torch.randint(2**62, shape, generator=generator)

@@ -1,9 +1,9 @@
-r"""Span trees: binary trees whose labeled spans are scored one by one (the "span CRF").
+r"""Span trees: distributions over binary trees whose labeled spans are scored independently (the "span CRF").
 
 .. math::  p(y) \propto \exp \sum_{(i, j, q) \in y} s_{ij}(q)
 
-Every binary bracketing of the words, with every labeling of its spans, is a member. What a span contains
-does not matter to its score, so labels are summed out span by span and the trees by CKY.
+The structures are all binary bracketings of the words with all labelings of their spans. The score of a span does not
+depend on its contents, so labels are summed out span by span and trees by CKY.
 """
 
 from __future__ import annotations
@@ -30,21 +30,20 @@ from catena.structure.tensors import uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class SpanTree(SemiringDistribution):
-    """A distribution over binary trees with ``k`` labels.
+    """Distribution over binary trees whose spans have one of ``k`` labels.
 
-    Members are ``spans``: Int ``[*batch, 2 t - 1, 3]``, rows ``(first, last, label)`` in preorder, both words
-    included, and rows of -1 beyond the tree. They are read in any order. Parts and marginals are ``[*batch,
-    t, t, k]``.
+    Structures are ``spans``: Int ``[*batch, 2 t - 1, 3]``, rows ``(first, last, label)`` in preorder, both words
+    included, padded with rows of -1. As input, rows may be in any order. Parts and marginals are ``[*batch, t, t, k]``.
 
     Args:
-        scores: ``scores[..., i, j, q]`` is the score of a span with label ``q`` over the words ``i`` to
-            ``j``, both included. Single words (``i = j``) are spans of every tree. What it holds for ``i >
-            j`` is not read.
-        lengths: number of words in each sentence; all of them if omitted.
-        constraint: the spans and labels that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no tree: raise an error, or let log Z be -inf.
+        scores: ``scores[..., i, j, q]`` is the score of a span with label ``q`` over the words ``i`` to ``j``, both
+            included. Single words (``i = j``) are spans of every tree. Entries with ``i > j`` are not read.
+        lengths: number of words in each sentence; all ``t`` if omitted.
+        constraint: the allowed spans and labels. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no tree. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    A sentence of no words has one member, the tree of no spans, with score 0.
+    A sentence without words has one structure, the tree without spans, with score 0.
 
     Time O(t³ + t² k), memory O(t² k). Stern et al. (2017), section 2; Zhang et al. (2020), section 3.
     """
@@ -65,7 +64,7 @@ class SpanTree(SemiringDistribution):
             object.__setattr__(self, "scores", constraint.applied(self.scores))
             check_feasible(self, on_infeasible)
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -85,13 +84,18 @@ class SpanTree(SemiringDistribution):
     def from_parts(self, value: Tensor) -> SpanTree:
         if value.dim() < 3 or value.shape[-3:] != self.scores.shape[-3:]:
             raise ShapeError(
-                f"a value of these trees must end in the axes [t, t, k] = {list(self.scores.shape[-3:])}, but its "
-                f"shape is {list(value.shape)}"
+                f"value must end in the axes [t, t, k] = {list(self.scores.shape[-3:])}, got {list(value.shape)}. Pass "
+                "one value for each span and label."
             )
         return SpanTree(value.to(self.scores.dtype), self.lengths)
 
     def given(self, constraint: SpanConstraint, on_infeasible: OnInfeasible = "error") -> SpanTree:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed spans and labels.
+            on_infeasible: what to do if no tree is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch n 3"]) -> Float[Tensor, "*batch"]:
@@ -148,7 +152,7 @@ class SpanTree(SemiringDistribution):
         found = sample(scores, lengths, uniforms)
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 
-    # --- the program ----------------------------------------------------------------------------------------
+    # --- reference program ----------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return (spans_inside(self._lengths(), self.scores.shape[-2]),)
@@ -160,7 +164,7 @@ class SpanTree(SemiringDistribution):
         assert scores is not None
         lengths, t = self._lengths(), self.scores.shape[-2]
         total = semiring.one(self.batch_shape, scores)
-        by_width: list[Tensor] = []  # by_width[w][..., i]: all trees over the w + 1 words from i
+        by_width: list[Tensor] = []  # by_width[w][..., i]: sum over all trees of the w + 1 words from i
         for width in range(1, t + 1):
             here = spans_of_width(scores, width)
             if width > 1:
@@ -168,7 +172,7 @@ class SpanTree(SemiringDistribution):
                 left = torch.stack([by_width[u][..., :n] for u in range(width - 1)], dim=-1)
                 right = torch.stack([by_width[-1 - u][..., u + 1 : u + 1 + n] for u in range(width - 1)], dim=-1)
                 here = semiring.mul(here, semiring.dot(left, right, dim=-1)[..., None])
-            # The sum over labels comes last: it is what keeps gradients from flowing into an impossible span.
+            # The sum over labels comes last, because it stops gradients from flowing into an impossible span.
             by_width.append(semiring.sum(here, dim=-1))
             total = torch.where(lengths == width, by_width[-1][..., 0], total)
         return total
@@ -181,7 +185,7 @@ class SpanTree(SemiringDistribution):
     # --- helpers --------------------------------------------------------------------------------------------
 
     def _rows(self) -> tuple[Tensor, Tensor]:
-        """Scores and lengths on one batch axis."""
+        """Scores and lengths with one batch axis."""
         if len(self.batch_shape) == 1:
             return self.scores, self._lengths()
         return self.scores.reshape(-1, *self.scores.shape[-3:]), self._lengths().reshape(-1)
@@ -195,10 +199,11 @@ class SpanTree(SemiringDistribution):
         shape = self.scores.shape
         if len(shape) < 3 or shape[-3] != shape[-2] or 0 in shape[-3:]:
             raise ShapeError(
-                f"scores must have the axes [*batch, t, t, k], with at least one word and one label, but their "
-                f"shape is {list(shape)}"
+                f"scores must have shape [*batch, t, t, k] with t >= 1 and k >= 1, got {list(shape)}. Pass one score "
+                "for each first word, last word and label."
             )
         if self.lengths is not None and not broadcasts_to_batch(self.lengths.shape, shape[:-3], 0):
             raise ShapeError(
-                f"lengths must have the batch axes {list(shape[:-3])}, but theirs are {list(self.lengths.shape)}"
+                f"lengths must have shape {list(shape[:-3])}, got {list(self.lengths.shape)}. Pass one length for each "
+                "sentence of the batch."
             )
