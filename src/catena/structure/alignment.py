@@ -1,12 +1,12 @@
-r"""Alignments: the ways to make one sequence of another by substitutions, insertions and deletions.
+r"""Alignments of two sequences by substitutions, insertions and deletions.
 
 .. math::  p(y) \propto \exp \Big( \sum_{(i, j) \in \mathrm{sub}(y)} a_{ij} + \sum_{(i, j) \in \mathrm{ins}(y)} b_{ij}
            + \sum_{(i, j) \in \mathrm{del}(y)} c_{ij} \Big)
 
-A member is an order of operations: to insert and then delete is another than to delete and then insert. Where that
-difference has no meaning, see :class:`catena.structure.alignment_one_to_one.OneToOneAlignment`. With costs of one as
-scores of
-minus one, the best member is the edit distance; with visited cells scored alone, it is dynamic time warping.
+A structure is a sequence of operations: an insertion followed by a deletion differs from a deletion followed by an
+insertion. If this difference has no meaning, use
+:class:`catena.structure.alignment_one_to_one.OneToOneAlignment`. With a score of -1 for every edit, the best score is
+minus the edit distance. With scores of visited cells, the best structure is dynamic time warping.
 """
 
 from __future__ import annotations
@@ -52,25 +52,26 @@ from catena.structure.tensors import uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class Alignment(SemiringDistribution):
-    """A distribution over alignments of a source of ``s`` positions with a target of ``t``.
+    """Distribution over alignments of a source of ``s`` positions with a target of ``t`` positions.
 
-    Members are ``operations``: Int ``[*batch, s + t]``, 0 to substitute, 1 to insert, 2 to delete, and -1 behind the
-    last. Parts and marginals are ``[*batch, s, t]``, the alignment matrix of substitutions; for all three kinds see
-    :meth:`operation_marginals`.
+    Structures are ``operations``: Int ``[*batch, s + t]``, 0 for a substitution, 1 for an insertion, 2 for a deletion,
+    padded with -1. Parts and marginals are ``[*batch, s, t]``, the alignment matrix of substitutions. For all three
+    kinds of operations see :meth:`operation_marginals`.
 
     Args:
         substitutions: ``[..., i, j]`` is the score of aligning source position ``i`` with target position ``j``.
-        insertions: ``[..., i, j]``, with ``s + 1`` rows, is the score of inserting target position ``j`` when ``i``
-            source positions are used up. Either axis may have size 1, where the score does not depend on it: then
-            time and memory are saved. None: insertions add nothing.
-        deletions: ``[..., i, j]``, with ``t + 1`` columns, is the score of deleting source position ``i`` when ``j``
-            target positions are used up; sizes of 1 and None as for insertions.
-        source_lengths: number of real source positions in each pair; all of them if omitted.
-        target_lengths: number of real target positions in each pair; all of them if omitted.
-        constraint: the operations that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no alignment: raise an error, or let log Z be -inf.
+        insertions: ``[..., i, j]``, with ``s + 1`` rows, is the score of inserting target position ``j`` after the
+            first ``i`` source positions. An axis may have size 1 if the score does not depend on it, which saves time
+            and memory. If omitted, insertions score 0.
+        deletions: ``[..., i, j]``, with ``t + 1`` columns, is the score of deleting source position ``i`` after the
+            first ``j`` target positions. Axes of size 1 and None as for ``insertions``.
+        source_lengths: number of positions in each source; all ``s`` if omitted.
+        target_lengths: number of positions in each target; all ``t`` if omitted.
+        constraint: the allowed operations. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no alignment. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    Two empty sequences have one member, the empty list, with score 0.
+    Two empty sequences have one structure, the empty one, with score 0.
 
     Time and memory O(s t). Ristad & Yianilos (1998), section 2; McCallum et al. (2005), section 3.
     """
@@ -111,16 +112,16 @@ class Alignment(SemiringDistribution):
         source_lengths: Int[Tensor, "*batch"] | None = None,
         target_lengths: Int[Tensor, "*batch"] | None = None,
     ) -> Alignment:
-        """Alignments of two sequences of symbols, scored by tables of symbols: a weighted edit distance.
+        """Alignments of two symbol sequences with scores from symbol tables (weighted edit distance).
 
         Args:
-            source: ids of symbols; what stands beyond a length may be anything, also negative.
-            target: likewise.
-            substitutions: ``[a, b]`` is the score of putting ``b`` for ``a``; of a match where they are the same.
-            insertions: ``[b]`` is the score of inserting ``b``.
-            deletions: ``[a]`` is the score of deleting ``a``.
-            source_lengths: number of symbols in each source; all of them if omitted.
-            target_lengths: number of symbols in each target; all of them if omitted.
+            source: symbol ids. Ids after the end of a sequence are not read and may be negative.
+            target: symbol ids, as for ``source``.
+            substitutions: ``[a, b]`` is the score of replacing ``a`` by ``b``, or of a match if ``a`` = ``b``.
+            insertions: ``[b]`` is the score of inserting ``b``; 0 if omitted.
+            deletions: ``[a]`` is the score of deleting ``a``; 0 if omitted.
+            source_lengths: number of symbols in each source; all if omitted.
+            target_lengths: number of symbols in each target; all if omitted.
         """
         v, w = substitutions.shape
         source, known_source = known_symbols("source", source, source_lengths, v)
@@ -141,10 +142,15 @@ class Alignment(SemiringDistribution):
         source_lengths: Int[Tensor, "*batch"] | None = None,
         target_lengths: Int[Tensor, "*batch"] | None = None,
     ) -> Alignment:
-        """Walks over the cells of a table from its first to its last corner, by steps down, across or both.
+        """Monotone paths through the cells of a table from its first to its last corner.
 
-        ``scores[..., i, j]`` is the score of visiting a cell. A step across is an insertion, a step down a deletion.
-        The best walk is dynamic time warping; log Z is its soft form (Cuturi & Blondel 2017, section 2.1).
+        A path moves down (a deletion), right (an insertion) or diagonally (a substitution). The best path is dynamic
+        time warping; log Z is soft dynamic time warping (Cuturi & Blondel 2017, section 2.1).
+
+        Args:
+            scores: ``scores[..., i, j]`` is the score of visiting a cell.
+            source_lengths: number of rows; all if omitted.
+            target_lengths: number of columns; all if omitted.
         """
         never = scores.new_full((), NEG_INF)
         return cls(
@@ -162,14 +168,17 @@ class Alignment(SemiringDistribution):
         source_lengths: Int[Tensor, "*batch"] | None = None,
         target_lengths: Int[Tensor, "*batch"] | None = None,
     ) -> Alignment:
-        """Segmentations of the target into ``s`` runs in order: run ``i`` is aligned with source position ``i``.
+        """Segmentations of the target into ``s`` non-empty runs, the i-th of which is aligned with source position i.
 
-        ``scores[..., i, j]`` is the score of target position ``j`` in the run of ``i``. No run is empty.
+        Args:
+            scores: ``scores[..., i, j]`` is the score of target position ``j`` in run ``i``.
+            source_lengths: number of runs; all ``s`` if omitted.
+            target_lengths: number of target positions; all if omitted.
         """
         walks = cls.many_to_many(scores, source_lengths, target_lengths)
         return replace(walks, deletions=scores.new_full((1, 1), NEG_INF))
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -194,14 +203,19 @@ class Alignment(SemiringDistribution):
     def from_parts(self, value: Tensor) -> Alignment:
         if value.dim() < 2 or value.shape[-2:] != self.substitutions.shape[-2:]:
             raise ShapeError(
-                f"a value of these alignments must end in the axes [s, t] = {list(self.substitutions.shape[-2:])}, but "
-                f"its shape is {list(value.shape)}; for values of insertions and deletions give an Alignment"
+                f"value must end in the axes [s, t] = {list(self.substitutions.shape[-2:])}, got {list(value.shape)}. "
+                "For values of insertions and deletions pass an Alignment."
             )
         value = value.to(self.substitutions.dtype)
         return Alignment(value, None, None, self.source_lengths, self.target_lengths)
 
     def given(self, constraint: AlignmentConstraint, on_infeasible: OnInfeasible = "error") -> Alignment:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed operations.
+            on_infeasible: what to do if no alignment is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
@@ -219,9 +233,9 @@ class Alignment(SemiringDistribution):
         )
 
     def operation_parts(self, y: Int[Tensor, "*batch n"]) -> Operations:
-        """Members as 0/1 tensors in the shape of :meth:`operation_marginals`."""
+        """Structures as 0/1 tensors in the shape of :meth:`operation_marginals`."""
         steps, (s, t), dtype = (
-            operations_to_steps(as_int64("members", y)),
+            operations_to_steps(as_int64("operations", y)),
             self.substitutions.shape[-2:],
             self.substitutions.dtype,
         )
@@ -229,8 +243,8 @@ class Alignment(SemiringDistribution):
         return Operations(*(operation_mask(steps, *kind).to(dtype) for kind in kinds))
 
     def pairs(self, y: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n 2"]:
-        """Members as rows ``(source, target)`` of positions, -1 on the side of a gap; both -1 behind the last."""
-        y = as_int64("members", y)
+        """Structures as rows ``(source, target)`` of positions, -1 on the side of a gap, padded with rows of -1."""
+        y = as_int64("operations", y)
         steps = operations_to_steps(y)
         source = torch.where((y == SUBSTITUTE) | (y == DELETE), steps.i, -1)
         target = torch.where((y == SUBSTITUTE) | (y == INSERT), steps.j, -1)
@@ -257,8 +271,9 @@ class Alignment(SemiringDistribution):
         return Operations(*(x.reshape(*self.batch_shape, *x.shape[1:]) for x in log_partition_and_marginals(*rows)[1:]))
 
     def cell_marginals(self) -> Float[Tensor, "*batch s t"]:
-        """``[..., i, j]`` is the probability that a walk visits the cell: that it comes to ``i + 1`` used up source
-        positions and ``j + 1`` of the target, by whatever operation.
+        """``[..., i, j]`` is the probability that a path visits the cell.
+
+        The path visits it if some operation ends at ``i + 1`` source positions and ``j + 1`` target positions.
         """
         substitutions, insertions, deletions = self.operation_marginals()
         return substitutions + insertions[..., 1:, :] + deletions[..., :, 1:]
@@ -288,7 +303,7 @@ class Alignment(SemiringDistribution):
         uniforms = uniform_numbers(n, len(rows[0]), s + t, generator=generator)
         return sample(*rows, uniforms).reshape(n, *self.batch_shape, s + t)
 
-    # --- the program ----------------------------------------------------------------------------------------
+    # --- reference program ----------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         s, t = self.substitutions.shape[-2:]
@@ -304,7 +319,7 @@ class Alignment(SemiringDistribution):
         substitutions, insertions, deletions = by_diagonal
         (s, t), batch = self.substitutions.shape[-2:], self.batch_shape
         n, ends = self._source_lengths(), self._source_lengths() + self._target_lengths()
-        # alpha[..., i] sums what leads to the point of the diagonal with i used up source positions.
+        # alpha[..., i] is the sum over paths to the point of the diagonal with i consumed source positions.
         start = semiring.one((*batch, 1), insertions)
         alpha = torch.cat((start, semiring.zero((*batch, s), insertions)), dim=-1)
         before, total = alpha, start[..., 0]
@@ -332,7 +347,7 @@ class Alignment(SemiringDistribution):
         return self.insertions, self.deletions
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Scores and lengths on one batch axis. Insertions may keep one row for all, deletions one column."""
+        """Scores and lengths with one batch axis. Insertions may have a single row, deletions a single column."""
         (s, t), batch = self.substitutions.shape[-2:], self.batch_shape
         insertions, deletions = (x.to(self.substitutions.dtype) for x in self._gaps())
         return (
@@ -357,20 +372,23 @@ class Alignment(SemiringDistribution):
     def _check_shapes(self) -> None:
         if self.substitutions.dim() < 2:
             raise ShapeError(
-                f"substitutions must have the axes [*batch, s, t], but their shape is {list(self.substitutions.shape)}"
+                f"substitutions must have shape [*batch, s, t], got {list(self.substitutions.shape)}. Pass one score "
+                "for each source and target position."
             )
         *batch, s, t = self.substitutions.shape
         for name, own in {"insertions": (s + 1, t), "deletions": (s, t + 1)}.items():
             shape = getattr(self, name).shape
             if len(shape) < 2 or not broadcasts_to_batch(shape, (*batch, *own), 0):
                 raise ShapeError(
-                    f"{name} must have the axes {[*batch, *own]}, or 1 for some of them, to go with substitutions of "
-                    f"shape {[*batch, s, t]}, but their shape is {list(shape)}"
+                    f"{name} must have shape {[*batch, *own]}, where axes may be 1, got {list(shape)}. Fit it to "
+                    f"substitutions of shape {[*batch, s, t]}."
                 )
         for name in ("source_lengths", "target_lengths"):
             given: Tensor | None = getattr(self, name)
             if given is not None and not broadcasts_to_batch(given.shape, batch, 0):
-                raise ShapeError(f"{name} must have the batch axes {batch}, but theirs are {list(given.shape)}")
+                raise ShapeError(
+                    f"{name} must have shape {batch}, got {list(given.shape)}. Pass one length for each pair."
+                )
 
 
 def edit_distance(
@@ -379,7 +397,15 @@ def edit_distance(
     source_lengths: Int[Tensor, "*batch"] | None = None,
     target_lengths: Int[Tensor, "*batch"] | None = None,
 ) -> Int[Tensor, "*batch"]:
-    """The fewest insertions, deletions and substitutions that make the target of the source. Levenshtein (1966).
+    """Levenshtein distance: the smallest number of insertions, deletions and substitutions from source to target.
+
+    Args:
+        source: symbol ids.
+        target: symbol ids.
+        source_lengths: number of symbols in each source; all if omitted.
+        target_lengths: number of symbols in each target; all if omitted.
+
+    Levenshtein (1966).
 
     >>> edit_distance(torch.tensor([1, 2, 3]), torch.tensor([1, 3, 3, 4]))
     tensor(2)

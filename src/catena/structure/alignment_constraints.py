@@ -1,7 +1,7 @@
-"""Which operations an alignment may have: forbidden cells, fixed cells, a band about the diagonal.
+"""Constraints on alignments: forbidden cells, required cells, a band around the diagonal.
 
-A constraint holds masks, **True = allowed**; two of them are joined by ``&``. A cell that must be in the
-alignment forbids all else that could use up its two positions: since each is used up once, that is the same.
+A constraint holds masks, **True = allowed**. Combine two by ``&``. A required cell forbids every other operation that
+consumes one of its two positions. That is equivalent, because each position is consumed exactly once.
 """
 
 from __future__ import annotations
@@ -18,15 +18,12 @@ from catena.structure.constraints import intersect_masks, mask_scores
 
 @dataclass(frozen=True, eq=False)
 class AlignmentConstraint:
-    """Which operations are allowed where; the axes are those of the scores. What is None allows all.
+    """Constraint on the operations of an :class:`Alignment`. None allows everything.
 
     Args:
-        substitutions: ``[..., i, j]`` is True where source position ``i`` may be aligned with target position
-        ``j``.
-        insertions: ``[..., i, j]`` is True where target position ``j`` may be inserted before source position
-        ``i``.
-        deletions: ``[..., i, j]`` is True where source position ``i`` may be deleted before target position
-        ``j``.
+        substitutions: ``[..., i, j]`` is True if source position ``i`` may be aligned with target position ``j``.
+        insertions: ``[..., i, j]`` is True if target position ``j`` may be inserted before source position ``i``.
+        deletions: ``[..., i, j]`` is True if source position ``i`` may be deleted before target position ``j``.
     """
 
     substitutions: Bool[Tensor, "*batch s t"] | None = None
@@ -35,13 +32,25 @@ class AlignmentConstraint:
 
     @classmethod
     def forbidding(cls, pairs: Int[Tensor, "*batch n c"], s: int, t: int) -> AlignmentConstraint:
-        """No alignment may align these ``(source, target)`` positions; rows of -1 forbid nothing."""
+        """Constraint that no alignment aligns these positions.
+
+        Args:
+            pairs: rows ``(source, target)``. Rows of -1 are padding.
+            s: number of source positions.
+            t: number of target positions.
+        """
         rows, columns = hits(pairs, s, t)
         return cls(substitutions=~(rows & columns).any(-3))
 
     @classmethod
     def fixing(cls, pairs: Int[Tensor, "*batch n c"], s: int, t: int) -> AlignmentConstraint:
-        """Every alignment must align these ``(source, target)`` positions; rows of -1 demand nothing."""
+        """Constraint that every alignment aligns these positions.
+
+        Args:
+            pairs: rows ``(source, target)``. Rows of -1 are padding.
+            s: number of source positions.
+            t: number of target positions.
+        """
         rows, columns = hits(pairs, s, t)
         return cls(
             substitutions=~(rows ^ columns).any(-3),
@@ -51,13 +60,13 @@ class AlignmentConstraint:
 
     @classmethod
     def band(cls, s: int, t: int, width: int) -> AlignmentConstraint:
-        """Nothing may go further than ``width`` positions from the diagonal. Sakoe & Chiba (1978)."""
+        """Constraint to points at most ``width`` positions from the diagonal. Sakoe & Chiba (1978)."""
         i, j = torch.arange(s + 1)[:, None], torch.arange(t + 1)
         near = (i - j).abs() <= width
         return cls(substitutions=near[1:, 1:], insertions=near[:, 1:], deletions=near[1:, :])
 
     def __and__(self, other: AlignmentConstraint) -> AlignmentConstraint:
-        """What both allow."""
+        """The constraint that allows what both allow."""
         return AlignmentConstraint(
             intersect_masks(self.substitutions, other.substitutions),
             intersect_masks(self.insertions, other.insertions),
@@ -70,22 +79,26 @@ class AlignmentConstraint:
         insertions: Float[Tensor, "*batch i t"],
         deletions: Float[Tensor, "*batch s j"],
     ) -> dict[str, Tensor]:
-        """The scores that this constraint changes, with -inf where it forbids."""
+        """The score tensors that this constraint changes, with -inf where it forbids, by name."""
         scores = {"substitutions": substitutions, "insertions": insertions, "deletions": deletions}
         masks = {name: getattr(self, name) for name in scores}
         return {name: mask_scores(name, scores[name], mask) for name, mask in masks.items() if mask is not None}
 
 
 def hits(pairs: Tensor, s: int, t: int) -> tuple[Tensor, Tensor]:
-    """For each pair, which rows are its own, ``[..., n, s, 1]``, and which columns, ``[..., n, 1, t]``."""
+    """For each pair, masks of its row, ``[..., n, s, 1]``, and of its column, ``[..., n, 1, t]``."""
     if pairs.dim() < 2 or pairs.shape[-1] != 2:
         raise ShapeError(
-            f"pairs must have the axes [*batch, n, 2], rows (source, target), but their shape is {list(pairs.shape)}"
+            f"pairs must have shape [*batch, n, 2] with rows (source, target), got {list(pairs.shape)}. Add the axis n "
+            "for a single pair."
         )
     wrong = (pairs >= torch.tensor([s, t], device=pairs.device)).any(-1) | ((pairs < 0).any(-1) & ~(pairs < 0).all(-1))
     if bool(wrong.any()):
         i, j = pairs[wrong][0].tolist()
-        raise ShapeError(f"a pair must have 0 <= source < s = {s} and 0 <= target < t = {t}, but one is ({i}, {j})")
+        raise ShapeError(
+            f"pairs must have 0 <= source < s = {s} and 0 <= target < t = {t}, got ({i}, {j}). Count positions from 0, "
+            "and pad with (-1, -1)."
+        )
     i, j = pairs[..., 0, None, None], pairs[..., 1, None, None]
     rows, columns = torch.arange(s, device=pairs.device)[:, None], torch.arange(t, device=pairs.device)
     return rows == i, columns == j

@@ -1,10 +1,10 @@
-r"""One-to-one alignments: pairs that do not cross, with no position in two of them, and what is left over on each side.
+r"""One-to-one alignments: sets of pairs that do not cross, with unaligned positions on both sides.
 
 .. math::  p(y) \propto \exp \Big( \sum_{(i, j) \in y} a_{ij} + \sum_{i \notin y} g_i + \sum_{j \notin y} h_j \Big)
 
-A member is the set of its pairs alone. An :class:`~catena.structure.alignment.Alignment` counts every order in which
-the positions between two pairs may be inserted and deleted as another member; here they are one. (One-to-one
-alignments whose pairs may cross are another matter: their sum is a permanent, for which no fast exact way is known.)
+A structure is only the set of its pairs. An :class:`~catena.structure.alignment.Alignment` also distinguishes the
+orders in which the positions between two pairs are inserted and deleted. (One-to-one alignments whose pairs may cross
+are a different problem: their sum is a permanent, for which no fast exact algorithm is known.)
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from catena.structure.tensors import uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class PairConstraint:
-    """Which pairs are allowed, and which positions may be left over. What is None allows all.
+    """Constraint on the pairs and gaps of a :class:`OneToOneAlignment`. None allows everything.
 
     Args:
-        pairs: ``[..., i, j]`` is True where source position ``i`` may be paired with target position ``j``.
-        source_gaps: True where a source position may be left over.
-        target_gaps: True where a target position may be left over.
+        pairs: ``[..., i, j]`` is True if source position ``i`` may be paired with target position ``j``.
+        source_gaps: True where a source position may be unaligned.
+        target_gaps: True where a target position may be unaligned.
     """
 
     pairs: Bool[Tensor, "*batch s t"] | None = None
@@ -46,18 +46,30 @@ class PairConstraint:
 
     @classmethod
     def forbidding(cls, pairs: Int[Tensor, "*batch n c"], s: int, t: int) -> PairConstraint:
-        """These ``(source, target)`` pairs may not be; rows of -1 forbid nothing."""
+        """Constraint that no alignment contains these pairs.
+
+        Args:
+            pairs: rows ``(source, target)``. Rows of -1 are padding.
+            s: number of source positions.
+            t: number of target positions.
+        """
         rows, columns = hits(pairs, s, t)
         return cls(~(rows & columns).any(-3))
 
     @classmethod
     def fixing(cls, pairs: Int[Tensor, "*batch n c"], s: int, t: int) -> PairConstraint:
-        """These ``(source, target)`` pairs must be; rows of -1 demand nothing."""
+        """Constraint that every alignment contains these pairs.
+
+        Args:
+            pairs: rows ``(source, target)``. Rows of -1 are padding.
+            s: number of source positions.
+            t: number of target positions.
+        """
         rows, columns = hits(pairs, s, t)
         return cls(~(rows ^ columns).any(-3), ~rows.any(-3)[..., 0], ~columns.any(-3)[..., 0, :])
 
     def __and__(self, other: PairConstraint) -> PairConstraint:
-        """What both allow."""
+        """The constraint that allows what both allow."""
         masks = ((getattr(self, name), getattr(other, name)) for name in ("pairs", "source_gaps", "target_gaps"))
         return PairConstraint(*(a if b is None else b if a is None else a & b for a, b in masks))
 
@@ -67,7 +79,7 @@ class PairConstraint:
         source_gaps: Float[Tensor, "*batch s"],
         target_gaps: Float[Tensor, "*batch t"],
     ) -> dict[str, Tensor]:
-        """The scores that this constraint changes, with -inf where it forbids."""
+        """The score tensors that this constraint changes, with -inf where it forbids, by name."""
         changed = {}
         if self.pairs is not None:
             changed["scores"] = mask_scores("pairs", scores, self.pairs)
@@ -80,22 +92,23 @@ class PairConstraint:
 
 @dataclass(frozen=True, eq=False)
 class OneToOneAlignment(SemiringDistribution):
-    """A distribution over one-to-one alignments, in order, of a source of ``s`` positions with a target of ``t``.
+    """Distribution over monotone one-to-one alignments of ``s`` source positions with ``t`` target positions.
 
-    Members are ``partners``: Int ``[*batch, s]``, the target position that each source position is paired with, -1 for
-    one that is left over or not real. Parts and marginals are ``[*batch, s, t]``.
+    Structures are ``partners``: Int ``[*batch, s]``, the target position of each source position, -1 for an unaligned
+    or padded one. Parts and marginals are ``[*batch, s, t]``.
 
     Args:
         scores: ``scores[..., i, j]`` is the score of pairing source position ``i`` with target position ``j``.
-        source_gaps: ``[..., i]`` is the score of leaving source position ``i`` over; -inf where it must be paired.
-            None: to leave one over adds nothing.
-        target_gaps: likewise for target positions.
-        source_lengths: number of real source positions; all of them if omitted.
-        target_lengths: number of real target positions; all of them if omitted.
-        constraint: the pairs and gaps that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no alignment: raise an error, or let log Z be -inf.
+        source_gaps: ``[..., i]`` is the score of leaving source position ``i`` unaligned; -inf if it must be paired.
+            If omitted, gaps score 0.
+        target_gaps: ``[..., j]`` is the score of leaving target position ``j`` unaligned, as for ``source_gaps``.
+        source_lengths: number of positions in each source; all ``s`` if omitted.
+        target_lengths: number of positions in each target; all ``t`` if omitted.
+        constraint: the allowed pairs and gaps. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no alignment. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    Two empty sequences have one member, that of no pairs, with score 0.
+    Two empty sequences have one structure, the alignment without pairs, with score 0.
 
     Time and memory O(s t). Needleman & Wunsch (1970), with each set of pairs counted once.
     """
@@ -113,7 +126,10 @@ class OneToOneAlignment(SemiringDistribution):
     def __post_init__(self, constraint: PairConstraint | None, on_infeasible: OnInfeasible) -> None:
         check_tensors(self, "scores", "source_gaps", "target_gaps", "source_lengths", "target_lengths")
         if self.scores.dim() < 2:
-            raise ShapeError(f"scores must have the axes [*batch, s, t], but their shape is {list(self.scores.shape)}")
+            raise ShapeError(
+                f"scores must have shape [*batch, s, t], got {list(self.scores.shape)}. Pass one score for each source "
+                "and target position."
+            )
         for name, size in zip(("source_gaps", "target_gaps"), self.scores.shape[-2:], strict=True):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.scores.new_zeros(size))
@@ -127,7 +143,7 @@ class OneToOneAlignment(SemiringDistribution):
                 object.__setattr__(self, name, scores)
             check_feasible(self, on_infeasible)
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -149,13 +165,18 @@ class OneToOneAlignment(SemiringDistribution):
     def from_parts(self, value: Tensor) -> OneToOneAlignment:
         if value.dim() < 2 or value.shape[-2:] != self.scores.shape[-2:]:
             raise ShapeError(
-                f"a value of these alignments must end in the axes [s, t] = {list(self.scores.shape[-2:])}, but its "
-                f"shape is {list(value.shape)}; for values of what is left over give a OneToOne"
+                f"value must end in the axes [s, t] = {list(self.scores.shape[-2:])}, got {list(value.shape)}. For "
+                "values of unaligned positions pass a OneToOneAlignment."
             )
         return OneToOneAlignment(value.to(self.scores.dtype), None, None, self.source_lengths, self.target_lengths)
 
     def given(self, constraint: PairConstraint, on_infeasible: OnInfeasible = "error") -> OneToOneAlignment:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed pairs and gaps.
+            on_infeasible: what to do if no alignment is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch"]:
@@ -220,7 +241,7 @@ class OneToOneAlignment(SemiringDistribution):
         uniforms = uniform_numbers(n, len(rows[0]), 2 * s + t, generator=generator)
         return sample(*rows, uniforms).reshape(n, *self.scores.shape[:-1])
 
-    # --- the program ----------------------------------------------------------------------------------------
+    # --- reference program ----------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         s, t = self.scores.shape[-2:]
@@ -235,8 +256,8 @@ class OneToOneAlignment(SemiringDistribution):
         puts = to_diagonals(put[..., None, :].expand(*put.shape[:-1], s + 1, t), semiring)
         pairs = to_diagonals(scores, semiring)
         n, ends = self._source_lengths(), self._source_lengths() + self._target_lengths()
-        # By diagonals. ahead[..., i] sums what has paired the last source position (or has none), and gone on over
-        # left over target positions; alpha[..., i] adds what leaves that source position over.
+        # By diagonals. ahead[..., i] is the sum over prefixes whose last source position is paired (or that have none),
+        # followed by any unaligned target positions. alpha[..., i] adds those that leave it unaligned.
         start = semiring.one((*batch, 1), puts)
         alpha = torch.cat((start, semiring.zero((*batch, s), puts)), dim=-1)
         before, ahead, total = alpha, alpha, start[..., 0]
@@ -262,7 +283,7 @@ class OneToOneAlignment(SemiringDistribution):
     # --- helpers --------------------------------------------------------------------------------------------
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Scores and lengths on one batch axis."""
+        """Scores and lengths with one batch axis."""
         _, source_gaps, target_gaps = self._spread_over(self.batch_shape).score_tensors()
         s, t = self.scores.shape[-2:]
         return (
@@ -291,6 +312,6 @@ class OneToOneAlignment(SemiringDistribution):
             given: Tensor | None = getattr(self, name)
             if given is not None and not broadcasts_to_batch(given.shape, (*batch, *own), len(own)):
                 raise ShapeError(
-                    f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with scores of shape "
-                    f"{[*batch, s, t]}, but their shape is {list(given.shape)}"
+                    f"{name} must have shape {[*batch, *own]}, where batch axes may be 1 or missing, got "
+                    f"{list(given.shape)}. Fit it to scores of shape {[*batch, s, t]}."
                 )

@@ -1,10 +1,9 @@
-"""Alignments as lists of operations: where each one stands, and the way from 0/1 parts to the list and back.
+"""Alignments as sequences of operations, and conversions to and from 0/1 parts.
 
-An alignment walks over the grid of points ``(i, j)``, which say how many source and target positions are used up. It
-begins at (0, 0). To *substitute* uses up one position of each, to *insert* one of the target, to *delete* one of the
-source. Points with the same ``i + j`` are a diagonal: no walk has two of them, and they depend on earlier ones alone.
-
-Knows no scores.
+An alignment is a path over the grid of points ``(i, j)``, the numbers of consumed source and target positions. It
+starts at (0, 0). A *substitution* consumes one position of each, an *insertion* one of the target, a *deletion* one of
+the source. Points with the same ``i + j`` form a diagonal: a path visits at most one of them, and they only depend on
+earlier diagonals.
 """
 
 from __future__ import annotations
@@ -18,40 +17,40 @@ from torch import Tensor
 from catena.structure.semirings import Semiring
 
 SUBSTITUTE, INSERT, DELETE = 0, 1, 2
-"""The codes of operations in a list. A substitution of equals is a match; only its score says so."""
+"""Codes of the operations. A match is a substitution of equal symbols; only its score differs."""
 
 
 class Operations(NamedTuple):
-    """Something for each operation that could be done: scores, probabilities, or 0/1."""
+    """One tensor for each kind of operation: scores, probabilities or 0/1 indicators."""
 
     substitutions: Shaped[Tensor, "*batch s t"]
     """``[..., i, j]`` aligns source position ``i`` with target position ``j``."""
     insertions: Shaped[Tensor, "*batch s1 t"]
-    """``[..., i, j]`` inserts target position ``j`` when ``i`` source positions are used up."""
+    """``[..., i, j]`` inserts target position ``j`` after the first ``i`` source positions."""
     deletions: Shaped[Tensor, "*batch s t1"]
-    """``[..., i, j]`` deletes source position ``i`` when ``j`` target positions are used up."""
+    """``[..., i, j]`` deletes source position ``i`` after the first ``j`` target positions."""
 
 
 class AlignmentSteps(NamedTuple):
-    """Lists of operations, and the point at which each is done."""
+    """Sequences of operations with the point at which each starts."""
 
     operation: Int[Tensor, "*batch n"]
     i: Int[Tensor, "*batch n"]
     j: Int[Tensor, "*batch n"]
     s: Int[Tensor, "*batch"]
-    """The number of source positions used up at the end."""
+    """The number of source positions consumed at the end."""
     t: Int[Tensor, "*batch"]
 
     @property
     def well_formed(self) -> Bool[Tensor, "*batch"]:
-        """Whether only known codes are there, and no -1 stands between two of them."""
+        """Whether all codes are known and -1 only occurs at the end."""
         real = self.operation >= 0
         gap = real[..., 1:] & ~real[..., :-1]
         return (self.operation <= DELETE).all(-1) & ~gap.any(-1)
 
 
 def operations_to_steps(y: Int[Tensor, "*batch n"]) -> AlignmentSteps:
-    """The steps of lists of operations."""
+    """The starting points of the operations of alignments."""
     down = ((y == SUBSTITUTE) | (y == DELETE)).long()
     across = ((y == SUBSTITUTE) | (y == INSERT)).long()
     i, j = down.cumsum(-1), across.cumsum(-1)
@@ -59,7 +58,7 @@ def operations_to_steps(y: Int[Tensor, "*batch n"]) -> AlignmentSteps:
 
 
 def gather_points(table: Shaped[Tensor, "... m n"], i: Tensor, j: Tensor) -> Shaped[Tensor, "... l"]:
-    """``table[..., i, j]``; whatever stands at some place where they lie outside."""
+    """``table[..., i, j]``, or an arbitrary entry if ``i`` or ``j`` is out of range."""
     m, n = table.shape[-2:]
     if m == 0 or n == 0:
         return table.new_zeros(i.shape)
@@ -68,7 +67,7 @@ def gather_points(table: Shaped[Tensor, "... m n"], i: Tensor, j: Tensor) -> Sha
 
 
 def operation_mask(steps: AlignmentSteps, operation: int, m: int, n: int) -> Bool[Tensor, "*batch m n"]:
-    """True at ``[..., i, j]`` where a list does this operation at that point."""
+    """True at ``[..., i, j]`` if an alignment has this operation at that point."""
     here = (steps.operation == operation) & (steps.i < m) & (steps.j < n)
     place = torch.where(here, steps.i * n + steps.j, m * n)
     marks = torch.zeros(*place.shape[:-1], m * n + 1, dtype=torch.bool, device=place.device)
@@ -76,7 +75,7 @@ def operation_mask(steps: AlignmentSteps, operation: int, m: int, n: int) -> Boo
 
 
 def to_operations(operations: Operations) -> Int[Tensor, "*batch n"]:
-    """The list of operations, given 0/1 for each that could be done. Its order is that of the diagonals."""
+    """The sequence of operations, ordered by diagonal, of 0/1 indicators of all operations."""
     s, t = operations.substitutions.shape[-2:]
     batch = operations.substitutions.shape[:-2]
     ends = operations.substitutions.new_zeros(len(operations), *batch, s + t + 1)
@@ -93,15 +92,15 @@ def to_operations(operations: Operations) -> Int[Tensor, "*batch n"]:
 
 
 def to_diagonals(x: Shaped[Tensor, "... m n"], semiring: Semiring) -> Shaped[Tensor, "... m d"]:
-    """Elements by diagonal: ``[..., i, d]`` is ``x[..., i, d - i]``, and zero where that lies outside."""
+    """Elements by diagonal: ``[..., i, d]`` is ``x[..., i, d - i]``, or the semiring's zero if out of range."""
     m, n = x.shape[-2:]
     batch = semiring.shape(x)[:-2]
     wide = torch.cat((x, semiring.zero((*batch, m, m), x)), dim=-1)
-    # Rows one number shorter than they were: each begins one place further to the right than the one above.
+    # The new rows are one entry shorter, so each row starts one entry further to the right than the row above.
     return wide.flatten(-2)[..., : m * (m + n - 1)].unflatten(-1, (m, m + n - 1)) if m else wide
 
 
 def shift_right(x: Shaped[Tensor, "... n"], semiring: Semiring) -> Shaped[Tensor, "... n1"]:
-    """One zero of the semiring put in front: what was at ``i`` comes to ``i + 1``."""
+    """``x`` shifted by one: the entry at ``i`` moves to ``i + 1``, and entry 0 is the semiring's zero."""
     batch = semiring.shape(x)[:-1]
     return torch.cat((semiring.zero((*batch, 1), x), x), dim=-1)

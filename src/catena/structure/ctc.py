@@ -1,10 +1,10 @@
-r"""Connectionist temporal classification: the ways to spread the labels of a target over more frames than it has.
+r"""Connectionist temporal classification (CTC): labelings of frames that collapse to a target sequence.
 
 .. math::  p(y) \propto \exp \sum_{i=1}^{t} e_i(y_i) \quad \text{for all } y \text{ with } \mathrm{collapse}(y) = x
 
-To collapse a labeling of frames is to make one of neighbors that are equal, and then to leave out the blanks. Two
-equal labels in the target must therefore have a blank between them. Where the emissions are log-probabilities of
-labels at each frame, log Z is the log-likelihood of the target.
+Collapsing a labeling merges adjacent equal labels and then removes blanks. Two equal adjacent labels of the target
+must therefore have a blank between them. If the emissions are log-probabilities of labels at each frame, log Z is the
+log-likelihood of the target.
 """
 
 from __future__ import annotations
@@ -31,42 +31,47 @@ from catena.structure.tensors import outside_inference_mode, uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class FrameConstraint:
-    """Which labels a frame may have.
+    """Constraint on the labels of the frames of a :class:`CTC` distribution.
 
     Args:
-        labels: ``labels[..., i, q]`` is True where frame ``i`` may have label ``q``.
+        labels: ``labels[..., i, q]`` is True if frame ``i`` may have label ``q``.
     """
 
     labels: Bool[Tensor, "*batch t v"]
 
     @classmethod
     def partial(cls, labels: Int[Tensor, "*batch t"], v: int) -> FrameConstraint:
-        """A label where it is known, -1 where any of the ``v`` labels may stand."""
+        """Constraint from a partial labeling.
+
+        Args:
+            labels: the known label of each frame; -1 where any label is allowed.
+            v: number of labels.
+        """
         return cls((labels[..., None] == torch.arange(v, device=labels.device)) | (labels[..., None] < 0))
 
     def __and__(self, other: FrameConstraint) -> FrameConstraint:
-        """What both allow."""
+        """The constraint that allows what both allow."""
         return FrameConstraint(self.labels & other.labels)
 
 
 @dataclass(frozen=True, eq=False)
 class CTC(SemiringDistribution):
-    """A distribution over labelings of ``t`` frames with ``v`` labels that collapse to a target.
+    """Distribution over labelings of ``t`` frames with ``v`` labels that collapse to a given target.
 
-    Members are ``labels``: Int ``[*batch, t]``, blanks included, and -1 where a frame is not real. Parts and marginals
-    are ``[*batch, t, v]``. For the position in the target that each frame belongs to see :meth:`positions` and
-    :meth:`position_marginals`.
+    Structures are ``labels``: Int ``[*batch, t]``, including blanks, -1 at padded frames. Parts and marginals are
+    ``[*batch, t, v]``. For the target position of each frame see :meth:`positions` and :meth:`position_marginals`.
 
     Args:
         emissions: ``emissions[..., i, q]`` is the score of label ``q`` at frame ``i``.
-        targets: the labels of each target, none of them the blank; what stands beyond a length may be anything.
-        lengths: number of real frames; all of them if omitted.
-        target_lengths: number of labels in each target; all of them if omitted.
-        blank: the label that says nothing.
-        constraint: the labels that are allowed at each frame; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no labeling: raise an error, or let log Z be -inf.
+        targets: the labels of each target, without blanks. Labels after the end of a target are not read.
+        lengths: number of frames in each sequence; all ``t`` if omitted.
+        target_lengths: number of labels in each target; all if omitted.
+        blank: the id of the blank label.
+        constraint: the allowed labels of each frame. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no labeling. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    A target that needs more frames than there are has no member: log Z is -inf, and its gradient 0.
+    A target that needs more frames than there are has no structure: log Z is -inf, and its gradient is 0.
 
     Time O(t s + t v), memory O(t s + t v). Graves et al. (2006), section 4.1.
     """
@@ -92,7 +97,7 @@ class CTC(SemiringDistribution):
             object.__setattr__(self, "emissions", mask_scores("labels", self.emissions, constraint.labels))
             check_feasible(self, on_infeasible)
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -115,13 +120,18 @@ class CTC(SemiringDistribution):
     def from_parts(self, value: Tensor) -> CTC:
         if value.dim() < 2 or value.shape[-2:] != self.emissions.shape[-2:]:
             raise ShapeError(
-                f"a value of these labelings must end in the axes [t, v] = {list(self.emissions.shape[-2:])}, but its "
-                f"shape is {list(value.shape)}"
+                f"value must end in the axes [t, v] = {list(self.emissions.shape[-2:])}, got {list(value.shape)}. Pass "
+                "one value for each frame and label."
             )
         return self.with_score_tensors([value.to(self.emissions.dtype)])
 
     def given(self, constraint: FrameConstraint, on_infeasible: OnInfeasible = "error") -> CTC:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed labels of each frame.
+            on_infeasible: what to do if no labeling is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
@@ -146,7 +156,7 @@ class CTC(SemiringDistribution):
         return ((y[..., None] == labels) & self.real()[..., None]).to(self.emissions.dtype)
 
     def positions(self, y: Int[Tensor, "*batch t"]) -> Int[Tensor, "*batch t"]:
-        """The position in the target that each frame of a member belongs to; -1 for a blank."""
+        """The target position of each frame of a labeling; -1 for a blank."""
         y = validate_structures(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         place = self._begun(y)[1]
         return torch.where(self.real() & (y >= 0) & (y != self.blank), place, -1)
@@ -170,7 +180,7 @@ class CTC(SemiringDistribution):
     def position_marginals(self) -> Float[Tensor, "*batch t s"]:
         """``[..., i, j]`` is the probability that frame ``i`` belongs to position ``j`` of the target.
 
-        What is left to 1 is the probability of a blank.
+        The probability of a blank is 1 minus the sum over ``j``.
         """
         if can_use_kernels(self.emissions) and not needs_grad(self.emissions):
             from catena.kernels.alignment_ctc import state_posteriors
@@ -206,7 +216,7 @@ class CTC(SemiringDistribution):
         uniforms = uniform_numbers(n, len(rows[0]), t + 1, generator=generator)
         return sample(*rows, self.blank, uniforms).reshape(n, *self.emissions.shape[:-1])
 
-    # --- the program ----------------------------------------------------------------------------------------
+    # --- reference program ----------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return (self.real()[..., None],)
@@ -219,7 +229,7 @@ class CTC(SemiringDistribution):
         return self._walked(semiring, self._picked(emissions))
 
     def _walked(self, semiring: Semiring, states: Shaped[Tensor, "... t m"]) -> Shaped[Tensor, "..."]:
-        """The total over walks through the states: a blank, the first label, a blank, the second label, and so on."""
+        """The total over paths through the states: a blank, the first label, a blank, the second label, and so on."""
         t, m = states.shape[-2:]
         lengths, ends = self._lengths(), 2 * self._target_lengths()
         place = torch.arange(m, device=states.device)
@@ -249,11 +259,11 @@ class CTC(SemiringDistribution):
     # --- helpers --------------------------------------------------------------------------------------------
 
     def real(self) -> Bool[Tensor, "*batch t"]:
-        """True where a frame is real."""
+        """True at real frames."""
         return mask_from_lengths(self._lengths(), self.emissions.shape[-2])
 
     def _states(self) -> Int[Tensor, "*batch m"]:
-        """The labels of the states: blanks around and between those of the target."""
+        """The labels of the states: the target with blanks around and between its labels."""
         targets = self._targets()
         blanks = torch.full_like(targets, self.blank)
         return torch.cat(
@@ -267,13 +277,13 @@ class CTC(SemiringDistribution):
         return emissions.gather(-1, states.expand(*emissions.shape[:-1], states.shape[-1]))
 
     def _begun(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether a label of the target begins at each frame, and which was the last to begin (-1 before the first)."""
+        """Whether a target label begins at each frame, and the index of the last that has begun (-1 if none)."""
         before = torch.nn.functional.pad(y, (1, 0), value=-1)[..., :-1]
         begins = (y != before) & (y != self.blank) & (y >= 0) & self.real()
         return begins, begins.cumsum(-1) - 1
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Emissions, targets and both lengths on one batch axis."""
+        """Emissions, targets and both lengths with one batch axis."""
         targets, emissions = self._targets(), self.emissions.reshape(-1, *self.emissions.shape[-2:])
         return (
             emissions,
@@ -303,24 +313,25 @@ class CTC(SemiringDistribution):
         if self.target_lengths is not None:
             wrong = wrong & mask_from_lengths(self.target_lengths, targets.shape[-1])
         if not can_read_values(targets):
-            fits = ~wrong.any(-1)[..., None, None]  # a label that is clamped would be the answer for another target
+            fits = ~wrong.any(-1)[..., None, None]  # a clamped label would give the result of another target
             object.__setattr__(self, "emissions", torch.where(fits, self.emissions, torch.nan))
         elif bool(wrong.any()):
             one = int(targets.expand(wrong.shape)[wrong][0])
             raise DataError(
-                f"targets must be labels from 0 to {v - 1}, and not the blank {self.blank}, but one is {one}"
+                f"targets must be labels from 0 to {v - 1} other than the blank {self.blank}, got {one}. Pass "
+                "target_lengths if it is padding."
             )
 
     def _check_shapes(self) -> None:
         if self.emissions.dim() < 2 or self.emissions.shape[-1] == 0:
             raise ShapeError(
-                f"emissions must have the axes [*batch, t, v], with at least one label, but their shape is "
-                f"{list(self.emissions.shape)}"
+                f"emissions must have shape [*batch, t, v] with v >= 1, got {list(self.emissions.shape)}. Pass one "
+                "score for each frame and label."
             )
         if not 0 <= self.blank < self.emissions.shape[-1]:
             raise ShapeError(
-                f"the blank must be one of the {self.emissions.shape[-1]} labels, 0 to {self.emissions.shape[-1] - 1}, "
-                f"but it is {self.blank}"
+                f"blank must be a label from 0 to {self.emissions.shape[-1] - 1}, got {self.blank}. Use the "
+                "index of the blank in the emissions."
             )
         batch = self.batch_shape
         for name, own in (("targets", 1), ("lengths", 0), ("target_lengths", 0)):
@@ -329,15 +340,20 @@ class CTC(SemiringDistribution):
                 continue
             if not broadcasts_to_batch(given.shape, (*batch, *given.shape[given.dim() - own :]), own):
                 raise ShapeError(
-                    f"{name} must have the batch axes {list(batch)}{' and one of labels' * own}, but their shape is "
-                    f"{list(given.shape)}"
+                    f"{name} must have shape {list(batch)}{' and one axis of labels' * own}, got {list(given.shape)}. "
+                    "Check its batch axes."
                 )
 
 
 def collapse(labels: Int[Tensor, "*batch t"], blank: int = 0) -> tuple[Int[Tensor, "*batch t"], Int[Tensor, "*batch"]]:
-    """What labelings of frames say: neighbors that are equal made one, blanks (and -1) left out.
+    """The label sequences of frame labelings: adjacent equal labels are merged, blanks and -1 removed.
 
-    Returns the labels, -1 behind them, and how many there are.
+    Args:
+        labels: the label of each frame.
+        blank: the id of the blank label.
+
+    Returns:
+        The labels, padded with -1, and their number.
 
     >>> collapse(torch.tensor([0, 3, 3, 0, 3, 1, 1]))
     (tensor([ 3,  3,  1, -1, -1, -1, -1]), tensor(3))

@@ -1,13 +1,11 @@
-r"""What projective and non-projective dependency trees share: arcs, labels, roots, and what may be asked of
-them.
+r"""Common base of projective and non-projective dependency trees: arcs, labels, roots and queries.
 
 .. math::  p(y) \propto \exp \sum_{m=1}^{t} \big( a_{h_m m} + l_{h_m m}(q_m) \big)
 
-Node 0 is the root, an artificial word in front of the sentence; words are numbered from 1. A member gives
-every word a head, and no word is its own ancestor. Labels do not interact: given the arcs each is drawn by
-itself.
+Node 0 is the root, an artificial word before the sentence; words are numbered from 1. A tree gives every word a head,
+and no word is its own ancestor. Labels are independent of each other given the arcs.
 
-Knows nothing of how trees are summed or searched; the two structures do.
+The subclasses implement how trees are summed and searched.
 """
 
 from __future__ import annotations
@@ -36,12 +34,11 @@ T = TypeVar("T", bound="DependencyDistribution")
 
 @dataclass(frozen=True, eq=False)
 class ArcConstraint:
-    """Which arcs, and which labels of them, are allowed in a tree. What is None allows all. Two are joined by
-    ``&``.
+    """Constraint on the arcs and labels of dependency trees. None allows everything; combine two by ``&``.
 
     Args:
-        arcs: ``arcs[..., h, m]`` is True where ``h`` may be the head of ``m``; node 0 is the root.
-        labels: ``labels[..., h, m, q]`` is True where that arc may have label ``q``.
+        arcs: ``arcs[..., h, m]`` is True if ``h`` may be the head of ``m``; node 0 is the root.
+        labels: ``labels[..., h, m, q]`` is True if that arc may have label ``q``.
     """
 
     arcs: Bool[Tensor, "*batch n n"] | None = None
@@ -51,9 +48,12 @@ class ArcConstraint:
     def partial(
         cls, heads: Int[Tensor, "*batch t"], labels: Int[Tensor, "*batch t"] | None = None, k: int = 0
     ) -> ArcConstraint:
-        """Partial annotation: the head of a word where it is known (0 is the root), -1 where any may be.
+        """Constraint from a partial annotation.
 
-        Likewise ``labels``, out of ``k``.
+        Args:
+            heads: the known head of each word (0 is the root); -1 where any head is allowed.
+            labels: the known label of each word; -1 where any label is allowed. All are allowed if omitted.
+            k: number of labels, needed with ``labels``.
         """
         known = _at_words(heads, -1)[..., None, :]
         nodes = torch.arange(heads.shape[-1] + 1, device=heads.device)
@@ -66,21 +66,21 @@ class ArcConstraint:
 
     @classmethod
     def required(cls, arcs: Bool[Tensor, "*batch n n"]) -> ArcConstraint:
-        """Every word with a marked arc must have its head by one of the marked ones."""
+        """Constraint that every word with a True entry gets its head by one of its True arcs."""
         return cls(arcs | ~arcs.any(-2, keepdim=True))
 
     @classmethod
     def forbidden(cls, arcs: Bool[Tensor, "*batch n n"]) -> ArcConstraint:
-        """No marked arc may be in the tree."""
+        """Constraint that no tree has an arc that is True."""
         return cls(~arcs)
 
     def __and__(self, other: ArcConstraint) -> ArcConstraint:
-        """What both allow."""
+        """The constraint that allows what both allow."""
         return ArcConstraint(intersect_masks(self.arcs, other.arcs), intersect_masks(self.labels, other.labels))
 
 
 class DependencyDistribution(StructuredDistribution):
-    """A distribution over dependency trees. The structures below add how to sum, to search and to draw."""
+    """Abstract distribution over dependency trees; subclasses implement sums, searches and sampling."""
 
     arcs: Tensor
     labels: Tensor | None
@@ -100,21 +100,21 @@ class DependencyDistribution(StructuredDistribution):
             self._apply(constraint)
             check_feasible(self, on_infeasible)
 
-    # --- what the structures add ----------------------------------------------------------------------------
+    # --- what a subclass defines ----------------------------------------------------------------------------
 
     @abstractmethod
     def _like(self: T, arcs: Tensor, labels: Tensor | None) -> T:
-        """The same kind of trees over other scores."""
+        """A copy with other scores."""
 
     @abstractmethod
     def _allows(self, heads: Tensor, real: Tensor) -> Tensor:
-        """Whether trees, which have no cycle and the right number of roots, are of this kind."""
+        """Whether trees, which have no cycle and a valid number of roots, belong to this class of trees."""
 
     @abstractmethod
     def _arc_marginals(self, arcs: Tensor, lengths: Tensor) -> Tensor:
-        """The probabilities of arcs by a kernel."""
+        """The probabilities of arcs, computed by a kernel."""
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -136,8 +136,7 @@ class DependencyDistribution(StructuredDistribution):
         if value.shape[-len(own) :] != own:
             axes = "[n, n]" if self.labels is None else "[n, n, k]"
             raise ShapeError(
-                f"a value of these trees must end in the axes {axes} = {list(own)}, but its shape is "
-                f"{list(value.shape)}"
+                f"value must end in the axes {axes} = {list(own)}, got {list(value.shape)}. Pass one for each arc."
             )
         value = value.to(self.arcs.dtype)
         if self.labels is None:
@@ -145,15 +144,15 @@ class DependencyDistribution(StructuredDistribution):
         return self._like(value.new_zeros(()).expand(value.shape[:-1]), value)
 
     def unlabeled(self: T) -> T:
-        """The distribution over heads alone, with the labels of every arc summed up."""
+        """The distribution over heads only, with the labels of every arc summed out."""
         return self if self.labels is None else self._like(self.arcs + log_sum_exp(self._read_labels(), -1), None)
 
     def score(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The unnormalized log-weight of members; -inf for what is no tree of this kind."""
+        """Unnormalized log-score of trees; -inf for anything that is not a tree of this class."""
         return torch.where(self.are_trees(y), self._added(y), NEG_INF)
 
     def are_trees(self, y: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
-        """Whether these heads (and labels) are trees: no cycle, as many roots as allowed, projective where demanded."""
+        """Whether heads (and labels) are valid trees: no cycle, a valid number of roots, projective if required."""
         heads, labels = self._split(y)
         real = self.real().expand(heads.shape)
         n = self.arcs.shape[-1]
@@ -191,7 +190,7 @@ class DependencyDistribution(StructuredDistribution):
         return chances[..., None] * masked_softmax(without_nan(self.labels))
 
     def arc_marginals(self) -> Float[Tensor, "*batch n n"]:
-        """The probability of every arc, whatever its label."""
+        """``[..., h, m]`` is the probability of the arc from ``h`` to ``m`` with any label."""
         if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
         return self._arcs_in_place(self._arc_marginals(*self._rows()))
@@ -205,7 +204,7 @@ class DependencyDistribution(StructuredDistribution):
 
     @abstractmethod
     def _sampled_heads(self, n: int, generator: torch.Generator | None) -> Tensor:
-        """``[n, *batch, t]`` heads drawn with the labels summed up."""
+        """Heads ``[n, *batch, t]``, sampled with the labels summed out."""
 
     def cross_entropy(self, other: StructuredDistribution) -> Float[Tensor, "*batch"]:
         return torch.where(self._has_too_many_roots_for(other), -NEG_INF, super().cross_entropy(other))
@@ -213,10 +212,10 @@ class DependencyDistribution(StructuredDistribution):
     def kl(self, other: StructuredDistribution) -> Float[Tensor, "*batch"]:
         return torch.where(self._has_too_many_roots_for(other), -NEG_INF, super().kl(other))
 
-    # --- for the programs and the kernels -------------------------------------------------------------------
+    # --- conversion for the programs and the kernels --------------------------------------------------------
 
     def real(self) -> Bool[Tensor, "*batch t"]:
-        """True where a word is real: inside the length and no hole."""
+        """True for real words: inside the length and not masked."""
         t = self.arcs.shape[-1] - 1
         real = torch.ones((*self.batch_shape, t), dtype=torch.bool, device=self.arcs.device)
         if self.lengths is not None:
@@ -230,24 +229,24 @@ class DependencyDistribution(StructuredDistribution):
         return _at_words(real, True)[..., :, None] & _at_words(real, False)[..., None, :] & ~itself
 
     def arc_scores(self) -> Float[Tensor, "*batch n n"]:
-        """The scores of arcs with their labels summed up; -inf wherever there can be no arc."""
+        """The scores of arcs with their labels summed out; -inf for impossible arcs."""
         return torch.where(self.readable(), self.unlabeled().arcs, NEG_INF)
 
     def _read_labels(self) -> Float[Tensor, "*batch n n k"]:
-        """Scores of labels with 0 where no arc can be: nan there would reach the gradient."""
+        """Scores of labels with 0 at impossible arcs, where a nan would reach the gradient."""
         assert self.labels is not None
         return torch.where(self.readable()[..., None], self.labels, 0.0)
 
     def _rows(self, arcs: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Arcs, or what is given in their place, and lengths, on one batch axis and with the holes closed.
+        """Arcs, by default with labels summed out, and lengths, with one batch axis and without masked words.
 
-        The kernels read no arc that cannot be.
+        The kernels do not read impossible arcs.
         """
         arcs, lengths = self._closed(self._summed_arcs() if arcs is None else arcs)
         return arcs.reshape(-1, *arcs.shape[-2:]), lengths.reshape(-1)
 
     def _summed_arcs(self) -> Tensor:
-        """Arcs with their labels summed up, for the kernels."""
+        """Arcs with their labels summed out, for the kernels."""
         if self.labels is None:
             return self.arcs
         from catena.kernels.arc_sums import sum_labels
@@ -255,7 +254,7 @@ class DependencyDistribution(StructuredDistribution):
         return self.arcs + sum_labels(self.labels)
 
     def _closed(self, arcs: Tensor) -> tuple[Tensor, Tensor]:
-        """Arcs over the real words alone, which come first, and their number."""
+        """Arcs with the real words first, and the number of real words."""
         if self.mask is not None:
             return _reordered(arcs, _at_words(self._order() + 1, 0)), self.real().sum(-1)
         if self.lengths is not None:
@@ -263,17 +262,17 @@ class DependencyDistribution(StructuredDistribution):
         return arcs, torch.full(self.batch_shape, arcs.shape[-1] - 1, device=arcs.device)
 
     def _arcs_in_place(self, x: Tensor) -> Tensor:
-        """Arcs ``[b, n, n]`` that were computed with the holes closed, back where they belong."""
+        """Undo :meth:`_closed` on arcs ``[b, n, n]``."""
         x = x.reshape(*self.batch_shape, *x.shape[-2:])
         return x if self.mask is None else _reordered(x, _at_words(self._order().argsort(-1) + 1, 0))
 
     def _words_in_place(self, x: Tensor) -> Tensor:
-        """Numbers for words ``[..., b, t]`` that were computed with the holes closed, back where they belong."""
+        """Undo :meth:`_closed` on numbers for words ``[..., b, t]``."""
         x = x.reshape(*x.shape[:-2], *self.batch_shape, x.shape[-1])
         return x if self.mask is None else x.gather(-1, self._order().argsort(-1).expand(x.shape))
 
     def _heads_in_place(self, heads: Tensor) -> Tensor:
-        """Heads ``[..., b, t]``, likewise, and named by their own places."""
+        """Undo :meth:`_closed` on heads ``[..., b, t]``, including their word numbers."""
         heads = self._words_in_place(heads)
         if self.mask is None:
             return heads
@@ -281,19 +280,19 @@ class DependencyDistribution(StructuredDistribution):
         return torch.where(heads < 0, -1, names.gather(-1, heads.clamp_min(0)))
 
     def _order(self) -> Int[Tensor, "*batch t"]:
-        """The real words in front, in their order, then the others."""
+        """Indices of the real words, in order, followed by the masked ones."""
         return (~self.real()).to(torch.int8).argsort(dim=-1, stable=True)
 
-    # --- members --------------------------------------------------------------------------------------------
+    # --- trees ----------------------------------------------------------------------------------------------
 
     def _split(self, y: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Heads, and labels where there are any."""
+        """Heads, and labels if there are any."""
         own = {"t": self.arcs.shape[-1] - 1}
         y = validate_structures(y, self.batch_shape, own if self.labels is None else {**own, "head and label": 2})
         return (y, None) if self.labels is None else (y[..., 0], y[..., 1])
 
     def _added(self, y: Tensor) -> Tensor:
-        """The summed scores of members that are taken to be trees; -inf where heads of real words are -1."""
+        """The summed scores of trees, without a check that they are trees; -inf if a real word has head -1."""
         heads, labels = self._split(y)
         n = self.arcs.shape[-1]
         batch = torch.broadcast_shapes(self.batch_shape, heads.shape[:-1])
@@ -307,7 +306,7 @@ class DependencyDistribution(StructuredDistribution):
         return torch.where((real & (heads < 0)).any(-1), NEG_INF, torch.where(real, picked, 0.0).sum(-1))
 
     def _label_table(self, heads: Tensor) -> Tensor:
-        """``[..., t, k]``: the scores of the labels that the arc to each word may have, given its head."""
+        """``[..., t, k]``: the scores of the labels of the arc to each word, given its head."""
         assert self.labels is not None
         *_, n, _, k = self.labels.shape
         batch = torch.broadcast_shapes(self.labels.shape[:-3], heads.shape[:-1])
@@ -322,18 +321,18 @@ class DependencyDistribution(StructuredDistribution):
         return torch.where(heads < 0, -1, labels)
 
     def _with_best_labels(self, heads: Tensor) -> Tensor:
-        """Members with these heads and the best label for each arc; the heads themselves if there are no labels."""
+        """Trees with these heads and the best label for each arc; the heads themselves if there are no labels."""
         if self.labels is None:
             return heads
         return torch.stack((heads, torch.where(heads < 0, -1, self._label_table(heads).argmax(-1))), -1)
 
     def _best_rows(self) -> tuple[Tensor, Tensor]:
-        """:meth:`_rows` with the best label of each arc in place of the sum over its labels."""
+        """:meth:`_rows` with the best label of each arc instead of the sum over its labels."""
         arcs = self.arcs.detach()
         return self._rows(arcs if self.labels is None else arcs + self.labels.detach().amax(-1))
 
     def _ranked_rows(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
-        """``[b, n, n, j]``: the scores of each arc with its best labels, best first; the lengths; and which labels."""
+        """Scores ``[b, n, n, j]`` of each arc with its best labels, best first; the lengths; and the labels' ids."""
         if self.labels is None:
             arcs, lengths = self._rows(self.arcs.detach())
             return arcs[..., None], lengths, torch.zeros_like(arcs, dtype=torch.int64)[..., None]
@@ -344,7 +343,7 @@ class DependencyDistribution(StructuredDistribution):
         return best.values.reshape(shape), lengths.reshape(-1), best.indices.reshape(shape)
 
     def _top(self, heads: Tensor, ranks: Tensor, found: Tensor, which: Tensor) -> TopK:
-        """Members, best first, from ``found`` heads and ranks of labels ``[b, k, t]``, the holes closed."""
+        """Trees, best first, from ``found`` heads and ranks of labels ``[b, k, t]`` without masked words."""
         b, k, t = heads.shape
         members = self._heads_in_place(heads.movedim(1, 0))
         if self.labels is not None:
@@ -364,7 +363,7 @@ class DependencyDistribution(StructuredDistribution):
     # --- helpers --------------------------------------------------------------------------------------------
 
     def _has_too_many_roots_for(self, other: StructuredDistribution) -> Tensor:
-        """Where some tree has several roots and ``other`` allows one alone."""
+        """Where some tree has several roots but ``other`` allows only one."""
         if not isinstance(other, DependencyDistribution) or self.single_root or not other.single_root:
             return torch.zeros((), dtype=torch.bool, device=self.arcs.device)
         roots = torch.zeros_like(self.arcs)
@@ -377,14 +376,17 @@ class DependencyDistribution(StructuredDistribution):
             object.__setattr__(self, "arcs", mask_scores("arcs", self.arcs, constraint.arcs))
         if constraint.labels is not None:
             if self.labels is None:
-                raise ShapeError("the constraint is on labels, but the arcs of these trees have none: give labels=…")
+                raise ShapeError(
+                    "The constraint has labels, but the trees have none. Pass labels to the distribution, or drop them "
+                    "from the constraint."
+                )
             object.__setattr__(self, "labels", mask_scores("labels", self.labels, constraint.labels))
 
     def _check_shapes(self) -> None:
         if self.arcs.dim() < 2 or self.arcs.shape[-1] != self.arcs.shape[-2] or self.arcs.shape[-1] < 2:
             raise ShapeError(
-                f"arcs must have the axes [*batch, n, n], where node 0 is the root and n - 1 ≥ 1 is the number of "
-                f"words, but their shape is {list(self.arcs.shape)}"
+                f"arcs must have shape [*batch, n, n] with n >= 2, got {list(self.arcs.shape)}. Pass one row and "
+                "column for each word, and row and column 0 for the root."
             )
         *batch, n, _ = self.arcs.shape
         axes = {"labels": (n, n, -1), "lengths": (), "mask": (n - 1,)}
@@ -393,13 +395,13 @@ class DependencyDistribution(StructuredDistribution):
             if given is not None and not _fits(given.shape, batch, own):
                 named = [*batch, *("k" if size < 0 else size for size in own)]
                 raise ShapeError(
-                    f"{name} must have the axes {named}, or fewer of the batch, to go with arcs of shape "
-                    f"{[*batch, n, n]}, but their shape is {list(given.shape)}"
+                    f"{name} must have shape {named}, where batch axes may be 1 or missing, got {list(given.shape)}. "
+                    f"Fit it to arcs of shape {[*batch, n, n]}."
                 )
 
 
 def _fits(shape: Sequence[int], batch: Sequence[int], own: Sequence[int]) -> bool:
-    """Whether a shape ends in its own axes, where -1 is any size but 0, and those before broadcast to the batch."""
+    """Whether a shape ends in ``own`` (-1 is any size except 0) and broadcasts to the batch before it."""
     lead, rest = shape[: len(shape) - len(own)], shape[len(shape) - len(own) :]
     if len(shape) < len(own) or len(lead) > len(batch):
         return False
@@ -414,7 +416,7 @@ def _at_words(x: Tensor, root: int | bool) -> Tensor:
 
 
 def _reordered(arcs: Tensor, order: Tensor) -> Tensor:
-    """Both axes of ``[..., n, n]`` in another order, ``[..., n]``."""
+    """``[..., n, n]`` with both axes permuted by ``order`` ``[..., n]``."""
     order = order.expand(arcs.shape[:-1])
     rows = arcs.gather(-2, order[..., :, None].expand(arcs.shape))
     return rows.gather(-1, order[..., None, :].expand(arcs.shape))

@@ -1,11 +1,11 @@
-r"""Edits of a string: all targets that insertions, deletions and substitutions make of a source.
+r"""Edit lattices: distributions over all strings that insertions, deletions and substitutions make of a source.
 
 .. math::  p(y \mid x) = \frac{1}{Z(x)} \sum_{\pi\,:\,x \to y} \exp \sum_{e \in \pi} s(e), \qquad
            Z(x) = \sum_{y'} \sum_{\pi\,:\,x \to y'} \exp \sum_{e \in \pi} s(e)
 
-The score of an edit may depend on the whole source, on its place in it, and on the symbol written last. Z is a sum over
-infinitely many targets; it is exact, by the closure of the insertions at each place (:mod:`catena.kernels.edit_loops`).
-Time O(n v³) for Z and O(n m) for one target of m symbols.
+The score of an edit may depend on the whole source, on its position in it, and on the last output symbol. Z is a sum
+over infinitely many targets. It is computed exactly with the closure of the insertions at each position
+(:mod:`catena.kernels.edit_loops`). Time O(n v³) for Z and O(n m) for one target of m symbols.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ DELETE, INSERT, SUBSTITUTE = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class EditLattice:
-    """Distributions over the targets of several sources.
+    """Distributions p(y | x) over the target strings of a batch of source strings.
+
+    In all scores ``r`` is the source in the batch, and ``p`` is the last output symbol plus 1, or 0 before the first.
 
     Args:
-        substitute: ``substitute[r, i, p, q]`` is the score of reading symbol ``i`` and writing ``q`` after ``p``, where
-            ``p`` is 0 at the beginning and otherwise one more than the symbol written last.
-        insert: ``insert[r, i, p, q]`` is the score of writing ``q`` before symbol ``i`` is read (after all of them
-            are, at the last place).
-        delete: ``delete[r, i, p]`` is the score of reading symbol ``i`` and writing nothing.
+        substitute: ``substitute[r, i, p, q]`` is the score of reading source symbol ``i`` and writing ``q`` after
+            ``p``.
+        insert: ``insert[r, i, p, q]`` is the score of writing ``q`` before source symbol ``i`` is read. The last ``i``
+            is the end of the source.
+        delete: ``delete[r, i, p]`` is the score of reading source symbol ``i`` and writing nothing.
         end: ``end[r, p]`` is the score of ending.
         lengths: the number of symbols of each source.
     """
@@ -60,8 +62,8 @@ class EditLattice:
         shape = tuple(self.substitute.shape)
         if len(shape) != 4 or shape[2] != shape[3] + 1:
             raise ShapeError(
-                f"substitute must have the shape [b, t, v + 1, v], got {list(shape)}. Give it one row for the "
-                "beginning and one for each of the v symbols that may be written last."
+                f"substitute must have the shape [b, t, v + 1, v], got {list(shape)}. Pass one row for the beginning "
+                "and one for each of the v symbols that may be written last."
             )
         b, t, states, v = shape
         sizes = {"insert": (b, t + 1, states, v), "delete": (b, t, states), "end": (b, states), "lengths": (b,)}
@@ -69,15 +71,15 @@ class EditLattice:
             found = tuple(getattr(self, name).shape)
             if found != size:
                 raise ShapeError(
-                    f"{name} must have the shape {list(size)}, got {list(found)}. Make it fit substitute, whose shape "
-                    f"is {list(shape)}."
+                    f"{name} must have the shape {list(size)}, got {list(found)}. Fit it to substitute of shape "
+                    f"{list(shape)}."
                 )
         kind = (self.substitute.dtype, self.substitute.device)
         for name in ("insert", "delete", "end"):
             x: Tensor = getattr(self, name)
             if (x.dtype, x.device) != kind:
                 raise ShapeError(
-                    f"{name} must be of {kind[0]} on {kind[1]}, got {x.dtype} on {x.device}. Call .to(substitute)."
+                    f"{name} must be {kind[0]} on {kind[1]}, got {x.dtype} on {x.device}. Call .to(substitute)."
                 )
 
     @property
@@ -87,15 +89,15 @@ class EditLattice:
     def log_partition(self) -> Float[Tensor, " b"]:
         """log Z of each source; nan where a score is nan or +inf.
 
-        Raises :class:`DivergentSumError` where insertions weigh too much for a sum.
+        Raises :class:`DivergentSumError` if the weights of insertions are too large for the sum to converge.
         """
         return log_sum(*self._scores, self.lengths)
 
     def log_weights(self, targets: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
-        """log of the summed weights of all ways to write one target for each source.
+        """The log of the total weight of all edit sequences that write one target for each source.
 
         Args:
-            targets: symbols, numbered from 0; beyond a length any number may stand.
+            targets: symbols, numbered from 0. Entries after the end of a target are not read.
             lengths: the number of symbols of each target.
         """
         b, v = len(self.end), self.substitute.shape[-1]
@@ -103,7 +105,7 @@ class EditLattice:
         if targets.dim() != 2 or len(targets) != b or lengths.shape != (b,):
             raise ShapeError(
                 f"targets and their lengths must have the shapes [{b}, s] and [{b}], got {list(targets.shape)} and "
-                f"{list(lengths.shape)}. Give one target for each source."
+                f"{list(lengths.shape)}. Pass one target for each source."
             )
         s = targets.shape[1]
         fits = (lengths >= 0) & (lengths <= s)
@@ -112,13 +114,18 @@ class EditLattice:
         if can_read_values(targets) and bool(unknown.any()):
             raise ShapeError(
                 f"targets must be symbols from 0 to {v - 1}, got {int(targets[unknown][0])}. Number the symbols from "
-                "0, or give lengths if it is padding."
+                "0, or pass lengths if it is padding."
             )
         found = log_sum(*self._scores, self.lengths, torch.where(unknown, 0, targets), lengths)
         return found if can_read_values(targets) else torch.where(fits & ~unknown.any(-1), found, torch.nan)
 
     def log_prob(self, targets: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
-        """log p(y | x); -inf where no target is possible."""
+        """log p(y | x) in nats; -inf if no target is possible.
+
+        Args:
+            targets: symbols, numbered from 0. Entries after the end of a target are not read.
+            lengths: the number of symbols of each target.
+        """
         log_z = self.log_partition()
         found = self.log_weights(targets, lengths) - torch.where(log_z == NEG_INF, 0.0, log_z)
         return torch.where(log_z == NEG_INF, NEG_INF, found)
@@ -130,16 +137,17 @@ class EditLattice:
         return sub, ins, dele, end, int(self.lengths[r])
 
     def best(self, r: int, n: int = 1, width: int = 32, most: int | None = None) -> tuple[list[EditTarget], bool]:
-        """The n targets of source ``r`` with the greatest p(y | x), and whether nothing better can have been missed.
+        """The n most probable targets of one source, found by beam search.
 
         Args:
             r: the index of the source.
             n: the number of targets.
-            width: the number of prefixes of each length that are kept.
-            most: the greatest length of a target; by default 10 more than twice the length of the source.
+            width: the number of prefixes of each length that the beam keeps.
+            most: the largest length of a target; by default twice the length of the source plus 10.
 
         Returns:
-            No targets where none is possible, or where a score is nan or +inf.
+            The targets, best first, and whether they are provably the best. The list is empty if no target is possible
+            or a score is nan or +inf.
         """
         for name, number, least in (("n", n, 1), ("width", width, 1), ("most", 0 if most is None else most, 0)):
             if number < least:
@@ -160,15 +168,15 @@ class EditLattice:
         return listed, count == n and bool(dropped <= scores[n - 1])
 
     def align(self, r: int, target: Sequence[int]) -> list[int] | None:
-        """The edits of the best way to write a target for source ``r``.
+        """The edits of the best way to write a target for one source.
 
         Args:
             r: the index of the source.
             target: symbols, numbered from 0.
 
         Returns:
-            ``DELETE``, ``INSERT`` and ``SUBSTITUTE`` in order; None where the target cannot be written, or where a
-            score of an edit that may write it is nan or +inf.
+            ``DELETE``, ``INSERT`` and ``SUBSTITUTE`` in order; None if the target is impossible, or if the score of an
+            edit that could write it is nan or +inf.
         """
         sub, ins, dele, end, length = self._row(r)
         for symbol in target:
@@ -188,12 +196,12 @@ class EditLattice:
 
 @dataclass(frozen=True)
 class EditTarget:
-    """A target, numbered from 0, and log p(y | x)."""
+    """A target string as symbols numbered from 0, and its log p(y | x)."""
 
     ids: tuple[int, ...]
     log_prob: float
 
 
 def _has_nan(insertions: Any, *others: Any) -> bool:
-    """Whether a score is nan or +inf; insertions of +inf are left to the search for divergence."""
+    """Whether a score is nan or +inf. Insertions of +inf are reported as divergence later."""
     return bool(np.isnan(insertions).any()) or not all((x < np.inf).all() for x in others)

@@ -1,9 +1,9 @@
-r"""Grammars with low-rank rules: a rule is chosen through one of ``r`` ranks, which picks the two parts independently.
+r"""PCFGs with low-rank rules: a rule selects one of ``r`` ranks, which selects the two children independently.
 
 .. math::  \rho(a, b, c) = \log \sum_{q=1}^{r} \exp \big( u(a, q) + v(q, b) + w(q, c) \big)
 
-A tensor of n·s·s rules is so decomposed into three matrices, and hundreds of symbols are within reach: the cost of a
-parse no longer depends on pairs of symbols."""
+The tensor of n·s·s rules is decomposed into three matrices. The cost of a parse does not depend on pairs of symbols,
+so grammars with hundreds of symbols are feasible."""
 
 from __future__ import annotations
 
@@ -43,36 +43,37 @@ from catena.structure.tensors import uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class LowRankPCFG(SemiringDistribution):
-    """A distribution over the parses of a sentence by low-rank binary rules, and over the ranks of the rules.
+    """Distribution over the parses of a sentence by low-rank binary rules, and over the ranks of the rules.
 
-    The symbols are ``n`` nonterminals, numbered from 0, and behind them ``p`` preterminals, ``s = n + p`` in all. A
-    preterminal stands over one word, a nonterminal over two or more.
+    The symbols are ``n`` nonterminals, numbered from 0, followed by ``p`` preterminals, ``s = n + p`` in total. A
+    preterminal covers one word, a nonterminal two or more.
 
-    Members are ``spans``: Int ``[*batch, 2 t - 1, 4]``, rows ``(first, last, symbol, rank)`` in preorder, both words
-    included; the rank of a word is -1, and so are all rows beyond the tree. They are read in any order. A rank of -1
-    where a rule stands means all ranks: ``score`` and ``log_prob`` then sum over them, and are those of the parse
-    itself. Parts and marginals are ``[*batch, t, t, s]``: they do not tell ranks apart.
+    Structures are ``spans``: Int ``[*batch, 2 t - 1, 4]``, rows ``(first, last, symbol, rank)`` in preorder, both words
+    included, padded with rows of -1. The rank of a single word is -1. As input, rows may be in any order, and a rank of
+    -1 for a rule means any rank: ``score`` and ``log_prob`` then sum over the ranks and give the value of the parse.
+    Parts and marginals are ``[*batch, t, t, s]``, summed over ranks.
 
-    ``argmax`` and ``topk`` find the best parses *with ranks*. The best parse whatever its ranks is that of
-    :meth:`dense`, which has the same parses, log Z and marginals, at the cost of dense rules.
+    ``argmax`` and ``topk`` find the best parses *with ranks*. For the best parse summed over ranks use :meth:`dense`,
+    which has the same parses, log Z and marginals, at the cost of dense rules.
 
     Args:
         words: ``words[..., i, q]`` is the score of preterminal number ``q`` (symbol ``n + q``) over word ``i``.
-        parents: ``parents[..., a, q]`` is the score of rank ``q`` for nonterminal ``a``; shared by all of the batch, or
-            with batch axes of its own, as all that follow.
-        lefts: ``lefts[..., q, b]`` is the score of symbol ``b`` as the left part under rank ``q``. rights:
-        ``rights[..., q, c]`` is the score of symbol ``c`` as the right part under rank ``q``. roots: ``roots[...,
-        a]`` is the score of a parse with symbol ``a`` on top: of the nonterminals, or of all symbols,
-            so that a sentence of one word can have a parse.
-        spans: ``spans[..., i, j, a]`` is a further score of nonterminal ``a`` over the words ``i`` to ``j``.
-        rank_spans: ``rank_spans[..., i, j, q]`` is a further score of rank ``q`` there. Kernels do not serve it.
-        lengths: number of words in each sentence; all of them if omitted.
-        constraint: the spans and symbols that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no parse: raise an error, or let log Z be -inf.
+        parents: ``parents[..., a, q]`` is the score of rank ``q`` for nonterminal ``a``. This and all following tensors
+            are shared by the batch if they have no batch axes.
+        lefts: ``lefts[..., q, b]`` is the score of symbol ``b`` as the left child under rank ``q``.
+        rights: ``rights[..., q, c]`` is the score of symbol ``c`` as the right child under rank ``q``.
+        roots: ``roots[..., a]`` is the score of symbol ``a`` at the root, for the nonterminals or for all symbols. With
+            all symbols, a sentence of one word can have a parse.
+        spans: ``spans[..., i, j, a]`` is an additional score of nonterminal ``a`` over the words ``i`` to ``j``.
+        rank_spans: ``rank_spans[..., i, j, q]`` is an additional score of rank ``q`` there. It disables the kernels.
+        lengths: number of words in each sentence; all ``t`` if omitted.
+        constraint: the allowed spans and symbols. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no parse. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    Time O(t³ r + t² r s), memory O(t² (s + r)). Cohen et al. (2013); Yang et al. (2021), section 3. By the clock
-    it is t^3.3 to t^3.5 from 160 to 320 words (rank 32), for each number of a chart that is larger than the cache is
-    fetched for one product only.
+    Time O(t³ r + t² r s), memory O(t² (s + r)). Cohen et al. (2013); Yang et al. (2021), section 3. Measured time
+    grows as t^3.3 to t^3.5 from 160 to 320 words (rank 32), because entries of a chart larger than the cache are
+    loaded for a single product.
     """
 
     words: Float[Tensor, "*batch t p"]
@@ -102,11 +103,11 @@ class LowRankPCFG(SemiringDistribution):
             object.__setattr__(self, "spans", spans)
             check_feasible(self, on_infeasible)
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """(number of nonterminals, number of symbols)."""
+        """The number of nonterminals and the number of all symbols."""
         return self.parents.shape[-2], self.parents.shape[-2] + self.words.shape[-1]
 
     @property
@@ -134,13 +135,18 @@ class LowRankPCFG(SemiringDistribution):
         return self.with_score_tensors((words, *(torch.zeros_like(x) for x in rest), spans, None))
 
     def given(self, constraint: SpanConstraint, on_infeasible: OnInfeasible = "error") -> LowRankPCFG:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed spans and symbols.
+            on_infeasible: what to do if no parse is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def dense(self) -> PCFG:
-        """The same distribution over parses without ranks. Scores of ranks over spans have no place in it."""
+        """The same distribution over parses without ranks, as a PCFG. Raises ValueError if ``rank_spans`` is set."""
         if self.rank_spans is not None:
-            raise ValueError("a grammar with rank_spans has no dense twin: its rules depend on where they are used")
+            raise ValueError("A grammar with rank_spans has no dense form, as its rules vary by span. Omit rank_spans.")
         pairs = self.lefts[..., :, :, None] + self.rights[..., :, None, :]
         rules = log_sum_exp(self.parents[..., :, :, None, None] + pairs[..., None, :, :, :], dim=-3)
         return PCFG(self.words, rules, self.roots, self.spans, self.lengths)
@@ -173,7 +179,7 @@ class LowRankPCFG(SemiringDistribution):
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
 
     def marginals(self) -> Float[Tensor, "*batch t t s"]:
-        """``[..., i, j, a]`` is the probability that symbol ``a`` stands over the words ``i`` to ``j``."""
+        """``[..., i, j, a]`` is the probability that symbol ``a`` covers the words ``i`` to ``j``."""
         words, spans = spans_or_zeros(self).gradients([0, 5])[1]
         return symbol_chart(words, spans)
 
@@ -209,7 +215,7 @@ class LowRankPCFG(SemiringDistribution):
         found = sample(*rows, uniforms)
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 
-    # --- the program ----------------------------------------------------------------------------------------
+    # --- reference program ----------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         t = self.words.shape[-2]
@@ -228,7 +234,7 @@ class LowRankPCFG(SemiringDistribution):
         lengths, t, (n, s) = self._lengths(), self.words.shape[-2], self.sizes
         column = word_column(semiring, words, n)
         total = add_root_scores(semiring, roots, column, lengths == 1, semiring.zero(self.batch_shape, words))
-        as_left: list[Tensor] = []  # as_left[w][..., i, q]: what rank q finds in the w + 1 words from i as a left part
+        as_left: list[Tensor] = []  # as_left[w][..., i, q]: sum over left children over the w + 1 words from i
         as_right: list[Tensor] = []
         for width in range(2, t + 1):
             as_left.append(semiring.dot(lefts[..., None, :, :], column[..., None, :], dim=-1))
@@ -260,7 +266,7 @@ class LowRankPCFG(SemiringDistribution):
     # --- helpers --------------------------------------------------------------------------------------------
 
     def _located(self) -> LowRankPCFG:
-        """With scores for the symbols and ranks of spans, 0 where it had none: their gradients say what is where."""
+        """A copy with scores of the symbols and ranks of spans, by default 0, whose gradients are the marginals."""
         t, r = self.words.shape[-2], self.parents.shape[-1]
         rank_spans = self.words.new_zeros(()) if self.rank_spans is None else self.rank_spans
         return replace(spans_or_zeros(self), rank_spans=rank_spans.expand(*self.batch_shape, t, t, r))
@@ -272,7 +278,7 @@ class LowRankPCFG(SemiringDistribution):
         return sentence_lengths(self.words, self.lengths)
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor]:
-        """Words, the three matrices, roots, spans and lengths on one batch axis; what all rows share as one."""
+        """Words, the three matrices, roots, spans and lengths with one batch axis, of size 1 for shared tensors."""
         (n, s), t, batch = self.sizes, self.words.shape[-2], self.batch_shape
         parents, lefts, rights = (add_row_axis(x, batch, 2) for x in (self.parents, self.lefts, self.rights))
         roots = add_row_axis(roots_of_all(self.roots, s), batch, 1)
@@ -282,7 +288,7 @@ class LowRankPCFG(SemiringDistribution):
 
 
 def _rows_of(table: Float[Tensor, "..."], place: Int[Tensor, "*batch m"]) -> Float[Tensor, "*batch m r"]:
-    """``table[..., place, :]``; some row where there is no such place."""
+    """``table[..., place, :]``, or an arbitrary row if the index ``place`` is out of range."""
     place = place.clamp(0, table.shape[-2] - 1)
     table = table.expand(*place.shape[:-1], *table.shape[-2:])
     return table.gather(-2, place[..., None].expand(*place.shape, table.shape[-1]))

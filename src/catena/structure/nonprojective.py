@@ -1,11 +1,11 @@
-r"""Non-projective dependency trees: any tree over the words, its arcs crossing or not.
+r"""Non-projective dependency trees: all trees over the words, with crossing arcs or not.
 
 .. math::  Z = \det(L + \operatorname{diag} r), \qquad  L_{mm} = \sum_h w_{hm}, \quad L_{hm} = -w_{hm}
 
-by the matrix-tree theorem; :math:`w` are the weights of arcs between words, :math:`r` those from the root. It
-is no sum over a semiring, for the terms of a determinant have signs; each question has an algorithm of its
-own. Here the determinant is taken without a subtraction (:mod:`catena.kernels.matrix_tree_plain`), so that no
-digits are lost however far scores lie apart.
+by the matrix-tree theorem, where :math:`w` are the weights of arcs between words and :math:`r` those from the root. It
+is not a sum over a semiring, because the terms of a determinant have signs, so each method has its own algorithm. The
+determinant is computed without a subtraction (:mod:`catena.kernels.matrix_tree_plain`), so that no digits are lost even
+if scores differ by orders of magnitude.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from catena.structure.tensors import random_seeds, uniform_like
 
 @dataclass(frozen=True, eq=False)
 class NonProjectiveTree(DependencyDistribution):
-    """A distribution over all dependency trees of a sentence.
+    """Distribution over all dependency trees of a sentence, projective or not.
 
-    Members are ``heads``: Int ``[*batch, t]``, the head of each word: 0 for the root, else a word's number,
-    counted from 1 (the HEAD column of CoNLL-U); -1 where there is no word. With labels ``[*batch, t, 2]``:
-    head and label. Parts and marginals are ``[*batch, n, n]``, with labels ``[*batch, n, n, k]``, where ``n =
-    t + 1``.
+    Structures are ``heads``: Int ``[*batch, t]``, the head of each word: 0 for the root, otherwise a word number from 1
+    (the HEAD column of CoNLL-U); -1 for padding. With labels ``[*batch, t, 2]``: head and label. Parts and marginals
+    are ``[*batch, n, n]``, with labels ``[*batch, n, n, k]``, where ``n = t + 1``.
 
     Args:
-        arcs: ``arcs[..., h, m]`` is the score of the arc from head ``h`` to word ``m``; node 0 is the root.
-            What it holds for ``m = 0`` and for ``h = m`` is not read.
-        labels: ``labels[..., h, m, q]`` is the score of label ``q`` on that arc, added to it. None: no
-        labels.
-        lengths: number of words in each sentence; all of them if omitted.
-        mask: True where a word is real. A hole takes no part in the tree.
-        single_root: whether exactly one word hangs from the root, as in Universal Dependencies, or one or
-        more.
-        constraint: the arcs and labels that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no tree: raise an error, or let log Z be -inf.
+        arcs: ``arcs[..., h, m]`` is the score of the arc from head ``h`` to word ``m``; node 0 is the root. Entries
+            with ``m = 0`` or ``h = m`` are not read.
+        labels: ``labels[..., h, m, q]`` is the score of label ``q`` on that arc, added to it. Trees have no labels if
+            omitted.
+        lengths: number of words in each sentence; all ``t`` if omitted.
+        mask: True for real words. Masked words are not in the tree.
+        single_root: if True, exactly one word has the root as its head, as in Universal Dependencies; otherwise one or
+            more.
+        constraint: the allowed arcs and labels. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no tree. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    A sentence of no words has one member, the empty tree, with score 0.
+    A sentence without words has one structure, the empty tree, with score 0.
 
     Time O(t³ + t² k) for sums, O(t² k) for the best tree and each of the k best; memory O(t² k). Koo et al.
     (2007); McDonald et al. (2005); Zmigrod et al. (2020, 2021).
@@ -63,7 +63,12 @@ class NonProjectiveTree(DependencyDistribution):
     on_infeasible: InitVar[OnInfeasible] = "error"
 
     def given(self, constraint: ArcConstraint, on_infeasible: OnInfeasible = "error") -> NonProjectiveTree:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed arcs and labels.
+            on_infeasible: what to do if no tree is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
@@ -75,7 +80,7 @@ class NonProjectiveTree(DependencyDistribution):
         return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
 
     def _gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
-        """The plain program has them by its own formula: a derivative of the elimination would subtract."""
+        """Gradients by an explicit formula in the reference program: differentiating the elimination would subtract."""
         if can_use_kernels(*self.score_tensors()):
             return super()._gradients(wanted)
         tensors = self.score_tensors()
@@ -102,7 +107,7 @@ class NonProjectiveTree(DependencyDistribution):
         scores, lengths, which = self._ranked_rows(k)
         return self._top(*top(scores, lengths, self.single_root, k), which)
 
-    # --- what the shared parts ask for ----------------------------------------------------------------------
+    # --- what the base class requires -----------------------------------------------------------------------
 
     def _like(self, arcs: Tensor, labels: Tensor | None) -> NonProjectiveTree:
         return NonProjectiveTree(arcs, labels, self.lengths, self.mask, self.single_root)
@@ -128,7 +133,7 @@ class NonProjectiveTree(DependencyDistribution):
 def _plain_sample(
     arcs: Tensor, lengths: Tensor, single_root: bool, n: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Heads ``[n, b, t]``, drawn word by word, each given those before it."""
+    """Heads ``[n, b, t]``, sampled word by word, each given the previous ones."""
     b, nodes, _ = arcs.shape
     arcs, lengths = arcs.double().repeat(n, 1, 1), lengths.repeat(n)
     places = torch.arange(nodes, device=arcs.device)

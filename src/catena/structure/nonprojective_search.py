@@ -1,7 +1,7 @@
-"""The best trees and the k best, plainly: what the kernels must agree with. One sentence at a time, in
-Python.
+"""Reference implementation of the search for the best and the k best non-projective trees.
 
-Arguments and results are those of :mod:`catena.kernels.arborescence`.
+It processes one sentence at a time, in Python. Arguments and results are the same as in
+:mod:`catena.kernels.arborescence`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Scores = dict[tuple[int, int], float]
 """The score of every possible arc (head, word)."""
 
 
-# Operators, for vmap and torch.compile cannot look into loops over numbers.
+# Custom operators, because vmap and torch.compile cannot trace loops over values.
 @torch.library.custom_op("catena::plain_arborescence_best", mutates_args=())
 def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     """The heads of the best tree of each row, ``[b, t]``."""
@@ -32,7 +32,7 @@ def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
 
 @torch.library.custom_op("catena::plain_arborescence_top", mutates_args=())
 def top(arcs: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Heads and ranks of labels of the ``k`` best trees of each row, ``[b, k, t]``, and how many there are."""
+    """Heads and label ranks of the ``k`` best trees of each row, ``[b, k, t]``, and the number of trees found."""
     b, nodes, _, n_labels = arcs.shape
     heads = torch.full((b, k, nodes - 1), -1, device=arcs.device)
     labels = torch.full_like(heads, -1)
@@ -55,7 +55,7 @@ def _possible(arcs: list[list[float]], n: int) -> _Scores:
 
 
 def _best_tree(arcs: _Scores, n: int, single_root: bool) -> dict[int, int]:
-    """The head of every word; empty where there is no tree. For one root, each word in turn takes it alone."""
+    """The head of every word; empty if there is no tree. For a single root, every word is tried as its dependent."""
     if not single_root:
         return _grown(arcs, set(range(1, n + 1)))
     trees = []
@@ -68,7 +68,7 @@ def _best_tree(arcs: _Scores, n: int, single_root: bool) -> dict[int, int]:
 
 
 def _grown(arcs: _Scores, words: set[int]) -> dict[int, int]:
-    """Chu & Liu (1965), Edmonds (1967): every word takes its best head, and a cycle is made one word."""
+    """Chu & Liu (1965), Edmonds (1967): every word takes its best head, and a cycle is contracted to one word."""
     heads = {}
     for m in words:
         choices = [(s, h) for (h, word), s in arcs.items() if word == m]
@@ -108,7 +108,7 @@ def _cycle(heads: dict[int, int]) -> set[int]:
 
 
 def _best_trees(by_label: list[_Scores], n: int, single_root: bool, k: int) -> list[dict[int, tuple[int, int]]]:
-    """Lawler (1972): what is left beside a best tree is split by the first word whose arc differs from it."""
+    """Lawler (1972): the trees other than the best are split by the first word whose arc differs."""
     if n == 0:
         return [{}]
     arcs = {(h, m, q): s for q, scores in enumerate(by_label) for (h, m), s in scores.items()}

@@ -1,11 +1,11 @@
-r"""Grammars over a sentence: parses by binary rules, scored by rules, words, roots and, if wanted, spans.
+r"""Distributions over the parses of a sentence by a grammar of binary rules.
 
 .. math::  p(y) \propto \exp \Big( r(a_0) + \sum_{a \to b\, c \,\in\, y} \rho(a, b, c) + \sum_i w_i(p_i)
            + \sum_{(i, j, a) \in y} s_{ij}(a) \Big)
 
-With log-probabilities of a probabilistic context-free grammar as scores, log Z is the log-likelihood of the
-sentence; any other scores make it a CRF over parses. Rules are shared by all spans: nothing of size t² times
-the number of rules is built.
+With the log-probabilities of a probabilistic context-free grammar as scores, log Z is the log-likelihood of the
+sentence. With other scores it is a CRF over parses. All spans use the same rules: no tensor of size t² times the number
+of rules is built.
 """
 
 from __future__ import annotations
@@ -44,29 +44,28 @@ from catena.structure.tensors import uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class PCFG(SemiringDistribution):
-    """A distribution over the parses of a sentence by binary rules.
+    """Distribution over the parses of a sentence by binary rules (a PCFG posterior or a CRF parser).
 
-    The symbols are ``n`` nonterminals, numbered from 0, and behind them ``p`` preterminals, ``s = n + p`` in
-    all. A preterminal stands over one word, a nonterminal over two or more.
+    The symbols are ``n`` nonterminals, numbered from 0, followed by ``p`` preterminals, ``s = n + p`` in total. A
+    preterminal covers one word, a nonterminal two or more.
 
-    Members are ``spans``: Int ``[*batch, 2 t - 1, 3]``, rows ``(first, last, symbol)`` in preorder, both
-    words included, and rows of -1 beyond the tree. They are read in any order. Parts and marginals are
-    ``[*batch, t, t, s]``.
+    Structures are ``spans``: Int ``[*batch, 2 t - 1, 3]``, rows ``(first, last, symbol)`` in preorder, both words
+    included, padded with rows of -1. As input, rows may be in any order. Parts and marginals are ``[*batch, t, t, s]``.
 
     Args:
-        words: ``words[..., i, q]`` is the score of preterminal number ``q`` (symbol ``n + q``) over word
-        ``i``.
-        rules: ``rules[..., a, b, c]`` is the score of nonterminal ``a`` with parts ``b`` and ``c``, any
-            symbols; shared by all of the batch, or with batch axes of its own.
-        roots: ``roots[..., a]`` is the score of a parse with symbol ``a`` on top: of the nonterminals, or of
-            all symbols, so that a sentence of one word can have a parse.
-        spans: ``spans[..., i, j, a]`` is a further score of nonterminal ``a`` over the words ``i`` to ``j``.
-            What it holds for ``i >= j`` is not read.
-        lengths: number of words in each sentence; all of them if omitted.
-        constraint: the spans and symbols that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no parse: raise an error, or let log Z be -inf.
+        words: ``words[..., i, q]`` is the score of preterminal number ``q`` (symbol ``n + q``) over word ``i``.
+        rules: ``rules[..., a, b, c]`` is the score of nonterminal ``a`` with children ``b`` and ``c``, any symbols.
+            Without batch axes it is shared by the batch.
+        roots: ``roots[..., a]`` is the score of symbol ``a`` at the root, for the nonterminals or for all symbols. With
+            all symbols, a sentence of one word can have a parse.
+        spans: ``spans[..., i, j, a]`` is an additional score of nonterminal ``a`` over the words ``i`` to ``j``.
+            Entries with ``i >= j`` are not read.
+        lengths: number of words in each sentence; all ``t`` if omitted.
+        constraint: the allowed spans and symbols. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no parse. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    No parse has no words: of a sentence of length 0, log Z is -inf.
+    A sentence without words has no parse: its log Z is -inf.
 
     Time O(t³ n² + t² n s²), memory O(t² n + n s²). Baker (1979); Goodman (1999).
     """
@@ -104,18 +103,24 @@ class PCFG(SemiringDistribution):
         roots: Float[Tensor, "*#batch n"],
         lengths: Int[Tensor, "*#batch"] | None = None,
     ) -> PCFG:
-        """From a grammar in Chomsky normal form whose symbols may stand over single words and over more.
+        """A distribution from a grammar in Chomsky normal form whose symbols may cover one word or more.
 
         Symbol ``a`` over one word becomes preterminal number ``a``, that is, symbol ``n + a``.
+
+        Args:
+            words: ``words[..., i, a]`` is the score of symbol ``a`` over word ``i``.
+            rules: ``rules[..., a, b, c]`` is the score of symbol ``a`` with children ``b`` and ``c``.
+            roots: ``roots[..., a]`` is the score of symbol ``a`` at the root.
+            lengths: number of words in each sentence; all if omitted.
         """
         twice = torch.cat((rules, rules), dim=-1)
         return cls(words, torch.cat((twice, twice), dim=-2), torch.cat((roots, roots), dim=-1), lengths=lengths)
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """(number of nonterminals, number of symbols)."""
+        """The number of nonterminals and the number of all symbols."""
         return self.rules.shape[-3], self.rules.shape[-3] + self.words.shape[-1]
 
     @property
@@ -140,7 +145,12 @@ class PCFG(SemiringDistribution):
         return PCFG(words, torch.zeros_like(self.rules), torch.zeros_like(self.roots), spans, self.lengths)
 
     def given(self, constraint: SpanConstraint, on_infeasible: OnInfeasible = "error") -> PCFG:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed spans and symbols.
+            on_infeasible: what to do if no parse is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def score(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch"]:
@@ -157,8 +167,8 @@ class PCFG(SemiringDistribution):
         return chart_of_tree(y, self.words.shape[-2], self.sizes[1]).to(self.words.dtype)
 
     def rule_counts(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch n s s"]:
-        """How often each rule is used in a member, in the shape of :meth:`expected_rules`."""
-        y = as_int64("members", y)
+        """The number of times that each rule is used in a parse, in the shape of :meth:`expected_rules`."""
+        y = as_int64("spans", y)
         nodes, (n, s) = to_nodes(y, self.words.shape[-2]), self.sizes
         left, right = nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right)
         there = nodes.inner & (nodes.label >= 0) & (nodes.label < n) & (torch.minimum(left, right) >= 0)
@@ -177,7 +187,7 @@ class PCFG(SemiringDistribution):
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
 
     def marginals(self) -> Float[Tensor, "*batch t t s"]:
-        """``[..., i, j, a]`` is the probability that symbol ``a`` stands over the words ``i`` to ``j``."""
+        """``[..., i, j, a]`` is the probability that symbol ``a`` covers the words ``i`` to ``j``."""
         words, spans = spans_or_zeros(self).gradients([0, 3])[1]
         return symbol_chart(words, spans)
 
@@ -213,7 +223,7 @@ class PCFG(SemiringDistribution):
         found = sample(*rows, uniforms)
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 
-    # --- the program ----------------------------------------------------------------------------------------
+    # --- reference program ----------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         t = self.words.shape[-2]
@@ -254,7 +264,7 @@ class PCFG(SemiringDistribution):
         return sentence_lengths(self.words, self.lengths)
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
-        """Words, rules, roots, spans and lengths on one batch axis; what all rows share as one."""
+        """Words, rules, roots, spans and lengths with one batch axis, of size 1 for shared tensors."""
         (n, s), t, batch = self.sizes, self.words.shape[-2], self.batch_shape
         rules, roots = add_row_axis(self.rules, batch, 3), add_row_axis(roots_of_all(self.roots, s), batch, 1)
         spans = None if self.spans is None else self.spans.expand(*batch, t, t, n).reshape(-1, t, t, n)

@@ -1,4 +1,4 @@
-"""What grammars with dense and with low-rank rules have in common: words, roots, spans, shapes and constraints."""
+"""Common helpers of PCFGs with dense and low-rank rules: words, roots, spans, shapes and constraints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sentence_lengths(words: Float[Tensor, "*batch t p"], lengths: Int[Tensor, ".
 
 
 def word_column(semiring: Semiring, words: Shaped[Tensor, "... t p"], n: int) -> Shaped[Tensor, "... t s"]:
-    """Spans of one word over all symbols: no nonterminal stands there."""
+    """The column of a chart for single words, with zero for all nonterminals."""
     return torch.cat((semiring.zero((*semiring.shape(words)[:-1], n), words), words), dim=-1)
 
 
@@ -40,7 +40,7 @@ def add_root_scores(
     whole: Bool[Tensor, "*batch"],
     otherwise: Shaped[Tensor, "..."],
 ) -> Shaped[Tensor, "..."]:
-    """The sum over symbols on top of the spans that begin at 0, where they are whole sentences."""
+    """The sum over root symbols of spans from position 0, where they are whole sentences; else ``otherwise``."""
     top = semiring.dot(roots, column[..., 0, : roots.shape[-1]], dim=-1)
     return torch.where(whole, top, otherwise)
 
@@ -48,7 +48,7 @@ def add_root_scores(
 def symbol_chart(
     words: Float[Tensor, "*batch t p"], spans: Float[Tensor, "*batch t t n"]
 ) -> Float[Tensor, "*batch t t s"]:
-    """One chart over all symbols, of what is said of words and of longer spans."""
+    """One chart over all symbols from values of single words and of longer spans."""
     longer = torch.ones(spans.shape[-3:-1], dtype=torch.bool, device=spans.device).triu(1)
     on_words = torch.diag_embed(words.movedim(-1, -2)).movedim(-3, -1)
     return torch.cat((torch.where(longer[..., None], spans, 0.0), on_words), dim=-1)
@@ -61,15 +61,15 @@ def split_value(
     t = words.shape[-2]
     if value.dim() < 3 or tuple(value.shape[-3:]) != (t, t, s):
         raise ShapeError(
-            f"a value of these parses must end in the axes [t, t, s] = {[t, t, s]}, but its shape is "
-            f"{list(value.shape)}; for values of rules give a grammar with those rules as its scores"
+            f"value must end in the axes [t, t, s] = {[t, t, s]}, got {list(value.shape)}. For values of rules pass a "
+            "grammar with those rules as its scores."
         )
     value = value.to(words.dtype)
     return value[..., n:].diagonal(dim1=-3, dim2=-2).movedim(-1, -2), value[..., :n]
 
 
 def spans_or_zeros(grammar: G) -> G:
-    """The same grammar with spans scored row by row, 0 where it had none: their gradient says where symbols are."""
+    """A copy of a grammar with span scores for every row, by default 0, whose gradient gives the marginals."""
     n, t = grammar.sizes[0], grammar.words.shape[-2]
     spans = grammar.words.new_zeros(()) if grammar.spans is None else grammar.spans
     return replace(grammar, spans=spans.expand(*grammar.batch_shape, t, t, n))
@@ -78,7 +78,7 @@ def spans_or_zeros(grammar: G) -> G:
 def apply_constraint(
     constraint: SpanConstraint, words: Float[Tensor, "*batch t p"], spans: Float[Tensor, "*#batch t t n"] | None, n: int
 ) -> tuple[Float[Tensor, "*batch t p"], Float[Tensor, "*batch t t n"]]:
-    """Scores of words and spans with -inf where a symbol may not stand."""
+    """Scores of words and spans with -inf where a symbol is forbidden."""
     *batch, t, p = words.shape
     spans = words.new_zeros(t, t, n) if spans is None else spans
     chart = torch.cat((spans.expand(*batch, t, t, n), words[..., None, :, :].expand(*batch, t, t, p)), dim=-1)
@@ -95,7 +95,7 @@ def score_of_words_roots_and_spans(
     n: int,
     s: int,
 ) -> Float[Tensor, "..."]:
-    """All of a parse's score but its rules; -inf where it is no parse."""
+    """The score of a parse without its rules; -inf if it is not a valid parse."""
     word = nodes.real & (nodes.first == nodes.last)
     fits = torch.where(
         word, (nodes.label >= n) & (nodes.label < s), ~nodes.real | ((nodes.label >= 0) & (nodes.label < n))
@@ -112,7 +112,7 @@ def score_of_words_roots_and_spans(
 
 
 def roots_of_all(roots: Float[Tensor, "*batch r"], s: int) -> Float[Tensor, "*batch s"]:
-    """Roots over all symbols: those that have no score are impossible."""
+    """Root scores of all symbols, with -inf for symbols without a score."""
     missing = s - roots.shape[-1]
     if missing == 0:
         return roots
@@ -120,7 +120,7 @@ def roots_of_all(roots: Float[Tensor, "*batch r"], s: int) -> Float[Tensor, "*ba
 
 
 def add_row_axis(x: Float[Tensor, "..."], batch: torch.Size, rank: int) -> Float[Tensor, "..."]:
-    """A tensor that all rows share as ``[1, ...]``; one with batch axes as ``[b, ...]``."""
+    """A shared tensor as ``[1, ...]``, one with batch axes as ``[b, ...]``."""
     own = x.shape[x.dim() - rank :]
     return x[None] if x.dim() == rank else x.expand(*batch, *own).reshape(-1, *own)
 
@@ -128,23 +128,23 @@ def add_row_axis(x: Float[Tensor, "..."], batch: torch.Size, rank: int) -> Float
 def check_grammar_shapes(
     words: Tensor, roots: Tensor, n: int, others: Mapping[str, tuple[Tensor | None, tuple[int, ...]]]
 ) -> None:
-    """Raise where tensors do not fit the words and each other."""
+    """Raise ShapeError if the tensors of a grammar do not fit together."""
     if words.dim() < 2 or 0 in words.shape[-2:] or n < 1:
         raise ShapeError(
-            f"words must have the axes [*batch, t, p], with at least one word, one preterminal and one nonterminal, "
-            f"but their shape is {list(words.shape)} and there are {n} nonterminals"
+            f"words must have shape [*batch, t, p] with sizes of at least 1 and at least 1 nonterminal, got "
+            f"{list(words.shape)} and {n} nonterminals. Pass one score for each word and preterminal."
         )
     batch, s = words.shape[:-2], n + words.shape[-1]
     if roots.dim() < 1 or (roots.shape[-1] != n and roots.shape[-1] != s):
         raise ShapeError(
-            f"roots must end in an axis of the {n} nonterminals, or of all {s} symbols, but their shape is "
-            f"{list(roots.shape)}"
+            f"roots must have a last axis of {n} (nonterminals) or {s} (all symbols), got {list(roots.shape)}. Pass "
+            "one score for each symbol that may be the root."
         )
     for name, (given, own) in {**others, "roots": (roots, roots.shape[-1:])}.items():
         if given is None:
             continue
         if not broadcasts_to_batch(given.shape, (*batch, *own), len(own)):
             raise ShapeError(
-                f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with words of shape "
-                f"{list(words.shape)} and {n} nonterminals, but their shape is {list(given.shape)}"
+                f"{name} must have shape {[*batch, *own]}, where batch axes may be 1 or missing, got "
+                f"{list(given.shape)}. Fit it to words of shape {list(words.shape)} and {n} nonterminals."
             )

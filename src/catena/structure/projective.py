@@ -1,12 +1,11 @@
-r"""Projective dependency trees: no two arcs cross, summed by Eisner's algorithm.
+r"""Projective dependency trees: no two arcs cross; sums by Eisner's algorithm.
 
 .. math::
     I_{hm} = a_{hm} \sum_{k=i}^{j-1} C_{ik}\, C_{j,k+1} \quad (\{i, j\} = \{h, m\},\ i < j), \qquad
     C_{he} = \sum_{m \in (h, e]} I_{hm}\, C_{me}
 
-``C[h, e]`` is the weight of all half-trees with head ``h`` that reach to ``e``, on either side; ``I[h, m]``
-of those whose last arc is from ``h`` to ``m``. Each tree is built in one way, so that every semiring counts
-it once.
+``C[h, e]`` is the weight of all half-trees with head ``h`` that extend to ``e``, on either side; ``I[h, m]`` the weight
+of those whose last arc is from ``h`` to ``m``. Each tree has exactly one derivation, so every semiring counts it once.
 """
 
 from __future__ import annotations
@@ -29,27 +28,28 @@ from catena.structure.tensors import uniform_numbers
 
 @dataclass(frozen=True, eq=False)
 class ProjectiveTree(DependencyDistribution, SemiringDistribution):
-    """A distribution over projective trees: every word between a head and its dependent descends from that
-    head.
+    """Distribution over projective dependency trees: no two arcs cross.
 
-    Members are ``heads``: Int ``[*batch, t]``, the head of each word: 0 for the root, else a word's number,
-    counted from 1 (the HEAD column of CoNLL-U); -1 where there is no word. With labels ``[*batch, t, 2]``:
-    head and label. Parts and marginals are ``[*batch, n, n]``, with labels ``[*batch, n, n, k]``, where ``n =
-    t + 1``.
+    Every word between a head and its dependent is a descendant of that head.
+
+    Structures are ``heads``: Int ``[*batch, t]``, the head of each word: 0 for the root, otherwise a word number from 1
+    (the HEAD column of CoNLL-U); -1 for padding. With labels ``[*batch, t, 2]``: head and label. Parts and marginals
+    are ``[*batch, n, n]``, with labels ``[*batch, n, n, k]``, where ``n = t + 1``.
 
     Args:
-        arcs: ``arcs[..., h, m]`` is the score of the arc from head ``h`` to word ``m``; node 0 is the root.
-            What it holds for ``m = 0`` and for ``h = m`` is not read.
-        labels: ``labels[..., h, m, q]`` is the score of label ``q`` on that arc, added to it. None: no
-        labels.
-        lengths: number of words in each sentence; all of them if omitted.
-        mask: True where a word is real. A hole takes no part in the tree.
-        single_root: whether exactly one word hangs from the root, as in Universal Dependencies, or one or
-        more.
-        constraint: the arcs and labels that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no tree: raise an error, or let log Z be -inf.
+        arcs: ``arcs[..., h, m]`` is the score of the arc from head ``h`` to word ``m``; node 0 is the root. Entries
+            with ``m = 0`` or ``h = m`` are not read.
+        labels: ``labels[..., h, m, q]`` is the score of label ``q`` on that arc, added to it. Trees have no labels if
+            omitted.
+        lengths: number of words in each sentence; all ``t`` if omitted.
+        mask: True for real words. Masked words are not in the tree.
+        single_root: if True, exactly one word has the root as its head, as in Universal Dependencies; otherwise one or
+            more.
+        constraint: the allowed arcs and labels. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no tree. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    A sentence of no words has one member, the empty tree, with score 0.
+    A sentence without words has one structure, the empty tree, with score 0.
 
     Time O(t³ + t² k), memory O(t² k). Eisner (1996); Kübler et al. (2009), section 4.1.
     """
@@ -63,7 +63,12 @@ class ProjectiveTree(DependencyDistribution, SemiringDistribution):
     on_infeasible: InitVar[OnInfeasible] = "error"
 
     def given(self, constraint: ArcConstraint, on_infeasible: OnInfeasible = "error") -> ProjectiveTree:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed arcs and labels.
+            on_infeasible: what to do if no tree is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
@@ -93,7 +98,7 @@ class ProjectiveTree(DependencyDistribution, SemiringDistribution):
             return SemiringDistribution._sample(self, n, generator)
         return DependencyDistribution._sample(self, n, generator)
 
-    # --- the program ----------------------------------------------------------------------------------------
+    # --- reference program ----------------------------------------------------------------------------------
 
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return None, self.readable()[..., None]
@@ -124,13 +129,13 @@ class ProjectiveTree(DependencyDistribution, SemiringDistribution):
         which = labels[..., :, 1:, :].sum(-3).argmax(-1)
         return torch.stack((heads, torch.where(best > 0.5, which, -1)), dim=-1)
 
-    # --- what the shared parts ask for ----------------------------------------------------------------------
+    # --- what the base class requires -----------------------------------------------------------------------
 
     def _like(self, arcs: Tensor, labels: Tensor | None) -> ProjectiveTree:
         return ProjectiveTree(arcs, labels, self.lengths, self.mask, self.single_root)
 
     def _allows(self, heads: Tensor, real: Tensor) -> Tensor:
-        """Whether no two arcs cross. Words that are not real head themselves here, and such an arc crosses none."""
+        """Whether no two arcs cross. Masked words are their own head here, and such an arc crosses none."""
         words = torch.arange(1, heads.shape[-1] + 1, device=heads.device)
         low, high = torch.minimum(heads, words), torch.maximum(heads, words)
         begins_inside = (low[..., :, None] < low[..., None, :]) & (low[..., None, :] < high[..., :, None])
@@ -150,10 +155,10 @@ class ProjectiveTree(DependencyDistribution, SemiringDistribution):
 
 
 def _half_trees_of_root(semiring: Semiring, arcs: Tensor, single_root: bool) -> list[Tensor]:
-    """For every number of words, the total of the root's half-trees that reach as far: of all trees of these words."""
+    """For every number of words, the total of the root's half-trees over these words, that is, of all their trees."""
     n = arcs.shape[-1]
-    # right[w][..., i]: the half-tree from its head i to i + w; left[w][..., i]: from its head i + w back to i. The
-    # other two are those whose last arc is the one between i and i + w.
+    # right[w][..., i]: half-trees from their head i to i + w; left[w][..., i]: from their head i + w back to i.
+    # right_arc and left_arc: those whose last arc is between i and i + w.
     right = [semiring.one((*semiring.shape(arcs)[:-2], n), arcs)]
     left, right_arc, left_arc = list(right), list(right), list(right)
     for w in range(1, n):
@@ -162,7 +167,7 @@ def _half_trees_of_root(semiring: Semiring, arcs: Tensor, single_root: bool) -> 
             [left[w - 1 - k][..., k + 1 : k + 1 + n - w] for k in range(w)],
         )
         joined = _summed(semiring, near, far)
-        if single_root:  # nothing may stand between the root and its only dependent but that one's own half-tree
+        if single_root:  # only the dependent's own half-tree may be between the root and its single dependent
             joined = torch.cat((left[w - 1][..., 1:2], joined[..., 1:]), dim=-1)
         right_arc.append(semiring.mul(joined, arcs.diagonal(w, -2, -1)))
         left_arc.append(semiring.mul(joined, arcs.diagonal(-w, -2, -1)))

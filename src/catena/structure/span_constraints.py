@@ -1,7 +1,7 @@
-"""Which spans and labels a tree may have: forbidden spans, fixed brackets, partial bracketings.
+"""Constraints on the spans and labels of trees: forbidden spans, required brackets, partial bracketings.
 
-A constraint holds masks, **True = allowed**; two of them are joined by ``&``. A bracket that must be in the
-tree forbids the spans that cross it: of a binary tree, which can take no further span, that is the same.
+A constraint holds masks, **True = allowed**. Combine two by ``&``. A required bracket forbids the spans that cross it.
+That is equivalent, because a binary tree without crossing spans contains every span it could contain.
 """
 
 from __future__ import annotations
@@ -18,29 +18,36 @@ from catena.structure.constraints import mask_scores
 
 @dataclass(frozen=True, eq=False)
 class SpanConstraint:
-    """Which labeled spans are allowed in a tree.
+    """Constraint on the labeled spans of a tree.
 
     Args:
-        labels: ``labels[..., i, j, q]`` is True where the words ``i`` to ``j`` may be a span with label
-            ``q``. The last axis may have size 1: then it is the same for all labels.
+        labels: ``labels[..., i, j, q]`` is True if the words ``i`` to ``j`` may be a span with label ``q``. If the last
+            axis has size 1, it applies to all labels.
     """
 
     labels: Bool[Tensor, "*batch t t k"]
 
     @classmethod
     def forbidding(cls, spans: Int[Tensor, "*batch n 2"], t: int) -> SpanConstraint:
-        """No tree may have these spans ``(first, last)``; rows of -1 forbid nothing."""
+        """Constraint that no tree has these spans.
+
+        Args:
+            spans: rows ``(first, last)``, both words included. Rows of -1 are padding.
+            t: number of words.
+        """
         first, last = _ends(spans, t)
         i, j = _places(t, spans.device)
         return cls(~((first == i) & (last == j)).any(-3)[..., None])
 
     @classmethod
     def brackets(cls, spans: Int[Tensor, "*batch n c"], t: int, k: int | None = None) -> SpanConstraint:
-        """Every tree must have these spans ``(first, last)`` or ``(first, last, label)``, however many are
-        known.
+        """Constraint that every tree has these spans.
 
-        Rows of -1 demand nothing, nor does a label of -1. The number of labels ``k`` is needed only where
-        labels are given.
+        Args:
+            spans: rows ``(first, last)`` or ``(first, last, label)``, both words included. Rows of -1 are padding, and
+                a label of -1 allows any label.
+            t: number of words.
+            k: number of labels, needed for rows with labels.
         """
         first, last = _ends(spans, t)
         i, j = _places(t, spans.device)
@@ -49,34 +56,34 @@ class SpanConstraint:
         if spans.shape[-1] == 2:
             return cls(allowed)
         if k is None:
-            raise ShapeError("brackets with labels need k, the number of labels, to say which of them are meant")
+            raise ShapeError("Brackets with labels need the number of labels. Pass k.")
         label = spans[..., 2][..., None, None]
         known = (first == i) & (last == j) & (label >= 0)
         wrong = known[..., None] & (label[..., None] != torch.arange(k, device=spans.device))
         return cls(allowed & ~wrong.any(-4))
 
     def __and__(self, other: SpanConstraint) -> SpanConstraint:
-        """What both allow."""
+        """The constraint that allows what both allow."""
         return SpanConstraint(self.labels & other.labels)
 
     def applied(self, scores: Float[Tensor, "*batch t t k"]) -> Float[Tensor, "*batch t t k"]:
-        """Scores with -inf where a span may not be."""
+        """Scores with -inf where a span is forbidden."""
         return mask_scores("labels", scores, self.labels)
 
 
 def _ends(spans: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """First and last words of the spans, with two axes to compare with the places of a chart."""
+    """First and last words of the spans, with two axes added to compare with the cells of a chart."""
     if spans.dim() < 2 or spans.shape[-1] not in (2, 3):
         raise ShapeError(
-            f"spans must have the axes [*batch, n, 2] or [*batch, n, 3], rows (first, last) or (first, last, label), "
-            f"but their shape is {list(spans.shape)}"
+            f"spans must have shape [*batch, n, 2] or [*batch, n, 3], got {list(spans.shape)}. Use rows (first, last) "
+            "or (first, last, label)."
         )
     first, last = spans[..., 0], spans[..., 1]
     wrong = ((first > last) | (last >= t)) & (first >= 0)
     if bool(wrong.any()):
         i, j = spans[wrong][0, :2].tolist()
         raise ShapeError(
-            f"a span must have 0 <= first <= last < t = {t}, but one is ({i}, {j}); both words are included"
+            f"spans must have 0 <= first <= last < t = {t}, got ({i}, {j}). Include both words, and count from 0."
         )
     return first[..., None, None], last[..., None, None]
 
