@@ -168,7 +168,7 @@ class Alignment(SemiringDistribution):
         source_lengths: Int[Tensor, "*batch"] | None = None,
         target_lengths: Int[Tensor, "*batch"] | None = None,
     ) -> Alignment:
-        """Segmentations of the target into ``s`` non-empty runs, the i-th of which is aligned with source position i.
+        """Segmentations of the target into ``s`` non-empty runs, each aligned with one source position in order.
 
         Args:
             scores: ``scores[..., i, j]`` is the score of target position ``j`` in run ``i``.

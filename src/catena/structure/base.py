@@ -57,14 +57,12 @@ class TopK(NamedTuple):
     """The k best structures with their scores, best first.
 
     If a distribution has fewer than k structures, the remaining scores are -inf and the remaining ids are -1.
-
-    Attributes:
-        scores: ``scores[r]`` is the score of the structure of rank r.
-        members: ``members[r]`` is the structure of rank r.
     """
 
     scores: Float[Tensor, "n *batch"]
+    """``[r]`` is the score of the structure of rank r."""
     members: Int[Tensor, "n *batch ..."]
+    """``[r]`` is the structure of rank r."""
 
 
 class StructuredDistribution(ABC):
@@ -444,7 +442,7 @@ class StructuredDistribution(ABC):
 class SemiringDistribution(StructuredDistribution):
     """Distribution whose sum is one dynamic program over any semiring.
 
-    A subclass implements ``_total`` and ``member``. The program is the reference implementation: it defines the
+    A subclass implements its two abstract methods. The program is the reference implementation: it defines the
     correct result of the kernels.
     """
 

@@ -287,8 +287,8 @@ class LowRankPCFG(SemiringDistribution):
         return words, parents, lefts, rights, roots, spans, self._lengths().reshape(-1)
 
 
-def _rows_of(table: Float[Tensor, "..."], place: Int[Tensor, "*batch m"]) -> Float[Tensor, "*batch m r"]:
-    """``table[..., place, :]``, or an arbitrary row if the index ``place`` is out of range."""
-    place = place.clamp(0, table.shape[-2] - 1)
-    table = table.expand(*place.shape[:-1], *table.shape[-2:])
-    return table.gather(-2, place[..., None].expand(*place.shape, table.shape[-1]))
+def _rows_of(table: Float[Tensor, "..."], index: Int[Tensor, "*batch m"]) -> Float[Tensor, "*batch m r"]:
+    """``table[..., index, :]``, or an arbitrary row if the index is out of range."""
+    index = index.clamp(0, table.shape[-2] - 1)
+    table = table.expand(*index.shape[:-1], *table.shape[-2:])
+    return table.gather(-2, index[..., None].expand(*index.shape, table.shape[-1]))

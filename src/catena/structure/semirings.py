@@ -262,11 +262,11 @@ class _SampledSum(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         reach = masked_softmax(x.detach(), dim=ctx.dim).cumsum(ctx.dim)
         mass = reach.select(ctx.dim, -1).unsqueeze(ctx.dim)
-        drawn = uniform_like(mass, ctx.generator) * mass
-        # The first index at which the running sum exceeds the sample. Its weight is above 0, as 0 ≤ drawn < mass.
-        place = (reach <= drawn).sum(ctx.dim, keepdim=True).clamp_max(x.shape[ctx.dim] - 1)
-        share = torch.zeros_like(x).scatter(ctx.dim, place, grad.unsqueeze(ctx.dim))
-        return torch.where(mass > 0, share, 0.0), None, None
+        threshold = uniform_like(mass, ctx.generator) * mass
+        # The first index at which the running sum exceeds the threshold, which has a weight above 0.
+        index = (reach <= threshold).sum(ctx.dim, keepdim=True).clamp_max(x.shape[ctx.dim] - 1)
+        chosen = torch.zeros_like(x).scatter(ctx.dim, index, grad.unsqueeze(ctx.dim))
+        return torch.where(mass > 0, chosen, 0.0), None, None
 
 
 # --- elements of several numbers ----------------------------------------------------------------------------

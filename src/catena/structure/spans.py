@@ -89,9 +89,9 @@ def at_span(table: Shaped[Tensor, "*#batch t t k"], nodes: SpanNodes, label: Ten
     return gather_spans(table.flatten(-3), place)
 
 
-def gather_spans(table: Shaped[Tensor, "*#batch c"], place: Int[Tensor, "*batch n"]) -> Shaped[Tensor, "*batch n"]:
-    """``table[..., place]`` for indices ``place``, with broadcast batch axes."""
-    return table.expand(*place.shape[:-1], table.shape[-1]).gather(-1, place)
+def gather_spans(table: Shaped[Tensor, "*#batch c"], index: Int[Tensor, "*batch n"]) -> Shaped[Tensor, "*batch n"]:
+    """``table[..., index]`` with broadcast batch axes."""
+    return table.expand(*index.shape[:-1], table.shape[-1]).gather(-1, index)
 
 
 def spans_inside(lengths: Int[Tensor, "*batch"], t: int) -> Bool[Tensor, "*batch t t 1"]:

@@ -1,7 +1,7 @@
-"""Machines from strings, lexicons and edit models.
+"""Construction of automata from arcs, strings, lexicons and edit models.
 
-A string is a text, whose labels are the code points of its characters, or a sequence of labels. Weights are
-given as scores (log-weights) and lifted into the semiring; where they are tensors, gradients flow to them.
+A string is a Python string, whose labels are code points, or a sequence of labels. Weights are given as scores
+(log-weights) and converted to the semiring. If scores are tensors, gradients flow to them.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from catena.structure.checks import broadcasts_to_batch, check_floating
 from catena.structure.semirings import Semiring
 
 _String = str | Sequence[int] | Sequence[str]
-"""A text, whose labels are code points (or, with a table of symbols, its characters' names); labels; or names."""
+"""A text, whose labels are code points (or, with a symbol table, the labels of its characters); labels; or names."""
 
 
 def string_to_labels(string: _String, symbols: SymbolTable | None = None) -> list[int]:
-    """The labels of a string; all must be above 0."""
+    """The labels of a string, which must be positive."""
     if symbols is not None and (isinstance(string, str) or any(isinstance(x, str) for x in string)):
         return symbols.labels(string)  # type: ignore[arg-type]
     found = [ord(x) if isinstance(x, str) else int(x) for x in string]
     for place, label in enumerate(found):
         if label <= EPSILON:
             raise ShapeError(
-                f"the labels of a string must be above 0, but number {place} is {label} (0 is epsilon, -1 a failure)"
+                f"Labels of a string must be positive, got {label} at position {place}. Number labels from 1; 0 is "
+                "epsilon and -1 a failure."
             )
     return found
 
 
 class Arc(NamedTuple):
-    """An arc of a machine that is being put together."""
+    """One arc of an automaton under construction."""
 
     source: int
     target: int
@@ -57,7 +58,16 @@ def from_arcs(
     n_states: int | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    """A machine from (source, target, input, output, score) rows, and initial and final states with scores."""
+    """An automaton from a list of arcs.
+
+    Args:
+        arcs: rows (source, target, input, output, score).
+        initial: the start states, with scores if it is a mapping.
+        final: the end states, with scores if it is a mapping.
+        semiring: the semiring of the weights.
+        n_states: the number of states; by default one more than the largest state.
+        dtype: the dtype of the scores.
+    """
     rows = (arc if len(arc) == 5 else Arc(*arc) for arc in arcs)
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
     begins, ends = (dict(x) if isinstance(x, Mapping) else dict.fromkeys(x, 0.0) for x in (initial, final))
@@ -91,10 +101,15 @@ def from_string(
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    """The machine of one string; of one pair of strings, if there is an ``output``.
+    """The automaton of a single string, or of a single pair of strings.
 
     Args:
+        string: the input string.
+        output: the output string; the input string if omitted.
         scores: the score of each symbol, for acceptors; 0 if omitted.
+        symbols: labels of names; code points if omitted.
+        semiring: the semiring of the weights.
+        dtype: the dtype of the scores if they are omitted.
     """
     read = string_to_labels(string, symbols)
     written = read if output is None else string_to_labels(output, symbols)
@@ -102,7 +117,7 @@ def from_string(
     read_all, written_all = (np.array([*x, *[EPSILON] * (n - len(x))], np.int64) for x in (read, written))
     score = torch.zeros(n, dtype=dtype) if scores is None else scores
     if score.shape != (n,):
-        raise ShapeError(f"scores must be one number for each of {n} symbols, but their shape is {list(score.shape)}")
+        raise ShapeError(f"scores must have shape [{n}], got {list(score.shape)}. Pass one score for each symbol.")
     check_floating([score])
     edges = torch.full((2, n + 1), NEG_INF, dtype=score.dtype, device=score.device)
     edges[0, 0] = edges[1, n] = 0.0
@@ -118,10 +133,17 @@ def from_lexicon(
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    """A transducer of (input, output) or (input, output, score) entries.
+    """The transducer of a lexicon.
 
-    Inputs share their beginnings (it is a prefix tree). Where an input ends, its outputs are written, and its
-    score is paid. Entries with the same input are alternatives.
+    Inputs form a prefix tree. At the end of an input its output is written and its score is added. Entries with the
+    same input are alternatives.
+
+    Args:
+        entries: rows (input, output) or (input, output, score).
+        input_symbols: labels of input names; code points if omitted.
+        output_symbols: labels of output names; code points if omitted.
+        semiring: the semiring of the weights.
+        dtype: the dtype of the scores.
     """
     children: dict[tuple[int, int], int] = {}
     arcs: list[Arc] = []
@@ -149,7 +171,17 @@ def from_strings(
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    """An acceptor of these strings: a prefix tree in which a string that comes twice has two paths."""
+    """The acceptor of a list of strings, as a prefix tree.
+
+    A string that occurs twice has two paths.
+
+    Args:
+        strings: the strings.
+        scores: the score of each string; 0 if omitted.
+        symbols: labels of names; code points if omitted.
+        semiring: the semiring of the weights.
+        dtype: the dtype of the scores.
+    """
     children: dict[tuple[int, int], int] = {}
     arcs: list[Arc] = []
     last, n = 1, 2
@@ -175,15 +207,17 @@ def edit_model(
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    """A transducer of one state that turns a string into another by edits; its scores are paid for each edit.
+    """The transducer with one state that edits one string into another, with a score for each edit.
 
     Args:
         alphabet: the symbols that are read and written.
-        insert: the score of writing a symbol: one number, or one for each symbol, ``[v]``.
-        delete: the score of reading a symbol and writing none: one number, or ``[v]``.
-        substitute: the score of reading ``i`` and writing ``j``: one number, or ``[v, v]``, whose diagonal is
-            not read.
-        match: the score of copying a symbol: one number, or ``[v]``.
+        insert: the score of writing a symbol: a scalar, or ``[v]``.
+        delete: the score of reading a symbol and writing nothing: a scalar, or ``[v]``.
+        substitute: the score of reading ``i`` and writing ``j``: a scalar, or ``[v, v]``, whose diagonal is not read.
+        match: the score of copying a symbol: a scalar, or ``[v]``.
+        symbols: labels of names; code points if omitted.
+        semiring: the semiring of the weights.
+        dtype: the dtype of scalar scores.
     """
     labels = np.array(string_to_labels(alphabet, symbols), np.int64)
     v = len(labels)
@@ -194,8 +228,8 @@ def edit_model(
     for (name, axes), x in zip(sizes, given, strict=True):
         if not broadcasts_to_batch(x.shape, (v,) * axes, 0):
             raise ShapeError(
-                f"{name} must be one number or have the shape {[v] * axes}, got {list(x.shape)}. Give a score for each "
-                f"of the {v} symbols."
+                f"{name} must be a scalar or have shape {[v] * axes}, got {list(x.shape)}. Pass a score for each of "
+                f"the {v} symbols."
             )
     check_floating(given)
     copied, deleted, inserted = (x.expand(v) for x in given[:3])

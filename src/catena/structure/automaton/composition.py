@@ -1,9 +1,9 @@
-r"""Composition: what one machine writes, the other reads.
+r"""Composition and intersection of automata.
 
 .. math::  (A \circ B)(x, y) = \bigoplus_z A(x, z) \otimes B(z, y)
 
-Epsilons are filtered so that each pair of paths is counted once. Only pairs of states that lie on some
-accepting path are kept.
+The second automaton reads what the first one writes. Epsilons are filtered so that each pair of paths is counted once.
+Only pairs of states on some accepting path are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_STATES = 50_000_000
 
 
 class StatePairs(NamedTuple):
-    """The states (p, q) of a composition and its arcs; arcs of the two machines are -1 where one stands still."""
+    """The states (p, q) and arcs of a composition. ``left`` or ``right`` is -1 if that automaton does not move."""
 
     p: IntArray
     q: IntArray
@@ -54,14 +54,16 @@ class StatePairs(NamedTuple):
 
 
 def compose(a: Automaton, b: Automaton, limit: int = _MAX_STATES) -> Automaton:
-    """The machine that reads what ``a`` reads and writes what ``b`` writes, where they agree in between.
+    """The transducer that reads what ``a`` reads and writes what ``b`` writes for the output of ``a``.
 
-    Failure arcs of ``b``, or of an acceptor ``a``, are followed where they are needed; others are made plain
-    first. Differentiable by the weights of both. Time in proportion to the states and arcs that can be
-    reached, times the log of a state's number of arcs.
+    Failure arcs of ``b``, or of an acceptor ``a``, are followed where needed; others are expanded first. Differentiable
+    with respect to the weights of both. Time is proportional to the number of reachable states and arcs, times the log
+    of the number of arcs of a state.
 
     Args:
-        limit: more states than this raise :class:`LimitError`.
+        a: the first automaton.
+        b: the second automaton, over the same semiring.
+        limit: largest number of states; raises :class:`LimitError` if there are more.
     """
     semiring = check_same_semiring(a, b)
     _check_batch(a, b)
@@ -94,10 +96,16 @@ def compose(a: Automaton, b: Automaton, limit: int = _MAX_STATES) -> Automaton:
 
 
 def intersect(a: Automaton, b: Automaton, limit: int = _MAX_STATES) -> Automaton:
-    """The acceptor that gives each string the product of the weights that two acceptors give it."""
+    """The acceptor whose weight of a string is the product of its weights in two acceptors.
+
+    Args:
+        a: the first acceptor.
+        b: the second acceptor, over the same semiring.
+        limit: largest number of states; raises :class:`LimitError` if there are more.
+    """
     for name, machine in (("first", a), ("second", b)):
         if not machine.is_acceptor:
-            raise ShapeError(f"intersect takes acceptors, but the {name} machine is a transducer: compose it instead")
+            raise ShapeError(f"intersect takes two acceptors, got a transducer as the {name} one. Use compose instead.")
     return compose(a, b, limit)
 
 
@@ -107,8 +115,8 @@ def _check_batch(a: Automaton, b: Automaton) -> None:
         torch.broadcast_shapes(*leads)
     except RuntimeError:
         raise ShapeError(
-            f"machines must have batch axes that broadcast, got {list(leads[0])} and {list(leads[1])}. Give both the "
-            "same batch axes, or one of them none."
+            f"The batch axes of the automata must broadcast, got {list(leads[0])} and {list(leads[1])}. Use the same "
+            "batch axes for both, or none for one of them."
         ) from None
 
 
@@ -133,13 +141,13 @@ def _paired(a: Automaton, b: Automaton, failures: IntArray, limit: int) -> State
 
 def _too_large(a: Automaton, b: Automaton, limit: int) -> LimitError:
     return LimitError(
-        f"the composition of machines with {a.n_states} and {b.n_states} states has more than limit={limit} states: "
-        "give a higher limit, or make the machines smaller first (determinize, minimize)"
+        f"The composition of automata with {a.n_states} and {b.n_states} states has more than limit={limit} states. "
+        "Raise limit, or make the automata smaller first (determinize, minimize)."
     )
 
 
 def _is_plain(a: Automaton, b: Automaton) -> bool:
-    """Whether weights are numbers that ⊗ adds, none of which a gradient may be asked for."""
+    """Whether weights are scalars that ⊗ adds, and none of them requires a gradient."""
     if (
         type(a.semiring) not in (LogSemiring, MaxSemiring, TropicalSemiring)
         or b.has_failures

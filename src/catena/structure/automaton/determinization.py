@@ -1,8 +1,8 @@
-"""Determinization: for every state and label at most one arc, and every string keeps its weight.
+"""Determinization: at most one arc for each state and label, with the same weight for every string.
 
-States of the result are sets of states with residual weights: what is still owed when all that is common has
-been paid (Mohri 1997, section 3.2). Not every machine has a deterministic equal, and then there is no end of
-sets.
+The states of the result are sets of states with residual weights, which remain after the common weight has been moved
+to the arc (Mohri 1997, section 3.2). Some automata have no deterministic equivalent. Then the number of sets is
+infinite.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ _MOST_STATES = 50_000
 
 
 def determinize(machine: Automaton, limit: int | None = None, tolerance: float | None = None) -> Automaton:
-    """A machine with one initial state and at most one arc for each state and label, with the same weights.
+    """A deterministic automaton with the same weights.
 
-    Epsilons are removed first. Of a transducer, pairs of labels (read, written) are taken for labels, so that
-    alignments stay as they are. Weights must be of a semiring with division, and not need gradients: which
-    sets are the same depends on their values.
+    It has one initial state and at most one arc for each state and label. Epsilons are removed first. For a transducer,
+    pairs of labels (input, output) are treated as labels, so that alignments are preserved. The semiring must have
+    division, and weights must not require gradients, because the result depends on a comparison of weights.
 
     Args:
-        limit: more states than this raise :class:`LimitError`; by default 50 000, or ten times the machine's own
-            states where that is more.
-        tolerance: residual weights that differ by less are taken for equal; by default 1e-9 in float64 and
-            1e-4 in float32.
+        machine: the automaton.
+        limit: largest number of states; raises :class:`LimitError` if there are more. By default the larger of 50,000
+            and ten times the states of ``machine``.
+        tolerance: residual weights that differ by less are treated as equal; by default 1e-9 in float64 and 1e-4 in
+            float32.
     """
     check_comparable("determinize", machine)
     machine = connect(remove_epsilon(machine))
@@ -52,14 +53,14 @@ def determinize(machine: Automaton, limit: int | None = None, tolerance: float |
 
 def _too_many(limit: int) -> LimitError:
     return LimitError(
-        f"the machine did not become deterministic within limit={limit} states. It may have no deterministic equal: "
-        "two of its states are then reached by the same strings with weights that drift apart. Give a higher limit, a "
-        "greater tolerance, or keep the machine as it is"
+        f"Determinization needs more than limit={limit} states. The automaton may have no deterministic equivalent, "
+        "which happens if two states are reached by the same strings with diverging weights. Raise limit or tolerance, "
+        "or use the automaton as it is."
     )
 
 
 def _first_set(machine: Automaton) -> tuple[IntArray, Tensor, Tensor]:
-    """(states, residuals) of the set that strings begin in, and the weight that they have in common."""
+    """States and residuals of the initial set, and their common weight."""
     states = np.flatnonzero(nonzero(machine.semiring, machine.initial))
     begun = machine.initial[torch.from_numpy(states)]
     whole = machine.semiring.sum(begun, dim=-1)[None]
@@ -94,7 +95,7 @@ def _compiled(machine: Automaton, tolerance: float, limit: int) -> Automaton:
     return Automaton.trusted(topology, weights, _begins(machine, whole, len(ends)), finals, semiring)
 
 
-# --- the plain program --------------------------------------------------------------------------------------
+# --- reference implementation -------------------------------------------------------------------------------
 
 
 def _plain(machine: Automaton, tolerance: float, limit: int) -> Automaton:
@@ -120,7 +121,7 @@ def _plain(machine: Automaton, tolerance: float, limit: int) -> Automaton:
 
 
 class SubsetQueue(NamedTuple):
-    """Sets that wait to be expanded: rows (number of the set, state, residual), sorted by set and state."""
+    """Sets to be expanded: rows (number of the set, state, residual), sorted by set and state."""
 
     subset: IntArray
     state: IntArray
@@ -128,7 +129,7 @@ class SubsetQueue(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Arcs from the sets of a front, and rows (arc, state, residual) of where they lead."""
+    """Arcs from the sets of a queue, and rows (arc, state, residual) of their targets."""
 
     source: IntArray
     label: IntArray
@@ -157,7 +158,7 @@ def _finals(machine: Automaton, front: SubsetQueue) -> Tensor:
 
 
 class _Subsets:
-    """The sets that were met, by their states and rounded residuals."""
+    """The known sets, by their states and rounded residuals."""
 
     def __init__(self, semiring: Semiring, tolerance: float, limit: int) -> None:
         self.semiring, self.tolerance, self.limit = semiring, tolerance, limit
@@ -171,7 +172,7 @@ class _Subsets:
         return self.numbers.setdefault(states.tobytes() + residuals.tobytes(), len(self.numbers))
 
     def named(self, steps: Steps) -> tuple[IntArray, SubsetQueue]:
-        """The set that each arc leads to, and those that are new."""
+        """The target set of each arc, and the new sets."""
         keys = self.key(steps.residual)
         bounds = np.searchsorted(steps.arc, np.arange(len(steps.source) + 1))
         known = len(self.numbers)
@@ -189,17 +190,17 @@ class _Subsets:
         return ids, SubsetQueue(subset, steps.state[rows], steps.residual[torch.from_numpy(rows)])
 
 
-# --- shared with minimization -------------------------------------------------------------------------------
+# --- helpers, also of minimization --------------------------------------------------------------------------
 
 
 def label_pairs(t: Topology) -> tuple[IntArray, IntArray]:
-    """A number for each arc's (input, output), and the pair that each number stands for."""
+    """A number for each arc's (input, output), and the pair of each number."""
     names, found = distinct(t.input, t.output)
     return found, names.T
 
 
 def is_deterministic(machine: Automaton) -> bool:
-    """Whether there is one initial state at most, no epsilon, and for each state and pair of labels one arc at most."""
+    """Whether there is at most one initial state, no epsilon, and at most one arc for each state and label pair."""
     t = machine.topology
     if machine.has_failures or ((t.input == EPSILON) & (t.output == EPSILON)).any():
         return False
@@ -208,25 +209,25 @@ def is_deterministic(machine: Automaton) -> bool:
 
 
 def check_comparable(what: str, machine: Automaton) -> None:
-    """Raise unless weights can be divided, need no gradients and have no batch axes."""
+    """Raise an error unless weights can be divided, need no gradients and have no batch axes."""
     divide(machine.semiring, machine.initial[..., :0], machine.initial[..., :0])
     if machine.requires_grad:
         raise ValueError(
-            f"{what} compares weights with each other, so its result has no derivative by them, but the machine's "
-            f"weights need gradients: call {what}(machine.detach())"
+            f"machine must not require gradients in {what}, which compares weights, got weights that do. Call "
+            f"{what}(machine.detach())."
         )
     check_one_machine(what, machine)
 
 
 def resolve_tolerance(machine: Automaton, tolerance: float | None) -> float:
-    """The tolerance that was asked for, or the one that fits the machine's dtype."""
+    """The given tolerance, or the default for the dtype of the weights."""
     if tolerance is None:
         return 1e-4 if machine.weight.dtype == torch.float32 else 1e-9
     return tolerance
 
 
 def quantize_weights(x: Tensor, tolerance: float) -> IntArray:
-    """Weights as integers that are equal where weights are, up to the tolerance."""
+    """Weights as integers that are equal if the weights are equal up to the tolerance."""
     if x.dtype == torch.bool:
         return x.numpy().astype(np.int64)
     wide = x.detach().cpu().double().numpy() / tolerance

@@ -1,9 +1,9 @@
-r"""Sums over all paths of a machine, exact also where there are infinitely many.
+r"""Sums over all paths of an automaton, exact even if there are infinitely many.
 
 .. math::  d(q) = \bigoplus_{\pi\,:\,\to q} \lambda(p_\pi) \otimes w(\pi)
 
-The definition is in :mod:`catena.structure.automaton.reference`. Time O(arcs + Σ m³) for components of m states with
-cycles. Over the log, max and tropical semirings a compiled loop answers, and returns the gradient with the value.
+The reference implementation is :mod:`catena.structure.automaton.reference`. Time O(arcs + Σ m³) for components of m
+states with cycles. In the log, max and tropical semirings, kernels compute the value together with its gradient.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ from catena.structure.tensors import outside_inference_mode
 
 
 def total(machine: Automaton) -> Shaped[Tensor, "..."]:
-    """The weight of all paths of a machine together, as an element of its semiring.
+    """The ⊕ sum of the weights of all accepting paths, as an element of the semiring.
 
-    Differentiable: over the log semiring the gradient by a weight is how often its arc is expected. Failure
-    arcs are made plain first. The total and its gradient are nan if an accepting path without a weight of zero reads a
-    weight of nan or +inf. Raises :class:`DivergentSumError` where the sum has no value; weights on no accepting path
-    are not read.
+    Differentiable. In the log semiring the gradient with respect to a weight is the expected number of uses of its arc.
+    Failure arcs are expanded first. Weights on no accepting path are not read. The total and its gradient are nan if an
+    accepting path without a weight of zero reads a weight of nan or +inf.
+
+    Raises:
+        DivergentSumError: if the sum has no value.
     """
     machine = expand_failures(machine)
     semiring, tensors = machine.semiring, (machine.weight, machine.initial, machine.final)
@@ -71,7 +73,7 @@ def total(machine: Automaton) -> Shaped[Tensor, "..."]:
 
 
 def log_total(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Float[Tensor, "*batch"]:
-    """The log of the summed weights of all paths, for each of the batch, by their log-weights."""
+    """The log of the sum of the weights of all paths, for each row of the batch, from log-weights."""
     tensors = (weight, initial, final)
     if not _kernels_sum(*tensors):
         return plain_total(LogSemiring(), topology, *tensors)
@@ -80,7 +82,7 @@ def log_total(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor
 
 
 def invalid_totals(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Bool[Tensor, " rows"]:
-    """For each row of log-weights whether a path of otherwise nonzero weight reads nan or +inf."""
+    """For each row of log-weights, whether a path of otherwise nonzero weight reads nan or +inf."""
     tensors = (weight, initial, final)
     if can_use_kernels(*tensors):
         return invalid_rows(*tensors, topology.graph_tensors)
@@ -90,10 +92,17 @@ def invalid_totals(topology: Topology, weight: Tensor, initial: Tensor, final: T
 
 
 def distances(machine: Automaton, backwards: bool = False) -> Shaped[Tensor, "..."]:
-    """For every state the weight of all paths to it from the beginning, or from it to the end.
+    """For every state, the weight of all paths from the start to it, or from it to the end.
 
-    Differentiable. Failure arcs must have been made plain. A distance is nan if a path of nonzero weight to its state
-    reads nan or +inf. Raises :class:`DivergentSumError` where the sum of a state that can be reached has no value.
+    Differentiable. Failure arcs must be expanded before. A distance is nan if a path of nonzero weight to its state
+    reads nan or +inf.
+
+    Args:
+        machine: the automaton.
+        backwards: if True, distances to the end.
+
+    Raises:
+        DivergentSumError: if the sum of a reachable state has no value.
     """
     semiring, begins = machine.semiring, machine.final if backwards else machine.initial
     fast = (
@@ -110,7 +119,7 @@ def distances(machine: Automaton, backwards: bool = False) -> Shaped[Tensor, "..
 
 
 def with_useful_weights(machine: Automaton) -> Automaton:
-    """The same structure with zero for each weight that lies on no accepting path of nonzero weight."""
+    """The same structure with zero for each weight that is on no accepting path of nonzero weight."""
     semiring, tensors = machine.semiring, (machine.weight, machine.initial, machine.final)
     masks = useful_masks(semiring, machine.topology, *tensors)
     weight, initial, final = (kept(semiring, x, mask) for x, mask in zip(tensors, masks, strict=True))
@@ -118,7 +127,7 @@ def with_useful_weights(machine: Automaton) -> Automaton:
 
 
 def useful_distances(machine: Automaton, backwards: bool = False) -> tuple[Automaton, Shaped[Tensor, "..."]]:
-    """The machine and its distances; without its weights on no accepting path if their sums diverge."""
+    """The automaton and its distances, without its weights on no accepting path if their sums diverge."""
     try:
         return machine, distances(machine, backwards)
     except DivergentSumError:
@@ -128,9 +137,10 @@ def useful_distances(machine: Automaton, backwards: bool = False) -> tuple[Autom
 
 @outside_inference_mode
 def arc_marginals(machine: Automaton) -> Float[Tensor, "*batch arcs"]:
-    """How often each arc is taken by a path drawn in proportion to its weight; above 1 where cycles repeat it.
+    """The expected number of uses of each arc in a random path; above 1 where cycles repeat it.
 
-    The gradient of the log total, itself differentiable. The machine must be over :class:`LogSemiring`.
+    A path is sampled in proportion to its weight. The result is the gradient of the log total and is differentiable.
+    The automaton must be over :class:`LogSemiring`.
     """
     log_z, pull = cast(Any, torch.func.vjp(lambda weight: total(_reweighted(machine, weight)), machine.weight))
     return pull(torch.ones_like(log_z))[0]
@@ -139,8 +149,8 @@ def arc_marginals(machine: Automaton) -> Float[Tensor, "*batch arcs"]:
 def _reweighted(machine: Automaton, weight: Tensor) -> Automaton:
     if type(machine.semiring) is not LogSemiring:
         raise TypeError(
-            f"expected counts are those of a machine over Log, but this one is over {type(machine.semiring).__name__}: "
-            "machine.over(Log()) has the same weights"
+            f"machine must be over LogSemiring for expected counts, got {type(machine.semiring).__name__}. Call "
+            "machine.over(LogSemiring())."
         )
     return machine.with_weights(weight, machine.initial, machine.final)
 
@@ -149,11 +159,11 @@ def _may_be_differentiated(machine: Automaton) -> bool:
     return needs_grad(machine.weight, machine.initial, machine.final)
 
 
-# --- the kernels, differentiable ----------------------------------------------------------------------------
+# --- differentiable kernels ---------------------------------------------------------------------------------
 
 
 def _kernels_sum(*tensors: Tensor) -> bool:
-    """Whether kernels may sum: not in forward mode, of which only the reference implementation knows."""
+    """Whether kernels can sum. Forward-mode differentiation is only in the reference implementation."""
     return can_use_kernels(*tensors) and forward_ad._current_level < 0
 
 
@@ -169,7 +179,7 @@ def _kernel_total(best: bool, topology: Topology, weight: Tensor, initial: Tenso
 
 
 class _Total(torch.autograd.Function):
-    """Rows of totals, and their slopes, which are kept for the backward pass."""
+    """Rows of totals, with their gradients saved for the backward pass."""
 
     generate_vmap_rule = True
 
@@ -192,7 +202,7 @@ class _Total(torch.autograd.Function):
 
 
 class _Slopes(torch.autograd.Function):
-    """The gradient of a total; its own derivative is taken through the plain program."""
+    """The gradient of a total. Its own derivative is computed with the reference program."""
 
     generate_vmap_rule = True
 
@@ -218,7 +228,7 @@ class _Slopes(torch.autograd.Function):
 
 
 def _curvature(semiring: Semiring, topology: Topology, inputs: Sequence[Tensor], grads: Sequence[Tensor]) -> Any:
-    """The gradient by ``inputs`` (a gradient of totals, and weights) of the gradient by weights, times ``grads``."""
+    """Second derivative: the gradient with respect to ``inputs`` of the inner product of a gradient and ``grads``."""
 
     def gradients(grad: Tensor, *tensors: Tensor) -> Any:
         return torch.func.vjp(lambda *x: plain_total(semiring, topology, *x), *tensors)[1](grad)
@@ -234,8 +244,8 @@ def log_curvature(
     grad: Tensor, weight: Tensor, initial: Tensor, final: Tensor, by_weight: Tensor, by_initial: Tensor,
     by_final: Tensor, source: Tensor, target: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """:func:`_curvature` of log totals as an operator over rows, of a machine whose arcs have these ends."""
-    labels = as_int64_array(source)  # are not read
+    """:func:`_curvature` of log totals as an operator over rows, for arcs with these sources and targets."""
+    labels = as_int64_array(source)  # not read
     topology = Topology(labels, as_int64_array(target), labels, labels, initial.shape[-1])
     a, b, c, d = _curvature(LogSemiring(), topology, (grad, weight, initial, final), (by_weight, by_initial, by_final))
     return a, b, c, d

@@ -26,10 +26,12 @@ from catena.structure.automaton.wfsa import EPSILON, Automaton
 
 
 def remove_epsilon(machine: Automaton) -> Automaton:
-    """The same weights without arcs that both read and write epsilon; parallel arcs become one. Differentiable.
+    """An equivalent automaton without arcs that both read and write epsilon. Parallel arcs are merged.
 
-    Raises :class:`DivergentSumError` where a cycle of epsilons on an accepting path has no finite sum. Time and size
-    grow with the number of pairs of states that silent paths connect.
+    Differentiable. Time and size grow with the number of pairs of states that epsilon paths connect.
+
+    Raises:
+        DivergentSumError: if an epsilon cycle on an accepting path has no finite sum.
     """
     machine = expand_failures(machine)
     semiring, t = machine.semiring, machine.topology
@@ -38,7 +40,7 @@ def remove_epsilon(machine: Automaton) -> Automaton:
         return machine
     try:
         pairs = _silent_pairs(machine, np.flatnonzero(quiet))
-    except DivergentSumError:  # perhaps of cycles on no accepting path
+    except DivergentSumError:  # possibly of cycles on no accepting path
         machine = with_useful_weights(machine)
         pairs = _silent_pairs(machine, np.flatnonzero(quiet))
     loud = np.flatnonzero(~quiet)
@@ -59,7 +61,7 @@ def remove_epsilon(machine: Automaton) -> Automaton:
 
 
 class EpsilonPairs(NamedTuple):
-    """``weight[..., i]`` sums all silent paths from ``begin[i]`` to ``end[i]``, the empty one included."""
+    """``weight[..., i]`` sums all epsilon paths from ``begin[i]`` to ``end[i]``, including the empty one."""
 
     begin: IntArray
     end: IntArray
@@ -71,10 +73,10 @@ class EpsilonPairs(NamedTuple):
 
 
 def _silent_pairs(machine: Automaton, quiet: IntArray) -> EpsilonPairs:
-    """All pairs of states that silent paths connect.
+    """All pairs of states that epsilon paths connect.
 
-    Done on the unrolled graph from its last nodes backwards: the pairs of a node are its own exit, and those
-    of the nodes its arcs lead to.
+    Computed on the unrolled graph from its last nodes backwards: the pairs of a node are its own exit and the pairs of
+    the targets of its arcs.
     """
     semiring, t = machine.semiring, machine.topology
     graph = Topology(t.source[quiet], t.target[quiet], t.input[quiet], t.output[quiet], t.n_states).unrolled
@@ -110,7 +112,7 @@ def _ranks(counts: IntArray) -> IntArray:
 
 
 def join_on_keys(keys: IntArray, others: IntArray, n: int) -> tuple[IntArray, IntArray]:
-    """All (i, j) with ``keys[i] == others[j]``."""
+    """All pairs (i, j) with ``keys[i] == others[j]``."""
     order = np.argsort(others, kind="stable")
     starts = np.searchsorted(others[order], np.arange(n + 1))
     counts = np.diff(starts)[keys]

@@ -1,8 +1,8 @@
-r"""Whether two machines give all strings the same weights.
+r"""Equivalence test: whether two automata give all strings the same weights.
 
-Over the log and the real semiring: the vectors of all strings' weights in the states span a space of at most
-as many dimensions as there are states, so finitely many strings decide (Schützenberger 1961; Tzeng 1992).
-Over others, where that fails, both machines are made deterministic and walked through together.
+In the log and real semirings, the vectors of state weights after all strings span a space of at most as many dimensions
+as there are states, so finitely many strings decide (Schützenberger 1961; Tzeng 1992). In other semirings, both
+automata are determinized and traversed together.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from catena.structure.semirings import LogSemiring, RealSemiring
 
 
 def equivalent(a: Automaton, b: Automaton, tolerance: float = 1e-6, limit: int | None = None) -> bool:
-    """Whether every string (every sequence of label pairs, for transducers) has one weight in both machines.
+    """Whether every string (for transducers every sequence of label pairs) has the same weight in both automata.
 
-    Over Log and Real, any machines with weights ≥ 0 are decided, in time O(labels · states³). Over Max,
-    Tropical and Boolean they must be determinizable within ``limit`` states.
+    In the log and real semirings this is decided for all weights ≥ 0, in time O(labels · states³). In the max,
+    tropical and boolean semirings the automata must be determinizable.
 
     Args:
+        a: the first automaton.
+        b: the second automaton, over the same semiring.
         tolerance: relative differences of weights (absolute ones of scores and costs) that count as equal.
+        limit: largest number of states in :func:`~catena.structure.automaton.determinize.determinize`.
     """
     semiring = check_same_semiring(a, b)
     for machine in (a, b):

@@ -1,4 +1,4 @@
-"""Failure arcs made plain."""
+"""Expansion of failure arcs into ordinary arcs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.structure.automaton.wfsa import EPSILON, FAILURE, Automaton
 
 
 def failure_targets(machine: Automaton) -> tuple[IntArray, IntArray]:
-    """For every state, the target of its failure arc and the arc itself; -1 where it has none."""
+    """For every state, the target of its failure arc and the arc itself; -1 if it has none."""
     t = machine.topology
     failing = np.flatnonzero(t.input == FAILURE)
     targets, arcs = np.full(t.n_states, -1, np.int64), np.full(t.n_states, -1, np.int64)
@@ -23,14 +23,14 @@ def failure_targets(machine: Automaton) -> tuple[IntArray, IntArray]:
     silent[t.source[t.input == EPSILON]] = True
     for i in failing[silent[t.target[failing]]][:1]:
         raise ShapeError(
-            f"a state that a failure arc leads to must read a label with every other arc, but state {t.target[i]} has "
-            "an arc that reads epsilon: what fails there would depend on labels already passed over"
+            f"State {t.target[i]} is the target of a failure arc and has an epsilon arc, so that failures there depend "
+            "on labels already read. Remove the epsilon arc, or change the failure arc."
         )
     return targets, arcs
 
 
 def failure_weights(machine: Automaton, targets: IntArray, arcs: IntArray) -> list[Tensor]:
-    """``found[d][..., q]`` is the weight of failing ``d`` times in a row from state ``q``, d = 0, 1, …"""
+    """The list whose entry ``[d][..., q]`` is the weight of failing ``d`` times in a row from state ``q``."""
     semiring = machine.semiring
     weight = with_one(semiring, machine.weight)
     at = np.arange(machine.n_states)
@@ -43,7 +43,7 @@ def failure_weights(machine: Automaton, targets: IntArray, arcs: IntArray) -> li
 
 
 def failed_finals(machine: Automaton, targets: IntArray, chain: list[Tensor]) -> Tensor:
-    """Final weights, where a state without one has that of the first state down its failures that has one."""
+    """Final weights; a state without one gets the weight of the first state along its failure arcs that has one."""
     ends = nonzero(machine.semiring, machine.final)
     at, failures = np.arange(machine.n_states), np.zeros(machine.n_states, np.int64)
     while True:
@@ -61,10 +61,9 @@ def _at_depth(machine: Automaton, chain: list[Tensor], failures: IntArray, x: Te
 
 
 def expand_failures(machine: Automaton) -> Automaton:
-    """The same weights without failure arcs.
+    """An equivalent automaton without failure arcs.
 
-    Every state gets the arcs of the states it may fail to, for labels that it lacks itself. Size O(states ×
-    labels).
+    Every state gets the arcs of its failure states for labels that it lacks. Size O(states × labels).
     """
     if not machine.has_failures:
         return machine
@@ -81,7 +80,7 @@ def expand_failures(machine: Automaton) -> Automaton:
 
 
 def _expanded(machine: Automaton, targets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """(source, arc of the machine, failures before it) of each plain arc."""
+    """(source, arc of the automaton, number of failures before it) of each expanded arc."""
     t = machine.topology
     own = t.by_input
     found = []

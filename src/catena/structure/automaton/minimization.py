@@ -1,7 +1,7 @@
-"""Minimization: the deterministic machine with the fewest states.
+"""Minimization: the equivalent deterministic automaton with the fewest states.
 
-Weights are pushed to the beginning, so that equal ends have equal weights (Mohri 1997, section 3.3); then
-states with the same future become one.
+Weights are pushed toward the start, so that states with equivalent futures have equal weights (Mohri 1997, section
+3.3). Then equivalent states are merged.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ from catena.structure.semirings import BooleanSemiring
 
 
 def minimize(machine: Automaton, tolerance: float | None = None) -> Automaton:
-    """The smallest deterministic machine with the weights of the given one, which must be deterministic.
+    """The smallest automaton that is equivalent to a deterministic one.
 
-    Weights that differ by less than ``tolerance`` (by default 1e-9 in float64 and 1e-4 in float32) are taken
-    for equal. Time O(arcs · log arcs) after pushing.
+    Time O(arcs · log arcs) after pushing.
+
+    Args:
+        machine: a deterministic automaton.
+        tolerance: weights that differ by less are treated as equal; by default 1e-9 in float64 and 1e-4 in float32.
     """
     check_comparable("minimize", machine)
     if not is_deterministic(machine):
         raise ValueError(
-            "minimize takes a deterministic machine, but this one has several initial states, epsilons, failure arcs "
-            "or several arcs with one label: minimize(determinize(machine))"
+            "machine must be deterministic in minimize, got several initial states, epsilons, failure arcs or several "
+            "arcs with one label. Call minimize(determinize(machine))."
         )
     machine = connect(machine)
     check_numbers("minimize", machine)
@@ -60,9 +63,9 @@ def minimize(machine: Automaton, tolerance: float | None = None) -> Automaton:
 
 
 def _pushed(machine: Automaton) -> Automaton:
-    """States with proportional futures become states with equal ones."""
+    """Push weights, so that states with proportional futures get equal ones."""
     if isinstance(machine.semiring, BooleanSemiring):
-        return machine  # what lies on a path weighs one already
+        return machine  # all weights on a path are already one
     try:
         return push(machine)
     except DivergentSumError:

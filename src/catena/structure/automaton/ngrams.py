@@ -1,7 +1,7 @@
-r"""Language models of n-grams as acceptors.
+r"""N-gram language models as acceptors.
 
-States are histories. A dense table has an arc for every history and word. A back-off model has arcs for the
-n-grams it knows, and for all others a failure arc to the next shorter history:
+States are histories. A dense table has an arc for every history and word. A back-off model has arcs for its n-grams,
+and a failure arc to the next shorter history for all other words:
 
 .. math::  p(w \mid h) = p^*(w \mid h) \text{ if known, else } \beta(h)\, p(w \mid h')
 """
@@ -26,28 +26,29 @@ from catena.structure.semirings import Semiring
 def from_ngram_table(
     log_probs: Float[Tensor, "..."], start: int, end: int, labels: Sequence[int] | None = None, semiring: Semiring = LOG
 ) -> Automaton:
-    """An acceptor from a dense table. Gradients flow to the table.
+    """The acceptor of a dense n-gram table. Gradients flow to the table.
 
     Args:
-        log_probs: ``log_probs[h₁, …, hₙ₋₁, w]`` is log p(w | h₁ … hₙ₋₁) of words numbered from 0; as many
-            axes as the order, all of one size.
-        start: the word that stands before the beginning of every string. It is never read.
-        end: the word after the end of every string: its probabilities are final weights.
+        log_probs: ``log_probs[h₁, …, hₙ₋₁, w]`` is log p(w | h₁ … hₙ₋₁) of words numbered from 0. It has n axes of
+            equal size.
+        start: the word that precedes every string. It is never read.
+        end: the word that follows every string. Its probabilities become final weights.
         labels: the label of each word; by default its number plus 1.
+        semiring: the semiring of the weights.
     """
     order, v = log_probs.dim(), log_probs.shape[-1] if log_probs.dim() else 0
     if order < 1 or set(log_probs.shape) != {v} or not 0 <= start < v or not 0 <= end < v:
         raise ShapeError(
-            f"a table of n-grams must have axes of one size, and start and end must be words of it, but its shape is "
-            f"{list(log_probs.shape)}, start={start} and end={end}"
+            f"log_probs must have axes of one size v, and start and end must be below v, got shape "
+            f"{list(log_probs.shape)}, start={start} and end={end}. Pass one axis for each word of an n-gram."
         )
     names = np.arange(1, v + 1) if labels is None else np.asarray(labels, np.int64)
     n = v ** (order - 1)
     words = np.array([w for w in range(v) if w not in (start, end)], np.int64)
     if names.shape != (v,) or (names[words] < 1).any():
         raise ShapeError(
-            f"labels must be one label above 0 for each of {v} words, got {names.tolist()[:20]}. Labels of start and "
-            "end are not read."
+            f"labels must be {v} positive labels, got {names.tolist()[:20]}. Pass one for each word; those of start "
+            "and end are not read."
         )
     source = np.repeat(np.arange(n), len(words))
     word = np.tile(words, n)
@@ -69,16 +70,18 @@ def from_ngrams(
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    """An acceptor of a back-off model, compact by failure arcs.
+    """The acceptor of a back-off n-gram model, kept small by failure arcs.
 
     Args:
-        log_probs: the log-probability of each n-gram ``(h₁, …, w)`` of labels that the model knows.
-        backoffs: the log back-off weight of each history that has one; 0 for others.
-        start: the label of the beginning, which histories may hold and no string reads.
-        end: the label of the end: n-grams with it as their word are final weights.
+        log_probs: the log-probability of each n-gram ``(h₁, …, w)`` of labels in the model.
+        backoffs: the log back-off weight of each history; 0 for histories that are missing.
+        start: the label of the beginning of a string, which may occur in histories and is never read.
+        end: the label of the end of a string. N-grams that end in it become final weights.
+        semiring: the semiring of the weights.
+        dtype: the dtype of the weights.
     """
     if not all(log_probs) or not all(backoffs):
-        raise DataError("an n-gram must have at least one word, but there is an empty one")
+        raise DataError("log_probs or backoffs has an empty n-gram. Remove the key ().")
     order = max((len(gram) for gram in log_probs), default=1)
     histories = _histories(log_probs, backoffs, order)
     log_probs = _completed(log_probs, backoffs, histories, start)
@@ -113,7 +116,7 @@ def _completed(
     histories: Sequence[tuple[int, ...]],
     start: int,
 ) -> dict[tuple[int, ...], float | Tensor]:
-    """All histories as n-grams too, so that they are entered: one that is not known gets its backed-off score."""
+    """The n-grams plus all histories as n-grams, so that they are reachable. Unknown ones get backed-off scores."""
     found = dict(log_probs)
     for h in histories:
         if len(h) > 1 and h not in found and h[-1] != start:
@@ -128,7 +131,7 @@ def _backed_off(
     log_probs: Mapping[tuple[int, ...], float | Tensor],
     backoffs: Mapping[tuple[int, ...], float | Tensor],
 ) -> float | Tensor | None:
-    """The score of an n-gram by shorter ones, None where even its word is unknown."""
+    """The score of an n-gram by back-off; None if even its last word is unknown."""
     if gram in log_probs:
         return log_probs[gram]
     shorter = _backed_off(gram[1:], log_probs, backoffs) if len(gram) > 1 else None
@@ -136,5 +139,5 @@ def _backed_off(
 
 
 def _longest_known(words: tuple[int, ...], number: Mapping[tuple[int, ...], int], most: int) -> tuple[int, ...]:
-    """The longest end of ``words``, of at most ``most`` of them, that is a history."""
+    """The longest suffix of ``words`` of at most ``most`` words that is a history."""
     return next(h for i in range(max(len(words) - most, 0), len(words) + 1) if (h := words[i:]) in number)

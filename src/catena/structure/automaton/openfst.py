@@ -1,16 +1,16 @@
-"""Binary files of OpenFst: ``vector`` machines with ``standard``, ``log`` or ``log64`` arcs, and their symbols.
+"""OpenFst binary files: ``vector`` FSTs with ``standard``, ``log`` or ``log64`` arcs, and their symbol tables.
 
-=============  ==================================  =========
-arcs           semiring                            weights
-=============  ==================================  =========
-``standard``   Tropical; Max is written as well    float32
-``log``        Log in float32                      float32
-``log64``      Log in float64                      float64
-=============  ==================================  =========
+=============  =====================================  =========
+arcs           semiring                               weights
+=============  =====================================  =========
+``standard``   tropical (max is written as tropical)  float32
+``log``        log in float32                         float32
+``log64``      log in float64                         float64
+=============  =====================================  =========
 
-All numbers are little-endian. A header (magic number, names of the kinds, version, flags, properties, initial
-state, numbers of states and arcs), tables of symbols if flagged, then for each state its final cost, its
-number of arcs, and for each arc input, output, cost and target.
+All numbers are little-endian. A file has a header (magic number, types, version, flags, properties, initial state,
+numbers of states and arcs), symbol tables if flagged, and then for each state its final cost, its number of arcs, and
+for each arc input, output, cost and target.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ MAGIC, SYMBOLS_MAGIC = 2125659606, 2125658996
 _VERSION = 2
 HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS = 1, 2
 _EXPANDED_AND_MUTABLE = 3
-"""The only properties that are written: what a vector machine is. OpenFst computes the others."""
+"""The only property bits that are written: those of a vector FST. OpenFst computes the others."""
 
 _LARGEST = 2**31 - 1
 
 
 class FstKind(NamedTuple):
-    """A kind of arc: its semiring, and the dtype of its costs."""
+    """An OpenFst arc type: its semiring and the dtype of its costs."""
 
     semiring: Semiring
     cost: np.dtype
 
     @property
     def row(self) -> np.dtype:
-        """An arc as it lies in the file."""
+        """The binary layout of an arc."""
         return np.dtype([("input", "<i4"), ("output", "<i4"), ("cost", self.cost), ("target", "<i4")])
 
 
@@ -59,7 +59,7 @@ KINDS = {
 
 
 class OpenFst(NamedTuple):
-    """What a file holds."""
+    """The contents of an OpenFst file."""
 
     machine: Automaton
     input_symbols: SymbolTable | None
@@ -75,7 +75,14 @@ def to_openfst(
     output_symbols: SymbolTable | None = None,
     failure: int | None = None,
 ) -> bytes:
-    """The bytes of a file. ``failure`` is the label that failure arcs are written with, if there are any."""
+    """The bytes of an OpenFst file.
+
+    Args:
+        machine: the automaton.
+        input_symbols: names of the input labels, stored in the file.
+        output_symbols: names of the output labels, stored in the file.
+        failure: the label of failure arcs in the file; required if there are any.
+    """
     machine = single_start_state(machine)
     name = _arc_kind(machine)
     t, row = machine.topology, KINDS[name].row
@@ -104,7 +111,7 @@ def write_openfst(
     output_symbols: SymbolTable | None = None,
     failure: int | None = None,
 ) -> None:
-    """Write :func:`to_openfst` to a file."""
+    """Write an automaton to an OpenFst file, with the arguments of :func:`to_openfst`."""
     Path(path).write_bytes(to_openfst(machine, input_symbols, output_symbols, failure))
 
 
@@ -114,18 +121,18 @@ def _arc_kind(machine: Automaton) -> str:
     if type(machine.semiring) is LogSemiring:
         return "log" if machine.weight.dtype == torch.float32 else "log64"
     raise TypeError(
-        f"files of OpenFst hold machines over Tropical, Max and Log, but this one is over "
-        f"{type(machine.semiring).__name__}: carry it over with machine.over(Log())"
+        f"machine must be over TropicalSemiring, MaxSemiring or LogSemiring for OpenFst, got "
+        f"{type(machine.semiring).__name__}. Call machine.over(LogSemiring())."
     )
 
 
 def _labels(labels: np.ndarray, failure: int | None) -> np.ndarray:
     failing = labels == FAILURE
     if failing.any() and failure is None:
-        raise ValueError("the machine has failure arcs: say with failure=… which label to write for them")
+        raise ValueError("The automaton has failure arcs. Pass failure=, the label to write for them.")
     labels = np.where(failing, failure or 0, labels)
     if labels.max(initial=0) > _LARGEST:
-        raise ValueError(f"labels in this format must not be above {_LARGEST}, but one is {labels.max()}")
+        raise ValueError(f"Labels must be at most {_LARGEST} in this format, got {labels.max()}. Renumber the labels.")
     return labels
 
 
@@ -144,25 +151,23 @@ def _symbol_bytes(symbols: SymbolTable) -> bytes:
 
 
 def read_openfst(path: Path | str, failure: int | None = None) -> OpenFst:
-    """The machine and the symbols of a file. ``failure`` is the label that stands for failure arcs."""
+    """The automaton and the symbol tables of an OpenFst file; ``failure`` is the label of failure arcs in it."""
     return from_openfst(Path(path).read_bytes(), failure, str(path))
 
 
 def from_openfst(data: bytes, failure: int | None = None, name: str = "data") -> OpenFst:
-    """The inverse of :func:`to_openfst`."""
+    """The inverse of :func:`to_openfst`; ``name`` is the name of the data in error messages."""
     reader = _Bytes(data, name)
     if reader.numbers("<i", "the magic number")[0] != MAGIC:
-        raise reader.wrong("it does not begin as a binary file of OpenFst does: if it is text, read it with read_text")
+        raise reader.wrong("it does not begin like an OpenFst binary file. If it is text, use read_text")
     form, arcs = reader.string("the kind of machine"), reader.string("the kind of arcs")
     if form != "vector":
-        raise reader.wrong(
-            f"its kind of machine is {form[:40]!r}, and only 'vector' can be read: fstconvert changes it"
-        )
+        raise reader.wrong(f"its FST type is {form[:40]!r}, but only 'vector' is supported. Convert it with fstconvert")
     if arcs not in KINDS:
-        raise reader.wrong(f"its kind of arcs is {arcs[:40]!r}, and only {', '.join(KINDS)} can be read")
+        raise reader.wrong(f"its arc type is {arcs[:40]!r}, but only {', '.join(KINDS)} are supported")
     version, flags, _, start, n_states, _ = reader.numbers("<iiQqqq", "the header")
     if version != _VERSION:
-        raise reader.wrong(f"its version is {version}, and only {_VERSION} can be read")
+        raise reader.wrong(f"its version is {version}, but only {_VERSION} is supported")
     tables = [reader.symbols() if flags & bit else None for bit in (HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS)]
     return OpenFst(_read_machine(reader, KINDS[arcs], start, n_states, failure), tables[0], tables[1])
 
@@ -178,17 +183,17 @@ def _read_machine(reader: _Bytes, kind: FstKind, start: int, n_states: int, fail
         sizes.append(count)
     n = len(finals)
     if n_states < -1 or not -1 <= start < n:
-        raise reader.wrong(f"its initial state is {start}, but it has {n} states")
+        raise reader.wrong(f"its initial state is {start}, which is not one of its {n} states")
     rows = np.concatenate([np.empty(0, kind.row), *blocks])
     read, write = (rows[side].astype(np.int64) for side in ("input", "output"))
     source, target = np.repeat(np.arange(n), sizes).astype(np.int64), rows["target"].astype(np.int64)
     if min(read.min(initial=0), write.min(initial=0)) < 0 or target.min(initial=0) < 0 or target.max(initial=-1) >= n:
-        raise reader.wrong("it holds an arc with a label below 0 or a target that is no state")
+        raise reader.wrong("it contains an arc with a negative label or an invalid target")
     if failure is not None:
         read, write = (np.where(x == failure, FAILURE, x) for x in (read, write))
     values = [rows["cost"].astype(np.float64), np.full(n, np.inf), np.array(finals, np.float64)]
     if any(np.isnan(x).any() for x in values):
-        raise reader.wrong("it holds a cost that is not a number")
+        raise reader.wrong("it contains a cost of nan")
     if n and start >= 0:
         values[1][start] = 0.0
     dtype = torch.float32 if kind.cost.itemsize == 4 else torch.float64
@@ -199,18 +204,18 @@ def _read_machine(reader: _Bytes, kind: FstKind, start: int, n_states: int, fail
 
 @dataclass
 class _Bytes:
-    """Bytes that are read from the front; every number is held against what is left."""
+    """Bytes that are read from the front, with a check of every size against what is left."""
 
     data: bytes
     name: str
     at: int = 0
 
     def wrong(self, problem: str) -> FormatError:
-        return FormatError(f"{self.name} cannot be read (at byte {self.at}): {problem}")
+        return FormatError(f"{self.name} cannot be read (at byte {self.at}): {problem}.")
 
     def take(self, size: int, what: str) -> bytes:
         if not 0 <= size <= len(self.data) - self.at:
-            raise self.wrong(f"{what} should be {size} bytes long, but {len(self.data) - self.at} are left")
+            raise self.wrong(f"{what} needs {size} bytes, but only {len(self.data) - self.at} are left")
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -225,11 +230,11 @@ class _Bytes:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise self.wrong(f"{what} is not text in UTF-8") from error
+            raise self.wrong(f"{what} is not UTF-8 text") from error
 
     def symbols(self) -> SymbolTable:
         if self.numbers("<i", "the magic number of a table of symbols")[0] != SYMBOLS_MAGIC:
-            raise self.wrong("a table of symbols does not begin as it should")
+            raise self.wrong("a symbol table has a wrong magic number")
         self.string("the name of a table of symbols")
         _, count = self.numbers("<qq", "the size of a table of symbols")
         labels: dict[str, int] = {}
@@ -239,4 +244,4 @@ class _Bytes:
         try:
             return SymbolTable.of(labels)
         except FormatError as error:
-            raise self.wrong(str(error)) from error
+            raise self.wrong(str(error).removesuffix(".")) from error

@@ -1,8 +1,8 @@
 """The k best paths and random paths of weighted graphs, row by row.
 
-A row is the scores of one machine: of its arcs, beginnings and ends, as float64 on the CPU, none of them nan or +inf.
-A path is ``[first state, arc, arc, …]``. Inside ``torch.vmap`` and ``torch.compile`` the searches are operators, which
-get the values of tensors that cannot be read there.
+A row has the scores of one automaton: of its arcs, start states and end states, as float64 on the CPU, none of them nan
+or +inf. A path is ``[first state, arc, arc, …]``. Inside ``torch.vmap`` and ``torch.compile``, where tensor values
+cannot be read, the searches are custom operators.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from catena.structure.semirings import MaxSemiring
 MAX = MaxSemiring()
 
 _Scores = tuple[Tensor, Tensor, Tensor]
-"""Rows of scores of arcs, of beginnings and of ends: ``[rows, arcs]``, ``[rows, states]``, ``[rows, states]``."""
+"""Rows of scores of arcs, start states and end states: ``[rows, arcs]``, ``[rows, states]``, ``[rows, states]``."""
 
 
 def best_members(scores: _Scores, t: Topology, k: int, plain: bool) -> Int[Tensor, "rows n t"]:
-    """The k best paths of each row, best first; -1 beyond the end of a path, and where there are fewer than k."""
+    """The k best paths of each row, best first, padded with -1; rows of -1 if there are fewer than k."""
     search = _best_paths if plain else _best_path if k == 1 else _top_paths
     return _stacked([_table(search(*row, t, k)) for row in _rows(scores)], k, t.facts().longest)
 
 
 def random_members(scores: _Scores, t: Topology, n: int, seeds: Int[Tensor, " rows"]) -> Int[Tensor, "rows n t"]:
-    """n random paths of each row, in proportion to their weights; -1 where there is no path. A row has its own seed."""
+    """n random paths of each row in proportion to their weights; -1 if there is no path. Each row has its own seed."""
     rows = zip(_rows(scores), seeds.tolist(), strict=True)
     found = [_sampled(*row, t, n, torch.Generator().manual_seed(seed)) for row, seed in rows]
     return _stacked(found, n, t.facts().longest)
@@ -73,20 +73,20 @@ def _table(paths: Sequence[Sequence[int]]) -> IntArray:
 
 
 def _best_path(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:
-    """The best path alone, by a compiled loop."""
+    """The single best path, by a kernel."""
     found = scored_best(weight.numpy(), initial.numpy(), final.numpy(), t)
     return [path.tolist() for _, path in found or ()]
 
 
 def _top_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:
-    """What :func:`_best_paths` finds, by a compiled loop."""
+    """The k best paths, like :func:`_best_paths`, by a kernel."""
     return [path.tolist() for _, path in scored_paths(weight.numpy(), initial.numpy(), final.numpy(), t, k) or ()]
 
 
 def scored_best(
     weight: IntArray, initial: IntArray, final: IntArray, t: Topology
 ) -> list[tuple[float, IntArray]] | None:
-    """As :func:`scored_paths`, for the best path alone."""
+    """:func:`scored_paths` for k = 1."""
     from catena.kernels.lattice import best_path, over_useful
 
     graph = t.graph_arrays
@@ -101,9 +101,9 @@ def scored_best(
 def scored_paths(
     weight: IntArray, initial: IntArray, final: IntArray, t: Topology, k: int
 ) -> list[tuple[float, IntArray]] | None:
-    """The k best paths, each the first state and then the arcs, with their scores, by a compiled loop.
+    """The k best paths with their scores, by a kernel. A path is the first state followed by the arcs.
 
-    None if a path with no score of -inf reads one of nan or +inf.
+    None if a path without a score of -inf reads a score of nan or +inf.
     """
     from catena.kernels.lattice import distances, over_useful
     from catena.kernels.lattice_top import top_paths
@@ -121,13 +121,13 @@ def scored_paths(
 
 
 def _best_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:
-    """The k best paths, best first: A* with the exact score of the best way onward. Time O(k (arcs + log))."""
+    """The k best paths, best first: A* with the exact score of the best completion. Time O(k (arcs + log))."""
     machine, best_onward = useful_distances(Automaton.trusted(t, weight, initial, final, MAX), backwards=True)
     onward, begins = best_onward.tolist(), machine.initial.tolist()
     arcs, starts = t.graph.out_arcs.tolist(), t.graph.out_starts.tolist()
     target, scores, ends = t.target.tolist(), machine.weight.tolist(), machine.final.tolist()
     ticket = itertools.count()
-    # (minus the score of the whole, ticket, score so far, state or -1 at the end, path as nested pairs)
+    # (minus the score of the whole path, ticket, score so far, state or -1 at the end, path as nested pairs)
     heap: list[tuple[float, int, float, int, Any]] = [
         (-(begin + onward[q]), next(ticket), begin, q, (None, q))
         for q, begin in enumerate(begins)
@@ -167,7 +167,7 @@ def _unnested(path: Any) -> list[int]:
 def _sampled(
     weight: Tensor, initial: Tensor, final: Tensor, t: Topology, n: int, generator: torch.Generator
 ) -> IntArray:
-    """n paths, each step sampled in proportion to the weight of all ways onward. Rows padded with -1."""
+    """n paths, each step sampled in proportion to the weight of all completions. Rows are padded with -1."""
     machine, log_onward = useful_distances(Automaton.trusted(t, weight, initial, final, LOG), backwards=True)
     onward = log_onward.numpy()
     weights, ends = machine.weight.numpy(), machine.final.numpy()
@@ -175,7 +175,7 @@ def _sampled(
     if n == 0 or not len(begins) or begins[-1] == 0:
         return np.full((n, 1), -1, np.int64)
     state = _choices(begins, np.zeros(n), np.full(n, begins[-1]), generator)
-    # For each state its arcs and, after them, its end; running sums over all of them.
+    # For each state its arcs, followed by its end; running sums over all of them.
     order = np.append(t.graph.out_arcs, np.full(t.n_states, -1))
     owner = np.append(t.source[t.graph.out_arcs], np.arange(t.n_states))
     by_owner = np.argsort(owner, kind="stable")
@@ -196,28 +196,28 @@ def _sampled(
 
 
 def _shares(x: IntArray, whole: IntArray | float | None = None) -> IntArray:
-    """exp(x - whole), 0 where either is -inf; ``whole`` is the greatest of all if omitted."""
+    """exp(x - whole), 0 if either is -inf; ``whole`` is the maximum by default."""
     whole = x.max(initial=NEG_INF) if whole is None else whole
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(x) | np.isneginf(whole), 0.0, np.exp(x - whole))
 
 
 def _choices(reach: IntArray, low: IntArray, high: IntArray, generator: torch.Generator) -> IntArray:
-    """For each stretch from ``low`` to ``high`` of the running sums a place, sampled in proportion to what it adds."""
+    """For each interval from ``low`` to ``high`` of the running sums, an index sampled in proportion to its weight."""
     drawn = low + torch.rand(len(low), dtype=torch.float64, generator=generator).numpy() * (high - low)
     place = np.searchsorted(reach, drawn, side="right")
-    # Rounding may carry a sample to the very end of its stretch: then the last place that adds anything.
+    # Rounding may move a sample to the end of its interval: then use the last index with nonzero weight.
     return np.minimum(place, np.searchsorted(reach, high, side="left"))
 
 
-# --- as operators -------------------------------------------------------------------------------------------
+# --- custom operators ---------------------------------------------------------------------------------------
 
 
 @torch.library.custom_op("catena::lattice_best_members", mutates_args=())
 def best_members_operator(
     weight: Tensor, initial: Tensor, final: Tensor, source: Tensor, target: Tensor, k: int, longest: int, plain: bool
 ) -> Tensor:
-    """:func:`best_members` of a machine whose arcs have these sources and targets."""
+    """:func:`best_members` of an automaton whose arcs have these sources and targets."""
     with use_backend("reference" if plain else "auto"):
         found = best_members((weight, initial, final), _topology(source, target, initial), k, plain)
     return found.to(weight.device)
@@ -228,7 +228,7 @@ def random_members_operator(
     weight: Tensor, initial: Tensor, final: Tensor, seeds: Tensor, source: Tensor, target: Tensor, n: int,
     longest: int, plain: bool,
 ) -> Tensor:  # fmt: skip
-    """:func:`random_members` of a machine whose arcs have these sources and targets."""
+    """:func:`random_members` of an automaton whose arcs have these sources and targets."""
     with use_backend("reference" if plain else "auto"):
         found = random_members((weight, initial, final), _topology(source, target, initial), n, seeds)
     return found.to(weight.device)
@@ -240,7 +240,7 @@ def _topology(source: Tensor, target: Tensor, initial: Tensor) -> Topology:
 
 
 def _fake_members(weight: Tensor, n: int, longest: int) -> Tensor:
-    # Paths of a machine with cycles are as long as the longest that is found: torch.compile breaks the graph there.
+    # The length of paths in a cyclic automaton depends on the result: torch.compile breaks the graph there.
     length = torch.library.get_ctx().new_dynamic_size(min=1) if longest == ANY_LENGTH else longest
     return weight.new_empty((weight.shape[0], n, length), dtype=torch.int64)
 

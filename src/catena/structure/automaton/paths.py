@@ -1,9 +1,9 @@
-r"""The paths of a machine as a distribution that answers every question.
+r"""Distributions over the paths of an automaton.
 
 .. math::  p(\pi) \propto \exp \Big( \lambda(p_\pi) + \sum_{e \in \pi} w(e) + \rho(q_\pi) \Big)
 
-A path is compact as ``[first state, arc, arc, …]``, -1 beyond its end. Its parts are its arcs; marginals are
-how often each arc is expected, which cycles may bring above 1.
+A path is represented as ``[first state, arc, arc, …]``, padded with -1. Its parts are its arcs. Marginals are expected
+numbers of uses of each arc, which may exceed 1 in cycles.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from catena.structure.semirings import Semiring
 
 @dataclass(frozen=True, eq=False)
 class PathConstraint:
-    """Which arcs, beginnings and ends a path may have; True = allowed, and what is None allows all.
+    """Constraint on the arcs, start states and end states of paths. None allows everything.
 
-    Constraints on strings are machines themselves: :func:`catena.structure.automaton.composition.intersect`.
+    To constrain the strings of paths, use :func:`catena.structure.automaton.composition.intersect`.
 
     Args:
-        arcs: ``arcs[..., i]`` is True where a path may take arc ``i``.
-        initial: ``initial[..., q]`` is True where a path may begin in state ``q``.
-        final: ``final[..., q]`` is True where a path may end in state ``q``.
+        arcs: ``arcs[..., i]`` is True if a path may use arc ``i``.
+        initial: ``initial[..., q]`` is True if a path may start in state ``q``.
+        final: ``final[..., q]`` is True if a path may end in state ``q``.
     """
 
     arcs: Bool[Tensor, "*batch arcs"] | None = None
@@ -56,38 +56,46 @@ class PathConstraint:
 
     @classmethod
     def labels(cls, machine: Automaton, allowed: Collection[int], side: str = "input") -> PathConstraint:
-        """Only arcs that read (or, with ``side="output"``, write) one of these labels, or epsilon."""
+        """Constraint to arcs with one of these labels, or epsilon.
+
+        Args:
+            machine: the automaton.
+            allowed: the allowed labels.
+            side: ``"input"`` for labels that are read, ``"output"`` for labels that are written.
+        """
         labels = machine.topology.input if side == "input" else machine.topology.output
         return cls(arcs=torch.from_numpy(np.isin(labels, [EPSILON, *allowed])))
 
     def __and__(self, other: PathConstraint) -> PathConstraint:
-        """What both allow."""
+        """The constraint that allows what both allow."""
         pairs = ((self.arcs, other.arcs), (self.initial, other.initial), (self.final, other.final))
         return PathConstraint(*(a if b is None else b if a is None else a & b for a, b in pairs))
 
     def applied(self, weight: Tensor, initial: Tensor, final: Tensor) -> dict[str, Tensor]:
-        """The scores that this constraint changes, with -inf where it forbids."""
+        """The score tensors that this constraint changes, with -inf where it forbids, by name."""
         changed = {"weight": (weight, self.arcs), "initial": (initial, self.initial), "final": (final, self.final)}
         return {name: mask_scores(name, x, mask) for name, (x, mask) in changed.items() if mask is not None}
 
 
 @dataclass(frozen=True, eq=False)
 class PathDistribution(StructuredDistribution):
-    """A distribution over the accepting paths of a machine, acyclic or not.
+    """Distribution over the accepting paths of an automaton, acyclic or not.
 
-    Members are Int ``[*batch, t]``: the first state, then arcs, -1 beyond the end. For an acyclic machine
-    ``t`` is fixed; for a cyclic one it is as long as the longest of the paths that are answered. Marginals
-    are ``[*batch, arcs]``.
+    Structures are Int ``[*batch, t]``: the first state, then arcs, padded with -1. For an acyclic automaton ``t`` is
+    fixed; for a cyclic one it is the length of the longest path of the result. Marginals are ``[*batch, arcs]``.
+
+    Create one from a weighted automaton with :meth:`of`.
 
     Args:
         machine: the structure, without failure arcs. Its weights are not read.
         weight: ``weight[..., i]`` is the score of arc ``i``. The batch axes of the scores broadcast.
-        initial: ``initial[..., q]`` is the score of beginning in state ``q``.
+        initial: ``initial[..., q]`` is the score of starting in state ``q``.
         final: ``final[..., q]`` is the score of ending in state ``q``.
-        constraint: the arcs, beginnings and ends that are allowed; the distribution is conditioned on it.
-        impossible: what to do when the constraint allows no path: raise an error, or let log Z be -inf.
+        constraint: the allowed arcs, start states and end states. The distribution is conditioned on it.
+        on_infeasible: what to do if the constraint allows no path. ``"error"`` raises
+            :class:`~catena.errors.ImpossibleError`; ``"-inf"`` sets log Z to -inf.
 
-    Time O(arcs) for acyclic machines, and O(m³) for each component of m states with cycles.
+    Time O(arcs) for acyclic automata, and O(m³) for each component of m states with cycles.
     """
 
     machine: Automaton
@@ -118,7 +126,7 @@ class PathDistribution(StructuredDistribution):
             if x.dim() == 0 or x.shape[-1] != size:
                 raise ShapeError(
                     f"{name} must have the shape [..., {size}], one score for each {what} of the machine, got "
-                    f"{list(x.shape)}. Give {size} scores on the last axis."
+                    f"{list(x.shape)}. Pass {size} scores on the last axis."
                 )
             if x.device != self.weight.device:
                 raise ShapeError(
@@ -129,25 +137,30 @@ class PathDistribution(StructuredDistribution):
         if not _broadcast(leads):
             raise ShapeError(
                 "weight, initial and final must have batch axes that broadcast, got "
-                f"{', '.join(str(list(lead)) for lead in leads)}. Give each the same batch axes, or none to share it."
+                f"{', '.join(str(list(lead)) for lead in leads)}. Use the same batch axes, or none for a common one."
             )
         if self.machine.topology.facts().has_failures:
             raise ShapeError(
-                "machine must have no failure arcs, got one that has. Call Paths.of(machine), or "
+                "machine must have no failure arcs, got one with failure arcs. Call PathDistribution.of(machine), or "
                 "expand_failures(machine) first."
             )
 
     def given(self, constraint: PathConstraint, on_infeasible: OnInfeasible = "error") -> PathDistribution:
-        """This distribution conditioned on a constraint."""
+        """This distribution conditioned on ``constraint``.
+
+        Args:
+            constraint: the allowed arcs, start states and end states.
+            on_infeasible: what to do if no path is allowed, as in the constructor.
+        """
         return replace(self, constraint=constraint, on_infeasible=on_infeasible)
 
     @classmethod
     def of(cls, machine: Automaton) -> PathDistribution:
-        """The paths of a machine, in proportion to their weights. Failure arcs are made plain."""
+        """The distribution over the paths of an automaton in proportion to their weights. Failure arcs are expanded."""
         machine = expand_failures(machine).over(LOG)
         return cls(machine, machine.weight, machine.initial, machine.final)
 
-    # --- what it says of itself -----------------------------------------------------------------------------
+    # --- interface ------------------------------------------------------------------------------------------
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -169,15 +182,15 @@ class PathDistribution(StructuredDistribution):
     def from_parts(self, value: Tensor) -> PathDistribution:
         if value.dim() < 1 or value.shape[-1] != self.machine.n_arcs:
             raise ShapeError(
-                f"a value of these paths must end in the axis of arcs, {self.machine.n_arcs}, but its shape is "
-                f"{list(value.shape)}"
+                f"value must end in the axis [arcs] = [{self.machine.n_arcs}], got {list(value.shape)}. Pass one value "
+                "for each arc."
             )
         value = value.to(self.weight.dtype)
         nothing = value.new_zeros(self.machine.n_states)
         return PathDistribution(self.machine, value, nothing, nothing)
 
     def weighted(self, semiring: Semiring = LOG) -> Automaton:
-        """The machine with these weights."""
+        """The automaton with the scores of this distribution as weights, over any semiring."""
         weight, initial, final = self._spread_over(self.batch_shape).score_tensors()
         return self.machine.with_weights(weight, initial, final, LOG).over(semiring)
 
@@ -186,13 +199,13 @@ class PathDistribution(StructuredDistribution):
         return self._narrow(log_z)
 
     def marginals(self) -> Float[Tensor, "*batch arcs"]:
-        """``[..., i]`` is how often arc ``i`` is expected."""
+        """``[..., i]`` is the expected number of uses of arc ``i``."""
         return self._spread_over(self.batch_shape).gradients([0])[1][0]
 
     def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
         if not torch.compiler.is_compiling() or not can_use_kernels(self.weight, self.initial, self.final):
             return super().gradients(wanted)
-        # torch.compile cannot trace torch.func through operators; this one is the gradient itself.
+        # torch.compile cannot trace torch.func through operators, but this operator computes the gradient itself.
         found = log_gradient(*self._rows(), self.machine.topology.graph_tensors)
         tensors = self.score_tensors()
         return self.log_partition(), tuple(
@@ -200,7 +213,7 @@ class PathDistribution(StructuredDistribution):
         )
 
     def spoiled(self) -> Bool[Tensor, "*batch"] | None:
-        # The sum of all paths may diverge where the best path exists, so log Z cannot answer this.
+        # The sum over all paths may diverge even if the best path exists, so log Z cannot be used here.
         given = [x.detach() for x in self.score_tensors() if x.numel()]
         if can_use_control_flow() and all(float(x.amax()) < torch.inf for x in given):
             return None
@@ -217,7 +230,7 @@ class PathDistribution(StructuredDistribution):
         begins, arcs = y[..., 0], y[..., 1:]
         real = arcs >= 0
         source, target = self.machine.source.to(y.device), self.machine.target.to(y.device)
-        # One more arc, for the places beyond the end.
+        # One additional arc for the index -1 of padding.
         leads = torch.cat((target, target.new_zeros(1)))[arcs]
         here = torch.cat((begins[..., None], leads), dim=-1)
         broken = (real & (torch.cat((source, source.new_zeros(1)))[arcs] != here[..., :-1])).any(-1)
@@ -241,7 +254,7 @@ class PathDistribution(StructuredDistribution):
         return (begins < -1) | (begins >= self.machine.n_states) | no_arc.any(-1)
 
     def _checked(self, y: Int[Tensor, "*batch t"]) -> Int[Tensor, "*batch t"]:
-        """Paths as int64. Ids are checked where they can be read."""
+        """Paths as int64, after a check of the ids where values can be read."""
         y = validate_structures(y, self.batch_shape, {"t": None})
         if y.shape[-1] == 0:
             raise ShapeError(f"y must have a first state on its last axis, got {list(y.shape)}. Use -1 for no path.")
@@ -259,7 +272,7 @@ class PathDistribution(StructuredDistribution):
             for wrong in ids[(ids < -1) | (ids >= size)][:1].tolist():
                 raise DataError(
                     f"{name} of y must be from 0 to {size - 1}, or -1 for none, got {wrong}. Use the ids of this "
-                    "machine."
+                    "automaton."
                 )
 
     # --- searches -------------------------------------------------------------------------------------------
@@ -281,7 +294,7 @@ class PathDistribution(StructuredDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         rows, t = self._detached_rows(), self.machine.topology
         size = (rows[0].shape[0],)
-        if generator is None:  # passed by name, torch.compile could not trace sizes that are symbols
+        if generator is None:  # with an explicit generator=None, torch.compile cannot trace symbolic sizes
             seeds = torch.randint(2**62, size)
         else:
             seeds = torch.randint(2**62, size, device=generator.device, generator=generator)
@@ -294,7 +307,7 @@ class PathDistribution(StructuredDistribution):
         return members.reshape(*self.batch_shape, *members.shape[1:]).movedim(-2, 0).to(self.weight.device)
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of arcs, beginnings and ends with one batch axis, which none of them lacks."""
+        """Scores of arcs, start states and end states, each expanded to one batch axis."""
         batch = self.batch_shape
         rows = math.prod(batch)
         weight, initial, final = (
@@ -308,7 +321,7 @@ class PathDistribution(StructuredDistribution):
 
 
 def _broadcast(shapes: Sequence[Sequence[int]]) -> bool:
-    """Whether all sizes of each axis, counted from the last, are equal or 1."""
+    """Whether the sizes of each axis, counted from the last, are equal or 1."""
     for axis in range(1, max(map(len, shapes)) + 1):
         sizes = [shape[-axis] for shape in shapes if len(shape) >= axis and shape[-axis] != 1]
         if any(size != sizes[0] for size in sizes):
@@ -317,7 +330,7 @@ def _broadcast(shapes: Sequence[Sequence[int]]) -> bool:
 
 
 def _picked(table: Tensor, ids: Tensor) -> Tensor:
-    """Entries of the last axis of ``table``, which lacks the axes of ``ids`` in front; any entry for ids of -1."""
+    """Entries of the last axis of ``table``, broadcast to the axes of ``ids``; an arbitrary entry for ids of -1."""
     if table.shape[-1] == 0:
         return table.new_zeros(ids.shape)
     return table.expand(*ids.shape[:-1], table.shape[-1]).gather(-1, ids.clamp_min(0))

@@ -1,9 +1,9 @@
-r"""Pushing: weights are moved along the paths, and no path changes its weight.
+r"""Weight pushing: weights move along the paths, and every path keeps its weight.
 
 .. math::  w'(p, a, q) = d(p)^{-1} \otimes w(p, a, q) \otimes d(q)
 
-with :math:`d(q)` the weight of all paths from q to the end. Afterwards what leaves any state, its final weight
-included, sums to one; the total of the machine is in its initial weights. Mohri (2009), section 5.1.
+where :math:`d(q)` is the weight of all paths from q to the end. Afterwards the weights that leave a state, including
+its final weight, sum to one, and the total of the automaton is in its initial weights. Mohri (2009), section 5.1.
 """
 
 from __future__ import annotations
@@ -21,20 +21,26 @@ from catena.structure.semirings import LogSemiring, RealSemiring
 
 
 def push(machine: Automaton, toward: str = "initial") -> Automaton:
-    """The same weights, as near as they can be to the beginning or, with ``toward="final"``, to the end.
+    """An equivalent automaton with weights moved as far as possible toward the start or the end.
 
-    Differentiable. The machine is trimmed. Needs a semiring with division. Raises :class:`DivergentSumError` if the
-    weights of all paths have no sum.
+    Differentiable. States and arcs on no accepting path are removed. Needs a semiring with division.
+
+    Args:
+        machine: the automaton.
+        toward: ``"initial"`` or ``"final"``.
+
+    Raises:
+        DivergentSumError: if the weights of all paths have no sum.
     """
     if toward == "final":
         return reverse(push(reverse(machine)))
     if toward != "initial":
-        raise ValueError(f"toward must be 'initial' or 'final', but it is {toward!r}")
+        raise ValueError(f"toward must be 'initial' or 'final', got {toward!r}. Use one of the two.")
     return moved(*useful_distances(connect(machine), backwards=True))
 
 
 def moved(machine: Automaton, potential: Shaped[Tensor, "..."]) -> Automaton:
-    """The machine with ``d(p)^-1 ⊗ w ⊗ d(q)`` for the weight w of each arc from p to q, by any ``potential`` d."""
+    """The automaton with weight ``d(p)^-1 ⊗ w ⊗ d(q)`` for each arc from p to q of weight w, for a potential d."""
     semiring = machine.semiring
     source, target = (torch.from_numpy(x) for x in (machine.topology.source, machine.topology.target))
     weight = divide(semiring, multiply(semiring, machine.weight, potential[..., target]), potential[..., source])
@@ -43,15 +49,15 @@ def moved(machine: Automaton, potential: Shaped[Tensor, "..."]) -> Automaton:
 
 
 def damping(machine: Automaton) -> Shaped[Tensor, ""]:
-    """An element λ such that the weights of all paths have a sum if every arc weighs λ times as much.
+    """An element λ such that the sum over all paths converges if every arc weight is multiplied by λ.
 
-    The machine must be over Log, Real, Max or Tropical and have no batch axes.
+    The automaton must be over the log, real, max or tropical semiring and have no batch axes.
     """
     semiring = machine.semiring
     weight = machine.weight.detach().abs() if isinstance(semiring, RealSemiring) else machine.weight.detach()
     scores = log_weights(semiring, weight).double()
     top = scores.max() if len(scores) else scores.new_zeros(())
-    if type(semiring) in (LogSemiring, RealSemiring):  # what leaves a state sums to a half at most
+    if type(semiring) in (LogSemiring, RealSemiring):  # the weights that leave a state sum to at most a half
         source = torch.from_numpy(machine.topology.source).to(scores.device)
         whole = torch.bincount(source, weights=(scores - top).exp())
         top = top + (2 * whole.max()).log() if len(scores) else top
@@ -59,10 +65,10 @@ def damping(machine: Automaton) -> Shaped[Tensor, ""]:
 
 
 def push_damped(machine: Automaton, factor: Shaped[Tensor, ""]) -> Automaton:
-    """The machine pushed as if every arc weighed ``factor`` times as much; paths keep their weights.
+    """The automaton pushed as if every arc weight were multiplied by ``factor``; paths keep their weights.
 
-    Serves where the weights of all paths have no sum. States with proportional futures get equal ones, as by
-    :func:`push`: the weights of strings of n labels count ``factor`` to the n-th times in both.
+    For automata whose weights of all paths have no sum. States with proportional futures get equal ones, as in
+    :func:`push`, because the weight of a string of n labels is multiplied by ``factor`` to the n-th in both.
     """
     lighter = machine.semiring.mul(machine.weight, factor)
     damped = machine.with_weights(lighter, machine.initial, machine.final)
@@ -70,7 +76,7 @@ def push_damped(machine: Automaton, factor: Shaped[Tensor, ""]) -> Automaton:
 
 
 def normalize(machine: Automaton) -> Automaton:
-    """A machine whose weights are those of the given one, divided by their total: over the log semiring, log p."""
+    """The automaton with all weights divided by their total; in the log semiring, weights become log-probabilities."""
     machine = push(machine)
     semiring = machine.semiring
     whole = semiring.sum(with_zero(semiring, machine.initial), dim=-1)[..., None]

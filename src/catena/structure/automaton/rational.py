@@ -1,7 +1,7 @@
-"""Union, concatenation, closure, reversal, inversion, projection and trimming. All keep gradients.
+"""Union, concatenation, closure, reversal, inversion, projection and trimming of automata. All are differentiable.
 
-The weight of a string in the result is what the name says, exactly: union adds the weights, concatenation
-sums over all ways to cut the string in two, closure over all ways to cut it in any number of pieces.
+Weights of strings are exact: union adds weights, concatenation sums over all ways to split the string in two, closure
+over all ways to split it into any number of pieces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from catena.structure.automaton.wfsa import EPSILON, Automaton, check_same_batch
 
 
 def union(*machines: Automaton) -> Automaton:
-    """The machine that gives each string the sum of the weights it has in all machines."""
+    """The automaton that gives each string the sum of its weights in all automata."""
     semiring = check_same_semiring(*machines)
     check_same_batch(*machines)
     joined = _side_by_side(machines)
@@ -28,7 +28,7 @@ def union(*machines: Automaton) -> Automaton:
 
 
 def concatenate(a: Automaton, b: Automaton) -> Automaton:
-    """The machine that reads a string of ``a`` and then one of ``b``."""
+    """The automaton that accepts a string of ``a`` followed by a string of ``b``."""
     semiring = check_same_semiring(a, b)
     check_same_batch(a, b)
     a, b = expand_failures(a), expand_failures(b)
@@ -44,11 +44,14 @@ def concatenate(a: Automaton, b: Automaton) -> Automaton:
 
 
 def closure(machine: Automaton, at_least_one: bool = False) -> Automaton:
-    """The machine that reads any number of strings of the given one, one after the other (Kleene's star).
+    """The automaton that accepts any number of strings of the given one in sequence (Kleene star).
 
-    With ``at_least_one`` there must be one (Kleene's plus). If the machine accepts the empty string, so do
-    all repetitions of it: their sum is exact, or :func:`catena.structure.automaton.distance.total` says that
-    it diverges.
+    If the automaton accepts the empty string, all its repetitions are counted too. Their sum is exact, or
+    :func:`catena.structure.automaton.distance.total` raises that it diverges.
+
+    Args:
+        machine: the automaton.
+        at_least_one: require at least one string (Kleene plus).
     """
     machine = expand_failures(machine)
     semiring, n = machine.semiring, machine.n_states
@@ -68,7 +71,7 @@ def closure(machine: Automaton, at_least_one: bool = False) -> Automaton:
 
 
 def reverse(machine: Automaton) -> Automaton:
-    """The machine that gives each string the weight of its mirror image."""
+    """The automaton that gives each string the weight of the reversed string."""
     machine = expand_failures(machine)
     t = machine.topology
     topology = Topology(t.target, t.source, t.input, t.output, t.n_states)
@@ -76,7 +79,7 @@ def reverse(machine: Automaton) -> Automaton:
 
 
 def invert(machine: Automaton) -> Automaton:
-    """The transducer that reads what the given one writes and writes what it reads."""
+    """The transducer with input and output exchanged."""
     if not machine.is_acceptor:
         machine = expand_failures(machine)
     t = machine.topology
@@ -85,19 +88,24 @@ def invert(machine: Automaton) -> Automaton:
 
 
 def project(machine: Automaton, side: str) -> Automaton:
-    """The acceptor of what a transducer reads (``side="input"``) or writes (``"output"``), with the weights summed."""
+    """The acceptor of the input or output strings of a transducer, with weights summed.
+
+    Args:
+        machine: the transducer.
+        side: ``"input"`` or ``"output"``.
+    """
     if not machine.is_acceptor:
         machine = expand_failures(machine)
     t = machine.topology
     if side not in ("input", "output"):
-        raise ValueError(f"side must be 'input' or 'output', but it is {side!r}")
+        raise ValueError(f"side must be 'input' or 'output', got {side!r}. Use one of the two.")
     labels = t.input if side == "input" else t.output
     topology = Topology(t.source, t.target, labels, labels, t.n_states)
     return Automaton.trusted(topology, machine.weight, machine.initial, machine.final, machine.semiring)
 
 
 def connect(machine: Automaton) -> Automaton:
-    """The same machine without states and arcs that lie on no path from the beginning to the end."""
+    """The automaton without states and arcs that are on no accepting path."""
     machine = expand_failures(machine)
     semiring, t = machine.semiring, machine.topology
     begins, ends = (nonzero(semiring, x).astype(np.int64) for x in (machine.initial, machine.final))
@@ -107,7 +115,7 @@ def connect(machine: Automaton) -> Automaton:
 
 
 def single_start_state(machine: Automaton) -> Automaton:
-    """The same weights with one initial state of weight one, which is state 0; the machine itself if it is so."""
+    """An equivalent automaton whose only initial state is state 0, of weight one."""
     semiring = machine.semiring
     begins = np.flatnonzero(nonzero(semiring, machine.initial))
     one = semiring.one((*semiring.shape(machine.initial)[:-1], 1), machine.initial)

@@ -1,15 +1,15 @@
-r"""Sums over all paths of a machine in any semiring: the reference implementation.
+r"""Reference implementation of sums over all paths of an automaton, in any semiring.
 
 .. math::  d(q) = \bigoplus_{\pi\,:\,\to q} \lambda(p_\pi) \otimes w(\pi),
     \qquad  W^* = I \oplus W \oplus W^2 \oplus \dots
 
-Strongly connected components are done in topological order. Inside one with cycles, Lehmann's elimination
-(Lehmann 1977) gives the closure :math:`W^*` by the closure of single elements. In the tropical semiring it is
-the algorithm of Floyd and Warshall, in the real one it inverts :math:`I - W`. Nothing is iterated to a
-tolerance, and a sum without a value raises :class:`DivergentSumError`.
+Strongly connected components are processed in topological order. Inside a cyclic one, Lehmann's elimination (Lehmann
+1977) computes the closure :math:`W^*` from closures of single elements. In the tropical semiring it is the
+Floyd-Warshall algorithm, in the real semiring it inverts :math:`I - W`. Nothing is iterated to a tolerance, and a sum
+without a value raises :class:`DivergentSumError`.
 
-A weight counts if it lies on an accepting path without a weight of zero. Others are not read: a cycle of them may
-diverge, and one of them may be nan.
+Only weights on an accepting path without a weight of zero are read: a cycle of other weights may diverge, and one of
+them may be nan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BOOLEAN = BooleanSemiring()
 def closure_of_matrix(semiring: Semiring, matrix: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
     """one ⊕ W ⊕ W⊗W ⊕ … for the matrices on the last two axes. Lehmann (1977). Time O(n³).
 
-    Raises :class:`DivergentSumError` where the sum has no value. A real matrix must sum absolutely.
+    Raises :class:`DivergentSumError` if the sum has no value. A real matrix must converge absolutely.
     """
     if isinstance(semiring, RealSemiring) and bool((matrix.detach() < 0).any()):
         _eliminated(semiring, matrix.detach().abs())
@@ -57,13 +57,13 @@ def _eliminated(semiring: Semiring, matrix: Tensor) -> Tensor:
 
 
 def _slack(matrix: Tensor, n: int) -> float:
-    """By how much a cycle may differ from its true weight by rounding."""
+    """The largest possible rounding error of the weight of a cycle."""
     if not matrix.is_floating_point():
         return 0.0
     if not _can_read(matrix):
         raise RuntimeError(
-            "machine must be acyclic where the reference implementation is mapped or traced, got one with cycles. Use "
-            "float32 or float64 on the CPU, or give weights a batch axis instead of calling torch.vmap."
+            "machine must be acyclic for the reference implementation inside torch.vmap or torch.compile, got cycles. "
+            "Use float32 or float64 on the CPU, or add a batch axis to the weights instead of calling torch.vmap."
         )
     finite = matrix.detach()[matrix.detach().isfinite()].abs()
     size = max(1.0, float(finite.max())) if finite.numel() else 1.0
@@ -71,10 +71,10 @@ def _slack(matrix: Tensor, n: int) -> float:
 
 
 def _star(semiring: Semiring, x: Tensor, slack: float) -> Tensor:
-    """The closure of single elements, not misled by rounding.
+    """The closure of single elements, robust against rounding.
 
-    Where cycles of weight one are harmless, as for maxima, one that is above it by rounding counts as one.
-    Elsewhere a cycle that is below one by no more than rounding cannot be distinguished from a divergent one.
+    If cycles of weight one converge, as for maxima, a cycle that exceeds one by rounding counts as one. Otherwise a
+    cycle that is below one by no more than rounding counts as divergent.
     """
     if _closes(semiring, semiring.one((), x)):
         return semiring.star(semiring.mul(x, semiring.constant(-slack, x)))
@@ -90,11 +90,11 @@ def _closes(semiring: Semiring, x: Tensor) -> bool:
     return True
 
 
-# --- the plain program --------------------------------------------------------------------------------------
+# --- sums over paths ----------------------------------------------------------------------------------------
 
 
 def unrolled_weights(unrolled: Unrolled, semiring: Semiring, weight: Tensor) -> Tensor:
-    """The weights of the acyclic graph's arcs: plain ones, and the entries of closures."""
+    """The weights of the arcs of the acyclic graph: ordinary arcs, then the entries of closures."""
     parts = [weight[..., torch.from_numpy(unrolled.plain)]]
     for block in unrolled.blocks:
         c, m = block.states.shape
@@ -105,7 +105,7 @@ def unrolled_weights(unrolled: Unrolled, semiring: Semiring, weight: Tensor) -> 
 
 
 def _swept(semiring: Semiring, unrolled: Unrolled, weight: Tensor, begins: Tensor, backwards: bool) -> Tensor:
-    """Distances of the acyclic graph's nodes, level by level."""
+    """Distances of the nodes of the acyclic graph, level by level."""
     steps, position = unrolled.backwards if backwards else unrolled.forwards
     found = begins[..., :0]
     for level in steps:
@@ -133,12 +133,12 @@ def _all_distances(semiring: Semiring, topology: Topology, weight: Tensor, begin
 def plain_distances(
     semiring: Semiring, topology: Topology, weight: Tensor, begins: Tensor, backwards: bool = False
 ) -> Tensor:
-    """What the kernels compute, in any semiring, and differentiable any number of times."""
+    """Distances of all states, in any semiring, differentiable any number of times."""
     if _all_valid(semiring, weight, begins):
         try:
             return _all_distances(semiring, topology, weight, begins, backwards)
         except DivergentSumError:
-            pass  # perhaps in states that no path from the beginning reaches
+            pass  # possibly in states that no path reaches
     tails, heads = (topology.target, topology.source) if backwards else (topology.source, topology.target)
     source, target = torch.from_numpy(tails), torch.from_numpy(heads).to(weight.device)
     reached = _reached(semiring, topology, weight, begins, backwards)
@@ -159,7 +159,7 @@ def plain_total(semiring: Semiring, topology: Topology, weight: Tensor, initial:
         try:
             return _sum_of_paths(semiring, topology, *tensors)
         except DivergentSumError:
-            pass  # perhaps by cycles on no accepting path
+            pass  # possibly because of cycles on no accepting path
     masks = useful_masks(semiring, topology, *tensors)
     wrong = [mask & is_invalid(semiring, x) for x, mask in zip(tensors, masks, strict=True)]
     valid = [kept(semiring, x, mask & ~bad) for x, mask, bad in zip(tensors, masks, wrong, strict=True)]
@@ -172,15 +172,15 @@ def _sum_of_paths(semiring: Semiring, topology: Topology, weight: Tensor, initia
     return semiring.sum(with_zero(semiring, semiring.mul(there, final)), dim=-1)
 
 
-# --- which weights count ------------------------------------------------------------------------------------
+# --- which weights are read ---------------------------------------------------------------------------------
 
 
 def useful_masks(
     semiring: Semiring, topology: Topology, weight: Tensor, initial: Tensor, final: Tensor
 ) -> tuple[Bool[Tensor, "*batch arcs"], Bool[Tensor, "*batch states"], Bool[Tensor, "*batch states"]]:
-    """False for each weight of an arc, a beginning or an end that no accepting path without a weight of zero has.
+    """Masks of arcs, initial and final weights: False if no accepting path without a weight of zero has the weight.
 
-    Such weights change no sum and no best path. A weight of zero may have True: its gradient need not be zero.
+    Such weights change no sum and no best path. A weight of zero may be True, as its gradient may be nonzero.
     """
     there = _reached(semiring, topology, weight, initial, backwards=False)
     onward = _reached(semiring, topology, weight, final, backwards=True)
@@ -203,7 +203,7 @@ def any_wrong(wrong: Sequence[Tensor]) -> Tensor:
 
 
 def _or_nan(found: Tensor, invalid: Tensor, scores: Tensor) -> Tensor:
-    """nan, with a gradient of nan by all ``scores``, where ``invalid``."""
+    """``found`` with nan, and a nan gradient with respect to all ``scores``, where ``invalid``."""
     if not found.is_floating_point():
         return found
     factor = torch.where(invalid, torch.nan, 0.0).to(found.dtype)
@@ -216,7 +216,7 @@ def _all_valid(semiring: Semiring, *tensors: Tensor) -> bool:
 
 
 def _can_read(*tensors: Tensor) -> bool:
-    """Whether values may decide what is done next: not in torch.compile and torch.vmap, but in torch.func.grad."""
+    """Whether values can be read: not in torch.compile and torch.vmap, but in torch.func.grad."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
         return False
     return not any(map(is_mapped, tensors))

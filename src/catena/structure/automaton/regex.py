@@ -1,13 +1,13 @@
-r"""Regular expressions as machines in which every matched string has weight one, and one path.
+r"""Regular expressions as acceptors in which every matched string has weight one and a single path.
 
-Characters stand for themselves; ``.`` for any character of the alphabet; ``[a-z_]`` and ``[^a-z]`` for
-classes; ``( )`` group, ``|`` separates alternatives, and ``* + ? {m} {m,} {m,n}`` repeat. A backslash takes
-the next character as it is; ``\d``, ``\w`` and ``\s`` are digits, word characters and spaces of the alphabet
-(``\D``, ``\W``, ``\S`` the others), and ``\n \t \r`` control characters. Patterns match whole strings. No
-look-around, no back-references: they are not regular.
+A character matches itself; ``.`` any character of the alphabet; ``[a-z_]`` and ``[^a-z]`` character classes; ``( )``
+group, ``|`` separates alternatives, and ``* + ? {m} {m,} {m,n}`` repeat. A backslash escapes the next character;
+``\d``, ``\w`` and ``\s`` are the digits, word characters and spaces of the alphabet (``\D``, ``\W``, ``\S`` their
+complements), and ``\n \t \r`` control characters. Patterns match whole strings. Look-around and back-references are not
+supported, because they are not regular.
 
-The pattern becomes a machine with one state for each of its characters (Glushkov 1961), which is then made
-deterministic and minimal.
+The pattern is converted to an automaton with one state for each of its characters (Glushkov 1961), which is then
+determinized and minimized.
 """
 
 from __future__ import annotations
@@ -45,12 +45,15 @@ def from_regex(
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    r"""The smallest deterministic acceptor of the strings that a pattern matches as a whole.
+    r"""The smallest deterministic acceptor of the strings that a pattern matches completely.
 
     Args:
-        alphabet: the characters that ``.``, ``[^…]`` and classes such as ``\d`` range over; by default the
-            names of one character among the symbols. Without either, such patterns are an error.
+        pattern: the regular expression.
+        alphabet: the characters of ``.``, ``[^…]`` and classes such as ``\d``; by default the one-character names of
+            ``symbols``. Such patterns raise FormatError if neither is given.
         symbols: labels of the characters; code points if omitted.
+        semiring: the semiring of the weights.
+        dtype: the dtype of the weights.
     """
     if alphabet is None and symbols is not None:
         alphabet = [name for name in symbols if len(name) == 1]
@@ -59,29 +62,29 @@ def from_regex(
     return machine.mapped(lambda x: semiring.lift(torch.where(x, 0.0, NEG_INF).to(dtype)), semiring)
 
 
-# --- from text to a tree ------------------------------------------------------------------------------------
+# --- parsing ------------------------------------------------------------------------------------------------
 
 
 class Chars(NamedTuple):
-    """Any one of these characters."""
+    """One of these characters."""
 
     chosen: frozenset[str]
 
 
 class Joined(NamedTuple):
-    """One after the other."""
+    """A sequence of expressions."""
 
     parts: tuple[_Node, ...]
 
 
 class Either(NamedTuple):
-    """Any one of these."""
+    """Alternative expressions."""
 
     parts: tuple[_Node, ...]
 
 
 class Repeated(NamedTuple):
-    """From ``low`` to ``high`` times; without end if ``high`` is None."""
+    """An expression repeated from ``low`` to ``high`` times, without a limit if ``high`` is None."""
 
     part: _Node
     low: int
@@ -101,11 +104,11 @@ class _Parser:
     def parsed(self) -> _Node:
         tree = self._either()
         if self.at < len(self.pattern):
-            raise self._wrong("there is a ')' without a '('", "put a backslash before it to match it")
+            raise self._wrong("a ')' has no '('", "Write '\\)' to match it")
         return tree
 
     def _wrong(self, problem: str, cure: str) -> FormatError:
-        return FormatError(f"pattern {self.pattern!r}, character {self.at + 1}: {problem}: {cure}")
+        return FormatError(f"Pattern {self.pattern!r}, character {self.at + 1}: {problem}. {cure}.")
 
     def _next(self) -> str:
         return self.pattern[self.at] if self.at < len(self.pattern) else ""
@@ -113,7 +116,7 @@ class _Parser:
     def _take(self, what: str = "a character") -> str:
         char = self._next()
         if not char:
-            raise self._wrong(f"{what} must follow, but the pattern ends", "complete it")
+            raise self._wrong(f"the pattern ends where {what} is expected", "Complete it")
         self.at += 1
         return char
 
@@ -143,10 +146,10 @@ class _Parser:
         low, comma, high = self.pattern[self.at : max(end, self.at)].partition(",")
         numbers = [x for x in (low, high) if x]
         if end < 0 or not low or not all(x.isascii() and x.isdigit() and len(x) < 7 for x in numbers):
-            raise self._wrong("a repetition must be {m}, {m,} or {m,n}", "put a backslash before '{' to match it")
+            raise self._wrong("a repetition has to be {m}, {m,} or {m,n}", "Write '\\{' to match the character")
         least, most = int(low), int(high) if high else (None if comma else int(low))
         if most is not None and most < least:
-            raise self._wrong(f"{{{least},{most}}} repeats at least more often than at most", "exchange the numbers")
+            raise self._wrong(f"{{{least},{most}}} has a minimum above its maximum", "Exchange the numbers")
         self.at = end + 1
         return least, most
 
@@ -162,22 +165,22 @@ class _Parser:
             return Chars(self._escaped())
         if char in "*+?{":
             self.at -= 1
-            raise self._wrong(f"{char!r} has nothing before it to repeat", "put a backslash before it to match it")
+            raise self._wrong(f"{char!r} has nothing before it to repeat", "Put a backslash before it to match it")
         return Chars(frozenset(char))
 
     def _group(self) -> _Node:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise self._wrong(f"groups are nested deeper than {_DEEPEST}", "simplify the pattern")
+            raise self._wrong(f"groups are nested deeper than {_DEEPEST}", "Simplify the pattern")
         node = self._either()
         if self._next() != ")":
-            raise self._wrong("a '(' is never closed", "add a ')', or put a backslash before '(' to match it")
+            raise self._wrong("a '(' is never closed", "Add a ')', or write '\\(' to match it")
         self.at, self.depth = self.at + 1, self.depth - 1
         return node
 
     def _letters(self, what: str) -> frozenset[str]:
         if self.alphabet is None:
-            raise self._wrong(f"{what} ranges over an alphabet, and none is given", "from_regex(pattern, alphabet=…)")
+            raise self._wrong(f"{what} needs an alphabet", "Call from_regex(pattern, alphabet=...)")
         return self.alphabet
 
     def _escaped(self) -> frozenset[str]:
@@ -188,7 +191,7 @@ class _Parser:
         if char in _CONTROLS:
             return frozenset(_CONTROLS[char])
         if char.isalnum():
-            raise self._wrong(f"'\\{char}' has no meaning here", "leave out the backslash to match the character")
+            raise self._wrong(f"'\\{char}' has no meaning here", "Remove the backslash to match the character")
         return frozenset(char)
 
     def _class(self) -> frozenset[str]:
@@ -199,7 +202,7 @@ class _Parser:
         while first or self._next() != "]":
             first = False
             if not self._next():
-                raise self._wrong("a '[' is never closed", "add a ']', or put a backslash before '[' to match it")
+                raise self._wrong("a '[' is never closed", "Add a ']', or write '\\[' to match it")
             low = self._class_part()
             if self._next() == "-" and self.pattern[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
@@ -215,15 +218,15 @@ class _Parser:
 
     def _range(self, low: frozenset[str], high: frozenset[str]) -> set[str]:
         if len(low) != 1 or len(high) != 1 or min(low) > min(high):
-            raise self._wrong("a range must go from one character up to another, as in a-z", "exchange its ends")
+            raise self._wrong("a range has to go from a lower to a higher character, as in a-z", "Exchange its ends")
         return {chr(code) for code in range(ord(min(low)), ord(min(high)) + 1)}
 
 
-# --- from the tree to a machine -----------------------------------------------------------------------------
+# --- construction of the automaton --------------------------------------------------------------------------
 
 
 class Edges(NamedTuple):
-    """Whether a part matches the empty string, and the positions it may begin and end with."""
+    """Whether an expression matches the empty string, and the positions at which its matches may start and end."""
 
     empty: bool
     first: frozenset[int]
@@ -235,7 +238,7 @@ _NOTHING = Edges(True, frozenset(), frozenset())
 
 @dataclass
 class _Positions:
-    """Every place of a character in the pattern, and the places that may follow it. Place 0 is the beginning."""
+    """The positions of all characters of the pattern, and those that may follow each. Position 0 is the start."""
 
     chosen: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     follow: list[set[int]] = field(default_factory=lambda: [set()])
@@ -268,7 +271,10 @@ class _Positions:
         if not node.chosen:
             return Edges(False, frozenset(), frozenset())
         if len(self.chosen) > _MOST_POSITIONS:
-            raise LimitError(f"the pattern, its repetitions written out, has more than {_MOST_POSITIONS} characters")
+            raise LimitError(
+                f"The pattern has more than {_MOST_POSITIONS} characters when its repetitions are written out. Shorten "
+                "its repetitions."
+            )
         here = frozenset((len(self.chosen),))
         self.chosen.append(node.chosen)
         self.follow.append(set())

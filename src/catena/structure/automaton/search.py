@@ -1,8 +1,8 @@
-"""The best paths and the best strings of a machine, written out.
+"""The best paths and the best strings of an automaton, as labels.
 
-Many paths may read one string. Over Max and Tropical the best strings are those of the best paths, each
-string once; over Log they are the most probable strings, each with the weight of all its paths, which is a
-different and harder question (its cost may grow exponentially, so there is a limit).
+Many paths may read the same string. In the max and tropical semirings the best strings are the strings of the best
+paths, each string once. In the log semiring they are the most probable strings, where the weight of a string sums all
+its paths. That is a harder problem, whose cost may grow exponentially, so there is a limit.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ScoredPath(NamedTuple):
 
 
 def best_paths(machine: Automaton, n: int = 1) -> list[ScoredPath]:
-    """The n paths of greatest weight, best first, as the labels they read and write; fewer if there are fewer."""
+    """The n paths of largest weight, best first, as the labels they read and write; fewer if there are fewer."""
     check_count("n", n, 1)
     check_one_machine("best_paths", machine)
     machine = expand_failures(machine.detach()).over(LOG)
@@ -66,7 +66,7 @@ def best_paths(machine: Automaton, n: int = 1) -> list[ScoredPath]:
 
 
 def _best(machine: Automaton, n: int) -> list[tuple[float, IntArray]]:
-    """(score, arcs) of the best paths of a machine over Log."""
+    """(score, arcs) of the best paths of an automaton over the log semiring."""
     if can_use_kernels(machine.weight):
         tensors = (machine.weight, machine.initial, machine.final)
         weight, initial, final = (x.double().contiguous().numpy() for x in tensors)
@@ -83,13 +83,16 @@ def _best(machine: Automaton, n: int) -> list[tuple[float, IntArray]]:
 
 
 def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int = _MOST_SETS) -> list[ScoredPath]:
-    """The n strings of greatest weight that a machine reads (or writes), each once, best first.
+    """The n distinct strings of largest weight that an automaton reads or writes, best first.
 
-    A* over sets of states: a beginning of a string is worth the weight of all that may follow it, which no
-    single string exceeds.
+    A* over sets of states: a prefix is ranked by the weight of all its completions, which bounds the weight of every
+    string that starts with it.
 
     Args:
-        limit: more beginnings than this raise :class:`LimitError`.
+        machine: the automaton.
+        n: the number of strings.
+        side: ``"input"`` for strings that are read, ``"output"`` for strings that are written.
+        limit: largest number of prefixes; raises :class:`LimitError` if there are more.
     """
     check_count("n", n, 1)
     check_one_machine("best_strings", machine)
@@ -110,8 +113,8 @@ def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int
         bound, number, string, states = heapq.heappop(heap)
         if number > limit:
             raise LimitError(
-                f"the {n} best strings were not found among limit={limit} beginnings: give a higher limit, or ask a "
-                "machine over Max for the strings of the best paths"
+                f"The {n} best strings were not found within limit={limit} prefixes. Raise limit, or search the "
+                "strings of the best paths with machine.over(MaxSemiring())."
             )
         if states is None:
             found.append(ScoredPath(string, string, -bound))

@@ -1,4 +1,4 @@
-"""⊕ over groups of entries of the last axis, in any semiring and with any gradient."""
+"""⊕ sums over groups of entries of the last axis, differentiable and in any semiring."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from catena.structure.semirings import Semiring
 IntArray = np.ndarray
 
 _WIDEST = 32
-"""More entries than this are added up in rounds, so that one long group does not make all of them long."""
+"""Longer groups are summed in rounds, so that one long group does not pad all of them."""
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Which entries are added up to which result.
+    """A partition of entries into groups, prepared for sums.
 
-    ``rounds[i][piece, :]`` are the entries of a piece; the number one beyond the last stands for zero. Each
-    round adds up pieces, and ``places`` says where each result is found after the last.
+    ``rounds[i][piece, :]`` are the indices of the entries of a piece, where the index after the last one is zero. Each
+    round sums pieces, and ``places[g]`` is the index of the sum of group g after the last round.
 
-    Arrays of numpy are kept, not tensors: one that is made inside a transform of torch.func must not leave it.
+    These are numpy arrays, not tensors: a tensor created inside a transform of torch.func must not leave it.
     """
 
     rounds: tuple[IntArray, ...]
@@ -34,7 +34,7 @@ class Segments:
 
     @classmethod
     def of(cls, group: IntArray, n: int) -> Segments:
-        """``group[i]`` is the number, below ``n``, of the result that entry ``i`` goes into."""
+        """Segments of ``n`` groups, where ``group[i]`` is the group of entry ``i``."""
         rounds = []
         while len(group) and np.bincount(group, minlength=n).max() > 1:
             index, group = _pieces(group)
@@ -50,21 +50,21 @@ class Segments:
 
 
 def with_zero(semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-    """One more entry on the last axis, the neutral element of ⊕."""
+    """``x`` with the neutral element of ⊕ appended to the last axis."""
     if x.dim() == 1:
         return torch.cat((x, semiring.constant(NEG_INF, x)[None]))
     return torch.cat((x, semiring.zero((*semiring.shape(x)[:-1], 1), x)), dim=-1)
 
 
 def with_one(semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-    """One more entry on the last axis, the neutral element of ⊗: index -1 finds it."""
+    """``x`` with the neutral element of ⊗ appended to the last axis, at index -1."""
     if x.dim() == 1:
         return torch.cat((x, semiring.constant(0.0, x)[None]))
     return torch.cat((x, semiring.one((*semiring.shape(x)[:-1], 1), x)), dim=-1)
 
 
 def _pieces(group: IntArray) -> tuple[IntArray, IntArray]:
-    """Entries of equal group cut into pieces of at most ``_WIDEST``; the group of each piece."""
+    """Entries of equal group, split into pieces of at most ``_WIDEST``, and the group of each piece."""
     order = np.argsort(group, kind="stable")
     sorted_group = group[order]
     first = np.flatnonzero(np.r_[True, sorted_group[1:] != sorted_group[:-1]])
@@ -79,13 +79,13 @@ def _pieces(group: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def distinct(*columns: IntArray) -> tuple[IntArray, IntArray]:
-    """The different rows of these columns of integers, sorted, as ``[column, row]``; the row of each entry."""
+    """The distinct rows of these integer columns, sorted, as ``[column, row]``, and the row of each entry."""
     lows = [int(x.min(initial=0)) for x in columns]
     sizes = [int(x.max(initial=0)) - low + 1 for x, low in zip(columns, lows, strict=True)]
     if math.prod(sizes) >= 2**62:
         rows, group = np.unique(np.stack(columns), axis=1, return_inverse=True)
         return rows, group.ravel()
-    # One number for each row: numpy sorts rows ten times more slowly.
+    # One integer for each row: numpy sorts rows ten times more slowly.
     key = np.zeros(len(columns[0]), np.int64)
     for x, low, size in zip(columns, lows, sizes, strict=True):
         key = key * size + (x - low)

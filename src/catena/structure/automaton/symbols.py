@@ -1,4 +1,4 @@
-"""Names of labels, both ways. Label 0 is always epsilon."""
+"""Symbol tables, which map names to labels and back. Label 0 is always epsilon."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ EPSILON_NAME = "<eps>"
 
 
 class SymbolTable:
-    """A table of names and labels.
+    """Bidirectional mapping between symbol names and integer labels.
 
-    >>> words = Symbols(["the", "cat"])
+    Args:
+        names: the names, which get the labels 1, 2, … in order. Repeated names keep their first label.
+        epsilon: the name of label 0.
+
+    >>> words = SymbolTable(["the", "cat"])
     >>> words.label("cat"), words.name(1), len(words)
     (2, 'the', 3)
     """
 
     def __init__(self, names: Iterable[str] = (), epsilon: str = EPSILON_NAME) -> None:
-        """Names get the labels 1, 2, … in their order; one that comes again keeps its label."""
+        """Assign the labels."""
         self._labels: dict[str, int] = {epsilon: EPSILON}
         for name in names:
             self._labels.setdefault(name, len(self._labels))
@@ -28,15 +32,15 @@ class SymbolTable:
 
     @classmethod
     def of(cls, labels: Mapping[str, int]) -> SymbolTable:
-        """From given labels, which must be different, none below 0."""
+        """A table with the given labels, which must be distinct and not negative."""
         table = cls()
         names: dict[int, str] = {}
         for name, label in labels.items():
             if label < 0:
-                raise FormatError(f"the label of a symbol must not be below 0, but that of {name!r} is {label}")
+                raise FormatError(f"Labels must not be negative, got {label} for {name!r}. Number labels from 1.")
             if label in names:
                 raise FormatError(
-                    f"every symbol needs a label of its own, but {names[label]!r} and {name!r} are {label}"
+                    f"Labels must be distinct, got {label} for {names[label]!r} and {name!r}. Change one of the two."
                 )
             names[label] = name
         table._labels, table._names = dict(labels), names
@@ -46,7 +50,7 @@ class SymbolTable:
 
     def label(self, name: str) -> int:
         if name not in self._labels:
-            raise UnknownNameError(f"no symbol is called {name!r}: {did_you_mean(name, self._labels)}")
+            raise UnknownNameError(f"unknown symbol {name!r}: {did_you_mean(name, self._labels)}")
         return self._labels[name]
 
     def labels(self, names: Iterable[str]) -> list[int]:
@@ -54,11 +58,11 @@ class SymbolTable:
 
     def name(self, label: int) -> str:
         if label not in self._names:
-            raise UnknownNameError(f"no symbol has the label {label}; the table has {len(self)} symbols")
+            raise UnknownNameError(f"No symbol of the table has the label {label}. Use one of its {len(self)} labels.")
         return self._names[label]
 
     def names(self, labels: Iterable[int]) -> list[str]:
-        """The names of labels, epsilons left out."""
+        """The names of labels, without epsilons."""
         return [self.name(label) for label in labels if label != EPSILON]
 
     def items(self) -> Sequence[tuple[str, int]]:

@@ -1,11 +1,10 @@
-r"""Deterministic machines as tables that are stepped through many states at once.
+r"""Deterministic automata as tables that step through a batch of states.
 
 .. math::  (q, i) \mapsto (q', w), \qquad  q \mapsto \rho(q)
 
-A table answers what a search asks of a machine that constrains it: which ids may follow in each of n states, with
-what scores (``scores_of``), where they lead (``follow``), and which states may end (``final``). It knows ids, not
-labels: id ``i`` stands for ``labels[i]`` of the machine. State -1 is that of strings which the machine does not read:
-nothing follows, and it never ends.
+A search that is constrained by an automaton needs the scores of all ids in each of n states (``scores_of``), the next
+states (``follow``) and the final scores (``final_of``). A table uses ids, not labels: id ``i`` is ``labels[i]`` of the
+automaton. State -1 is the state of strings that the automaton does not accept: no id follows, and it cannot end.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from catena.structure.automaton.wfsa import EPSILON, FAILURE, LOG, Automaton
 
 @dataclass(frozen=True, eq=False)
 class TransitionTable:
-    """The arcs of a deterministic acceptor, in compressed rows.
+    """The arcs of a deterministic acceptor, in compressed rows. Build one with :meth:`of`.
 
     Args:
         starts: the arcs of state ``q`` are at ``starts[q] … starts[q + 1]``.
-        ids: ``ids[i]`` is what arc ``i`` reads; rising inside a state.
-        targets: ``targets[i]`` is where it leads.
-        scores: ``scores[i]`` is its log-weight.
-        final: ``final[q]`` is the log-weight of ending in state ``q``, failures followed; -inf where it may not.
-        fails: ``fails[q]`` is the state that ``q`` fails to, where an id has no arc; -1 for none.
-        fail_scores: ``fail_scores[q]`` is the log-weight of doing so.
-        begin: the state of the empty string; -1 if the machine reads nothing.
-        begin_score: its log-weight.
+        ids: ``ids[i]`` is the id that arc ``i`` reads, in ascending order within a state.
+        targets: ``targets[i]`` is the state that arc ``i`` enters.
+        scores: ``scores[i]`` is the log-weight of arc ``i``.
+        final: ``final[q]`` is the log-weight of ending in state ``q``, including by failure arcs; -inf if it cannot.
+        fails: ``fails[q]`` is the target of the failure arc of ``q``; -1 if it has none.
+        fail_scores: ``fail_scores[q]`` is the log-weight of the failure arc of ``q``.
+        begin: the start state; -1 if the automaton accepts no string.
+        begin_score: the log-weight of the start state.
         v: the number of ids.
     """
 
@@ -58,13 +57,14 @@ class TransitionTable:
 
     @classmethod
     def of(cls, machine: Automaton, labels: Sequence[int] | None = None) -> TransitionTable:
-        """The table of a deterministic acceptor, with or without failure arcs, which stay as they are.
+        """The table of a deterministic acceptor, with or without failure arcs, which are kept.
 
-        Gradients flow to its weights. ``expand_failures`` before makes rows whole, and ``connect`` leaves out states
-        from which no end is in reach.
+        Gradients flow to its weights. Call ``expand_failures`` before to get complete rows, and ``connect`` to remove
+        states from which no end is reachable.
 
         Args:
-            labels: ``labels[i]`` is the label of id ``i``; by default ``i + 1``. Arcs with other labels are left out.
+            machine: the acceptor, without batch axes.
+            labels: ``labels[i]`` is the label of id ``i``; by default ``i + 1``. Arcs with other labels are omitted.
         """
         machine = machine.over(LOG)
         begins = _checked(machine)
@@ -72,7 +72,7 @@ class TransitionTable:
         names = np.arange(1, t.input.max(initial=0) + 1) if labels is None else np.asarray(labels, np.int64)
         if names.ndim != 1 or names.min(initial=1) < 0:
             raise ShapeError(
-                f"labels must be a list of labels, 0 for an id that is never read, got {names.tolist()[:20]}. Give the "
+                f"labels must be a list of labels, 0 for an id that is never read, got {names.tolist()[:20]}. Pass the "
                 "label of each id."
             )
         number = np.full(max(t.input.max(initial=0), names.max(initial=0)) + 1, -1, np.int64)
@@ -103,12 +103,12 @@ class TransitionTable:
         return self.final.shape[0]
 
     def row(self, state: int) -> tuple[Int[Tensor, " k"], Int[Tensor, " k"], Float[Tensor, " k"]]:
-        """(ids, targets, scores) of the arcs of one state, its failure arc aside. Views: nothing is copied."""
+        """Views of (ids, targets, scores) of the arcs of one state, without its failure arc."""
         here = slice(*self.starts[state : state + 2].tolist())
         return self.ids[here], self.targets[here], self.scores[here]
 
     def scores_of(self, states: Int[Tensor, " n"]) -> Float[Tensor, "n v"]:
-        """The log-weight of every id after every state, failures followed; -inf where it cannot be read."""
+        """The log-weight of every id in every state, including by failure arcs; -inf if it cannot be read."""
         n, at = len(states), states
         rows = self.scores.new_full((n, self.v), NEG_INF)
         known = torch.zeros(n, self.v, dtype=torch.bool, device=states.device)
@@ -127,9 +127,12 @@ class TransitionTable:
     def follow(
         self, states: Int[Tensor, " n"], ids: Int[Tensor, " n"]
     ) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
-        """The states after reading one id each, failures followed, and what it weighs; -1 and -inf where it cannot."""
+        """The states after reading one id each, including by failure arcs, and the log-weights.
+
+        State -1 and log-weight -inf if the id cannot be read.
+        """
         at, paid = states, self.scores.new_zeros(len(states))
-        known = (ids >= 0) & (ids < self.v)  # others would be taken for ids of the states before and after
+        known = (ids >= 0) & (ids < self.v)  # ids out of range would match keys of other states
         target, score = torch.full_like(states, -1), self.scores.new_full((len(states),), NEG_INF)
         while len(self.ids) and bool((at >= 0).any()):
             wanted = at * self.v + ids
@@ -145,16 +148,16 @@ class TransitionTable:
     def final_of(self, states: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The log-weight of ending in each state; -inf in state -1."""
         never = self.final.new_full((1,), NEG_INF)
-        return torch.cat((self.final, never))[states]  # -1 finds the last
+        return torch.cat((self.final, never))[states]  # index -1 is the appended entry
 
     @cached_property
     def _keys(self) -> Tensor:
-        """(state, id) of each arc as one number, rising."""
+        """(state, id) of each arc as one integer, in ascending order."""
         source = torch.repeat_interleave(torch.arange(self.n_states, device=self.ids.device), self.starts.diff())
         return source * self.v + self.ids
 
     def _arcs_of(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """(place among the states, arc) of all arcs of these states."""
+        """(index of the state in ``states``, arc) of all arcs of these states."""
         here = states.clamp_min(0)
         counts = torch.where(states >= 0, self.starts[here + 1] - self.starts[here], 0)
         row = torch.repeat_interleave(torch.arange(len(states), device=states.device), counts)
@@ -167,20 +170,21 @@ def _tensor(x: IntArray, machine: Automaton) -> Tensor:
 
 
 def _checked(machine: Automaton) -> IntArray:
-    """The initial states of a machine: one at most, if the machine may become a table."""
+    """The initial states of an automaton, at most one, after a check that it can be converted to a table."""
     t = machine.topology
     if machine.weight.dim() > 1:
         raise ShapeError(
-            f"a table is made of one machine, but this one has batch axes {list(machine.weight.shape[:-1])}"
+            f"machine must have no batch axes in a table, got {list(machine.weight.shape[:-1])}. Build one table for "
+            "each automaton."
         )
     if not machine.is_acceptor:
-        raise ShapeError("a table is made of an acceptor, but this machine is a transducer: project(machine, 'input')")
+        raise ShapeError("machine must be an acceptor, got a transducer. Call project(machine, 'input').")
     begins = np.flatnonzero(nonzero(machine.semiring, machine.initial))
     real = t.input != FAILURE
     several = distinct(t.source[real], t.input[real])[0].shape[1] < real.sum()
     if len(begins) > 1 or several or (t.input == EPSILON).any():
         raise ShapeError(
-            "a table is made of a deterministic machine, but this one has several initial states, epsilons or several "
-            "arcs with one label: determinize(machine)"
+            "machine must be deterministic, got several initial states, epsilons or several arcs with one label. Call "
+            "determinize(machine)."
         )
     return begins

@@ -1,9 +1,9 @@
-"""Machines as AT&T text, the format of fstcompile and fstprint.
+"""Automata in AT&T text format, as used by fstcompile and fstprint.
 
-A line for each arc, ``source target input output cost``, and for each final state, ``state cost``. Acceptors
-have one label. A cost may be left out where it stands for one; the source of the first line is the initial
-state. Labels are numbers or, with tables of symbols, names. Costs are negated scores over Log and Max, costs
-over Tropical, weights over Real.
+There is one line for each arc, ``source target input output cost``, and for each final state, ``state cost``. Acceptors
+have a single label. A cost of weight one may be omitted. The source of the first line is the initial state. Labels are
+numbers or, with symbol tables, names. Costs are negated scores in the log and max semirings, costs in the tropical
+semiring, and weights in the real semiring.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from catena.structure.automaton.wfsa import EPSILON, FAILURE, LOG, Automaton
 from catena.structure.semirings import Semiring
 
 _LARGEST = 2**31 - 1
-"""The greatest label or state that the tools of this format take."""
+"""The largest label or state that the tools of this format accept."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE | re.ASCII)
 
@@ -38,12 +38,15 @@ def to_text(
     output_symbols: SymbolTable | None = None,
     failure: str | int | None = None,
 ) -> str:
-    """The machine as text; an acceptor has one label on each line.
+    """An automaton in AT&T text format. An acceptor has one label on each line.
 
-    Several initial states, or one with a weight, become one by arcs with epsilon.
+    Several initial states, or one with a weight, are converted to a single one with epsilon arcs.
 
     Args:
-        failure: the label, or the name, that failure arcs are written with; must be given if there are any.
+        machine: the automaton.
+        input_symbols: names of the input labels; numbers if omitted.
+        output_symbols: names of the output labels; numbers if omitted.
+        failure: the label or name to write for failure arcs; required if there are any.
     """
     machine = single_start_state(machine)
     form, t = written(machine.semiring), machine.topology
@@ -73,7 +76,7 @@ def write_text(
     output_symbols: SymbolTable | None = None,
     failure: str | int | None = None,
 ) -> None:
-    """Write :func:`to_text` to a file, in UTF-8."""
+    """Write an automaton to a text file in UTF-8, with the arguments of :func:`to_text`."""
     text = to_text(machine, input_symbols, output_symbols, failure)
     Path(path).write_text(text, encoding="utf-8", newline="\n")
 
@@ -88,11 +91,11 @@ def _label_writer(symbols: SymbolTable | None, failure: str | int | None) -> Cal
     def name(label: int) -> str:
         if label == FAILURE:
             if failure is None:
-                raise ValueError("the machine has failure arcs: say with failure=… what to write for them")
+                raise ValueError("The automaton has failure arcs. Pass failure=, the label to write for them.")
             return str(failure)
         text = str(label) if symbols is None else symbols.name(label)
         if not text or text.split() != [text]:
-            raise FormatError(f"a symbol in this format must not be empty or hold spaces, but one is {text!r}")
+            raise FormatError(f"Symbols must not be empty or contain spaces here, got {text!r}. Rename the symbol.")
         return text
 
     return name
@@ -111,12 +114,17 @@ def from_text(
     dtype: torch.dtype = torch.float64,
     name: str = "text",
 ) -> Automaton:
-    """A machine from text. States are numbered in the order in which they first occur.
+    """An automaton from AT&T text. States are numbered in the order of their first occurrence.
 
     Args:
-        acceptor: whether lines have one label (then 4 fields end in a cost) or two.
-        failure: the label, or the name, that stands for failure arcs.
-        name: what errors call the text.
+        text: the text.
+        acceptor: whether lines have one label (then a line of 4 fields ends in a cost) or two.
+        input_symbols: labels of input names; labels are numbers if omitted.
+        output_symbols: labels of output names; labels are numbers if omitted.
+        failure: the label or name of failure arcs in the text.
+        semiring: the semiring of the weights.
+        dtype: the dtype of the weights.
+        name: the name of the text in error messages.
     """
     form = written(semiring)
     second = input_symbols if acceptor else output_symbols
@@ -143,19 +151,19 @@ def read_text(
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    """A machine from a file of text in UTF-8."""
+    """An automaton from a text file in UTF-8, with the arguments of :func:`from_text`."""
     text = decode_text(path)
     return from_text(text, acceptor, input_symbols, output_symbols, failure, semiring, dtype, str(path))
 
 
 def decode_text(path: Path | str) -> str:
-    """The text of a file, or an error that names the byte that is not UTF-8."""
+    """The text of a UTF-8 file; raises FormatError with the position of the first invalid byte."""
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError(
-            f"{path} must be text in UTF-8, but byte {error.start} is {error.object[error.start]:#04x}: if it is a "
-            "binary file of OpenFst, read it with read_openfst"
+            f"{path} must be UTF-8 text, got byte {error.object[error.start]:#04x} at {error.start}. Read an OpenFst "
+            "binary file with read_openfst."
         ) from error
 
 
@@ -193,7 +201,7 @@ class _Reader:
             raise self._wrong(
                 number,
                 f"a line of {kind} must have 1 or 2 fields (a final state) or {2 + labels} or {3 + labels} (an arc), "
-                f"but this one has {len(fields)}. If the machine is {other}, read it with acceptor={not self.acceptor}",
+                f"got {len(fields)}. For {other} use acceptor={not self.acceptor}.",
             )
 
     def _wrong(self, number: int, problem: str) -> FormatError:
@@ -204,58 +212,60 @@ class _Reader:
 
     def _integer(self, number: int, what: str, text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 11 and int(text) <= _LARGEST):
-            raise self._wrong(number, f"{what} must be a number from 0 to {_LARGEST}, but it is {text[:40]!r}")
+            raise self._wrong(number, f"{what} must be from 0 to {_LARGEST}, got {text[:40]!r}. Correct the line.")
         return int(text)
 
     def _label(self, number: int, text: str, symbols: SymbolTable | None) -> int:
         if self.failure is not None and text == str(self.failure):
             return FAILURE
         if symbols is None:
-            cure = "" if text.isascii() and text.isdigit() else " (for names, give tables of symbols)"
+            cure = "" if text.isascii() and text.isdigit() else " (for names, pass symbol tables)"
             return self._integer(number, f"a label{cure}", text)
         if text not in symbols:
-            raise self._wrong(number, f"no symbol of the table is called {text[:40]!r}; the table has {len(symbols)}")
+            raise self._wrong(number, f"unknown symbol {text[:40]!r}. Use one of the {len(symbols)} in the table.")
         return symbols.label(text)
 
     def _cost(self, number: int, fields: list[str]) -> float:
         if not fields:
             return self.one
         if not _NUMBER.fullmatch(fields[0]):
-            raise self._wrong(number, f"a cost must be a number or Infinity, but it is {fields[0][:40]!r}")
+            raise self._wrong(number, f"a cost must be a number or Infinity, got {fields[0][:40]!r}. Correct the line.")
         return float(fields[0])
 
 
-# --- tables of symbols --------------------------------------------------------------------------------------
+# --- symbol tables ------------------------------------------------------------------------------------------
 
 
 def symbols_to_text(symbols: SymbolTable) -> str:
-    """A line ``name label`` for each symbol."""
+    """A symbol table as text, one line ``name label`` for each symbol."""
     for name, _ in symbols.items():
         if not name or name.split() != [name]:
-            raise FormatError(f"a symbol in this format must not be empty or hold spaces, but one is {name!r}")
+            raise FormatError(f"Symbols must not be empty or contain spaces here, got {name!r}. Rename the symbol.")
     return "".join(f"{name}\t{label}\n" for name, label in symbols.items())
 
 
 def symbols_from_text(text: str, name: str = "text") -> SymbolTable:
-    """A table of symbols from lines ``name label``."""
+    """A symbol table from lines ``name label``; ``name`` is the name of the text in error messages."""
     labels: dict[str, int] = {}
     for number, line in _lines(text):
         fields = line.split()
         if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit() and len(fields[1]) < 11):
-            raise FormatError(f"{name}:{number} a line must be a symbol and its label, but it is {line[:80]!r}")
+            raise FormatError(f"{name}:{number} must be a symbol and its label, got {line[:80]!r}. Correct the line.")
         if labels.get(fields[0], int(fields[1])) != int(fields[1]):
-            raise FormatError(f"{name}:{number} the symbol {fields[0]!r} has the label {labels[fields[0]]} already")
+            raise FormatError(
+                f"{name}:{number} the symbol {fields[0]!r} already has the label {labels[fields[0]]}. Remove the line."
+            )
         labels[fields[0]] = int(fields[1])
     if EPSILON not in labels.values() and labels:
-        raise FormatError(f"{name} must give a name to label 0, which is epsilon, as in '<eps> 0'")
+        raise FormatError(f"{name} has no name for label 0 (epsilon). Add a line such as '<eps> 0'.")
     return SymbolTable.of(labels)
 
 
 def read_symbols(path: Path | str) -> SymbolTable:
-    """A table of symbols from a file of text in UTF-8."""
+    """A symbol table from a text file in UTF-8."""
     return symbols_from_text(decode_text(path), str(path))
 
 
 def write_symbols(path: Path | str, symbols: SymbolTable) -> None:
-    """Write a table of symbols into a file of text in UTF-8."""
+    """Write a symbol table to a text file in UTF-8."""
     Path(path).write_text(symbols_to_text(symbols), encoding="utf-8", newline="\n")

@@ -1,7 +1,7 @@
-"""What is known of a machine without its weights: its graph, its arcs in several orders, its cycles unrolled.
+"""The structure of an automaton without its weights: its graph, its sorted arcs, its unrolled cycles.
 
-Computed once and shared by all machines that differ in weights alone. Everything is an array of numpy, never a
-tensor: one that is made inside a transform of torch.func must not leave it.
+It is computed once for all automata that only differ in weights. Everything is a numpy array, not a tensor, because a
+tensor created inside a transform of torch.func must not leave it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ArcGraph(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Arcs sorted by source and label: those of state q are at ``starts[q] … starts[q + 1]``."""
+    """Arcs sorted by source and label. The arcs of state q are at ``starts[q] … starts[q + 1]``."""
 
     arcs: IntArray
     starts: IntArray
@@ -42,9 +42,9 @@ class Sorted(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a search must know of a machine before it reads a score.
+    """Properties of an automaton that a search needs before it reads a score.
 
-    ``longest`` is the number of ids of the longest path, the first state included; ANY_LENGTH if there are cycles.
+    ``longest`` is the number of ids of the longest path, including the first state; ANY_LENGTH if there are cycles.
     """
 
     longest: int
@@ -56,7 +56,7 @@ ANY_LENGTH = -1
 
 @dataclass(frozen=True)
 class Topology:
-    """The arcs of a machine."""
+    """The arcs of an automaton without weights, with cached analyses."""
 
     source: IntArray
     target: IntArray
@@ -66,22 +66,22 @@ class Topology:
 
     @cached_property
     def graph(self) -> ArcGraph:
-        """Components, their order and the arcs of each state."""
+        """Strongly connected components, their topological order, and the arcs of each state."""
         return ArcGraph(*analyze_graph(self.source, self.target, self.n_states))
 
     @property
     def graph_arrays(self) -> list[IntArray]:
-        """The graph as the kernels take it: :data:`catena.kernels.lattice.GRAPH`."""
+        """The graph in the form of the kernels: :data:`catena.kernels.lattice.GRAPH`."""
         return [self.source, self.target, *self.graph[:4], *self.graph[5:]]
 
     @property
     def graph_tensors(self) -> list[Tensor]:
-        """The same for operators of torch."""
+        """The graph for custom operators of torch."""
         return [torch.from_numpy(x) for x in self.graph_arrays]
 
     @cached_property
     def is_acyclic(self) -> bool:
-        """Whether no way leads back to where it was, not even an arc from a state to itself."""
+        """Whether there is no cycle, including arcs from a state to itself."""
         return not self.graph.cyclic.any()
 
     @cached_property
@@ -89,7 +89,7 @@ class Topology:
         longest = int(self.graph.level.max(initial=0)) + 1 if self.is_acyclic else ANY_LENGTH
         return Facts(longest, bool((self.input < 0).any()))
 
-    # torch.compile cannot trace a cached property; it calls a method with this mark and takes its result as constant.
+    # torch.compile cannot trace a cached property. It calls a method with this mark and treats its result as constant.
 
     def facts(self) -> Facts:
         return self._facts
@@ -97,19 +97,19 @@ class Topology:
     facts._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def prepare(self) -> None:
-        """Compute what plain programs read, so that torch.compile finds it."""
+        """Compute what reference programs read, so that torch.compile finds it in the cache."""
         self.unrolled.prepare()
 
     prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     @cached_property
     def by_input(self) -> Sorted:
-        """The arcs of each state by what they read, for compositions that match it."""
+        """The arcs of each state sorted by input label, for compositions."""
         return self._sorted(self.input)
 
     @cached_property
     def by_output(self) -> Sorted:
-        """By what they write."""
+        """The arcs of each state sorted by output label, for compositions."""
         return self._sorted(self.output)
 
     def _sorted(self, labels: IntArray) -> Sorted:
@@ -123,7 +123,7 @@ class Topology:
 
 
 class Block(NamedTuple):
-    """All cyclic components of one size m: ``states[c, i]``, and how arcs add up to the cells of c matrices m × m."""
+    """All cyclic components of size m: ``states[c, i]``, and how arcs are summed into the cells of c m × m matrices."""
 
     states: IntArray
     arcs: IntArray
@@ -131,7 +131,7 @@ class Block(NamedTuple):
 
 
 class StateLevel(NamedTuple):
-    """Nodes that depend on nodes of lower levels alone: ``sums`` of ``tails ⊗ arcs``.
+    """Nodes that only depend on nodes of lower levels: ``sums`` of ``tails ⊗ arcs``.
 
     Tails are positions in the order of levels.
     """
@@ -151,11 +151,11 @@ class Levels(NamedTuple):
 
 @dataclass(frozen=True)
 class Unrolled:
-    """The acyclic graph that sums like the given one when every cyclic component is replaced by its closure.
+    """An acyclic graph with the same sums, in which every cyclic component is replaced by its closure.
 
-    State q is entered at node q. If cycles run through it, it is left from a node of its own, ``exits[q]``,
-    and arcs with the entries of the component's closure lead there from the entries of all its states.
-    Arcs: first ``plain`` ones of the machine, then the closures of ``blocks``, row by row.
+    State q is entered at node q. If it is on a cycle, it is left from a separate node ``exits[q]``, and arcs with the
+    entries of the component's closure lead there from the entry nodes of all states of the component. Arcs are ordered:
+    first the ``plain`` arcs of the automaton, then the closures of ``blocks``, row by row.
     """
 
     exits: IntArray
@@ -188,12 +188,12 @@ class Unrolled:
 
     @cached_property
     def forwards(self) -> Levels:
-        """Its nodes level by level from the beginning."""
+        """The levels of its nodes from the start."""
         return _levels(self.source, self.target, self.n_nodes)
 
     @cached_property
     def backwards(self) -> Levels:
-        """From the end."""
+        """The levels of its nodes from the end."""
         return _levels(self.target, self.source, self.n_nodes)
 
 

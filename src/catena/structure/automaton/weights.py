@@ -1,4 +1,4 @@
-"""What machines ask of the elements of a semiring beside ⊕ and ⊗: their logs, quotients, and whether they are zero."""
+"""Operations on semiring elements other than ⊕ and ⊗: logs, division and comparison with zero."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _LOGS: dict[type[Semiring], Callable[[Tensor], Tensor]] = {
 
 
 def log_weights(semiring: Semiring, x: _Elements) -> Float[Tensor, "..."]:
-    """The scores whose lifting the elements are."""
+    """The scores (log-weights) of elements, the inverse of ``lift``."""
     if type(semiring) not in _LOGS:
         raise TypeError(
-            f"elements of {type(semiring).__name__} have no log-weight that could be carried to another semiring: "
-            f"start from a machine over {', '.join(sorted(kind.__name__ for kind in _LOGS))}"
+            f"{type(semiring).__name__} has no log-weights to convert to another semiring. Start from an automaton "
+            f"over {', '.join(sorted(kind.__name__ for kind in _LOGS))}."
         )
     return _LOGS[type(semiring)](x)
 
@@ -64,18 +64,18 @@ _QUOTIENTS: dict[type[Semiring], Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def divide(semiring: Semiring, a: _Elements, b: _Elements) -> _Elements:
-    """The c with b ⊗ c = a; zero where a is zero, as it must be where b is."""
+    """The element c with b ⊗ c = a; zero if a is zero, which holds if b is."""
     if type(semiring) not in _QUOTIENTS:
         raise TypeError(
-            f"weights of {type(semiring).__name__} cannot be divided, as pushing and determinizing must: use one "
-            f"of {', '.join(sorted(kind.__name__ for kind in _QUOTIENTS))}"
+            f"{type(semiring).__name__} has no division, which pushing and determinization need. Use one of "
+            f"{', '.join(sorted(kind.__name__ for kind in _QUOTIENTS))}."
         )
     found = _QUOTIENTS[type(semiring)](a, b)
     return torch.where(is_invalid(semiring, found) & ~is_nonzero(semiring, a), a, found)
 
 
 def numbers(semiring: Semiring, x: _Elements) -> Float[Tensor, "..."]:
-    """Elements that can be divided, as numbers that ⊗ adds (multiplies, over Real), the greater the heavier."""
+    """Elements as floats that ⊗ adds (multiplies in the real semiring), where larger means more weight."""
     return x if isinstance(semiring, RealSemiring) else log_weights(semiring, x)
 
 
@@ -85,14 +85,14 @@ def from_numbers(semiring: Semiring, x: Float[Tensor, "..."], dtype: torch.dtype
 
 
 def multiply(semiring: Semiring, a: _Elements, b: _Elements) -> _Elements:
-    """a ⊗ b; zero where one of them is zero and the other nan or infinite, for -inf and nan add up to nan."""
+    """a ⊗ b; zero if one of them is zero and the other nan or infinite, although -inf plus nan is nan."""
     found = semiring.mul(a, b)
     lost = is_invalid(semiring, found) & ~(is_nonzero(semiring, a) & is_nonzero(semiring, b))
     return torch.where(lost, semiring.zero(semiring.shape(found), found), found)
 
 
 def is_nonzero(semiring: Semiring, x: _Elements) -> Bool[Tensor, "..."]:
-    """Which elements are not zero; nan is not."""
+    """Mask of the elements that are not zero; nan counts as nonzero."""
     x = x.detach()
     if semiring.width is None:
         return x != semiring.constant(NEG_INF, x)
@@ -100,7 +100,7 @@ def is_nonzero(semiring: Semiring, x: _Elements) -> Bool[Tensor, "..."]:
 
 
 def is_invalid(semiring: Semiring, x: _Elements) -> Bool[Tensor, "..."]:
-    """Which elements have a weight of nan or +inf."""
+    """Mask of the elements with a weight of nan or +inf."""
     weight = x.detach() if semiring.width is None else x.detach()[0]
     if not weight.is_floating_point():
         return torch.zeros_like(weight, dtype=torch.bool)
@@ -108,11 +108,11 @@ def is_invalid(semiring: Semiring, x: _Elements) -> Bool[Tensor, "..."]:
 
 
 def nonzero(semiring: Semiring, x: _Elements) -> Bool[np.ndarray, " n"]:
-    """Which entries of the last axis are not zero, in any of the batch."""
+    """Mask of the entries of the last axis that are nonzero in any row of the batch."""
     found = is_nonzero(semiring, x)
     return found.reshape(math.prod(found.shape[:-1]), found.shape[-1]).any(0).cpu().numpy()
 
 
 def same_semiring(a: Semiring, b: Semiring) -> bool:
-    """Whether elements of one are elements of the other."""
+    """Whether the elements of two semirings are the same."""
     return type(a) is type(b) and a.width == b.width

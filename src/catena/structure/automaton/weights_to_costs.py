@@ -1,4 +1,4 @@
-"""Weights as files hold them: costs, so that less is better, and Infinity is impossible."""
+"""Conversion of weights to the costs in files, where less is better and Infinity is impossible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.structure.semirings import LogSemiring, MaxSemiring, RealSemiring, S
 
 
 class WeightFormat(NamedTuple):
-    """How the elements of a semiring are written, and what stands for one."""
+    """The sign of costs in files, and the costs of one and zero."""
 
     sign: float
     one: float
@@ -30,23 +30,25 @@ _WRITTEN: dict[type[Semiring], WeightFormat] = {
 
 
 def written(semiring: Semiring) -> WeightFormat:
-    """How files write the weights of a semiring."""
+    """The file format of the weights of a semiring."""
     if type(semiring) not in _WRITTEN:
         raise TypeError(
-            f"weights over {type(semiring).__name__} have no form in files: use a machine over "
-            f"{', '.join(sorted(kind.__name__ for kind in _WRITTEN))}"
+            f"{type(semiring).__name__} has no file format. Use an automaton over "
+            f"{', '.join(sorted(kind.__name__ for kind in _WRITTEN))}."
         )
     return _WRITTEN[type(semiring)]
 
 
 def weights_to_costs(machine: Automaton, x: Tensor) -> IntArray:
-    """Elements as files hold them, in the dtype of the machine."""
+    """Weights as costs, in the dtype of the automaton."""
     if x.dim() != 1:
-        raise ValueError(f"a file holds one machine, but this one has batch axes {list(x.shape[:-1])}")
+        raise ValueError(
+            f"machine must have no batch axes in a file, got {list(x.shape[:-1])}. Write one file for each automaton."
+        )
     form = written(machine.semiring)
-    return (form.sign * x.detach().cpu() + 0.0).numpy()  # no minus zeros
+    return (form.sign * x.detach().cpu() + 0.0).numpy()  # + 0.0 avoids minus zeros
 
 
 def elements(semiring: Semiring, values: IntArray | list[float], dtype: torch.dtype) -> Tensor:
-    """The inverse of :func:`costs`."""
+    """The inverse of :func:`weights_to_costs`."""
     return written(semiring).sign * torch.as_tensor(np.asarray(values, np.float64)).to(dtype) + 0.0
