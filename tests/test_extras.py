@@ -12,14 +12,14 @@ from catena.errors import CatenaError, MissingExtraError
 from catena.extras import require
 
 
-def test_what_is_there_is_returned() -> None:
+def test_require_returns_an_installed_module() -> None:
     assert require("json", "words", "reading") is sys.modules["json"]
     assert require("os.path", "words", "reading") is sys.modules["os.path"]
 
 
-def test_what_is_missing_is_answered_with_the_install_line() -> None:
+def test_require_missing_package_raises_with_install_command() -> None:
     sentence = (
-        r"^reading Parquet files needs the package no_such_thing, and it is not installed: "
+        r"^reading Parquet files needs the package no_such_thing, which is not installed. Install it: "
         r"pip install 'catena\[parquet\]'$"
     )
     with pytest.raises(MissingExtraError, match=sentence) as caught:
@@ -35,30 +35,30 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_lacks_something_itself_is_told_apart(broken: Path) -> None:
+def test_require_with_missing_dependency_names_it(broken: Path) -> None:
     (broken / "needs_more.py").write_text("import no_such_thing.at_all\n")
-    sentence = r"^logging needs needs_more, which needs no_such_thing, and no_such_thing is not installed: pip install"
+    sentence = r"^logging needs needs_more, which needs no_such_thing, which is not installed. Install it: pip install"
     with pytest.raises(MissingExtraError, match=sentence):
         require("needs_more", "tensorboard", "logging")
 
 
-def test_what_is_installed_and_broken_is_told_apart(broken: Path) -> None:
+def test_require_broken_package_reports_the_import_error(broken: Path) -> None:
     (broken / "half_built.py").write_text("raise ImportError('libc is too old')\n")
     sentence = (
-        r"^logging needs the package half_built, and it is installed but cannot be imported "
-        r"\(libc is too old\): pip install 'catena\[tensorboard\]'$"
+        r"^logging needs the package half_built, which is installed but cannot be imported "
+        r"\(libc is too old\)\. Install it: pip install 'catena\[tensorboard\]'$"
     )
     with pytest.raises(MissingExtraError, match=sentence):
         require("half_built", "tensorboard", "logging")
 
 
-def test_other_faults_are_not_hidden(broken: Path) -> None:
+def test_require_does_not_hide_other_errors(broken: Path) -> None:
     (broken / "crashes.py").write_text("1 / 0\n")
     with pytest.raises(ZeroDivisionError):
         require("crashes", "words", "stemming")
 
 
-def test_the_import_happens_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_require_imports_on_call(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("imaginary")
     monkeypatch.setitem(sys.modules, "imaginary", module)
     assert require("imaginary", "words", "stemming") is module

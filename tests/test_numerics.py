@@ -80,14 +80,14 @@ def _expm1(x: Decimal) -> Decimal:
     return total
 
 
-def test_log1mexp_would_lose_everything_if_it_were_written_out() -> None:
+def test_log1mexp_is_accurate_where_naive_formula_is_not() -> None:
     x = double([-1e-20, -60.0])
     assert log1mexp(x).tolist() == pytest.approx([math.log(1e-20), -math.exp(-60)], rel=1e-12)
     assert (1 - x.exp()).log().tolist() == [NEG_INF, 0.0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_every_precision_keeps_its_type(dtype: torch.dtype) -> None:
+def test_functions_keep_the_dtype(dtype: torch.dtype) -> None:
     x = torch.tensor([[-1.0, -2.0], [NEG_INF, NEG_INF]], dtype=dtype)
     assert log_sum_exp(x, 1).dtype == dtype
     assert log_add_exp(x[0], x[1]).dtype == dtype
@@ -106,7 +106,7 @@ def test_log_sum_exp_at_the_ends() -> None:
     assert math.isnan(log_sum_exp(double([math.nan, 1.0]), 0).item())
 
 
-def test_nothing_sums_to_never() -> None:
+def test_log_sum_exp_of_no_terms_is_minus_infinity() -> None:
     assert log_sum_exp(torch.zeros(3, 0, 2), 1).tolist() == [[NEG_INF, NEG_INF]] * 3
     assert log_sum_exp(torch.zeros(0, 4), 1).shape == (0,)
     assert masked_softmax(torch.zeros(3, 0)).shape == (3, 0)
@@ -131,7 +131,7 @@ def test_safe_log_at_the_ends() -> None:
     assert math.isnan(safe_log(double([-1.0])).item())
 
 
-def test_masked_places_weigh_nothing_whatever_they_hold() -> None:
+def test_masked_softmax_ignores_masked_values() -> None:
     scores = double([[1.0, math.nan, math.inf], [2.0, 3.0, 4.0], [NEG_INF, NEG_INF, 0.0]])
     mask = torch.tensor([[True, False, False], [False, False, False], [True, True, False]])
     assert masked_softmax(scores, mask).tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
@@ -189,9 +189,7 @@ def test_first_and_second_derivatives(function: Callable[[Tensor], Tensor], valu
         (log1mexp, [NEG_INF, 0.0]),
     ],
 )
-def test_where_nothing_is_possible_the_gradient_is_zero(
-    function: Callable[[Tensor], Tensor], values: list[float]
-) -> None:
+def test_gradient_is_zero_if_nothing_is_possible(function: Callable[[Tensor], Tensor], values: list[float]) -> None:
     assert gradient(function, double(values)).tolist() == [0.0] * len(values)
     assert gradient(lambda x: gradient_graph(function, x), double(values)).tolist() == [0.0] * len(values)
 
@@ -201,7 +199,7 @@ def gradient_graph(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return found
 
 
-def test_impossible_terms_beside_possible_ones_have_gradient_zero() -> None:
+def test_impossible_terms_among_possible_ones_have_zero_gradient() -> None:
     grads = gradient(lambda x: log_sum_exp(x, 1), double([[NEG_INF, 1.0], [NEG_INF, NEG_INF], [0.0, 0.0]]))
     assert grads.tolist() == [[0.0, 1.0], [0.0, 0.0], [0.5, 0.5]]
     added = gradient(lambda x: log_add_exp(x[0], x[1]), double([[NEG_INF, 0.0], [2.0, NEG_INF]]))
@@ -210,7 +208,7 @@ def test_impossible_terms_beside_possible_ones_have_gradient_zero() -> None:
     assert logs.tolist() == [0.0, 2.0]
 
 
-def test_the_gradient_through_an_empty_cell_stays_zero_when_it_is_used() -> None:
+def test_gradient_through_impossible_cell_is_zero_in_chart() -> None:
     # A chart adds -inf cells to finite scores again and again; torch.logsumexp would give nan here.
     def chart(x: Tensor) -> Tensor:
         empty = log_sum_exp(x[:2] + NEG_INF, 0)

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from catena.randomness import Randomness
 
 
-def test_the_same_seed_name_and_index_draw_the_same() -> None:
+def test_same_seed_name_and_index_give_same_numbers() -> None:
     one, other = Randomness(13), Randomness(13)
     assert one.numpy("split", 2).random(5).tolist() == other.numpy("split", 2).random(5).tolist()
     assert torch.equal(torch.rand(5, generator=one.torch("weights")), torch.rand(5, generator=other.torch("weights")))
 
 
-def test_asking_twice_starts_again() -> None:
+def test_generator_requested_twice_starts_again() -> None:
     randomness = Randomness(1)
     assert randomness.numpy("split").random() == randomness.numpy("split").random()
 
 
-def test_seeds_names_and_indices_are_told_apart() -> None:
+def test_different_seeds_names_and_indices_give_different_numbers() -> None:
     things = [
         Randomness(0).number("a"),
         Randomness(1).number("a"),
@@ -68,7 +68,7 @@ def test_numbers_do_not_depend_on_the_process() -> None:
         assert int(said.stdout) == Randomness(7).number("split", 3)
 
 
-def test_torchs_own_generator_can_be_seeded() -> None:
+def test_seed_torch_seeds_the_global_generator() -> None:
     randomness = Randomness(5)
     randomness.seed_torch("dropout", 1)
     first = torch.rand(3)
@@ -78,7 +78,7 @@ def test_torchs_own_generator_can_be_seeded() -> None:
     assert not torch.equal(torch.rand(3), first)
 
 
-def test_generators_leave_the_global_ones_alone() -> None:
+def test_generators_do_not_change_global_ones() -> None:
     torch.manual_seed(0)
     np.random.seed(0)
     expected = torch.rand(2), np.random.rand()
@@ -91,7 +91,7 @@ def test_generators_leave_the_global_ones_alone() -> None:
     assert np.random.rand() == expected[1]
 
 
-def test_a_source_is_a_value() -> None:
+def test_randomness_is_frozen() -> None:
     assert Randomness(3) == Randomness(3)
     assert Randomness().seed == 0
     with pytest.raises(dataclasses.FrozenInstanceError):

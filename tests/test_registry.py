@@ -15,7 +15,7 @@ def poolings() -> Registry[str]:
     return table
 
 
-def test_it_reads_like_a_dictionary() -> None:
+def test_registry_is_a_mapping() -> None:
     table = poolings()
     assert table["max"] == "MAX"
     assert "max" in table
@@ -26,7 +26,7 @@ def test_it_reads_like_a_dictionary() -> None:
     assert table.get("min") is None
 
 
-def test_the_decorator_returns_what_it_enters() -> None:
+def test_register_returns_the_decorated_object() -> None:
     table: Registry[type] = Registry("encoder")
 
     @table.register("lstm")
@@ -36,12 +36,12 @@ def test_the_decorator_returns_what_it_enters() -> None:
     assert table["lstm"] is Lstm
 
 
-def test_a_name_is_entered_once() -> None:
-    with pytest.raises(ValueError, match=r"^the pooling 'max' is registered twice$"):
+def test_register_same_name_twice_raises() -> None:
+    with pytest.raises(ValueError, match=r"^The pooling 'max' is already registered"):
         poolings().register("max")("other")
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_unknown_name_error_suggests_similar_names() -> None:
     with pytest.raises(UnknownNameError, match=r"^no pooling is called 'maxx': did you mean 'max'\?$"):
         poolings()["maxx"]
     with pytest.raises(UnknownNameError, match=r"^no pooling is called 'zzz': known are 'first-last', 'max', 'mean'$"):
@@ -70,7 +70,7 @@ def test_nearest_is_best_first_and_leaves_out_what_is_much_worse() -> None:
     assert len(nearest("aaaa", ["aaab", "aaac", "aaad", "aaae"], most=2)) == 2
 
 
-def test_words_for_the_end_of_an_error() -> None:
+def test_did_you_mean_lists_similar_or_all_names() -> None:
     assert did_you_mean("aab", ["aaa", "aac"]) == "did you mean 'aac' or 'aaa'?"
     assert did_you_mean("q", ["b", "a"]) == "known are 'a', 'b'"
     assert did_you_mean("q", [f"name{i}" for i in range(21)]) == "21 names are known, none of them near"

@@ -79,7 +79,7 @@ def test_items_are_checked_wherever_they_are(more: int) -> None:
         first({1: 1})
 
 
-def test_a_fault_among_right_items_is_found_at_once() -> None:
+def test_wrong_item_among_right_ones_is_found() -> None:
     found = 0
     for place in range(10):
         try:
@@ -154,7 +154,7 @@ def test_more_calls_than_are_remembered() -> None:
         itself(KEPT + 1)
 
 
-def test_values_that_a_check_tells_apart_have_different_summaries() -> None:
+def test_values_that_a_check_distinguishes_have_different_summaries() -> None:
     values = [
         0, False, 0.0, None, "", "a", int, str, (), [], {}, (0,), [0], {0: 0}, (False,), [""], (("a",),), ("a", "a"),
         torch.zeros(1), torch.zeros(2), torch.zeros(1, 1), torch.zeros(1).double(), torch.nn.Parameter(torch.zeros(1)),

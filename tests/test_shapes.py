@@ -12,7 +12,7 @@ from catena.errors import ShapeError
 from catena.shapes import checked_lengths, mask_from_lengths, match_shape
 
 
-def test_every_letter_has_a_size() -> None:
+def test_match_shape_returns_sizes_of_letters() -> None:
     assert match_shape("emissions", (2, 5, 9), "b t k") == {"b": 2, "t": 5, "k": 9}
     assert match_shape("emissions", (2, 5, 9), "b t k", k=9, d=4) == {"b": 2, "t": 5, "k": 9}
     assert match_shape("transitions", (4, 4), "k k") == {"k": 4}
@@ -20,25 +20,25 @@ def test_every_letter_has_a_size() -> None:
     assert match_shape("ids", torch.zeros(2, 3).shape, "b t") == {"b": 2, "t": 3}
 
 
-def test_what_does_not_match() -> None:
-    with pytest.raises(ShapeError, match=r"^emissions must have the 3 axes 'b t k', but its shape is \(2, 5\)$"):
+def test_match_shape_mismatch_raises() -> None:
+    with pytest.raises(ShapeError, match=r"^emissions must have the 3 axes 'b t k', got shape \(2, 5\)\. Add"):
         match_shape("emissions", (2, 5), "b t k")
     with pytest.raises(
         ShapeError,
-        match=r"^emissions has size 9 on axis 'k' of 'b t k', where 8 is needed \(its shape is \(2, 5, 9\)\)$",
+        match=r"^emissions must have size 8 on axis 'k' of 'b t k', got 9 in shape \(2, 5, 9\)\. Check",
     ):
         match_shape("emissions", (2, 5, 9), "b t k", k=8)
-    with pytest.raises(ShapeError, match=r"^transitions has size 3 on axis 'k' of 'k k', where 4 is needed"):
+    with pytest.raises(ShapeError, match=r"^transitions must have size 4 on axis 'k' of 'k k', got 3"):
         match_shape("transitions", (4, 3), "k k")
 
 
-def test_masks_are_true_where_a_position_is_real() -> None:
+def test_mask_from_lengths_is_true_at_real_positions() -> None:
     mask = mask_from_lengths(torch.tensor([0, 2, 3]), 3)
     assert mask.tolist() == [[False, False, False], [True, True, False], [True, True, True]]
     assert mask.dtype == torch.bool
 
 
-def test_masks_of_any_batch() -> None:
+def test_mask_from_lengths_with_any_batch_axes() -> None:
     assert mask_from_lengths(torch.tensor(2), 3).tolist() == [True, True, False]
     lengths = torch.tensor([[1, 2], [3, 0]], dtype=torch.int32)
     mask = mask_from_lengths(lengths, 4)
@@ -51,7 +51,7 @@ def test_masks_of_any_batch() -> None:
 @pytest.mark.parametrize("wrong", [-1, 4])
 def test_lengths_out_of_range_are_rejected_on_every_device(device: str, wrong: int) -> None:
     if device == "cpu":
-        with pytest.raises(ShapeError, match=f"lengths must lie from 0 to 3, .* but one is {wrong}"):
+        with pytest.raises(ShapeError, match=rf"lengths must be from 0 to 3, .*, got {wrong}\."):
             checked_lengths("lengths", torch.tensor([2, wrong]), 3)
         return
     # A device-side assertion ends all work of its process on that GPU, so it gets a process of its own.

@@ -25,9 +25,9 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         package = module.split(".")[0]
         missing = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
         if missing not in ("", package):
-            reason = f"{module}, which needs {missing}, and {missing} is not installed"
+            reason = f"{module}, which needs {missing}, which is not installed"
         elif missing:
-            reason = f"the package {package}, and it is not installed"
+            reason = f"the package {package}, which is not installed"
         else:
-            reason = f"the package {package}, and it is installed but cannot be imported ({error})"
-        raise MissingExtraError(f"{purpose} needs {reason}: pip install 'catena[{extra}]'") from error
+            reason = f"the package {package}, which is installed but cannot be imported ({error})"
+        raise MissingExtraError(f"{purpose} needs {reason}. Install it: pip install 'catena[{extra}]'") from error

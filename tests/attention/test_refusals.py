@@ -39,17 +39,17 @@ except Exception as error:
 ERRORS = [
     "mask must have the axes 'b t s' = (2, 5, 4), each of this size or 1, got the shape (2, 4). ",
     "mask must have the axes 'b t s' = (2, 5, 4), each of this size or 1, got the shape (2, 1, 1, 4). ",
-    "mask must be bool, True where a query may attend, but its dtype is torch.float32: call .bool() first",
-    "keys has size 8 on axis 'd_keys' of 'b s d_keys', where 6 is needed (its shape is (2, 5, 8))",
-    "query must have the 3 axes 'b t d', but its shape is (5, 8)",
-    "keys has size 1 on axis 'b' of 'b s d_keys', where 2 is needed (its shape is (1, 4, 6))",
+    "mask must be bool, True where a query may attend, got torch.float32. Call .bool() first.",
+    "keys must have size 6 on axis 'd_keys' of 'b s d_keys', got 8 in shape (2, 5, 8). ",
+    "query must have the 3 axes 'b t d', got shape (5, 8). ",
+    "keys must have size 2 on axis 'b' of 'b s d_keys', got 1 in shape (1, 4, 6). ",
 ]
 
 
 def test_multi_head_attention_invalid_shapes_raise() -> None:
     # In a separate process: in this one the shapes of signatures are checked first.
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600, check=True)
-    expected = [*ERRORS, *ERRORS, "mask must be bool, True where a place counts, but its dtype is torch.float32: "]
+    expected = [*ERRORS, *ERRORS, "mask must be bool, True where an entry counts, got torch.float32. "]
     for found, wanted in zip(run.stdout.splitlines(), expected, strict=True):
         assert found.startswith(wanted)
 

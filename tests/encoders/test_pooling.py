@@ -127,7 +127,7 @@ def test_k_max_pooling_of_ties_keeps_the_earliest() -> None:
 
 
 def test_pooling_states_of_wrong_size_raise() -> None:
-    with pytest.raises(ShapeError, match="the input of the pooling has size 5 on axis 'd'"):
+    with pytest.raises(ShapeError, match=r"the input of the pooling must have size .* on axis 'd'.*, got 5"):
         build("max")(torch.zeros(2, 3, 5), torch.tensor([3, 3]))
 
 
@@ -143,9 +143,9 @@ def pool(kind: str, t: int, lengths: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", POOLINGS)
 @pytest.mark.parametrize("lengths", [[9, 1], [-1, 1]])
 def test_lengths_out_of_range_raise(name: str, lengths: list[int]) -> None:
-    with pytest.raises(ShapeError, match=f"lengths must lie from 0 to 3.* but one is {lengths[0]}"):
+    with pytest.raises(ShapeError, match=f"lengths must be from 0 to 3.* got {lengths[0]}"):
         pool(name, 3, torch.tensor(lengths))
-    with pytest.raises(ShapeError, match="lengths must lie from 0 to 0"):
+    with pytest.raises(ShapeError, match="lengths must be from 0 to 0"):
         pool(name, 0, torch.tensor([1, 0]))
 
 
@@ -153,9 +153,9 @@ def test_lengths_out_of_range_raise(name: str, lengths: list[int]) -> None:
 def test_lengths_of_another_number_or_type_raise(name: str) -> None:
     jaxtyping.config.update("jaxtyping_disable", True)  # the checks of annotations would reject them first
     try:
-        with pytest.raises(ShapeError, match="lengths has size 1 on axis 'b' of 'b', where 2 is needed"):
+        with pytest.raises(ShapeError, match="lengths must have size 2 on axis 'b' of 'b', got 1"):
             pool(name, 3, torch.tensor([1]))
-        with pytest.raises(ShapeError, match="lengths must be whole numbers"):
+        with pytest.raises(ShapeError, match="lengths must have an integer dtype"):
             pool(name, 3, torch.tensor([1.5, 1.0]))
     finally:
         jaxtyping.config.update("jaxtyping_disable", False)
@@ -163,7 +163,7 @@ def test_lengths_of_another_number_or_type_raise(name: str) -> None:
 
 def test_masks_of_lengths_out_of_range_raise() -> None:
     for lengths in ([4, 1], [-1, 1]):
-        with pytest.raises(ShapeError, match="lengths must lie from 0 to 3"):
+        with pytest.raises(ShapeError, match="lengths must be from 0 to 3"):
             padding_mask(torch.tensor(lengths), 3)
-        with pytest.raises(ShapeError, match="lengths must lie from 0 to 3"):
+        with pytest.raises(ShapeError, match="lengths must be from 0 to 3"):
             attention_mask(torch.tensor(lengths), 3, causal=True)

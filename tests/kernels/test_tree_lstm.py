@@ -49,7 +49,7 @@ def test_values_and_gradients_are_those_of_the_plain_form(
     torch.testing.assert_close(fast, plain, **CLOSE)
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
+def test_tree_encoder_gradients_equal_finite_differences() -> None:
     batch = TreeBatchBuilder.of(BINARY).batch(np.arange(len(BINARY)))
     d, n = 2, 2
     shapes = [(len(batch.inputs), 3 * d), ((3 + n) * d, n * d), ((3 + n) * d,)]

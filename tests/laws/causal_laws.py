@@ -24,7 +24,7 @@ def read(encoder: CausalEncoder, x: Tensor, sizes: list[int], state: Any = None)
 class SteppingLaws(CausalEncoderLaws):
     """Inherit, and define the fixture ``make``."""
 
-    def test_the_whole_equals_pieces_and_steps(self, encoder: CausalEncoder) -> None:
+    def test_full_sequence_equals_chunks_and_steps(self, encoder: CausalEncoder) -> None:
         x = batch(encoder)
         whole = encoder(x, torch.full((4,), 7))
         torch.testing.assert_close(encoder.whole(x), whole, **CLOSE)
@@ -35,7 +35,7 @@ class SteppingLaws(CausalEncoderLaws):
         with torch.inference_mode():
             torch.testing.assert_close(read(encoder, x, [1] * 7)[0], whole.detach(), **CLOSE)
 
-    def test_going_on_leaves_a_state_as_it_was(self, encoder: CausalEncoder) -> None:
+    def test_advance_does_not_change_its_state(self, encoder: CausalEncoder) -> None:
         x = batch(encoder)
         with torch.no_grad():
             whole = encoder.whole(x)
@@ -47,7 +47,7 @@ class SteppingLaws(CausalEncoderLaws):
             torch.testing.assert_close(encoder.continue_(x[:, 5:], first)[0], whole[:, 5:], **CLOSE)
             torch.testing.assert_close(encoder.continue_(x[:, 4:], state)[0], whole[:, 4:], **CLOSE)
 
-    def test_rows_are_taken_repeated_and_left_out(self, encoder: CausalEncoder) -> None:
+    def test_select_repeats_and_drops_rows(self, encoder: CausalEncoder) -> None:
         x, rows = batch(encoder), torch.tensor([2, 0, 2])
         with torch.no_grad():
             whole = encoder.whole(x)
@@ -60,7 +60,7 @@ class SteppingLaws(CausalEncoderLaws):
             y, _ = encoder.continue_(x[:, 4:], state)
             torch.testing.assert_close(y, whole[:, 4:], **CLOSE)
 
-    def test_sequences_that_have_read_different_lengths_are_joined(self, encoder: CausalEncoder) -> None:
+    def test_join_of_states_with_different_lengths(self, encoder: CausalEncoder) -> None:
         x = batch(encoder)
         read_so_far = [3, 1, 0, 4]
         with torch.no_grad():
@@ -83,7 +83,7 @@ class SteppingLaws(CausalEncoderLaws):
     def _fresh(encoder: CausalEncoder, x: Tensor) -> Any:
         return encoder.begin(1, x.device, x.dtype)
 
-    def test_a_detached_state_holds_the_same_values_and_no_gradient(self, encoder: CausalEncoder) -> None:
+    def test_detached_state_has_equal_values_and_no_gradient(self, encoder: CausalEncoder) -> None:
         x = batch(encoder).requires_grad_()
         _, state = encoder.continue_(x[:, :4], encoder.begin(4, x.device, x.dtype))
         later, _ = encoder.continue_(x[:, 4:].detach(), encoder.detach(state))

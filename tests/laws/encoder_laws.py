@@ -36,7 +36,7 @@ class EncoderLaws:
     def encoder(self, make: Callable[[], Encoder]) -> Encoder:
         return make().double().eval()
 
-    def test_the_output_has_a_vector_for_each_position_and_zeros_at_padding(self, encoder: Encoder) -> None:
+    def test_output_is_zero_at_padding(self, encoder: Encoder) -> None:
         y = encoder(batch(encoder), LENGTHS)
         assert y.shape == (4, 7, encoder.d_out)
         for row, n in zip(y, LENGTHS.tolist(), strict=True):
@@ -44,7 +44,7 @@ class EncoderLaws:
             assert (row[:n] != 0).any(dim=1).all()
 
     @pytest.mark.parametrize("value", [0.0, 1e6, float("nan")])
-    def test_what_stands_at_padding_changes_neither_outputs_nor_gradients(self, encoder: Encoder, value: float) -> None:
+    def test_padding_values_change_neither_outputs_nor_gradients(self, encoder: Encoder, value: float) -> None:
         x = batch(encoder)
         results = []
         for filled in (x, fill_padding(x, LENGTHS, value)):
@@ -54,23 +54,23 @@ class EncoderLaws:
             results.append([y, *(p.grad for p in encoder.parameters() if p.requires_grad)])
         torch.testing.assert_close(results[0], results[1], **CLOSE)
 
-    def test_more_padding_changes_nothing(self, encoder: Encoder) -> None:
+    def test_more_padding_does_not_change_outputs(self, encoder: Encoder) -> None:
         x = batch(encoder)
         longer = torch.cat((x, torch.randn(4, 3, encoder.d_in, dtype=x.dtype)), dim=1)
         torch.testing.assert_close(encoder(longer, LENGTHS)[:, :7], encoder(x, LENGTHS), **CLOSE)
 
-    def test_batched_equals_one_by_one(self, encoder: Encoder) -> None:
+    def test_batched_equals_single(self, encoder: Encoder) -> None:
         x = batch(encoder)
         y = encoder(x, LENGTHS)
         for i, n in enumerate(LENGTHS.tolist()):
             alone = encoder(x[i : i + 1, :n], LENGTHS[i : i + 1])
             torch.testing.assert_close(y[i : i + 1, :n], alone, **CLOSE)
 
-    def test_the_order_of_a_batch_is_kept(self, encoder: Encoder) -> None:
+    def test_batch_order_is_kept(self, encoder: Encoder) -> None:
         x, order = batch(encoder), torch.tensor([2, 0, 3, 1])
         torch.testing.assert_close(encoder(x[order], LENGTHS[order]), encoder(x, LENGTHS)[order], **CLOSE)
 
-    def test_mixed_precision_is_near(self, make: Callable[[], Encoder]) -> None:
+    def test_mixed_precision_is_close(self, make: Callable[[], Encoder]) -> None:
         encoder = make().eval()
         x = batch(encoder).float()
         with torch.autocast("cpu", torch.bfloat16):
@@ -78,7 +78,7 @@ class EncoderLaws:
         y.float().sum().backward()
         assert (y.float() - encoder(x, LENGTHS)).abs().max() < 0.1
 
-    def test_an_empty_sequence_gives_zeros_and_disturbs_no_other(self, encoder: Encoder) -> None:
+    def test_empty_sequence_gives_zeros_and_does_not_change_other_rows(self, encoder: Encoder) -> None:
         x = batch(encoder).requires_grad_()
         y = encoder(x, torch.tensor([4, 0, 1, 6]))
         y.square().sum().backward()
@@ -116,8 +116,8 @@ class EncoderLaws:
         assert rough.dtype == torch.float32
         torch.testing.assert_close(rough.double(), exact, rtol=1e-4, atol=1e-5)
 
-    def test_vectors_of_another_size_are_refused(self, encoder: Encoder) -> None:
-        with pytest.raises(ShapeError, match=f"has size {encoder.d_in + 1} on axis 'd_in'"):
+    def test_input_of_wrong_size_raises(self, encoder: Encoder) -> None:
+        with pytest.raises(ShapeError, match=f"must have size .* on axis 'd_in'.*, got {encoder.d_in + 1}"):
             encoder(torch.zeros(1, 2, encoder.d_in + 1).double(), torch.tensor([2]))
 
     def test_without_lengths_all_positions_are_real(self, encoder: Encoder) -> None:
@@ -125,15 +125,15 @@ class EncoderLaws:
         assert torch.equal(encoder(x), encoder(x, torch.full((4,), 7)))
 
     @pytest.mark.parametrize("wrong", [-1, 8])
-    def test_lengths_beyond_the_input_are_refused(self, encoder: Encoder, wrong: int) -> None:
-        with pytest.raises(ShapeError, match=f"lengths must lie from 0 to 7, .* but one is {wrong}$"):
+    def test_lengths_above_the_input_raise(self, encoder: Encoder, wrong: int) -> None:
+        with pytest.raises(ShapeError, match=rf"lengths must be from 0 to 7, .*, got {wrong}\."):
             encoder(batch(encoder), torch.tensor([4, wrong, 1, 6]))
 
 
 class CausalEncoderLaws(EncoderLaws):
     """For encoders that see nothing of what comes later."""
 
-    def test_the_future_never_reaches_the_past(self, encoder: Encoder) -> None:
+    def test_outputs_do_not_depend_on_later_inputs(self, encoder: Encoder) -> None:
         x, lengths = batch(encoder), torch.full((4,), 7)
         y = encoder(x, lengths)
         for i in range(6):

@@ -82,7 +82,7 @@ class EncoderDecoderLaws(StepperLaws):
 
     # --- laws ---------------------------------------------------------------------------------------------------------
 
-    def test_whole_targets_have_the_probabilities_of_their_steps(self, model: EncoderDecoder) -> None:
+    def test_log_probs_of_targets_equal_steps(self, model: EncoderDecoder) -> None:
         source = self.source(self.sources)
         targets, lengths = padded(self.targets)
         found = model.token_log_probs(source, targets, lengths)
@@ -96,7 +96,7 @@ class EncoderDecoderLaws(StepperLaws):
         for wanted, found in pairs:
             self.same(found, wanted)
 
-    def test_a_memory_is_0_beyond_its_source(self, model: EncoderDecoder) -> None:
+    def test_encoder_output_is_zero_at_padding(self, model: EncoderDecoder) -> None:
         source = self.source(self.sources, 8, 5)
         memory = model.encode(source)
         beyond = torch.arange(8) >= source.lengths[:, None]
@@ -107,7 +107,7 @@ class EncoderDecoderLaws(StepperLaws):
         assert torch.equal(turned.lengths, source.lengths[[2, 0, 2]])
         assert torch.equal(turned.source.ids, source.ids[[2, 0, 2]])
 
-    def test_a_pair_does_not_depend_on_the_others_or_their_order(self, model: EncoderDecoder) -> None:
+    def test_pairs_are_independent_of_the_batch(self, model: EncoderDecoder) -> None:
         together = self.log_probs(model, list(range(self.rows)))
         order = [3, 1, 4, 0, 2]
         for row, found in zip(order, self.log_probs(model, order), strict=True):
@@ -123,7 +123,7 @@ class EncoderDecoderLaws(StepperLaws):
         self.same(loss, wanted)
         self.same(model.loss(self.source(self.sources, 9, 5), torch.nn.functional.pad(targets, (0, 2)), lengths), loss)
 
-    def test_the_loss_moves_every_parameter(self, model: EncoderDecoder) -> None:
+    def test_loss_has_gradient_for_every_parameter(self, model: EncoderDecoder) -> None:
         model.train()
         with torch.enable_grad():
             model.loss(self.source(self.sources), *padded(self.targets)).backward()
@@ -132,7 +132,7 @@ class EncoderDecoderLaws(StepperLaws):
                 assert parameter.grad is not None, name
                 assert parameter.grad.isfinite().all(), name
 
-    def test_mixed_precision_is_near(self, model: EncoderDecoder) -> None:
+    def test_mixed_precision_is_close(self, model: EncoderDecoder) -> None:
         model.float()
         source, (targets, lengths) = self.source(self.sources), padded(self.targets)
         # cuDNN's recurrences have no backward pass in evaluation mode.
@@ -142,7 +142,7 @@ class EncoderDecoderLaws(StepperLaws):
             loss.backward()
         assert loss.item() == pytest.approx(model.loss(source, targets, lengths).item(), abs=0.1)
 
-    def test_training_is_repeated_from_its_seed(self, model: EncoderDecoder) -> None:
+    def test_training_is_reproducible_from_its_seed(self, model: EncoderDecoder) -> None:
         model.train()
         losses = []
         for _ in range(2):
@@ -150,13 +150,13 @@ class EncoderDecoderLaws(StepperLaws):
             losses.append(model.loss(self.source(self.sources), *padded(self.targets)))
         assert torch.equal(*losses)
 
-    def test_what_is_forbidden_has_probability_zero(self, model: EncoderDecoder) -> None:
+    def test_forbidden_ids_have_probability_zero(self, model: EncoderDecoder) -> None:
         stepper = model.stepper(self.source(self.sources))
         log_probs = stepper.log_probs(stepper.start(self.rows))
         assert (log_probs[:, list(SIDES.forbidden)] == -torch.inf).all()
         assert (model.v, model.begin, model.end) == (SIDES.v, SIDES.begin, SIDES.end)
 
-    def test_there_is_a_row_for_each_source(self, model: EncoderDecoder) -> None:
+    def test_start_with_wrong_number_of_rows_raises(self, model: EncoderDecoder) -> None:
         stepper = model.stepper(self.source(self.sources))
         with pytest.raises(ShapeError, match="n must be 5, the number of sources, in start, got 2"):
             stepper.start(2)
@@ -204,19 +204,17 @@ class EncoderDecoderLaws(StepperLaws):
                 row += 1
 
     @pytest.mark.parametrize("ask", ["loss", "token_log_probs", "attention"])
-    def test_targets_that_do_not_fit_their_sources_are_refused(
-        self, model: EncoderDecoder, ask: str, device: str
-    ) -> None:
+    def test_targets_of_wrong_shape_raise(self, model: EncoderDecoder, ask: str, device: str) -> None:
         source, (targets, lengths) = self.source(self.sources), padded(self.targets)
         asked = getattr(model, ask)
-        with pytest.raises(ShapeError, match="targets has size 1 on axis 'b' of 'b t', where 5 is needed"):
+        with pytest.raises(ShapeError, match="targets must have size 5 on axis 'b' of 'b t', got 1"):
             asked(source, targets[:1], lengths[:1])
         if device == "cuda" and not self.cpu_only:
             return  # lengths on a GPU are checked without waiting for them: see tests/test_shapes.py
-        with pytest.raises(ShapeError, match=r"the lengths of targets must lie from 0 to 5, .* but one is 6"):
+        with pytest.raises(ShapeError, match=r"the lengths of targets must be from 0 to 5, .*, got 6"):
             asked(source, targets, lengths + 1)
 
-    def test_weights_that_are_saved_and_loaded_are_the_same_model(self, make_model: Maker, device: str) -> None:
+    def test_saved_and_loaded_weights_give_the_same_model(self, make_model: Maker, device: str) -> None:
         first, second = (make_model().to("cpu" if self.cpu_only else device) for _ in range(2))
         with torch.no_grad():
             for parameter in second.parameters():
@@ -227,7 +225,7 @@ class EncoderDecoderLaws(StepperLaws):
         second.load_state_dict(first.state_dict())
         assert torch.equal(torch.cat(self.log_probs(second, rows)), wanted)
 
-    def test_weights_that_changed_unseen_are_met_after_training(self, make_model: Maker, device: str) -> None:
+    def test_in_place_weight_changes_are_used_after_training(self, make_model: Maker, device: str) -> None:
         def answers(model: EncoderDecoder) -> Tensor:
             stepper = model.stepper(self.source(self.sources))
             state = stepper.advance(stepper.start(self.rows), torch.full((self.rows,), 4))
@@ -245,7 +243,7 @@ class EncoderDecoderLaws(StepperLaws):
 
     # --- where it looks -----------------------------------------------------------------------------------------------
 
-    def test_attention_is_over_the_real_source(self, model: EncoderDecoder) -> None:
+    def test_cross_attention_ignores_padding(self, model: EncoderDecoder) -> None:
         source = self.source(self.sources, 8, 5)
         targets, lengths = padded(self.targets)
         found = model.attention(source, targets, lengths)
@@ -265,7 +263,7 @@ class EncoderDecoderLaws(StepperLaws):
                     assert (total <= 1 + 1e-9).all()
                     assert (total > 0).all()
 
-    def test_a_side_that_looks_at_itself_looks_at_what_is_real_and_was_read(self, model: EncoderDecoder) -> None:
+    def test_self_attention_ignores_padding_and_future(self, model: EncoderDecoder) -> None:
         source, (targets, lengths) = self.source(self.sources, 8), padded(self.targets, 7)
         within = [(w, source.lengths) for w in model.source_attention(source)]
         within += [(w, lengths) for w in model.target_attention(source, targets, lengths)]
@@ -276,7 +274,7 @@ class EncoderDecoderLaws(StepperLaws):
             assert not weights.masked_fill(real[:, None, None], 0.0).any()
         assert not any(w.triu(1).any() for w in model.target_attention(source, targets, lengths))
 
-    def test_the_stepper_looks_where_the_whole_does(self, model: EncoderDecoder) -> None:
+    def test_stepper_attention_equals_full_attention(self, model: EncoderDecoder) -> None:
         source = self.source(self.sources)
         targets, lengths = padded(self.targets)
         stepper = model.stepper(source)

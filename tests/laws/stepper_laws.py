@@ -70,7 +70,7 @@ class StepperLaws:
         return state, ids
 
     @pytest.mark.parametrize("t", [0, 1, 4])
-    def test_the_next_ids_have_a_distribution(self, stepper: Stepper[Any], t: int) -> None:
+    def test_log_probs_of_next_ids_are_normalized(self, stepper: Stepper[Any], t: int) -> None:
         state, _ = self.stepped(stepper, t)
         log_probs = stepper.log_probs(state)
         assert log_probs.shape == (self.rows, stepper.v)
@@ -85,7 +85,7 @@ class StepperLaws:
         self.same(likeliest, log_probs.topk(k, dim=1).values)
         self.same(likeliest, log_probs.gather(1, ids))
 
-    def test_no_operation_changes_the_state_it_is_given(self, stepper: Stepper[Any]) -> None:
+    def test_operations_do_not_change_their_state(self, stepper: Stepper[Any]) -> None:
         state, _ = self.stepped(stepper, 3)
         other, ids = self.stepped(stepper, 2, seed=6)
         before, before_other = stepper.log_probs(state).clone(), stepper.log_probs(other).clone()
@@ -101,7 +101,7 @@ class StepperLaws:
         assert torch.equal(stepper.log_probs(first), after_first)
 
     @pytest.mark.parametrize("rows", [[3, 1, 0, 2, 4], [2, 2, 2, 0], [4], []])
-    def test_rows_are_selected_with_all_they_remember(self, stepper: Stepper[Any], rows: list[int]) -> None:
+    def test_select_keeps_the_state_of_each_row(self, stepper: Stepper[Any], rows: list[int]) -> None:
         state, _ = self.stepped(stepper, 3)
         more = some_ids(stepper, state, 2, seed=7)
         picked = torch.tensor(rows, dtype=torch.int64)
@@ -111,7 +111,7 @@ class StepperLaws:
             some, state = stepper.advance(some, more[picked, i]), stepper.advance(state, more[:, i])
             self.same(stepper.log_probs(some), stepper.log_probs(state)[picked])
 
-    def test_repeated_rows_go_their_own_ways(self, stepper: Stepper[Any]) -> None:
+    def test_repeated_rows_advance_independently(self, stepper: Stepper[Any]) -> None:
         state, _ = self.stepped(stepper, 2)
         twice = stepper.select(state, torch.tensor([1, 1]))
         one, other = (some_ids(stepper, stepper.select(state, torch.tensor([1])), 2, seed)[0] for seed in (8, 9))
@@ -123,7 +123,7 @@ class StepperLaws:
                 alone = stepper.advance(alone, ids[i : i + 1])
             self.same(stepper.log_probs(twice)[row : row + 1], stepper.log_probs(alone))
 
-    def test_neighbors_of_one_row_are_selected_and_joined_as_those_of_a_beam(self, stepper: Stepper[Any]) -> None:
+    def test_select_and_join_of_beam_rows(self, stepper: Stepper[Any]) -> None:
         state, _ = self.stepped(stepper, 2)
         more = some_ids(stepper, state, 2, seed=7)
         origins = torch.tensor([0, 0, 3, 3, 2, 2, 4, 4])
@@ -137,7 +137,7 @@ class StepperLaws:
             after = stepper.log_probs(stepper.advance(joined, more[own, 1]))
             self.same(after, stepper.log_probs(stepper.advance(state, more[:, 1]))[own])
 
-    def test_joined_rows_are_as_they_were(self, stepper: Stepper[Any]) -> None:
+    def test_join_keeps_rows(self, stepper: Stepper[Any]) -> None:
         state, _ = self.stepped(stepper, 3)
         parts = [stepper.select(state, torch.tensor(rows, dtype=torch.int64)) for rows in ([4, 0], [], [2])]
         joined = stepper.join(parts)
@@ -147,7 +147,7 @@ class StepperLaws:
         after = stepper.log_probs(stepper.advance(joined, more[picked, 0]))
         self.same(after, stepper.log_probs(stepper.advance(state, more[:, 0]))[picked])
 
-    def test_a_row_does_not_depend_on_the_others(self, stepper: Stepper[Any]) -> None:
+    def test_rows_do_not_depend_on_each_other(self, stepper: Stepper[Any]) -> None:
         state, ids = self.stepped(stepper, 4)
         for row in range(self.rows):
             alone = stepper.select(stepper.start(self.rows), torch.tensor([row]))
@@ -156,7 +156,7 @@ class StepperLaws:
             self.same(stepper.log_probs(alone), stepper.log_probs(state)[row : row + 1])
 
     @pytest.mark.parametrize("lengths", [[4, 0, 2, 3, 1], [0] * 5, [3] * 5])
-    def test_a_prompt_is_read_as_if_step_by_step(self, stepper: Stepper[Any], lengths: list[int]) -> None:
+    def test_prompt_equals_single_steps(self, stepper: Stepper[Any], lengths: list[int]) -> None:
         _, ids = self.stepped(stepper, 4)
         beyond = torch.arange(4) >= torch.tensor(lengths)[:, None]
         padded = ids.masked_fill(beyond.to(ids.device), stepper.end)
@@ -167,14 +167,14 @@ class StepperLaws:
                 alone = stepper.advance(alone, ids[row : row + 1, t])
             self.same(stepper.log_probs(read)[row : row + 1], stepper.log_probs(alone))
 
-    def test_a_prompt_may_be_read_in_two_pieces(self, stepper: Stepper[Any]) -> None:
+    def test_prompt_may_be_read_in_two_parts(self, stepper: Stepper[Any]) -> None:
         state, ids = self.stepped(stepper, 4)
         first = stepper.extend(stepper.start(self.rows), ids[:, :2], torch.tensor([2, 1, 2, 0, 1]))
         rest = torch.stack([torch.roll(row, -length) for row, length in zip(ids, [2, 1, 2, 0, 1], strict=True)])
         second = stepper.extend(first, rest, torch.tensor([2, 3, 2, 4, 3]))
         self.same(stepper.log_probs(second), stepper.log_probs(state))
 
-    def test_the_log_probs_of_given_ids_are_those_of_the_steps(self, stepper: Stepper[Any]) -> None:
+    def test_log_probs_of_given_ids_equal_steps(self, stepper: Stepper[Any]) -> None:
         _, ids = self.stepped(stepper, 4)
         lengths = torch.tensor([4, 0, 2, 3, 1])
         found = stepper.token_log_probs(ids, lengths)
@@ -188,7 +188,7 @@ class StepperLaws:
         assert stepper.token_log_probs(ids[:, :0], lengths * 0).shape == (self.rows, 0)
 
     @pytest.mark.parametrize("t", [0, 2, 4])
-    def test_branches_have_every_possible_id_once(self, stepper: Stepper[Any], t: int) -> None:
+    def test_branches_contain_every_possible_id_once(self, stepper: Stepper[Any], t: int) -> None:
         if not stepper.constrained:
             with pytest.raises(NotImplementedError):
                 stepper.branches(stepper.start(self.rows))
@@ -205,7 +205,7 @@ class StepperLaws:
         assert times.max() <= 1
         assert not times[:, stepper.end].any()
 
-    def test_finished_rows_may_move_along(self, stepper: Stepper[Any]) -> None:
+    def test_finished_rows_may_advance(self, stepper: Stepper[Any]) -> None:
         state, ids = self.stepped(stepper, 3)
         last = ids[:, -1].clone()
         last[::2] = stepper.end
@@ -213,7 +213,7 @@ class StepperLaws:
             state = stepper.advance(state, last)
             assert not stepper.log_probs(state).isnan().any()
 
-    def test_lengths_that_do_not_fit_are_refused(self, stepper: Stepper[Any]) -> None:
+    def test_prompt_lengths_out_of_range_raise(self, stepper: Stepper[Any]) -> None:
         _, ids = self.stepped(stepper, 2)
         for wrong in (3, -1):
             lengths = torch.tensor([1] * (self.rows - 1) + [wrong])

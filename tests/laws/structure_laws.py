@@ -161,7 +161,7 @@ class StructureLaws(ABC):
 
     # --- laws -----------------------------------------------------------------------------------------------
 
-    def test_totals_equal_the_sum_and_the_best_of_all_members(self, case: Case) -> None:
+    def test_log_partition_and_max_equal_enumeration(self, case: Case) -> None:
         structure = self.structure(case)
         log_z, best = structure.log_partition(), structure.max()
         for row in self.rows(structure):
@@ -170,7 +170,7 @@ class StructureLaws(ABC):
             assert self.same(log_z[row].item(), moments.log_add(scores), tolerance)
             assert self.same(best[row].item(), max(scores), tolerance)
 
-    def test_log_prob_of_each_member(self, case: Case) -> None:
+    def test_log_prob_equals_enumeration(self, case: Case) -> None:
         structure = self.structure(case)
         for row in self.rows(structure):
             members = self.members(structure, row)
@@ -182,7 +182,7 @@ class StructureLaws(ABC):
                 expected = score - total if score > -math.inf else -math.inf
                 assert self.same(log_p, expected, self.tolerance([score]))
 
-    def test_marginals_equal_the_summed_probabilities(self, case: Case) -> None:
+    def test_marginals_equal_enumeration(self, case: Case) -> None:
         structure = self.structure(case)
         marginals = structure.marginals()
         for row in self.rows(structure):
@@ -199,7 +199,7 @@ class StructureLaws(ABC):
             tolerance = self.tolerance([score for _, score in members])
             assert (marginals[row] - expected).abs().max() <= tolerance
 
-    def test_parts_of_a_member_are_where_it_is(self) -> None:
+    def test_parts_of_a_structure_match_its_definition(self) -> None:
         structure = self.structure(Case())
         for row in self.rows(structure):
             one = self.regrouped(structure, lambda x, row=row: x[row])
@@ -210,7 +210,7 @@ class StructureLaws(ABC):
                 assert {tuple(place) for place in found.nonzero().tolist()} == set(self.parts_of(ids))
                 assert found.max() <= 1
 
-    def test_argmax_is_a_best_member(self, case: Case) -> None:
+    def test_argmax_is_a_best_structure(self, case: Case) -> None:
         structure = self.structure(case)
         best = structure.argmax()
         for row in self.rows(structure):
@@ -222,7 +222,7 @@ class StructureLaws(ABC):
                 assert members[as_ids(best[row])] >= top - self.tolerance(list(members.values()))
 
     @pytest.mark.parametrize("k", [1, 5])
-    def test_topk_are_the_k_best_members(self, case: Case, k: int) -> None:
+    def test_topk_equals_enumeration(self, case: Case, k: int) -> None:
         structure = self.structure(case)
         top = structure.topk(k)
         for row in self.rows(structure):
@@ -274,7 +274,7 @@ class StructureLaws(ABC):
             assert self.same(variance[row].item(), moments.covariance(scores, of_a, of_a), tolerance)
             assert self.same(covariance[row].item(), moments.covariance(scores, of_a, of_b), tolerance)
 
-    def test_a_value_may_be_a_tensor_shaped_like_the_marginals(self) -> None:
+    def test_value_may_be_a_tensor_shaped_like_the_marginals(self) -> None:
         structure = self.structure(Case())
         marginals = structure.marginals()
         value = torch.randn(marginals.shape, dtype=marginals.dtype)
@@ -287,7 +287,7 @@ class StructureLaws(ABC):
         assert torch.allclose(structure.covariance(several, value), expected)
 
     @pytest.mark.parametrize("scale", [1.0, 300.0])
-    def test_samples_come_as_often_as_they_are_probable(self, scale: float) -> None:
+    def test_sample_frequencies_match_probabilities(self, scale: float) -> None:
         structure = self.structure(Case(seed=3, scale=scale, never=0.2))
         n = 2000
         drawn = structure.sample(n, torch.Generator().manual_seed(5))
@@ -306,7 +306,7 @@ class StructureLaws(ABC):
             statistic, freedom = moments.chi_square(counts, chances)
             assert surprise(statistic, freedom) < 4
 
-    def test_samples_of_one_draw_are_independent(self) -> None:
+    def test_samples_of_one_call_are_independent(self) -> None:
         structure = self.structure(Case(scale=0.1))
         drawn = structure.sample(4, torch.Generator().manual_seed(1))
         again = structure.sample(4, torch.Generator().manual_seed(1))
@@ -315,7 +315,7 @@ class StructureLaws(ABC):
         assert not torch.equal(drawn, other)
         assert not all(torch.equal(drawn[0], one) for one in drawn)
 
-    def test_one_by_one_equals_batched_and_any_batch_axes(self) -> None:
+    def test_batched_equals_single_with_any_batch_axes(self) -> None:
         structure = self.structure(Case())
         log_z, marginals, best = structure.log_partition(), structure.marginals(), structure.argmax()
         entropy = structure.entropy()
@@ -334,7 +334,7 @@ class StructureLaws(ABC):
         assert torch.equal(square.topk(2).members.flatten(1, 2), structure.topk(2).members)
         assert square.sample(3).flatten(1, 2).shape == (3, *best.shape)
 
-    def test_what_is_not_real_changes_nothing(self) -> None:
+    def test_padding_does_not_change_results(self) -> None:
         structure = self.structure(Case(never=0.1))
         spoiled = self.spoiled(structure)
         assert torch.allclose(structure.log_partition(), spoiled.log_partition())
@@ -347,7 +347,7 @@ class StructureLaws(ABC):
         assert torch.equal(structure.sample(5, seeds[0]), spoiled.sample(5, seeds[1]))
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    def test_dtype_is_kept_and_the_input_is_left_alone(self, dtype: torch.dtype) -> None:
+    def test_results_keep_the_dtype_and_do_not_change_the_input(self, dtype: torch.dtype) -> None:
         structure = self.structure(Case(never=0.1, dtype=dtype))
         tensors = [x for x in structure.score_tensors() if x is not None]
         copies = [x.clone() for x in tensors]
@@ -414,7 +414,7 @@ class StructureLaws(ABC):
         assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
         assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
-    def test_the_other_answers_are_differentiable(self) -> None:
+    def test_other_queries_are_differentiable(self) -> None:
         member = self.structure(Case(seed=21)).argmax()
         value = self.value(self.structure(Case()), 33)
         for ask in (
@@ -425,7 +425,7 @@ class StructureLaws(ABC):
             function, inputs = self.differentiated(Case(seed=21), ask)
             assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
 
-    def test_gradients_at_minus_infinity_are_numbers(self) -> None:
+    def test_gradients_at_minus_infinity_are_finite(self) -> None:
         for case in (Case(never=0.6), Case(never=1.0), Case(never=0.4, scale=1e4)):
             for ask in (
                 lambda s: s.log_partition(), lambda s: s.entropy(), lambda s: s.max(),
@@ -439,7 +439,7 @@ class StructureLaws(ABC):
                 for grad in torch.autograd.grad(answer, inputs, allow_unused=True):
                     assert grad is None or not grad.isnan().any()
 
-    def test_an_impossible_row_has_log_z_minus_infinity_and_gradient_zero(self) -> None:
+    def test_impossible_row_has_log_partition_minus_infinity_and_zero_gradient(self) -> None:
         function, inputs = self.differentiated(Case(never=1.0), lambda s: s.log_partition())
         log_z = function(*inputs)
         assert (log_z == -math.inf).all()

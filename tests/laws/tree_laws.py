@@ -45,16 +45,16 @@ class TreeLaws:
     def x(self, encoder: TreeEncoder, forest: TreeBatchBuilder) -> Tensor:
         return torch.randn(len(forest.parents), encoder.d_in, dtype=torch.float64)
 
-    def test_every_node_has_a_vector(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
+    def test_output_has_a_vector_for_each_node(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
         found = states_of(encoder, forest, x, range(len(forest)))
         assert found.shape == (len(forest.parents), encoder.d_out)
         assert (found != 0).any(dim=1).all()
 
-    def test_batched_equals_one_by_one(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
+    def test_batched_equals_single(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
         alone = torch.cat([states_of(encoder, forest, x, [i]) for i in range(len(forest))])
         torch.testing.assert_close(states_of(encoder, forest, x, range(len(forest))), alone, **CLOSE)
 
-    def test_the_order_of_trees_changes_nothing(
+    def test_order_of_trees_does_not_change_outputs(
         self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor
     ) -> None:
         order = list(range(len(forest)))[::-1]
@@ -64,14 +64,12 @@ class TreeLaws:
         for i, row in enumerate(order):
             torch.testing.assert_close(parts[i], expected[row], **CLOSE)
 
-    def test_a_tree_may_stand_in_a_batch_twice(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
+    def test_tree_may_occur_twice_in_a_batch(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
         first, second = forest.batch(np.array([3, 0])), forest.batch(np.array([3, 0, 3]))
         roots = [encoder(x[torch.from_numpy(b.inputs)], b)[b.roots] for b in (first, second)]
         torch.testing.assert_close(roots[1], roots[0][[0, 1, 0]], **CLOSE)
 
-    def test_a_node_depends_on_what_is_below_it_alone(
-        self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor
-    ) -> None:
+    def test_node_depends_only_on_its_subtree(self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor) -> None:
         before = states_of(encoder, forest, x, range(len(forest)))
         leaf = int(np.flatnonzero(forest.has_input)[0])
         changed = x.clone()
@@ -82,7 +80,7 @@ class TreeLaws:
             above.add(parent)
         assert set(torch.nonzero(moved).flatten().tolist()) == above
 
-    def test_gradients_are_those_of_finite_differences(
+    def test_tree_encoder_gradients_equal_finite_differences(
         self, encoder: TreeEncoder, forest: TreeBatchBuilder, x: Tensor
     ) -> None:
         batch = forest.batch(np.arange(len(forest)))
@@ -130,13 +128,13 @@ class TreeLaws:
         assert given.grad is not None
         assert given.grad.isfinite().all()
 
-    def test_an_empty_batch_gives_nothing(self, encoder: TreeEncoder, forest: TreeBatchBuilder) -> None:
+    def test_empty_batch_gives_no_vectors(self, encoder: TreeEncoder, forest: TreeBatchBuilder) -> None:
         batch = forest.batch(np.zeros(0, np.int64))
         assert encoder(torch.zeros(0, encoder.d_in).double(), batch).shape == (0, encoder.d_out)
 
-    def test_inputs_of_another_size_or_number_are_refused(self, encoder: TreeEncoder, forest: TreeBatchBuilder) -> None:
+    def test_inputs_of_wrong_size_or_number_raise(self, encoder: TreeEncoder, forest: TreeBatchBuilder) -> None:
         batch = forest.batch(np.array([0]))
-        with pytest.raises(ShapeError, match=f"has size {encoder.d_in + 1} on axis 'd_in'"):
+        with pytest.raises(ShapeError, match=f"must have size .* on axis 'd_in'.*, got {encoder.d_in + 1}"):
             encoder(torch.zeros(len(batch.inputs), encoder.d_in + 1).double(), batch)
         with pytest.raises(ShapeError, match="on axis 'm'"):
             encoder(torch.zeros(len(batch.inputs) + 1, encoder.d_in).double(), batch)

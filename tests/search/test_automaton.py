@@ -87,7 +87,7 @@ def test_automaton_stepper_without_a_distribution_raises() -> None:
 def test_weights_of_nan_on_a_path_raise_an_error() -> None:
     nan = float("nan")
     for arcs in ([(0, 1, 1, 1, nan), (0, 1, 2, 2, -1.0)], [(0, 0, 1, 1, nan), (0, 1, 2, 2, -1.0)]):
-        with pytest.raises(ValueError, match="weights that can be compared in AutomatonStepper, got nan"):
+        with pytest.raises(ValueError, match="comparable weights in AutomatonStepper, got nan"):
             AutomatonStepper(from_arcs(arcs, [0], [1]), V, END)
     unread = from_arcs([(0, 1, 2, 2, -1.0), (1, 2, 1, 1, nan), (3, 3, 1, 1, 0.7), (3, 1, 1, 1, 0.0)], [0], [1])
     stepper = AutomatonStepper(unread, V, END)

@@ -15,6 +15,6 @@ from catena.seq2seq.pointer import PointerInputs
 def test_source_lengths_out_of_range_raise(kind: type, name: str, wrong: int) -> None:
     ids = torch.tensor([[4, 5, 6], [4, 0, 0]])
     kind(ids, torch.tensor([3, 1]))
-    with pytest.raises(ShapeError, match=f"the lengths of {name} must lie from 1 to 3, .* but one is {wrong}"):
+    with pytest.raises(ShapeError, match=f"the lengths of {name} must be from 1 to 3, .*, got {wrong}"):
         kind(ids, torch.tensor([3, wrong]))
     kind(ids[:0], torch.tensor([], dtype=torch.int64))

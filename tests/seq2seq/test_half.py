@@ -42,5 +42,5 @@ def test_half_precision_scores_are_close(name: str) -> None:
 def test_source_with_wrong_number_of_lengths_raises() -> None:
     source = Source(torch.ones(2, 4, dtype=torch.int64), torch.tensor([4, 2]))
     object.__setattr__(source, "lengths", torch.tensor([4, 2, 1]))
-    with pytest.raises(ShapeError, match="the lengths of a source has size 3 on axis 'b' of 'b', where 2 is needed"):
+    with pytest.raises(ShapeError, match="the lengths of a source must have size 2 on axis 'b' of 'b', got 3"):
         source.__post_init__()  # in tests the shapes of __init__ are checked before it

@@ -97,7 +97,7 @@ def small(**changes: object) -> Alignment:
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestOperations:
-    def test_the_marginals_of_all_operations_equal_enumeration(self, backend: str) -> None:
+    def test_operation_marginals_equal_enumeration(self, backend: str) -> None:
         with use_backend(backend):
             shared = small(insertions=Case(seed=4).draw(1, 4), deletions=Case(seed=5).draw(2, 3, 1))
             for alignment in (small(), shared, small(source_lengths=torch.tensor([2, 0]))):
@@ -117,7 +117,7 @@ class TestOperations:
                         assert (a[row] - b).abs().max() < 1e-12
                     assert (visited[row] - cells).abs().max() < 1e-12
 
-    def test_operations_and_pairs_of_a_member_say_where_it_is(self, backend: str) -> None:
+    def test_operation_parts_and_pairs_describe_an_alignment(self, backend: str) -> None:
         with use_backend(backend):
             alignment = small()
             y = torch.tensor([1, 0, 2, 0, 1, -1, -1])
@@ -129,7 +129,7 @@ class TestOperations:
             pairs = [[-1, 0], [0, 1], [1, -1], [2, 2], [-1, 3], [-1, -1], [-1, -1]]
             assert alignment.pairs(y).tolist() == pairs
 
-    def test_two_empty_sequences_have_one_alignment_of_score_zero(self, backend: str) -> None:
+    def test_empty_sequences_have_one_alignment_of_score_zero(self, backend: str) -> None:
         with use_backend(backend):
             alignment = small(source_lengths=torch.tensor([0, 3]), target_lengths=torch.tensor([0, 4]))
             assert alignment.log_partition()[0] == 0
@@ -141,7 +141,7 @@ class TestOperations:
             assert (alignment.sample(2)[:, 0] == -1).all()
 
     @pytest.mark.parametrize(("s", "t"), [(0, 3), (3, 0), (0, 0)])
-    def test_a_side_may_have_no_position_at_all(self, backend: str, s: int, t: int) -> None:
+    def test_one_side_without_positions_is_valid(self, backend: str, s: int, t: int) -> None:
         case = Case(seed=3)
         with use_backend(backend):
             alignment = Alignment(case.draw(2, s, t), case.draw(2, s + 1, t), case.draw(2, s, t + 1))
@@ -152,21 +152,21 @@ class TestOperations:
             assert alignment.sample(3).shape == (3, 2, s + t)
             assert alignment.marginals().shape == (2, s, t)
 
-    def test_an_empty_batch_has_empty_answers(self, backend: str) -> None:
+    def test_empty_batch_gives_empty_results(self, backend: str) -> None:
         with use_backend(backend):
             alignment = Alignment(torch.zeros(0, 3, 2))
             assert alignment.log_partition().shape == (0,)
             assert alignment.argmax().shape == (0, 5)
             assert alignment.sample(2).shape == (2, 0, 5)
 
-    def test_ties_still_give_one_whole_alignment(self, backend: str) -> None:
+    def test_argmax_with_ties_is_one_valid_alignment(self, backend: str) -> None:
         with use_backend(backend):
             alignment = Alignment(torch.zeros(2, 5, 4), source_lengths=torch.tensor([5, 3]))
             assert alignment.log_prob(alignment.argmax()).isfinite().all()
             top = alignment.topk(40).members
             assert len({tuple(one.tolist()) for one in top[:, 0]}) == 40
 
-    def test_walks_over_cells_equal_time_warping(self, backend: str) -> None:
+    def test_many_to_many_equals_dynamic_time_warping(self, backend: str) -> None:
         scores = Case(seed=6).draw(3, 4)
         walks = [math.fsum(float(scores[i, j]) for i, j in path) for path in alignments.warping_paths(3, 4)]
         with use_backend(backend):
@@ -181,7 +181,7 @@ class TestOperations:
             empty = Alignment.many_to_many(scores, torch.tensor(0), torch.tensor(2))
             assert empty.log_partition() == -math.inf
 
-    def test_one_to_many_cuts_the_target_into_runs(self, backend: str) -> None:
+    def test_one_to_many_segments_the_target(self, backend: str) -> None:
         scores = Case(seed=7).draw(3, 5)
         cuts = [(a, b) for a in range(1, 4) for b in range(a + 1, 5)]
         runs = [sum(float(scores[(j >= a) + (j >= b), j]) for j in range(5)) for a, b in cuts]
@@ -206,21 +206,21 @@ class TestEditDistance:
 
     @pytest.mark.parametrize("backend", ["reference", "kernels"])
     @pytest.mark.parametrize("seed", [1, 2, 3])
-    def test_it_is_the_textbook_s(self, seed: int, backend: str) -> None:
+    def test_edit_distance_equals_textbook_recursion(self, seed: int, backend: str) -> None:
         sources, targets = self.drawn(seed)
         (source, n), (target, m) = self.padded(sources), self.padded(targets)
         with use_backend(backend):
             found = edit_distance(source, target, n, m)
         assert found.tolist() == [alignments.edit_distance(a, b) for a, b in zip(sources, targets, strict=True)]
 
-    def test_it_is_the_total_of_the_tropical_semiring(self) -> None:
+    def test_edit_distance_equals_tropical_total(self) -> None:
         source, target = torch.tensor([1, 2, 3, 1]), torch.tensor([2, 3, 3, 1, 1])
         differs = (source[:, None] != target).double()
         one = torch.full((1, 1), -1.0).double()
         least = Alignment(-differs, one, one).total(TropicalSemiring())
         assert least.item() == edit_distance(source, target).item() == 3
 
-    def test_weighted_by_tables_of_symbols(self) -> None:
+    def test_edit_uses_symbol_tables_as_scores(self) -> None:
         case = Case(seed=8)
         tables = case.draw(4, 5), case.draw(5, salt=1), case.draw(4, salt=2)
         source, target = torch.tensor([[1, 3, 2], [0, 1, -9]]), torch.tensor([[4, 0], [2, 2]])
@@ -235,7 +235,7 @@ class TestEditDistance:
             )  # fmt: skip
             assert found[row].item() == pytest.approx(log_add([s for _, s in members]), abs=1e-12)
 
-    def test_symbols_of_no_cost_leave_a_count_of_alignments(self) -> None:
+    def test_log_partition_of_zero_scores_counts_alignments(self) -> None:
         log_z = Alignment.edit(torch.zeros(1, 3).long(), torch.zeros(1, 3).long(), torch.zeros(1, 1)).log_partition()
         assert log_z.exp().item() == pytest.approx(63, rel=1e-5)  # the central Delannoy number
 
@@ -251,12 +251,12 @@ class TestScores:
             ([-1, -1, -1, -1], "does nothing"),
         ],
     )
-    def test_what_is_no_alignment_is_impossible(self, operations: list[int], fault: str) -> None:
+    def test_score_of_invalid_alignment_is_minus_infinity(self, operations: list[int], fault: str) -> None:
         alignment = Alignment(torch.zeros(3, 2))
         assert alignment.score(torch.tensor([0, 0, 2, -1])) == 0
         assert alignment.score(torch.tensor(operations)) == -math.inf, fault
 
-    def test_tensors_that_do_not_fit_are_named(self) -> None:
+    def test_wrong_shape_raises_error_with_tensor_name(self) -> None:
         with pytest.raises((ShapeError, TypeError), match="substitutions"):
             Alignment(torch.zeros(3))
         with pytest.raises((ShapeError, TypeError), match="insertions"):
@@ -279,58 +279,58 @@ class TestConstraints:
         for ids in given.sample(20).flatten(0, 1).tolist():
             assert keep(alignments.cells_of(ids))
 
-    def test_forbidden_cells(self) -> None:
+    def test_forbidding_excludes_cells(self) -> None:
         pairs = torch.tensor([[0, 1], [2, 2], [-1, -1]])
         self.check(AlignmentConstraint.forbidding(pairs, 3, 4), lambda cells: not {(0, 0, 1), (0, 2, 2)} & set(cells))
 
-    def test_fixed_cells(self) -> None:
+    def test_fixing_requires_cells(self) -> None:
         pairs = torch.tensor([[0, 1], [2, 2], [-1, -1]])
         self.check(AlignmentConstraint.fixing(pairs, 3, 4), lambda cells: {(0, 0, 1), (0, 2, 2)} <= set(cells))
 
-    def test_a_fixed_and_a_forbidden_cell(self) -> None:
+    def test_fixing_and_forbidding_combine(self) -> None:
         both = AlignmentConstraint.fixing(torch.tensor([[0, 1]]), 3, 4) & AlignmentConstraint.forbidding(
             torch.tensor([[1, 2]]), 3, 4
         )
         self.check(both, lambda cells: (0, 0, 1) in cells and (0, 1, 2) not in cells)
 
-    def test_a_band(self) -> None:
+    def test_band_excludes_cells_far_from_the_diagonal(self) -> None:
         def near(cells: list[tuple[int, int, int]]) -> bool:
             ends = [(i + (operation != 1), j + (operation != 2)) for operation, i, j in cells]
             return all(abs(i - j) <= 1 for i, j in ends)
 
         self.check(AlignmentConstraint.band(3, 4, 1), near)
 
-    def test_operations_may_be_forbidden_by_kind(self) -> None:
+    def test_constraint_forbids_operations_by_kind(self) -> None:
         none = AlignmentConstraint(deletions=torch.zeros(3, 5).bool())
         self.check(none, lambda cells: all(operation != 2 for operation, _, _ in cells))
 
-    def test_each_of_a_batch_may_have_its_own(self) -> None:
+    def test_constraint_may_differ_in_each_row(self) -> None:
         pairs = torch.tensor([[[1, 1]], [[-1, -1]]])
         given = small().given(AlignmentConstraint.fixing(pairs, 3, 4))
         assert given.marginals()[0, 1, 1].item() == pytest.approx(1)
         assert torch.equal(given.substitutions[1], small().substitutions[1])
 
-    def test_an_impossible_constraint_is_an_error_or_minus_infinity_as_asked(self) -> None:
+    def test_infeasible_constraint_raises_or_gives_minus_infinity(self) -> None:
         crossing = AlignmentConstraint.fixing(torch.tensor([[[0, 2], [1, 1]], [[0, 1], [1, 2]]]), 3, 4)
-        with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 0\)"):
+        with pytest.raises(ImpossibleError, match=r"allows no structure for 1 of 2 distributions \(batch row 0\)"):
             small(constraint=crossing)
         alignment = small(constraint=crossing, on_infeasible="-inf")
         assert alignment.log_partition()[0] == -math.inf
         assert alignment.log_partition()[1].isfinite()
         assert (alignment.argmax()[0] == -1).all()
 
-    def test_mistakes_are_named(self) -> None:
-        with pytest.raises(ShapeError, match=r"0 <= target < t = 4, but one is \(2, 4\)"):
+    def test_invalid_constraint_raises_clear_error(self) -> None:
+        with pytest.raises(ShapeError, match=r"0 <= target < t = 4, got \(2, 4\)"):
             AlignmentConstraint.fixing(torch.tensor([[2, 4]]), 3, 4)
-        with pytest.raises(ShapeError, match=r"but one is \(2, -1\)"):
+        with pytest.raises(ShapeError, match=r"got \(2, -1\)"):
             AlignmentConstraint.forbidding(torch.tensor([[2, -1]]), 3, 4)
-        with pytest.raises(ShapeError, match=r"\[\*batch, n, 2\], rows \(source, target\)"):
+        with pytest.raises(ShapeError, match=r"\[\*batch, n, 2\] with rows \(source, target\)"):
             AlignmentConstraint.fixing(torch.zeros(2, 3).long(), 3, 4)
-        with pytest.raises(ShapeError, match="constraint's insertions must fit the scores"):
+        with pytest.raises(ShapeError, match="mask insertions of a constraint must broadcast"):
             small(constraint=AlignmentConstraint(insertions=torch.ones(3, 4).bool()))
 
 
-def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+def test_reference_program_agrees_in_every_semiring() -> None:
     alignment = small(source_lengths=torch.tensor([3, 2]))
     value = replace(alignment, substitutions=Case(seed=9).draw(2, 3, 4))
     agrees_in_every_semiring(alignment, value, [129, 41])

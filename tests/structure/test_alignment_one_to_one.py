@@ -74,7 +74,7 @@ class TestFreeGaps(OneToOneLaws):
     def structure(self, case: Case) -> OneToOneAlignment:
         return OneToOneAlignment(case.draw(4, 3, 4), None, None, torch.tensor([3, 1, 2, 3]), torch.tensor([4, 3, 1, 2]))
 
-    def test_an_impossible_row_has_log_z_minus_infinity_and_gradient_zero(self) -> None:
+    def test_impossible_row_has_log_partition_minus_infinity_and_zero_gradient(self) -> None:
         structure = self.structure(Case(never=1.0))
         assert (structure.log_partition() == 0).all()  # the one member is that of no pairs
         assert (structure.marginals() == 0).all()
@@ -88,13 +88,13 @@ def small(**changes: object) -> OneToOneAlignment:
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestPairs:
-    def test_each_set_of_pairs_is_counted_once(self, backend: str) -> None:
+    def test_log_partition_counts_each_set_of_pairs_once(self, backend: str) -> None:
         with use_backend(backend):
             log_z = OneToOneAlignment(torch.zeros(6, 7).double()).log_partition()
             assert log_z.exp().item() == pytest.approx(math.comb(13, 6))  # Vandermonde: Σ C(6, k) C(7, k)
             assert Alignment(torch.zeros(6, 7).double()).log_partition() > log_z
 
-    def test_every_position_of_one_side_may_have_to_be_paired(self, backend: str) -> None:
+    def test_gaps_of_minus_infinity_require_pairs(self, backend: str) -> None:
         scores = Case(seed=4).draw(2, 3, 5)
         never = torch.full((3,), -math.inf).double()
         with use_backend(backend):
@@ -108,7 +108,7 @@ class TestPairs:
                 == -math.inf
             ).all()
 
-    def test_both_sides_turned_round_are_the_same_distribution(self, backend: str) -> None:
+    def test_exchanging_source_and_target_keeps_the_distribution(self, backend: str) -> None:
         with use_backend(backend):
             alignment = small()
             scores, drop, put = alignment.score_tensors()
@@ -118,7 +118,7 @@ class TestPairs:
             back = OneToOneAlignment(scores.flip(1, 2), drop.flip(1), put.flip(0))
             assert torch.allclose(alignment.log_partition(), back.log_partition())
 
-    def test_two_empty_sequences_have_one_alignment_of_score_zero(self, backend: str) -> None:
+    def test_empty_sequences_have_one_alignment_of_score_zero(self, backend: str) -> None:
         with use_backend(backend):
             alignment = small(source_lengths=torch.tensor([0, 3]), target_lengths=torch.tensor([0, 4]))
             assert alignment.log_partition()[0] == 0
@@ -127,7 +127,7 @@ class TestPairs:
             assert alignment.topk(2).scores[:, 0].tolist() == [0, -math.inf]
 
     @pytest.mark.parametrize(("s", "t"), [(0, 3), (3, 0), (0, 0)])
-    def test_a_side_may_have_no_position_at_all(self, backend: str, s: int, t: int) -> None:
+    def test_one_side_without_positions_is_valid(self, backend: str, s: int, t: int) -> None:
         drop, put = Case(seed=3).draw(2, s), Case(seed=4).draw(2, t)
         with use_backend(backend):
             alignment = OneToOneAlignment(torch.zeros(2, s, t).double(), drop, put)
@@ -136,13 +136,13 @@ class TestPairs:
             assert torch.allclose(alignment.max(), drop.sum(-1) + put.sum(-1))
             assert alignment.sample(3).shape == (3, 2, s)
 
-    def test_an_empty_batch_has_empty_answers(self, backend: str) -> None:
+    def test_empty_batch_gives_empty_results(self, backend: str) -> None:
         with use_backend(backend):
             alignment = OneToOneAlignment(torch.zeros(0, 3, 2))
             assert alignment.log_partition().shape == (0,)
             assert alignment.argmax().shape == (0, 3)
 
-    def test_ties_still_give_one_whole_alignment(self, backend: str) -> None:
+    def test_argmax_with_ties_is_one_valid_alignment(self, backend: str) -> None:
         with use_backend(backend):
             alignment = OneToOneAlignment(torch.zeros(2, 5, 4), source_lengths=torch.tensor([5, 3]))
             assert alignment.log_prob(alignment.argmax()).isfinite().all()
@@ -155,12 +155,12 @@ class TestScores:
         ("partners", "fault"),
         [([2, 1, -1], "crosses"), ([1, 1, -1], "has a position in two pairs"), ([0, -1, 4], "has no such position")],
     )
-    def test_what_is_not_one_to_one_in_order_is_impossible(self, partners: list[int], fault: str) -> None:
+    def test_score_of_crossing_or_repeated_pairs_is_minus_infinity(self, partners: list[int], fault: str) -> None:
         alignment = OneToOneAlignment(torch.zeros(3, 4))
         assert alignment.score(torch.tensor([0, -1, 2])) == 0
         assert alignment.score(torch.tensor(partners)) == -math.inf, fault
 
-    def test_tensors_that_do_not_fit_are_named(self) -> None:
+    def test_wrong_shape_raises_error_with_tensor_name(self) -> None:
         with pytest.raises((ShapeError, TypeError), match="scores"):
             OneToOneAlignment(torch.zeros(3))
         with pytest.raises((ShapeError, TypeError), match="source_gaps"):
@@ -184,31 +184,31 @@ class TestConstraints:
             assert given.log_partition()[row].item() == pytest.approx(log_add(kept), abs=1e-12)
         assert all(keep(pairs(ids)) for ids in given.sample(20).flatten(0, 1).tolist())
 
-    def test_fixed_and_forbidden_pairs(self) -> None:
+    def test_fixing_and_forbidding_pairs(self) -> None:
         fixed = PairConstraint.fixing(torch.tensor([[1, 2], [-1, -1]]), 3, 4)
         forbidden = PairConstraint.forbidding(torch.tensor([[0, 0], [2, 3]]), 3, 4)
         self.check(fixed, lambda pairs: pairs.get(1) == 2)
         self.check(forbidden, lambda pairs: pairs.get(0) != 0 and pairs.get(2) != 3)
         self.check(fixed & forbidden, lambda p: p.get(1) == 2 and p.get(0) != 0 and p.get(2) != 3)
 
-    def test_positions_that_must_be_paired(self) -> None:
+    def test_gap_constraint_requires_pairs(self) -> None:
         must = PairConstraint(target_gaps=torch.tensor([True, False, True, True]))
         self.check(must, lambda pairs: 1 in pairs.values())
 
-    def test_an_impossible_constraint_is_an_error_or_minus_infinity_as_asked(self) -> None:
+    def test_infeasible_constraint_raises_or_gives_minus_infinity(self) -> None:
         crossing = PairConstraint.fixing(torch.tensor([[[0, 2], [1, 1]], [[0, 1], [1, 2]]]), 3, 4)
-        with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 0\)"):
+        with pytest.raises(ImpossibleError, match=r"allows no structure for 1 of 2 distributions \(batch row 0\)"):
             small(constraint=crossing)
         alignment = small(constraint=crossing, on_infeasible="-inf")
         assert alignment.log_partition()[0] == -math.inf
         assert alignment.log_partition()[1].isfinite()
 
-    def test_mistakes_are_named(self) -> None:
-        with pytest.raises(ShapeError, match="constraint's pairs must fit the scores"):
+    def test_invalid_constraint_raises_clear_error(self) -> None:
+        with pytest.raises(ShapeError, match="mask pairs of a constraint must broadcast"):
             small(constraint=PairConstraint(torch.ones(3, 3).bool()))
 
 
-def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+def test_reference_program_agrees_in_every_semiring() -> None:
     alignment = small(source_lengths=torch.tensor([3, 2]))
     value = replace(alignment, scores=Case(seed=9).draw(2, 3, 4))
     agrees_in_every_semiring(alignment, value, [math.comb(7, 3), math.comb(6, 2)])

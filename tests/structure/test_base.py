@@ -19,20 +19,18 @@ from catena.structure.tensors import uniform_numbers
         ((5, 2, 3, 4), 1, False), ((2, 4), 1, False), ((), 0, True),
     ],
 )  # fmt: skip
-def test_a_shape_fits_where_its_own_axes_are_right_and_the_rest_broadcasts(
-    shape: tuple[int, ...], own: int, fits: bool
-) -> None:
+def test_broadcasts_to_batch_checks_own_axes_exactly(shape: tuple[int, ...], own: int, fits: bool) -> None:
     assert broadcasts_to_batch(shape, (2, 3, 4), own) is fits
 
 
-def test_uniform_numbers_come_from_the_generator_that_is_given() -> None:
+def test_uniform_numbers_use_the_generator() -> None:
     first, again = (uniform_numbers(3, 2, generator=torch.Generator().manual_seed(4)) for _ in range(2))
     assert torch.equal(first, again)
     assert first.dtype == torch.float64
     assert not torch.equal(uniform_numbers(3, 2, generator=None), uniform_numbers(3, 2, generator=None))
 
 
-def test_the_k_best_of_few_members_take_no_more_ways_back_than_there_are_members(
+def test_topk_of_few_structures_takes_one_backward_pass_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[int] = []

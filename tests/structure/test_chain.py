@@ -124,13 +124,13 @@ class TestPairs:
                             expected[j, tags[i], tags[j]] += p
                     assert (found[row] - expected).abs().max() < 1e-12
 
-    def test_pairs_of_a_member_lie_in_the_shape_of_the_pair_marginals(self, backend: str) -> None:
+    def test_pairs_have_the_shape_of_pair_marginals(self, backend: str) -> None:
         chain = small(mask=torch.tensor([[True, False, True, True], [False, True, True, False]]))
         tags = torch.tensor([[2, -1, 0, 1], [-1, 1, 1, -1]])
         assert chain.pairs(tags).nonzero().tolist() == [[0, 2, 2, 0], [0, 3, 0, 1], [1, 2, 1, 1]]
         assert chain.pairs(tags).shape == chain.pair_marginals().shape
 
-    def test_a_value_may_score_transitions_that_the_chain_itself_does_not(self, backend: str) -> None:
+    def test_expectation_of_transitions_that_the_chain_lacks(self, backend: str) -> None:
         chain = LinearChain(Case(seed=1).draw(2, 4, 3))
         switches = LinearChain(torch.zeros(2, 4, 3).double(), 1 - torch.eye(3, dtype=torch.float64))
         with use_backend(backend):
@@ -152,7 +152,7 @@ class TestPairs:
             ]
             assert found[row].item() == pytest.approx(log_add(expected), abs=1e-12)
 
-    def test_an_hmm_s_log_partition_is_the_likelihood_of_what_is_seen(self, backend: str) -> None:
+    def test_hmm_log_partition_is_likelihood_of_observations(self, backend: str) -> None:
         start, move, show = (
             Case(seed=4).draw(*s, salt=n).log_softmax(-1) for n, s in enumerate([(2,), (2, 2), (2, 3)])
         )
@@ -169,12 +169,12 @@ class TestPairs:
             ]
             assert log_z[row].item() == pytest.approx(log_add(paths), abs=1e-12)
 
-    def test_the_empty_sequence_is_one_member_of_score_zero(self, backend: str) -> None:
+    def test_empty_sequence_has_one_structure_of_score_zero(self, backend: str) -> None:
         with use_backend(backend):
             chain = small(lengths=torch.tensor([0, 4]))
             first_row_is_empty(chain)
 
-    def test_an_empty_batch_has_empty_answers(self, backend: str) -> None:
+    def test_empty_batch_gives_empty_results(self, backend: str) -> None:
         with use_backend(backend):
             chain = small(emissions=torch.zeros(0, 4, 3).double())
             assert chain.log_partition().shape == (0,)
@@ -189,12 +189,12 @@ class TestShapes:
         [("transitions", (2, 2)), ("transitions", (3, 3, 3)), ("start", (4,)), ("end", (5, 3)),
          ("steps", (3, 3, 3)), ("lengths", (3,)), ("mask", (2, 3))],
     )  # fmt: skip
-    def test_tensors_that_do_not_fit_are_named(self, name: str, shape: tuple[int, ...]) -> None:
+    def test_wrong_shape_raises_error_with_tensor_name(self, name: str, shape: tuple[int, ...]) -> None:
         kinds = {"lengths": torch.int64, "mask": torch.bool}
         with pytest.raises((ShapeError, TypeError), match=name):  # beartype's error comes first under the import hook
             small(**{name: torch.ones(shape, dtype=kinds.get(name, torch.float64))})
 
-    def test_values_and_partners_must_be_of_the_kind(self) -> None:
+    def test_value_of_wrong_shape_raises(self) -> None:
         with pytest.raises(ShapeError, match=r"must end in the axes \[t, k\] = \[4, 3\]"):
             small().expectation(torch.zeros(3, 3))
         with pytest.raises(ShapeError, match="at least one position and one tag"):
@@ -213,7 +213,7 @@ class TestConstraints:
             for i, label in enumerate(labels)
         )
 
-    def test_bio_conditions_the_distribution(self) -> None:
+    def test_bio_scheme_conditions_the_distribution(self) -> None:
         case = Case(seed=2)
         chain = LinearChain(case.draw(2, 4, 5), case.draw(5, 5, salt=1), lengths=torch.tensor([4, 2]))
         valid = chain.given(ChainConstraint.scheme(self.labels, "bio"))
@@ -225,7 +225,7 @@ class TestConstraints:
         best = [self.labels[q] for q in valid.argmax()[0].tolist()]
         assert self.valid_bio(best)
 
-    def test_bilou_conditions_the_distribution(self) -> None:
+    def test_bilou_scheme_conditions_the_distribution(self) -> None:
         labels = ("O", "B-X", "I-X", "L-X", "U-X")
         chain = LinearChain(torch.zeros(3, 5).double(), constraint=ChainConstraint.scheme(labels, "bilou"))
         found = {"".join(labels[q][0] for q in tags) for tags in chain.sample(400).tolist()}
@@ -236,12 +236,12 @@ class TestConstraints:
         expected = ChainConstraint.scheme(labels, "bilou")
         assert torch.equal(other.transitions, expected.transitions)  # type: ignore[arg-type]
 
-    def test_spans_of_another_type_do_not_continue(self) -> None:
+    def test_scheme_forbids_change_of_type_inside_a_span(self) -> None:
         allowed = ChainConstraint.scheme(("B-X", "L-X", "B-Y", "L-Y"), "bilou").transitions
         assert allowed is not None
         assert allowed.tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 0, 1, 0]]
 
-    def test_partial_annotation(self) -> None:
+    def test_partial_constraint_equals_enumeration(self) -> None:
         chain = small()
         known = torch.tensor([[-1, 2, -1, -1], [0, -1, -1, 1]])
         given = chain.given(ChainConstraint.partial(known, 3))
@@ -253,17 +253,17 @@ class TestConstraints:
             assert given.log_partition()[row].item() == pytest.approx(log_add(kept), abs=1e-12)
         assert given.log_prob(torch.tensor([[0, 0, 0, 0], [0, 0, 0, 1]]))[0] == -math.inf
 
-    def test_constraints_are_joined(self) -> None:
+    def test_constraints_combine_by_and(self) -> None:
         known = ChainConstraint.partial(torch.tensor([[-1, 2, -1, -1], [-1, -1, -1, -1]]), 3)
         ends = ChainConstraint(end=torch.tensor([True, False, False]))
         tags = small().given(known & ends).argmax()
         assert tags[0, 1] == 2
         assert tags[:, 3].tolist() == [0, 0]
 
-    def test_an_impossible_constraint_is_an_error_or_minus_infinity_as_asked(self) -> None:
+    def test_infeasible_constraint_raises_or_gives_minus_infinity(self) -> None:
         nothing = ChainConstraint(tags=torch.tensor([True, False]).reshape(2, 1, 1).expand(2, 4, 3))
         with pytest.raises(
-            ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 1\): loosen"
+            ImpossibleError, match=r"allows no structure for 1 of 2 distributions \(batch row 1\)\. Loosen"
         ):
             small(constraint=nothing)
         chain = small(constraint=nothing, on_infeasible="-inf")
@@ -271,28 +271,28 @@ class TestConstraints:
         assert chain.log_partition()[0] == small().log_partition()[0]
         assert (chain.argmax()[1] == -1).all()
 
-    def test_mistakes_are_named(self) -> None:
-        with pytest.raises(ConfigError, match="the label 'L-X' does not belong to the scheme 'bio'"):
+    def test_invalid_constraint_raises_clear_error(self) -> None:
+        with pytest.raises(ConfigError, match=r"Labels of the scheme 'bio' must be .*, got 'L-X'"):
             ChainConstraint.scheme(("O", "L-X"), "bio")
-        with pytest.raises(ShapeError, match=r"constraint's transitions must fit the scores of shape \[3, 3\]"):
+        with pytest.raises(ShapeError, match=r"mask transitions .* must broadcast to the scores of shape \[3, 3\]"):
             small(constraint=ChainConstraint(transitions=torch.ones(2, 2, dtype=torch.bool)))
 
 
-def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+def test_reference_program_agrees_in_every_semiring() -> None:
     chain, value = small(lengths=torch.tensor([4, 2])), small(emissions=Case(seed=9).draw(2, 4, 3))
     agrees_in_every_semiring(chain, value, [81, 9])
-    with pytest.raises(ValueError, match="Expectation takes 1 additive values, but 0 are given"):
+    with pytest.raises(ValueError, match="values must have length 1 for ExpectationSemiring, got 0"):
         chain.total(ExpectationSemiring())
 
 
-def test_the_switch_refuses_what_it_cannot_do() -> None:
+def test_use_backend_rejects_unsupported_dtype_and_unknown_name() -> None:
     with (
         use_backend("kernels"),
-        pytest.raises(ValueError, match=r"serves float32 and float64 on the CPU, but .*float16"),
+        pytest.raises(ValueError, match=r"float32 or float64 on the CPU for the backend 'kernels', got .*float16"),
     ):
         LinearChain(torch.zeros(2, 2, dtype=torch.float16)).log_partition()
     with (
-        pytest.raises(ValueError, match="no backend is called 'kernel': did you mean 'kernels'"),
+        pytest.raises(ValueError, match="unknown backend 'kernel': did you mean 'kernels'"),
         use_backend("kernel"),
     ):
         pass
@@ -318,7 +318,7 @@ print("traced whole")
 """
 
 
-def test_compile_traces_the_loss_and_the_best_tags_whole() -> None:
+def test_compile_traces_log_prob_and_argmax_of_chains() -> None:
     # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
     run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=300, check=False)
     assert run.stdout.strip() == "traced whole", run.stderr[-2000:]

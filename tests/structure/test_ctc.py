@@ -83,7 +83,7 @@ class TestAgainstTorch:
     asked for that by the logits in front of it."""
 
     @pytest.mark.parametrize("seed", [1, 2, 3])
-    def test_values_and_gradients_agree(self, backend: str, seed: int) -> None:
+    def test_log_partition_and_gradients_equal_ctc_loss(self, backend: str, seed: int) -> None:
         logits, targets, lengths, target_lengths = drawn_problem(seed)
         logits.requires_grad_()
         log_probs = logits.log_softmax(-1)
@@ -103,7 +103,7 @@ class TestAgainstTorch:
         assert (expected - found)[possible].abs().max() < 1e-10
         assert (found[~possible] == 0).all()  # torch has nan here
 
-    def test_a_target_longer_than_the_input_is_impossible_and_has_gradient_zero(self, backend: str) -> None:
+    def test_target_longer_than_input_is_impossible_with_zero_gradient(self, backend: str) -> None:
         """torch gives an infinite loss here, and a gradient of nan unless zero_infinity is set."""
         emissions = torch.randn(3, 4, 3).double().log_softmax(-1).requires_grad_()
         targets = torch.tensor([[1, 2, 1, 2, 1], [1, 1, 1, 0, 0], [1, 2, 0, 0, 0]])
@@ -124,7 +124,7 @@ class TestAgainstTorch:
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestFrames:
-    def test_no_frames_say_nothing_and_nothing_else(self, backend: str) -> None:
+    def test_no_frames_have_one_labeling_of_the_empty_target(self, backend: str) -> None:
         with use_backend(backend):
             ctc = small(lengths=torch.tensor([0, 0]), target_lengths=torch.tensor([0, 1]))
             assert ctc.log_partition().tolist() == [0, -math.inf]
@@ -135,7 +135,7 @@ class TestFrames:
             assert ctc.topk(2).scores.tolist() == [[0, -math.inf], [-math.inf, -math.inf]]
             assert (ctc.sample(2) == -1).all()
 
-    def test_an_empty_target_is_all_blanks(self, backend: str) -> None:
+    def test_empty_target_is_all_blanks(self, backend: str) -> None:
         emissions = Case(seed=2).draw(2, 4, 3)
         with use_backend(backend):
             for targets, none in ((torch.zeros(2, 0).long(), None), (torch.tensor([1, 2]), torch.tensor(0))):
@@ -146,7 +146,7 @@ class TestFrames:
                 assert torch.equal(ctc.marginals(), torch.tensor([0.0, 0, 1]).double().expand(2, 4, 3))
                 assert ctc.position_marginals().sum() == 0
 
-    def test_positions_of_frames(self, backend: str) -> None:
+    def test_position_marginals_equal_enumeration(self, backend: str) -> None:
         with use_backend(backend):
             for ctc in (small(), small(lengths=torch.tensor([3, 4]))):
                 found = ctc.position_marginals()
@@ -161,18 +161,18 @@ class TestFrames:
                                 expected[i, j] += p
                     assert (found[row] - expected).abs().max() < 1e-12
 
-    def test_positions_count_the_labels_that_began(self, backend: str) -> None:
+    def test_positions_are_target_indices(self, backend: str) -> None:
         ctc = CTC(torch.zeros(8, 3), torch.tensor([1, 1, 2]))
         assert ctc.positions(torch.tensor([0, 1, 1, 0, 1, 2, 2, 0])).tolist() == [-1, 0, 0, -1, 1, 2, 2, -1]
 
-    def test_an_empty_batch_has_empty_answers(self, backend: str) -> None:
+    def test_empty_batch_gives_empty_results(self, backend: str) -> None:
         with use_backend(backend):
             ctc = CTC(torch.zeros(0, 4, 3), torch.zeros(0, 2).long())
             assert ctc.log_partition().shape == (0,)
             assert ctc.argmax().shape == (0, 4)
             assert ctc.sample(2).shape == (2, 0, 4)
 
-    def test_best_and_samples_collapse_to_the_target(self, backend: str) -> None:
+    def test_argmax_and_samples_collapse_to_the_target(self, backend: str) -> None:
         logits, targets, lengths, target_lengths = drawn_problem(5)
         with use_backend(backend):
             ctc = CTC(logits, targets, lengths, target_lengths)
@@ -184,7 +184,7 @@ class TestFrames:
                     assert (said[:, row, :n] == target[:n]).all()
 
 
-def test_collapse_is_the_oracle_s() -> None:
+def test_collapse_equals_oracle() -> None:
     labels = torch.randint(0, 3, (50, 7))
     said, count = collapse(labels, blank=1)
     for row, n, frames in zip(said.tolist(), count.tolist(), labels.tolist(), strict=True):
@@ -205,25 +205,25 @@ class TestScores:
             ([1, 0, 1, 2], ""),
         ],
     )
-    def test_what_does_not_collapse_to_the_target_is_impossible(self, labels: list[int], fault: str) -> None:
+    def test_score_of_labeling_of_another_target_is_minus_infinity(self, labels: list[int], fault: str) -> None:
         ctc = CTC(torch.zeros(4, 3), torch.tensor([1, 1, 2]))
         assert (ctc.score(torch.tensor(labels)) == -math.inf) == bool(fault), fault
 
-    def test_tensors_that_do_not_fit_are_named(self) -> None:
+    def test_wrong_shape_raises_error_with_tensor_name(self) -> None:
         with pytest.raises((ShapeError, TypeError), match="emissions"):
             CTC(torch.zeros(3), torch.tensor([1]))
         with pytest.raises((ShapeError, TypeError), match="targets"):
             small(targets=torch.tensor([[1], [1], [2]]))
         with pytest.raises((ShapeError, TypeError), match="target_lengths"):
             small(target_lengths=torch.tensor([1, 2, 2]))
-        with pytest.raises(ShapeError, match="one of the 3 labels, 0 to 2, but it is 3"):
+        with pytest.raises(ShapeError, match="blank must be a label from 0 to 2, got 3"):
             small(blank=3)
         with pytest.raises(ShapeError, match=r"must end in the axes \[t, v\] = \[4, 3\]"):
             small().expectation(torch.zeros(4, 4))
 
 
 class TestConstraints:
-    def test_known_frames_condition_the_distribution(self) -> None:
+    def test_partial_constraint_on_frames_conditions_the_distribution(self) -> None:
         known = torch.tensor([[-1, 1, -1, -1], [-1, -1, 0, -1]])
         given = small().given(FrameConstraint.partial(known, 3))
         for row in range(2):
@@ -233,23 +233,23 @@ class TestConstraints:
             ]  # fmt: skip
             assert given.log_partition()[row].item() == pytest.approx(log_add(kept), abs=1e-12)
 
-    def test_forbidden_labels_and_constraints_joined(self) -> None:
+    def test_frame_constraints_combine_by_and(self) -> None:
         first = FrameConstraint.partial(torch.tensor([1, -1, -1, -1]), 3)
         no_blank_at_one = FrameConstraint(torch.tensor([[1, 1, 1], [0, 1, 1], [1, 1, 1], [1, 1, 1]]).bool())
         ctc = CTC(Case(seed=4).draw(1, 4, 3), torch.tensor([1, 2]), constraint=first & no_blank_at_one)
         kept = [s for ids, s in listed(CTC(ctc.emissions, ctc.targets), 0) if ids[0] == 1 and ids[1] != 0]
         assert ctc.log_partition().item() == pytest.approx(log_add(kept), abs=1e-12)
 
-    def test_an_impossible_constraint_is_an_error_or_minus_infinity_as_asked(self) -> None:
+    def test_infeasible_constraint_raises_or_gives_minus_infinity(self) -> None:
         nothing = FrameConstraint.partial(torch.tensor([[-1, -1, -1, -1], [2, 2, 2, -1]]), 3)
-        with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 1\)"):
+        with pytest.raises(ImpossibleError, match=r"allows no structure for 1 of 2 distributions \(batch row 1\)"):
             small(constraint=nothing)
         ctc = small(constraint=nothing, on_infeasible="-inf")
         assert ctc.log_partition()[1] == -math.inf
         assert ctc.log_partition()[0].isfinite()
 
 
-def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+def test_reference_program_agrees_in_every_semiring() -> None:
     ctc = small(lengths=torch.tensor([4, 3]))
     value = replace(ctc, emissions=Case(seed=9).draw(2, 4, 3))
     agrees_in_every_semiring(ctc, value, [len(listed(ctc, row)) for row in range(2)])

@@ -61,7 +61,7 @@ print("traced whole")
 """
 
 
-def test_compile_traces_the_loss_and_the_best_trees_whole(backend: str) -> None:
+def test_compile_traces_log_prob_and_argmax_of_trees(backend: str) -> None:
     if backend == "reference":
         pytest.skip("the kernels are what torch cannot look into")
     # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
@@ -71,7 +71,7 @@ def test_compile_traces_the_loss_and_the_best_trees_whole(backend: str) -> None:
 
 @KINDS
 @ROOTS
-def test_gradients_of_each_sentence_by_itself(kind: type[Any], single_root: bool) -> None:
+def test_per_sentence_gradients_by_vmap(kind: type[Any], single_root: bool) -> None:
     arcs = Case(seed=4).draw(3, 5, 5)
     gold = torch.tensor([[2, 0, 2, 3], [0, 1, 1, 1], [0, 1, 2, 3]])
 
@@ -87,7 +87,7 @@ def test_gradients_of_each_sentence_by_itself(kind: type[Any], single_root: bool
 
 
 @KINDS
-def test_nothing_of_the_number_of_labels_is_kept_for_backward(kind: type[Any], backend: str) -> None:
+def test_backward_memory_is_independent_of_number_of_labels(kind: type[Any], backend: str) -> None:
     if backend == "reference":
         pytest.skip("the plain programs keep what torch keeps")
     arcs, labels = Case(seed=4).draw(2, 9, 9).requires_grad_(), Case(seed=5).draw(2, 9, 9, 40).requires_grad_()
@@ -99,7 +99,7 @@ def test_nothing_of_the_number_of_labels_is_kept_for_backward(kind: type[Any], b
 
 
 @KINDS
-def test_slopes_and_curvature_of_labels(kind: type[Any]) -> None:
+def test_first_and_second_derivatives_of_labels(kind: type[Any]) -> None:
     arcs, labels = Case(seed=4).draw(2, 4, 4), Case(seed=5).draw(2, 4, 4, 3)
     labels[0, 1, 2], labels[1, 0, 3, 1:] = -math.inf, -math.inf
 
@@ -115,7 +115,7 @@ def test_slopes_and_curvature_of_labels(kind: type[Any]) -> None:
 
 
 @KINDS
-def test_jacobians_forward_and_back(kind: type[Any], backend: str) -> None:
+def test_jacobians_in_forward_and_reverse_mode_agree(kind: type[Any], backend: str) -> None:
     arcs = Case(seed=4).draw(4, 4)
 
     def log_z(x: Tensor) -> Tensor:
@@ -132,7 +132,7 @@ def test_jacobians_forward_and_back(kind: type[Any], backend: str) -> None:
 
 
 @KINDS
-def test_vmap_of_searches(kind: type[Any], backend: str) -> None:
+def test_searches_under_vmap_equal_batched_searches(kind: type[Any], backend: str) -> None:
     if backend == "reference":
         pytest.skip("the plain searches ask tensors for their values")
     arcs = Case(seed=4).draw(3, 2, 5, 5)
@@ -160,9 +160,7 @@ def test_no_probability_is_above_one_at_scores_of_a_hundred_thousand(
 
 @KINDS
 @ROOTS
-def test_a_forbidden_arc_is_impossible_at_any_scale_not_minus_a_large_number(
-    kind: type[Any], single_root: bool
-) -> None:
+def test_forbidden_arc_has_probability_zero_at_any_score_scale(kind: type[Any], single_root: bool) -> None:
     for scale in (1.0, 1e5, 1e9):
         arcs = scale * Case(seed=8).draw(1, 4, 4)
         arcs[0, :, 2] = -math.inf
@@ -174,7 +172,7 @@ def test_a_forbidden_arc_is_impossible_at_any_scale_not_minus_a_large_number(
 
 @KINDS
 @ROOTS
-def test_one_word_hangs_from_the_root(kind: type[Any], single_root: bool) -> None:
+def test_sentence_of_one_word_has_the_root_as_head(kind: type[Any], single_root: bool) -> None:
     tree = kind(torch.tensor([[7.0, -2.5], [9.0, 9.0]]), single_root=single_root)
     assert tree.log_partition() == tree.max() == -2.5
     assert tree.argmax().tolist() == [0]
@@ -185,7 +183,7 @@ def test_one_word_hangs_from_the_root(kind: type[Any], single_root: bool) -> Non
 
 @KINDS
 @ROOTS
-def test_all_lengths_may_be_below_the_size_of_the_tensor(kind: type[Any], single_root: bool) -> None:
+def test_all_lengths_may_be_below_the_tensor_size(kind: type[Any], single_root: bool) -> None:
     arcs, lengths = Case(seed=8).draw(2, 7, 7), torch.tensor([4, 3])
     tree = kind(arcs, lengths=lengths, single_root=single_root)
     shorter = kind(arcs[:, :5, :5], lengths=lengths, single_root=single_root)
@@ -196,7 +194,7 @@ def test_all_lengths_may_be_below_the_size_of_the_tensor(kind: type[Any], single
 
 
 @KINDS
-def test_the_second_gradient_is_that_of_the_plain_program(kind: type[Any]) -> None:
+def test_second_derivative_equals_reference_program(kind: type[Any]) -> None:
     arcs = Case(seed=8).draw(2, 6, 6).requires_grad_()
 
     def curvature() -> Tensor:
@@ -210,7 +208,7 @@ def test_the_second_gradient_is_that_of_the_plain_program(kind: type[Any]) -> No
 
 
 @ROOTS
-def test_the_best_tree_and_samples_of_crossing_trees_exist(single_root: bool) -> None:
+def test_nonprojective_argmax_and_samples_are_trees(single_root: bool) -> None:
     """No library for torch draws them; one returns None for the best."""
     tree = NonProjectiveTree(Case(seed=8, dtype=torch.float32).draw(2, 9, 9), single_root=single_root)
     assert tree.are_trees(tree.argmax()).all()
@@ -221,7 +219,7 @@ def test_the_best_tree_and_samples_of_crossing_trees_exist(single_root: bool) ->
 
 
 @KINDS
-def test_half_precision_is_served_by_the_reference(kind: type[Any], backend: str) -> None:
+def test_half_precision_uses_the_reference_program(kind: type[Any], backend: str) -> None:
     arcs = Case(seed=8).draw(2, 5, 5)
     if backend == "kernels":
         with pytest.raises(ValueError, match="float16"):

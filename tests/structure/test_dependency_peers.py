@@ -54,7 +54,7 @@ def gradients(log_z: Tensor, arcs: Tensor) -> Tensor:
 
 
 @ROOTS
-def test_torch_struct_has_the_same_sum_and_gradient_of_projective_trees(single_root: bool) -> None:
+def test_projective_log_partition_and_gradient_equal_torch_struct(single_root: bool) -> None:
     torch_struct = pytest.importorskip("torch_struct", reason="needs torch-struct, see requirements-peers.txt")
     arcs = drawn()
     ours = ProjectiveTree(arcs, single_root=single_root).log_partition()
@@ -64,7 +64,7 @@ def test_torch_struct_has_the_same_sum_and_gradient_of_projective_trees(single_r
 
 
 @ROOTS
-def test_torch_struct_has_nearly_the_same_sum_of_all_trees(single_root: bool) -> None:
+def test_nonprojective_log_partition_is_near_torch_struct(single_root: bool) -> None:
     torch_struct = pytest.importorskip("torch_struct", reason="needs torch-struct, see requirements-peers.txt")
     arcs = drawn()
     ours = NonProjectiveTree(arcs, single_root=single_root).log_partition()
@@ -73,7 +73,7 @@ def test_torch_struct_has_nearly_the_same_sum_of_all_trees(single_root: bool) ->
 
 
 @ROOTS
-def test_supar_has_the_same_sums_gradients_and_best_trees(single_root: bool) -> None:
+def test_dependency_trees_equal_supar(single_root: bool) -> None:
     structs, arcs, lengths = supar(), drawn(), torch.tensor([7, 4, 6])
     for kind, name in ((ProjectiveTree, "DependencyCRF"), (NonProjectiveTree, "MatrixTree")):
         ours = kind(arcs, lengths=lengths, single_root=single_root)
@@ -86,7 +86,7 @@ def test_supar_has_the_same_sums_gradients_and_best_trees(single_root: bool) -> 
         assert torch.equal(ours.argmax(), torch.where(real, best, -1))
 
 
-def test_ufal_finds_the_same_best_trees() -> None:
+def test_nonprojective_argmax_equals_ufal() -> None:
     pytest.importorskip("ufal.chu_liu_edmonds", reason="needs ufal.chu-liu-edmonds, see requirements-peers.txt")
     from ufal.chu_liu_edmonds import chu_liu_edmonds
 

@@ -63,13 +63,13 @@ def as_rows(y: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("y", [(), (1,), (0, 1), (1, 1, 0, 1)])
-def test_the_weight_of_a_target_is_the_sum_over_all_ways_to_write_it(y: tuple[int, ...]) -> None:
+def test_log_weights_equal_sum_over_all_edit_sequences(y: tuple[int, ...]) -> None:
     edits = lattice()
     found = edits.log_weights(*as_rows(y)).tolist()
     assert found == pytest.approx([weight(edits, r, y) for r in range(len(LENGTHS))], abs=1e-10)
 
 
-def test_the_weights_of_all_targets_add_up_to_the_partition() -> None:
+def test_log_weights_of_all_targets_sum_to_log_partition() -> None:
     edits = EditLattice(*scores(insertion=-5.0), torch.tensor(LENGTHS))  # long targets weigh next to nothing
     strings = [y for n in range(8) for y in itertools.product(range(V), repeat=n)]
     weights = [edits.log_weights(*as_rows(y)).tolist() for y in strings]
@@ -77,7 +77,7 @@ def test_the_weights_of_all_targets_add_up_to_the_partition() -> None:
         assert log_z == pytest.approx(log_add(row), abs=1e-5)
 
 
-def test_the_partition_is_that_of_the_machine_with_cycles() -> None:
+def test_log_partition_equals_cyclic_automaton_total() -> None:
     edits = lattice(3)
     for r, n in enumerate(LENGTHS):
         arcs = []
@@ -93,7 +93,7 @@ def test_the_partition_is_that_of_the_machine_with_cycles() -> None:
         assert edits.log_partition()[r].item() == pytest.approx(float(total(from_arcs(arcs, [0], final))), abs=1e-9)
 
 
-def test_insertions_alone_are_a_geometric_series() -> None:
+def test_log_partition_of_insertions_is_a_geometric_series() -> None:
     """One symbol, inserted with weight w any number of times into an empty source: Z = 1 / (1 - w)."""
     w = 0.75
     insert = torch.full((1, 2, 2, 1), math.log(w), dtype=torch.float64)
@@ -104,7 +104,7 @@ def test_insertions_alone_are_a_geometric_series() -> None:
     assert edits.log_prob(torch.zeros(1, 7, dtype=torch.long), n).item() == pytest.approx(math.log((1 - w) * w**7))
 
 
-def test_a_series_that_diverges_is_refused() -> None:
+def test_divergent_insertions_raise() -> None:
     insert = torch.full((1, 2, 2, 1), 0.01, dtype=torch.float64)
     nothing = torch.zeros(1, 1, 2, 1, dtype=torch.float64)
     edits = EditLattice(nothing, insert, nothing[..., 0], torch.zeros(1, 2, dtype=torch.float64), torch.tensor([1]))
@@ -114,7 +114,7 @@ def test_a_series_that_diverges_is_refused() -> None:
         edits.best(0)
 
 
-def test_gradients_are_exact() -> None:
+def test_gradients_equal_finite_differences() -> None:
     tensors = [x.requires_grad_() for x in scores(1, insertion=-3.5)]
     targets, lengths = torch.tensor([[0, 1, 1], [1, 0, 0], [0, 0, 0]]), torch.tensor([3, 1, 0])
 
@@ -124,7 +124,7 @@ def test_gradients_are_exact() -> None:
     assert torch.autograd.gradcheck(log_prob, tensors)
 
 
-def test_large_scores_neither_overflow_nor_vanish() -> None:
+def test_large_scores_do_not_overflow() -> None:
     shifted = scores()
     shifted[0] += 900.0
     shifted[2] += 900.0
@@ -136,7 +136,7 @@ def test_large_scores_neither_overflow_nor_vanish() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_search_finds_the_most_probable_targets_and_knows_it(seed: int) -> None:
+def test_best_finds_the_most_probable_targets_and_reports_it(seed: int) -> None:
     edits = EditLattice(*scores(seed, insertion=-4.0), torch.tensor(LENGTHS))
     strings = [y for n in range(8) for y in itertools.product(range(V), repeat=n)]
     for r in range(len(LENGTHS)):
@@ -148,14 +148,14 @@ def test_the_search_finds_the_most_probable_targets_and_knows_it(seed: int) -> N
         assert [y.log_prob for y in found] == pytest.approx([value for value, _ in ranked], abs=1e-9)
 
 
-def test_a_narrow_search_says_that_it_may_have_missed_something() -> None:
+def test_best_with_small_width_reports_possible_search_error() -> None:
     flat = [torch.zeros_like(x) for x in scores()]
     flat[1] -= 2.0
     _, sure = EditLattice(*flat, torch.tensor(LENGTHS)).best(0, 4, width=4)
     assert not sure
 
 
-def test_the_alignment_is_the_best_way_to_write_a_target() -> None:
+def test_align_returns_the_best_edit_sequence() -> None:
     edits, y = lattice(5), (1, 0, 0)
     names = {"delete": DELETE, "insert": INSERT, "substitute": SUBSTITUTE}
     for r in range(len(LENGTHS)):
@@ -178,7 +178,7 @@ def test_padding_changes_nothing() -> None:
     assert other.log_partition().tolist() == edits.log_partition().tolist()
 
 
-def test_an_impossible_target_has_no_probability_and_no_gradient() -> None:
+def test_impossible_target_has_log_prob_minus_infinity_and_zero_gradient() -> None:
     never = [x.clone() for x in scores()]
     never[0][..., 1] = never[1][..., 1] = -math.inf
     tensors = [x.requires_grad_() for x in never]
@@ -191,7 +191,7 @@ def test_an_impossible_target_has_no_probability_and_no_gradient() -> None:
 
 def test_symbols_and_lengths_out_of_range_raise() -> None:
     sub, ins, dele, end = scores()
-    with pytest.raises(ShapeError, match="lengths must lie from 0 to 3"):
+    with pytest.raises(ShapeError, match="lengths must be from 0 to 3"):
         EditLattice(sub, ins, dele, end, torch.tensor([4, 0, 0]))
     for wrong in (2, -1):
         with pytest.raises(ShapeError, match=f"targets must be symbols from 0 to 1, got {wrong}. Number"):
@@ -199,7 +199,7 @@ def test_symbols_and_lengths_out_of_range_raise() -> None:
         with pytest.raises(ShapeError, match=f"target must be symbols from 0 to 1, got {wrong}. Number"):
             lattice().align(0, (0, wrong))
     for lengths in ([2, 1, 1], [1, -1, 1]):
-        with pytest.raises(ShapeError, match="lengths of targets must lie from 0 to 1"):
+        with pytest.raises(ShapeError, match="lengths of targets must be from 0 to 1"):
             lattice().log_weights(torch.tensor([[1], [0], [0]]), torch.tensor(lengths))
     padded, empty = (lattice().log_weights(torch.tensor([[pad]] * 3), torch.tensor([0] * 3)) for pad in (-1, 0))
     assert torch.equal(padded, empty)
@@ -207,7 +207,7 @@ def test_symbols_and_lengths_out_of_range_raise() -> None:
 
 @pytest.mark.parametrize("name", ["substitute", "insert", "delete", "end", "lengths"])
 @pytest.mark.usefixtures("no_type_checks")
-def test_tensors_of_other_sizes_raise_before_a_kernel_runs(name: str) -> None:
+def test_edit_lattice_wrong_shape_raises_before_a_kernel_runs(name: str) -> None:
     names = ("substitute", "insert", "delete", "end", "lengths")
     given = dict(zip(names, (*scores(), torch.tensor(LENGTHS)), strict=True))
     for axis in range(given[name].dim()):
@@ -222,16 +222,16 @@ def test_tensors_of_other_sizes_raise_before_a_kernel_runs(name: str) -> None:
 @pytest.mark.usefixtures("no_type_checks")
 def test_scores_of_several_dtypes_raise() -> None:
     sub, ins, dele, end = scores()
-    with pytest.raises(ShapeError, match=r"end must be of torch.float64 on cpu, got torch.float32 on cpu"):
+    with pytest.raises(ShapeError, match=r"end must be torch.float64 on cpu, got torch.float32 on cpu"):
         EditLattice(sub, ins, dele, end.float(), torch.tensor(LENGTHS))
     with pytest.raises(ShapeError, match="floating-point"):
         EditLattice(sub, ins, dele, end.long(), torch.tensor(LENGTHS))
 
 
 @pytest.mark.usefixtures("no_type_checks")
-def test_a_number_of_targets_that_differs_from_the_sources_raises() -> None:
+def test_log_weights_wrong_number_of_targets_raises() -> None:
     for targets, lengths in (([[1]], [1]), ([[1]] * 3, [1]), ([1, 1, 1], [1, 1, 1])):
-        with pytest.raises(ShapeError, match="Give one target for each source"):
+        with pytest.raises(ShapeError, match="Pass one target for each source"):
             lattice().log_weights(torch.tensor(targets), torch.tensor(lengths))
 
 
@@ -289,7 +289,7 @@ def test_hessian_equals_finite_differences(function: Callable[..., torch.Tensor]
     assert torch.allclose(hessian @ tangent.flatten(), expected.flatten(), atol=1e-8)
 
 
-def test_a_nan_that_is_read_gives_nan_in_its_row_only() -> None:
+def test_nan_that_is_read_gives_nan_only_in_its_row() -> None:
     """Every single score of a lattice in turn."""
     y = (1, 0)
     targets, lengths = as_rows(y)

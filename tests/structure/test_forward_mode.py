@@ -88,7 +88,7 @@ def test_hessian_vector_products_reach_shared_scores(kind: str) -> None:
         assert torch.allclose(product, (high - low) / (2 * STEP), atol=1e-8)
 
 
-def test_jvp_under_vmap_equals_a_loop(kind: str) -> None:
+def test_jvp_under_vmap_equals_loop(kind: str) -> None:
     scores, tangents = scores_and_tangents(kind)
 
     def tangent(*t: Tensor) -> Tensor:

@@ -141,7 +141,7 @@ def test_backends_agree_on_every_query_with_one_score_of_nan(name: str) -> None:
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 @pytest.mark.parametrize("name", [name for name in STRUCTURES if name not in READ_BY_NONE])
-def test_a_score_of_nan_makes_the_rows_that_read_it_nan_and_no_others(name: str, backend: str) -> None:
+def test_nan_score_gives_nan_only_in_rows_that_read_it(name: str, backend: str) -> None:
     """A score is read if another value of it changes log Z."""
     for place in places(name):
         structure = STRUCTURES[name]()

@@ -44,14 +44,14 @@ class TestConstrained(ConstrainedLaws):
 class TestAnswers(DependencyAnswers):
     kind: ClassVar = NonProjectiveTree
 
-    def test_arcs_may_cross(self) -> None:
+    def test_nonprojective_trees_may_have_crossing_arcs(self) -> None:
         crossing = torch.tensor([[3, 0, 2, 1], [3, 4, 0, 3]])
         assert self.tree().are_trees(crossing).tolist() == [True, True]
         assert (self.tree().log_prob(crossing) > -math.inf).all()
 
 
 @pytest.mark.parametrize("single_root", [True, False])
-def test_projective_trees_are_some_of_all_trees(single_root: bool) -> None:
+def test_projective_trees_are_a_subset_of_all_trees(single_root: bool) -> None:
     arcs = Case(seed=6).draw(3, 6, 6)
     some, all_of_them = ProjectiveTree(arcs, single_root=single_root), NonProjectiveTree(arcs, single_root=single_root)
     assert (some.log_partition() < all_of_them.log_partition()).all()
@@ -62,7 +62,7 @@ def test_projective_trees_are_some_of_all_trees(single_root: bool) -> None:
     assert ((share - expected).abs() < 5 * (expected * (1 - expected) / 4000).sqrt()).all()
 
 
-def test_at_most_two_words_no_arcs_can_cross_and_both_kinds_agree() -> None:
+def test_projective_equals_nonprojective_up_to_two_words() -> None:
     arcs, lengths = Case(seed=2).draw(2, 3, 3), torch.tensor([2, 1])
     for single_root in (True, False):
         one, other = (

@@ -54,9 +54,9 @@ def test_lengths_out_of_range_give_nan_under_compile() -> None:
 @pytest.mark.parametrize("wrong", [2, 7, -1])
 def test_edit_tables_have_no_score_for_unknown_symbols(wrong: int) -> None:
     known, unknown = torch.tensor([0, 1]), torch.tensor([0, wrong])
-    with pytest.raises(DataError, match=f"source must be symbols from 0 to 1, got {wrong}. Give the lengths"):
+    with pytest.raises(DataError, match=f"source must be symbols from 0 to 1, got {wrong}. Pass lengths"):
         Alignment.edit(unknown, known, TABLE, GAPS, GAPS)
-    with pytest.raises(DataError, match=f"target must be symbols from 0 to 1, got {wrong}. Give the lengths"):
+    with pytest.raises(DataError, match=f"target must be symbols from 0 to 1, got {wrong}. Pass lengths"):
         Alignment.edit(known, unknown, TABLE, GAPS, GAPS)
     padded = Alignment.edit(unknown, known, TABLE, GAPS, GAPS, source_lengths=torch.tensor(1))
     short = Alignment.edit(known[:1], known, TABLE, GAPS, GAPS)
@@ -91,7 +91,7 @@ def test_hmm_observations_out_of_range_give_nan_under_vmap(wrong: int) -> None:
 def test_tags_out_of_range_have_no_parts_and_no_score() -> None:
     chain, tags = LinearChain(torch.zeros(3, 2), torch.zeros(2, 2)), torch.tensor([0, 5, 1])
     for method in (chain.score, chain.log_prob, chain.parts, chain.pairs):
-        with pytest.raises(DataError, match="tags must lie below their number, 2, but one is 5"):
+        with pytest.raises(DataError, match="Tags must be below k = 2, got 5"):
             method(tags)
     several = torch.stack((tags, torch.tensor([0, 1, 1])))
     assert torch.vmap(lambda y: chain.score(y[None])[0])(several).tolist() == [-math.inf, 0.0]

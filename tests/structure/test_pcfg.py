@@ -128,7 +128,7 @@ def small_low_rank(**changes: object) -> LowRankPCFG:
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestParses:
     @pytest.mark.parametrize("make", [small, small_low_rank])
-    def test_no_parse_has_no_words(self, backend: str, make: Callable[..., Any]) -> None:
+    def test_empty_sentence_has_no_parse(self, backend: str, make: Callable[..., Any]) -> None:
         with use_backend(backend):
             grammar = make(lengths=torch.tensor([0, 4]))
             assert grammar.log_partition()[0] == -math.inf
@@ -148,7 +148,7 @@ class TestParses:
             without = replace(grammar, roots=grammar.roots[:2])
             assert without.log_partition().tolist() == [-math.inf, -math.inf]
 
-    def test_each_of_the_k_best_has_its_own_rules(self, backend: str) -> None:
+    def test_rule_counts_of_topk_are_separate(self, backend: str) -> None:
         """torch-struct's SentCFG.topk gives the sum of their rule counts."""
         with use_backend(backend):
             grammar = small()
@@ -166,7 +166,7 @@ class TestParses:
                         expected[a, spans[left][2], spans[right][2]] += 1
                 assert torch.equal(counts[n, row], expected)
 
-    def test_samples_are_whole_parses(self, backend: str) -> None:
+    def test_samples_are_valid_parses(self, backend: str) -> None:
         """torch-struct's SentCFG.sample raises."""
         with use_backend(backend):
             grammar = small(lengths=torch.tensor([4, 2]))
@@ -185,7 +185,7 @@ class TestParses:
             expected = (chances[:, None, None, None] * grammar.rule_counts(ids)).sum(0)
             assert (found[row] - expected).abs().max() < 1e-12
 
-    def test_minus_infinity_gives_gradients_that_are_numbers(self, backend: str) -> None:
+    def test_gradients_with_minus_infinity_scores_are_finite(self, backend: str) -> None:
         rules = torch.randn(3, 5, 5).masked_fill(torch.rand(3, 5, 5) < 0.5, -math.inf).requires_grad_()
         words = torch.randn(2, 6, 2)
         words[:, ::2, 0] = -math.inf
@@ -198,7 +198,7 @@ class TestParses:
         assert (gradients[rules == -math.inf] == 0).all()
         assert gradients.sum().item() == pytest.approx(5, abs=1e-4)
 
-    def test_symbols_of_one_kind(self, backend: str) -> None:
+    def test_of_one_kind_counts_bracketings(self, backend: str) -> None:
         """S -> S S | w: the likelihood is the number of bracketings."""
         nothing = torch.zeros(1, 1, 1).double()
         with use_backend(backend):
@@ -207,7 +207,7 @@ class TestParses:
             one = PCFG.of_one_kind(torch.zeros(1, 1).double(), nothing, nothing[0, 0])
             assert one.log_partition().item() == 0
 
-    def test_low_rank_and_dense_have_the_same_parses(self, backend: str) -> None:
+    def test_dense_equals_low_rank_distribution(self, backend: str) -> None:
         grammar = small_low_rank(lengths=torch.tensor([4, 3]))
         with use_backend(backend):
             dense = grammar.dense()
@@ -232,7 +232,7 @@ class TestScores:
             ([[-1, -1, -1]] * 5, "nothing"),
         ],
     )
-    def test_what_is_no_parse_is_impossible(self, spans: list[list[int]], fault: str) -> None:
+    def test_score_of_invalid_parse_is_minus_infinity(self, spans: list[list[int]], fault: str) -> None:
         grammar = PCFG(torch.zeros(3, 2), torch.zeros(2, 4, 4), torch.zeros(4))
         whole = torch.tensor([[0, 2, 0], [0, 1, 1], [0, 0, 2], [1, 1, 2], [2, 2, 3]])
         assert grammar.score(whole) == 0
@@ -250,27 +250,27 @@ class TestScores:
         [("rules", (2, 4, 3)), ("rules", (3, 2, 4, 4)), ("roots", (3,)), ("roots", (5, 2)), ("spans", (4, 4, 3)),
          ("lengths", (3,))],
     )  # fmt: skip
-    def test_tensors_that_do_not_fit_are_named(self, name: str, shape: tuple[int, ...]) -> None:
+    def test_wrong_shape_raises_error_with_tensor_name(self, name: str, shape: tuple[int, ...]) -> None:
         with pytest.raises((ShapeError, TypeError), match=name):
             small(**{name: torch.ones(shape, dtype=torch.int64 if name == "lengths" else torch.float64)})
 
     @pytest.mark.parametrize(("name", "shape"), [("parents", (2, 4)), ("lefts", (3, 3)), ("rank_spans", (4, 4, 2))])
-    def test_matrices_that_do_not_fit_are_named(self, name: str, shape: tuple[int, ...]) -> None:
+    def test_low_rank_wrong_shape_raises_error_with_tensor_name(self, name: str, shape: tuple[int, ...]) -> None:
         with pytest.raises((ShapeError, TypeError), match=name):
             small_low_rank(**{name: torch.ones(shape, dtype=torch.float64)})
 
-    def test_values_must_be_of_the_shape_of_marginals(self) -> None:
+    def test_value_not_shaped_like_marginals_raises(self) -> None:
         with pytest.raises(ShapeError, match=r"must end in the axes \[t, t, s\] = \[4, 4, 4\]"):
             small().expectation(torch.zeros(4, 4, 2))
-        with pytest.raises(ShapeError, match="at least one word, one preterminal and one nonterminal"):
+        with pytest.raises(ShapeError, match="at least 1 nonterminal, got"):
             PCFG(torch.zeros(0, 2), torch.zeros(1, 3, 3), torch.zeros(1))
-        with pytest.raises(ValueError, match="rank_spans has no dense twin"):
+        with pytest.raises(ValueError, match="rank_spans has no dense form"):
             small_low_rank(rank_spans=torch.zeros(4, 4, 3).double()).dense()
 
 
 class TestConstraints:
     @pytest.mark.parametrize("make", [small, small_low_rank])
-    def test_a_fixed_bracket_and_a_forbidden_span(self, make: Callable[..., Any]) -> None:
+    def test_brackets_and_forbidding_condition_parses(self, make: Callable[..., Any]) -> None:
         grammar = make()
         allowed = SpanConstraint.brackets(torch.tensor([[1, 3]]), 4) & SpanConstraint.forbidding(
             torch.tensor([[1, 2]]), 4
@@ -283,27 +283,27 @@ class TestConstraints:
         for spans in given.sample(20).flatten(0, 1).tolist():
             assert [1, 3] in [row[:2] for row in spans]
 
-    def test_known_symbols_of_words_and_spans(self) -> None:
+    def test_span_constraint_fixes_symbols(self) -> None:
         grammar = small()
         given = grammar.given(SpanConstraint.brackets(torch.tensor([[1, 3, 1], [2, 2, 3]]), 4, k=4))
         for row in range(2):
             kept = [s for ids, s in listed(grammar, row) if (1, 3, 1) in ids and (2, 2, 3) in ids]
             assert given.log_partition()[row].item() == pytest.approx(log_add(kept), abs=1e-12)
 
-    def test_an_impossible_constraint_is_an_error_or_minus_infinity_as_asked(self) -> None:
+    def test_infeasible_constraint_raises_or_gives_minus_infinity(self) -> None:
         crossing = SpanConstraint.brackets(torch.tensor([[0, 2], [1, 3]]), 4)
-        with pytest.raises(ImpossibleError, match="no possible member for 2 of 2 distributions"):
+        with pytest.raises(ImpossibleError, match="allows no structure for 2 of 2 distributions"):
             small(constraint=crossing)
         assert small(constraint=crossing, on_infeasible="-inf").log_partition().tolist() == [-math.inf, -math.inf]
 
 
-def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+def test_reference_program_agrees_in_every_semiring() -> None:
     agrees_in_every_semiring(small(), replace(small(), words=Case(seed=9).draw(2, 4, 2)), [5 * 2**7] * 2)
     agrees_in_every_semiring(small_low_rank(), small_low_rank(), [5 * 2**7 * 3**3] * 2)
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_scores_of_spans_that_rows_share_are_those_of_each_row(backend: str) -> None:
+def test_shared_span_scores_equal_expanded_ones(backend: str) -> None:
     draw, lengths = Case(seed=4).draw, torch.tensor([4, 3])
     dense = PCFG(draw(2, 4, 2), draw(2, 4, 4), draw(4), draw(4, 4, 2), lengths)
     low_rank = LowRankPCFG(

@@ -48,14 +48,14 @@ def scores(*shapes: tuple[int, ...]) -> list[Tensor]:
     return [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
 
 
-def test_a_plain_tensor_has_marginals_a_best_member_and_samples() -> None:
+def test_tensors_without_grad_have_marginals_argmax_and_samples() -> None:
     chain = LinearChain.from_steps(*scores((2, 4, 3, 3)))
     assert torch.allclose(chain.marginals().sum(-1), torch.ones(2, 4).double())
     assert chain.argmax().shape == (2, 4)
     assert chain.sample(3).shape == (3, 2, 4)
 
 
-def test_an_impossible_chain_has_log_z_minus_infinity_not_a_large_number() -> None:
+def test_impossible_chain_has_log_partition_minus_infinity() -> None:
     chain = LinearChain(torch.full((3, 2), -math.inf))
     assert chain.log_partition() == -math.inf
     assert chain.max() == -math.inf
@@ -68,7 +68,7 @@ def test_no_probability_is_above_one_at_scores_of_a_hundred_thousand() -> None:
     assert chain.marginals().max() <= 1 + 1e-9
 
 
-def test_entropy_is_a_number_with_impossible_parts() -> None:
+def test_entropy_with_impossible_parts_is_finite() -> None:
     emissions, transitions = scores((3, 4, 3), (3, 3))
     transitions[0, 1] = emissions[1, 2, 0] = -math.inf
     chain = LinearChain(emissions, transitions)
@@ -76,7 +76,7 @@ def test_entropy_is_a_number_with_impossible_parts() -> None:
     assert (chain.entropy() > 0).all()
 
 
-def test_lengths_leave_the_best_segmentation_of_a_full_row_alone() -> None:
+def test_lengths_do_not_change_argmax_of_full_row() -> None:
     segments, transitions = scores((2, 5, 3, 2), (2, 2))
     alone = SemiMarkov(segments[:1], transitions).argmax()[0]
     beside = SemiMarkov(segments, transitions, lengths=torch.tensor([5, 3])).argmax()
@@ -92,7 +92,7 @@ def test_a_chain_of_length_one_is_a_softmax() -> None:
     assert torch.allclose(chain.marginals()[0], emissions[0].softmax(-1))
 
 
-def test_all_lengths_may_be_below_the_size_of_the_tensor() -> None:
+def test_all_lengths_may_be_below_the_tensor_size() -> None:
     emissions, transitions = scores((2, 5, 2), (2, 2))
     chain = LinearChain(emissions, transitions, lengths=torch.tensor([3, 2]))
     shorter = LinearChain(emissions[:, :3], transitions, lengths=torch.tensor([3, 2]))
@@ -100,7 +100,7 @@ def test_all_lengths_may_be_below_the_size_of_the_tensor() -> None:
     assert torch.equal(chain.argmax()[:, :3], shorter.argmax())
 
 
-def test_asking_does_not_switch_on_gradients_of_the_input_and_vmap_works() -> None:
+def test_queries_do_not_set_requires_grad_and_vmap_works() -> None:
     emissions, transitions = scores((3, 4, 2), (2, 2))
     chain = LinearChain(emissions, transitions)
     expected = chain.marginals()
@@ -109,7 +109,7 @@ def test_asking_does_not_switch_on_gradients_of_the_input_and_vmap_works() -> No
     assert torch.allclose(torch.vmap(lambda e: LinearChain(e, transitions).marginals())(emissions), expected)
 
 
-def test_the_second_gradient_is_that_of_the_plain_program() -> None:
+def test_second_derivative_equals_reference_program() -> None:
     emissions, transitions = (x.requires_grad_() for x in scores((2, 9, 3), (3, 3)))
 
     def curvature() -> tuple[Tensor, ...]:
@@ -138,7 +138,7 @@ def test_masks_with_holes_and_a_masked_first_step(mask: list[int]) -> None:
     assert chain.log_prob(tags).item() == pytest.approx(expected, abs=1e-10)
 
 
-def test_forbidden_transitions_leave_the_gradients_numbers() -> None:
+def test_forbidden_transitions_give_finite_gradients() -> None:
     emissions, transitions = (x.requires_grad_() for x in scores((2, 4, 3), (3, 3)))
     barred = torch.tensor([[0, 1, 0], [0, 0, 0], [1, 0, 0]]).bool()
     tags = torch.tensor([[0, 0, 2, 2], [1, 1, 0, 0]])
@@ -150,14 +150,14 @@ def test_forbidden_transitions_leave_the_gradients_numbers() -> None:
     assert (transitions.grad[barred] == 0).all()
 
 
-def test_no_mask_is_no_warning() -> None:
+def test_chain_without_mask_does_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         chain = LinearChain(*scores((2, 4, 3), (3, 3)))
         chain.log_partition(), chain.argmax(), chain.marginals()
 
 
-def test_gradients_of_sums_where_all_is_minus_infinity_are_zero() -> None:
+def test_gradients_are_zero_if_all_scores_are_minus_infinity() -> None:
     x = torch.full((3,), -math.inf, requires_grad=True)
     log_sum_exp(x, dim=0).backward()
     assert x.grad is not None
@@ -210,7 +210,7 @@ def asked(structure: StructuredDistribution) -> list[Tensor]:
 
 
 @every_kind
-def test_plain_tensors_are_answered_and_left_as_they_were(kind: str) -> None:
+def test_queries_do_not_change_their_input(kind: str) -> None:
     shapes, make = KINDS[kind]
     tensors = scores(*shapes)
     before = [x.clone() for x in tensors]
@@ -223,7 +223,7 @@ def test_plain_tensors_are_answered_and_left_as_they_were(kind: str) -> None:
 
 @every_kind
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_served_by_the_reference_and_loses_in_no_sum(
+def test_half_precision_uses_the_reference_program_with_float32_sums(
     kind: str, dtype: torch.dtype, backend: str
 ) -> None:
     if backend == "kernels":
@@ -243,7 +243,7 @@ def test_half_precision_is_served_by_the_reference_and_loses_in_no_sum(
 
 
 @every_kind
-def test_autocast_changes_no_answer(kind: str) -> None:
+def test_autocast_changes_no_result(kind: str) -> None:
     shapes, make = KINDS[kind]
     tensors = [x.float().requires_grad_() for x in scores(*shapes)]
     structure = make(*tensors)
@@ -264,7 +264,7 @@ def test_autocast_changes_no_answer(kind: str) -> None:
 
 @every_kind
 @pytest.mark.parametrize("scale", [100.0, 1e5])
-def test_no_answer_is_nan_and_no_probability_above_one_at_large_scores(kind: str, scale: float) -> None:
+def test_large_scores_give_no_nan_and_no_probability_above_one(kind: str, scale: float) -> None:
     shapes, make = KINDS[kind]
     for sign in (1, -1):
         tensors = [sign * scale + scale * x for x in scores(*shapes)]
@@ -277,7 +277,7 @@ def test_no_answer_is_nan_and_no_probability_above_one_at_large_scores(kind: str
 
 
 @every_kind
-def test_impossible_parts_leave_answers_and_gradients_numbers(kind: str) -> None:
+def test_impossible_parts_give_finite_results_and_gradients(kind: str) -> None:
     shapes, make = KINDS[kind]
     tensors = scores(*shapes)
     barred = [torch.rand(x.shape, generator=torch.Generator().manual_seed(5)) < 0.15 for x in tensors]
@@ -293,7 +293,7 @@ def test_impossible_parts_leave_answers_and_gradients_numbers(kind: str) -> None
 
 
 @every_kind
-def test_where_nothing_is_possible_log_z_is_minus_infinity_and_the_gradient_zero(kind: str) -> None:
+def test_log_partition_without_structures_is_minus_infinity_with_zero_gradient(kind: str) -> None:
     shapes, make = KINDS[kind]
     inputs = [torch.full(shape, -math.inf, dtype=torch.float64, requires_grad=True) for shape in shapes]
     structure = make(*inputs)
@@ -309,7 +309,7 @@ def test_where_nothing_is_possible_log_z_is_minus_infinity_and_the_gradient_zero
 
 
 @every_kind
-def test_the_second_gradient_is_right_and_vmap_works(kind: str) -> None:
+def test_second_derivative_is_correct_and_vmap_works(kind: str) -> None:
     shapes, make = KINDS[kind]
     tensors = [x.requires_grad_() for x in scores(*shapes)]
 
@@ -341,7 +341,7 @@ LENGTHS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("kind", LENGTHS)
-def test_all_lengths_may_be_below_the_size_and_what_lies_beyond_is_not_read(kind: str) -> None:
+def test_all_lengths_may_be_below_the_size_and_padding_is_not_read(kind: str) -> None:
     (x,) = scores((2, 6, 6))
     n = torch.tensor([3, 2])
     spoiled = x.clone()
@@ -362,7 +362,7 @@ def test_all_lengths_may_be_below_the_size_and_what_lies_beyond_is_not_read(kind
 
 
 @pytest.mark.parametrize("kind", [ProjectiveTree, NonProjectiveTree])
-def test_one_root_or_many_belongs_to_the_value_whichever_is_built_last(kind: type[Any]) -> None:
+def test_single_root_belongs_to_the_instance(kind: type[Any]) -> None:
     (arcs,) = scores((2, 4, 4))
     single = kind(arcs, single_root=True)
     many = kind(arcs, single_root=False)
@@ -373,7 +373,7 @@ def test_one_root_or_many_belongs_to_the_value_whichever_is_built_last(kind: typ
     assert ((many.sample(200) == 0).sum(-1) > 1).any()
 
 
-def test_nothing_is_added_to_the_weights_of_arcs() -> None:
+def test_arc_weights_have_no_epsilon_added() -> None:
     """Two words, of which the first may head the second alone: one tree, and log Z is its score."""
     arcs = torch.full((3, 3), -math.inf)
     arcs[0, 1], arcs[1, 2] = -3.0, -4.0
@@ -382,7 +382,7 @@ def test_nothing_is_added_to_the_weights_of_arcs() -> None:
 
 
 @pytest.mark.parametrize("kind", ["pcfg", "low-rank pcfg"])
-def test_each_of_the_k_best_parses_is_one_parse_and_samples_exist(kind: str) -> None:
+def test_topk_parses_and_samples_are_valid(kind: str) -> None:
     shapes, make = KINDS[kind]
     grammar = make(*scores(*shapes))
     top = grammar.topk(3)
@@ -391,7 +391,7 @@ def test_each_of_the_k_best_parses_is_one_parse_and_samples_exist(kind: str) -> 
     assert (grammar.parts(grammar.sample(5)).sum((-3, -2, -1)) == 2 * T - 1).all()
 
 
-def test_infinite_sums_are_exact_and_divergent_ones_are_refused() -> None:
+def test_infinite_sums_are_exact_and_divergent_ones_raise() -> None:
     letters, w = "abcdefghijklmnopqrstuvwxyz", math.exp(-4.0)
     x = from_string("catena" * 5)
     expected = 30 * math.log(1 + 26 * w) - 31 * math.log1p(-26 * w)

@@ -22,7 +22,7 @@ def inputs() -> list[Tensor]:
     return [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((3, 6, 4), (4, 4), (4,), (4,))]
 
 
-def test_pytorch_crf_has_the_same_loss_gradients_and_best_tags() -> None:
+def test_chain_loss_gradients_and_argmax_equal_pytorch_crf() -> None:
     torchcrf = pytest.importorskip("torchcrf")
     emissions, transitions, start, end = inputs()
     layer = torchcrf.CRF(4, batch_first=True).double()
@@ -48,7 +48,7 @@ def test_pytorch_crf_has_the_same_loss_gradients_and_best_tags() -> None:
     assert [row[row >= 0].tolist() for row in best] == layer.decode(emissions, mask)
 
 
-def test_torch_struct_has_the_same_sum_marginals_entropy_and_best_tags() -> None:
+def test_chain_queries_equal_torch_struct() -> None:
     torch_struct = pytest.importorskip("torch_struct")
     emissions, transitions, _, _ = inputs()
     chain = LinearChain(emissions, transitions)
@@ -66,7 +66,7 @@ def drawn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
 
-def test_torch_struct_has_the_same_sum_of_segmentations() -> None:
+def test_semimarkov_log_partition_equals_torch_struct() -> None:
     torch_struct = pytest.importorskip("torch_struct")
     segments, transitions = drawn(2, 6, 3, 4), drawn(4, 4)
     # Theirs are [b, t - 1, length, to, from], lengths from 0, and the first label is scored by where it comes from.
@@ -79,7 +79,7 @@ def test_torch_struct_has_the_same_sum_of_segmentations() -> None:
     assert torch.allclose(found, theirs)
 
 
-def test_torch_struct_has_the_same_sum_marginals_and_best_score_of_trees() -> None:
+def test_span_tree_queries_equal_torch_struct() -> None:
     torch_struct = pytest.importorskip("torch_struct")
     scores = drawn(2, 5, 5, 3)
     tree, theirs = SpanTree(scores), torch_struct.TreeCRF(scores)
@@ -90,7 +90,7 @@ def test_torch_struct_has_the_same_sum_marginals_and_best_score_of_trees() -> No
     assert torch.allclose(tree.max(), (best * scores).sum((1, 2, 3)))
 
 
-def test_torch_struct_has_the_same_sum_gradients_and_best_score_of_parses() -> None:
+def test_pcfg_queries_equal_torch_struct() -> None:
     torch_struct = pytest.importorskip("torch_struct")
     inputs = words, rules, roots = drawn(2, 5, 3), drawn(2, 5, 5), drawn(2)
     scores = words, rules.expand(2, -1, -1, -1), roots.expand(2, -1)

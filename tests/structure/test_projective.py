@@ -43,21 +43,21 @@ class TestConstrained(ConstrainedLaws):
 class TestAnswers(DependencyAnswers):
     kind: ClassVar = ProjectiveTree
 
-    def test_arcs_may_not_cross(self) -> None:
+    def test_projective_trees_have_no_crossing_arcs(self) -> None:
         crossing = torch.tensor([[3, 0, 2, 1], [3, 4, 0, 3]])
         assert self.tree().are_trees(crossing).tolist() == [False, False]
         assert (self.tree().log_prob(crossing) == -math.inf).all()
         # An arc of the root counts too: word 2 hangs from it, under the arc from 1 to 3.
         assert self.tree(single_root=False).are_trees(torch.tensor([0, 0, 1, 1]).expand(2, 4)).tolist() == [False] * 2
 
-    def test_a_hole_lets_arcs_over_it(self) -> None:
+    def test_arcs_may_span_masked_words(self) -> None:
         mask = torch.tensor([[True, False, True, True], [True, True, True, True]])
         tree = self.tree(mask=mask)
         assert tree.are_trees(torch.tensor([[0, 9, 1, 1], [0, 1, 1, 1]])).tolist() == [True, True]
         assert (tree.argmax()[0, 1], tree.sample(2)[0, 0, 1]) == (-1, -1)
 
 
-def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+def test_reference_program_agrees_in_every_semiring() -> None:
     case, lengths = Case(seed=9), torch.tensor([4, 2])
     for single_root, n_trees in ((True, [30 * 16, 2 * 4]), (False, [55 * 16, 3 * 4])):
         tree = ProjectiveTree(case.draw(2, 5, 5), case.draw(2, 5, 5, 2, salt=1), lengths, single_root=single_root)

@@ -53,13 +53,13 @@ BY_LENGTHS: dict[str, Callable[[Tensor], StructuredDistribution]] = {
 
 @pytest.mark.parametrize("name", BY_LENGTHS)
 @pytest.mark.parametrize("wrong", [-1, 4])
-def test_lengths_beyond_the_scores_are_refused(name: str, wrong: int) -> None:
-    with pytest.raises(ShapeError, match=rf"lengths must lie from 0 to 3.* but one is {wrong}$"):
+def test_lengths_out_of_range_raise(name: str, wrong: int) -> None:
+    with pytest.raises(ShapeError, match=rf"lengths must be from 0 to 3, .*, got {wrong}\."):
         BY_LENGTHS[name](torch.tensor([2, wrong]))
 
 
 @pytest.mark.parametrize("name", BY_LENGTHS)
-def test_lengths_may_be_of_any_integer_type(name: str) -> None:
+def test_lengths_may_have_any_integer_dtype(name: str) -> None:
     short, long = (BY_LENGTHS[name](torch.tensor([3, 2], dtype=dtype)) for dtype in (torch.int32, torch.int64))
     assert torch.equal(short.log_partition(), long.log_partition())
     assert torch.equal(short.argmax(), long.argmax())
@@ -67,37 +67,37 @@ def test_lengths_may_be_of_any_integer_type(name: str) -> None:
     assert short.sample(2).shape == long.sample(2).shape
 
 
-def test_lengths_of_another_batch_are_refused_by_span_trees() -> None:
+def test_span_tree_lengths_of_another_batch_raise() -> None:
     with pytest.raises((ShapeError, TypeError), match="lengths"):  # beartype's error comes first under the import hook
         SpanTree(torch.zeros(2, 3, 3, 2), lengths=torch.tensor([1, 2, 3]))
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_tags_that_there_are_not_are_refused_whatever_their_number(backend: str) -> None:
+def test_tags_out_of_range_raise(backend: str) -> None:
     chain = LinearChain(torch.zeros(2, 3), torch.zeros(3, 3))
     with use_backend(backend):
         for tags in ([0, 3], [[0, 1], [3, 0]]):
-            with pytest.raises(DataError, match="tags must lie below their number, 3, but one is 3"):
+            with pytest.raises(DataError, match="Tags must be below k = 3, got 3"):
                 chain.log_prob(torch.tensor(tags))
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_tags_that_there_are_not_are_refused_among_scores_that_are_no_numbers(backend: str) -> None:
+def test_tags_out_of_range_raise_with_nan_scores(backend: str) -> None:
     chain = LinearChain(torch.full((2, 3), float("inf")))
-    with use_backend(backend), pytest.raises(DataError, match="tags must lie below their number, 3, but one is 3"):
+    with use_backend(backend), pytest.raises(DataError, match="Tags must be below k = 3, got 3"):
         chain.log_prob(torch.tensor([0, 3]))
 
 
-def test_what_stands_beyond_a_length_is_no_tag() -> None:
+def test_tags_after_the_length_are_not_read() -> None:
     chain = LinearChain(torch.zeros(2, 2, 3), lengths=torch.tensor([1, 2]))
     assert torch.isfinite(chain.log_prob(torch.tensor([[0, 9], [1, 2]]))).all()
 
 
-def test_targets_that_are_no_labels_are_refused() -> None:
+def test_ctc_targets_out_of_range_raise() -> None:
     emissions, lengths = torch.zeros(2, 3, 3), torch.tensor([2, 1])
     CTC(emissions, torch.tensor([[1, 2], [1, 0]]), target_lengths=lengths)
     for wrong in (3, 0, -1):
-        with pytest.raises(DataError, match=f"targets must be labels from 0 to 2, .* but one is {wrong}$"):
+        with pytest.raises(DataError, match=rf"targets must be labels from 0 to 2 .*, got {wrong}\."):
             CTC(emissions, torch.tensor([[1, wrong], [1, 1]]), target_lengths=lengths)
 
 
@@ -112,16 +112,16 @@ TOO_SHORT: dict[str, tuple[StructuredDistribution, list[int]]] = {
 
 
 @pytest.mark.parametrize("name", TOO_SHORT)
-def test_members_of_another_shape_are_refused(name: str) -> None:
+def test_structures_of_wrong_shape_raise(name: str) -> None:
     structure, member = TOO_SHORT[name]
     for question in (structure.score, structure.log_prob, structure.parts):
-        with pytest.raises(ShapeError, match=r"members must end in the axes \[\w = 2\], but their shape is \[1\]"):
+        with pytest.raises(ShapeError, match=r"Structures must end in the axes \[\w = 2\], got shape \[1\]"):
             question(torch.tensor(member))
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("name", BY_LENGTHS)
-def test_members_may_be_of_any_integer_type(name: str, backend: str) -> None:
+def test_structures_may_have_any_integer_dtype(name: str, backend: str) -> None:
     structure = BY_LENGTHS[name](torch.tensor([3, 2]))
     best = structure.argmax()
     with use_backend(backend):
@@ -145,36 +145,34 @@ for name, make in BY_LENGTHS.items():
 """
 
 
-def test_members_are_neither_lists_nor_arrays_nor_fractions_nor_truths() -> None:
+def test_structures_of_wrong_type_raise() -> None:
     # In a process of its own: in this one the types that signatures ask for are checked first.
     run = subprocess.run([sys.executable, "-c", WRONG_MEMBERS], capture_output=True, text=True, timeout=600, check=True)
     told = Counter(line.split(" must ")[1] for line in run.stdout.splitlines())
     assert told == dict.fromkeys(
         (
-            "be a tensor, but it is of type list: call torch.as_tensor first",
-            "be a tensor, but it is of type ndarray: call torch.as_tensor first",
-            "be whole numbers, but their dtype is torch.float32: make them int64",
-            "be whole numbers, but their dtype is torch.bool: make them int64",
+            "be a tensor, got list. Call torch.as_tensor first.",
+            "be a tensor, got ndarray. Call torch.as_tensor first.",
+            "have an integer dtype, got torch.float32. Convert it to int64.",
+            "have an integer dtype, got torch.bool. Convert it to int64.",
         ),
         3 * len(BY_LENGTHS),
     )
 
 
 @pytest.mark.parametrize("name", ["chain", "projective", "non-projective"])
-def test_a_mask_of_numbers_is_refused(name: str) -> None:
+def test_mask_of_integers_raises(name: str) -> None:
     given = BY_LENGTHS[name](torch.tensor([3, 2]))
     object.__setattr__(given, "mask", torch.ones(2, 3, dtype=torch.uint8))
-    with pytest.raises(
-        ShapeError, match=r"mask must be bool, True where .* dtype is torch.uint8: call .bool\(\) first"
-    ):
+    with pytest.raises(ShapeError, match=r"mask must be bool, True where .*, got torch.uint8. Call .bool\(\) first"):
         given.__post_init__(None, "error")  # type: ignore[attr-defined]
 
 
-def test_observations_of_an_hmm_are_symbols() -> None:
+def test_hmm_observations_out_of_range_raise() -> None:
     start, moves = torch.tensor([0.5, 0.5]).log(), torch.full((2, 2), 0.5).log()
     shown = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]).log()
     for wrong in (-1, 3):
-        with pytest.raises(DataError, match=f"observations must be symbols from 0 to 2, got {wrong}. Give the lengths"):
+        with pytest.raises(DataError, match=f"observations must be symbols from 0 to 2, got {wrong}. Pass lengths"):
             LinearChain.hmm(start, moves, shown, torch.tensor([0, 1, wrong]))
     padded = LinearChain.hmm(start, moves, shown, torch.tensor([[0, 1, -1]]), torch.tensor([2]))
     assert torch.allclose(
@@ -182,8 +180,8 @@ def test_observations_of_an_hmm_are_symbols() -> None:
     )
 
 
-def test_a_batch_of_another_size_has_no_divergence() -> None:
-    with pytest.raises(ShapeError, match=r"batch axes of both .* must fit, but their sizes are \[2\] and \[3\]"):
+def test_kl_with_another_batch_size_raises() -> None:
+    with pytest.raises(ShapeError, match=r"The batch axes of other must broadcast to \[2\], got \[3\]"):
         LinearChain(torch.zeros(2, 4, 3)).kl(LinearChain(torch.zeros(3, 4, 3)))
     shared = LinearChain(torch.randn(4, 3, dtype=torch.float64))
     assert LinearChain(torch.zeros(2, 4, 3, dtype=torch.float64)).kl(shared).shape == (2,)
@@ -192,7 +190,7 @@ def test_a_batch_of_another_size_has_no_divergence() -> None:
 MISTAKEN = """
 import torch
 from catena.structure.automaton.build import from_strings
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import PathDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.constraints import ChainConstraint
 from catena.structure.dependency import ArcConstraint
@@ -206,8 +204,8 @@ for ask in (
     lambda: chain.topk(2.0),
     lambda: chain.sample((3,)),
     lambda: chain.sample(3, 7),
-    lambda: Paths(machine, [0.0] * machine.n_arcs, machine.initial, machine.final),
-    lambda: Paths(machine, torch.zeros(machine.n_arcs, dtype=torch.int64), machine.initial, machine.final),
+    lambda: PathDistribution(machine, [0.0] * machine.n_arcs, machine.initial, machine.final),
+    lambda: PathDistribution(machine, torch.zeros(machine.n_arcs, dtype=torch.int64), machine.initial, machine.final),
 ):
     try:
         ask()
@@ -215,30 +213,30 @@ for ask in (
         print(error)
 """
 TOLD = [
-    "the constraint's tags must be a tensor of bool, True where a part is allowed, but its dtype is torch.float32",
-    "the constraint's arcs must be a tensor of bool, True where a part is allowed, but it is of type list",
-    "a value must be a tensor shaped like the marginals or a LinearChain, but it is of type float",
-    "k, the number of members, must be a whole number, but it is 2.0",
-    "n, the number of members, must be a whole number, but it is (3,)",
-    "generator must be a torch.Generator, but it is 7: call torch.Generator().manual_seed(seed)",
-    "weight must be a tensor, but it is of type list: call torch.as_tensor first",
-    "scores must be floating-point numbers, but their dtype is torch.int64: call .float() first",
+    "The mask tags of a constraint must be a bool tensor, got dtype torch.float32. Use True for allowed.",
+    "The mask arcs of a constraint must be a bool tensor, got list. Use True for allowed.",
+    "value must be a tensor shaped like the marginals or a LinearChain, got float. Pass one of the two.",
+    "k must be an integer, got 2.0. Pass the number of structures.",
+    "n must be an integer, got (3,). Pass the number of structures.",
+    "generator must be a torch.Generator, got 7. Pass torch.Generator().manual_seed(seed).",
+    "weight must be a tensor, got list. Call torch.as_tensor first.",
+    "scores must have a floating-point dtype, got torch.int64. Call .float() first.",
 ]
 
 
-def test_questions_that_cannot_be_answered_are_told_in_a_sentence() -> None:
+def test_invalid_arguments_raise_one_sentence() -> None:
     # In a process of its own: in this one the types that signatures ask for are checked first.
     run = subprocess.run([sys.executable, "-c", MISTAKEN], capture_output=True, text=True, timeout=600, check=True)
     assert run.stdout.splitlines() == TOLD
 
 
-def test_members_of_another_batch_are_refused() -> None:
-    with pytest.raises(ShapeError, match=r"members must end in the axes \[2, n, triple = 3\], but .* \[3, 5, 3\]"):
+def test_structures_of_another_batch_raise() -> None:
+    with pytest.raises(ShapeError, match=r"must end in the axes \[2, n, triple = 3\], got shape \[3, 5, 3\]"):
         SpanTree(torch.zeros(2, 3, 3, 2)).score(torch.zeros(3, 5, 3, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("row", [(0, 5, 0), (9, 9, 0), (0, 1, 7), (0, -1, 0), (1, 0, 0)])
-def test_spans_outside_the_chart_have_probability_0_and_no_part(row: tuple[int, int, int]) -> None:
+def test_spans_out_of_range_have_probability_zero_and_no_parts(row: tuple[int, int, int]) -> None:
     tree = SpanTree(torch.zeros(2, 2, 2))
     grammar = PCFG(torch.zeros(2, 1), torch.zeros(1, 2, 2), torch.zeros(1), torch.zeros(2, 2, 1))
     for structure, symbol in ((tree, 0), (grammar, 1)):
@@ -248,7 +246,7 @@ def test_spans_outside_the_chart_have_probability_0_and_no_part(row: tuple[int, 
         assert structure.parts(spans)[[0, 1], [0, 1], symbol].sum() == 2
 
 
-def test_rules_that_there_are_not_are_not_counted() -> None:
+def test_rule_counts_ignores_unknown_symbols() -> None:
     grammar = PCFG(torch.zeros(2, 2), torch.zeros(1, 3, 3), torch.zeros(3))
     assert grammar.rule_counts(torch.tensor([(0, 1, 0), (0, 0, 1), (1, 1, 2)])).sum() == 1
     for rows in ([(0, 1, 1), (0, 0, 1), (1, 1, 2)], [(0, 1, 0), (0, 0, 9), (1, 1, 2)]):
@@ -257,58 +255,58 @@ def test_rules_that_there_are_not_are_not_counted() -> None:
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("name", BY_LENGTHS)
-def test_no_member_can_be_drawn_but_not_be_best(name: str, backend: str) -> None:
+def test_zero_samples_are_allowed_but_topk_of_zero_raises(name: str, backend: str) -> None:
     structure = BY_LENGTHS[name](torch.tensor([3, 2]))
     with use_backend(backend):
         for k in (0, -1):
-            with pytest.raises(ValueError, match=f"k, the number of members, must be at least 1, but it is {k}"):
+            with pytest.raises(ValueError, match=f"k must be at least 1, got {k}"):
                 structure.topk(k)
-        with pytest.raises(ValueError, match="n, the number of members, must be at least 0, but it is -1"):
+        with pytest.raises(ValueError, match="n must be at least 0, got -1"):
             structure.sample(-1)
         assert structure.sample(0).shape == (0, *structure.sample(1).shape[1:])
 
 
 @pytest.mark.parametrize("name", BY_LENGTHS)
-def test_distributions_over_other_members_have_no_divergence(name: str) -> None:
+def test_kl_over_different_structures_raises(name: str) -> None:
     p, q = (BY_LENGTHS[name](torch.tensor(lengths)) for lengths in ([3, 2], [2, 2]))
     for question in (p.kl, p.cross_entropy):
-        with pytest.raises(ShapeError, match="both distributions must be over the same members"):
+        with pytest.raises(ShapeError, match="lengths, masks or targets of the two distributions differ"):
             question(q)
     same = BY_LENGTHS[name](torch.tensor([3, 2]))
     assert torch.allclose(p.kl(same), torch.zeros(2), atol=1e-6)
 
 
-def test_labelings_of_other_targets_have_no_divergence() -> None:
+def test_kl_of_ctc_with_other_targets_raises() -> None:
     p, q = (CTC(torch.zeros(3, 3), torch.tensor([label])) for label in (1, 2))
-    with pytest.raises(ShapeError, match="both distributions must be over the same members"):
+    with pytest.raises(ShapeError, match="lengths, masks or targets of the two distributions differ"):
         p.kl(q)
     wider = CTC(torch.zeros(3, 3), torch.tensor([1, 0, 0, 0]), target_lengths=torch.tensor(1))
     assert p.kl(wider) == 0
 
 
-def test_chains_of_other_tags_have_no_divergence() -> None:
-    with pytest.raises(ShapeError, match=r"one size, but their shapes are \[3, 2\] and \[3, 1\]"):
+def test_kl_of_chains_with_other_tags_raises() -> None:
+    with pytest.raises(ShapeError, match=r"other must have scores of shape \[3, 2\], got \[3, 1\]"):
         LinearChain(torch.zeros(3, 2)).kl(LinearChain(torch.zeros(3, 1)))
 
 
-def test_whole_numbers_are_no_scores() -> None:
-    with pytest.raises((ShapeError, TypeError), match=r"floating-point numbers|arcs"):
+def test_integer_scores_raise() -> None:
+    with pytest.raises((ShapeError, TypeError), match=r"floating-point dtype|arcs"):
         NonProjectiveTree(torch.zeros(3, 3, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("name", BY_LENGTHS)
-def test_lists_are_no_tensors(name: str) -> None:
+def test_lists_as_tensors_raise(name: str) -> None:
     given = BY_LENGTHS[name](torch.tensor([3, 2]))
     tensors = {field.name: x for field in fields(given) if isinstance(x := getattr(given, field.name), Tensor)}  # type: ignore[arg-type]
     assert len(tensors) > 1
     for field, x in tensors.items():
         object.__setattr__(given, field, x.tolist())
-        with pytest.raises(ShapeError, match=rf"^{field} must be a tensor, but it is of type list: call torch.as_tens"):
+        with pytest.raises(ShapeError, match=rf"^{field} must be a tensor, got list. Call torch.as_tensor"):
             given.__post_init__(None, "error")  # type: ignore[attr-defined]  # in tests the types of __init__ are checked
         object.__setattr__(given, field, x)
 
 
-def test_scores_of_a_chain_may_be_of_two_precisions() -> None:
+def test_chain_scores_may_have_two_dtypes() -> None:
     chain = LinearChain(torch.zeros(3, 2), torch.zeros(2, 2).double(), torch.zeros(2).double())
     assert torch.allclose(chain.log_partition(), torch.tensor(8.0).log())
     assert chain.argmax().shape == (3,)
@@ -318,8 +316,8 @@ def two_states(*arcs: tuple[int, int]) -> PathDistribution:
     return PathDistribution.of(from_arcs([(*arc, 1, 1, 0.0) for arc in arcs], [0], [1]))
 
 
-def test_paths_of_other_machines_have_no_divergence() -> None:
-    with pytest.raises(ShapeError, match="both distributions must be over the same members"):
+def test_kl_of_paths_of_other_automata_raises() -> None:
+    with pytest.raises(ShapeError, match="lengths, masks or targets of the two distributions differ"):
         two_states((0, 1), (0, 1)).kl(two_states((0, 1), (0, 0)))
 
 
@@ -381,7 +379,7 @@ WITH_WRONG: dict[str, Callable[[float], StructuredDistribution]] = {
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 @pytest.mark.parametrize("name", WITH_WRONG)
-def test_scores_that_are_no_numbers_spoil_their_own_row_and_nothing_else(name: str, wrong: float, backend: str) -> None:
+def test_nan_scores_invalidate_only_their_row(name: str, wrong: float, backend: str) -> None:
     structure, only_second = WITH_WRONG[name](wrong), [False, True, False]
     with use_backend(backend):
         for numbers in (structure.log_partition(), structure.max(), *structure.topk(2).scores):
@@ -394,7 +392,7 @@ def test_scores_that_are_no_numbers_spoil_their_own_row_and_nothing_else(name: s
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_scores_that_are_no_numbers_are_known_where_nobody_may_look(wrong: float) -> None:
+def test_nan_scores_are_detected_under_vmap(wrong: float) -> None:
     scores = spoiled(3, 4, 2, at=(2, 1), value=wrong)
     best = torch.func.vmap(lambda x: LinearChain(x).argmax())(scores)
     assert (best == -1).all(1).tolist() == [False, True, False]
@@ -402,7 +400,7 @@ def test_scores_that_are_no_numbers_are_known_where_nobody_may_look(wrong: float
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_labels_of_arcs_that_are_no_numbers_spoil_their_row(wrong: float) -> None:
+def test_nan_arc_labels_invalidate_their_row(wrong: float) -> None:
     labels = spoiled(3, 4, 4, 2, at=(2, 1, 0), value=wrong)
     trees = ProjectiveTree(zeros(3, 4, 4), labels)
     assert trees.max().isnan().tolist() == trees.log_partition().isnan().tolist() == [False, True, False]
@@ -410,7 +408,7 @@ def test_labels_of_arcs_that_are_no_numbers_spoil_their_row(wrong: float) -> Non
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_slopes_of_shared_scores_are_no_numbers_where_log_z_is_none(wrong: float) -> None:
+def test_gradient_of_shared_scores_is_nan_when_log_partition_is_nan(wrong: float) -> None:
     rules = zeros(1, 3, 3).requires_grad_()
     PCFG(spoiled(3, 4, 2, at=(1, 1), value=wrong), rules, zeros(1)).log_partition().sum().backward()
     assert rules.grad is not None
@@ -419,9 +417,7 @@ def test_slopes_of_shared_scores_are_no_numbers_where_log_z_is_none(wrong: float
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 @pytest.mark.parametrize("cls", [ProjectiveTree, NonProjectiveTree])
-def test_arcs_that_are_no_numbers_spoil_their_own_row_and_nothing_else(
-    cls: type[ProjectiveTree] | type[NonProjectiveTree], wrong: float
-) -> None:
+def test_nan_arcs_invalidate_only_their_row(cls: type[ProjectiveTree] | type[NonProjectiveTree], wrong: float) -> None:
     arcs = torch.zeros(3, 4, 4)
     arcs[:, :, 0] = arcs[2, 3, 3] = wrong  # not read
     sound = cls(torch.zeros(4, 4))
@@ -436,7 +432,7 @@ def test_arcs_that_are_no_numbers_spoil_their_own_row_and_nothing_else(
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_spans_whose_scores_are_no_numbers_do_not_look_impossible(wrong: float) -> None:
+def test_nan_span_scores_do_not_count_as_impossible(wrong: float) -> None:
     tree = SpanTree(torch.full((3, 3, 1), wrong))
     assert not tree.log_partition().isfinite()
     assert tree.log_partition() != NEVER
@@ -445,7 +441,7 @@ def test_spans_whose_scores_are_no_numbers_do_not_look_impossible(wrong: float) 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 @pytest.mark.parametrize("k", [1, 3])
-def test_spans_that_are_no_numbers_spoil_their_own_row_and_nothing_else(k: int, wrong: float) -> None:
+def test_nan_span_scores_invalidate_only_their_row(k: int, wrong: float) -> None:
     scores = torch.zeros(3, 4, 4, k)
     scores[:, 2, 1] = scores[2, 0, 3] = wrong  # not read: there is no such span, or it is beyond the length
     scores[1, 1, 2, 0] = wrong

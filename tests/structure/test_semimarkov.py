@@ -77,7 +77,7 @@ def small() -> SemiMarkov:
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestSegments:
-    def test_length_one_is_a_linear_chain(self, backend: str) -> None:
+    def test_segments_of_length_one_equal_linear_chain(self, backend: str) -> None:
         case = Case(seed=3)
         emissions, transitions, start, end = (case.draw(*s) for s in ((2, 5, 3), (3, 3), (3,), (3,)))
         lengths = torch.tensor([5, 2])
@@ -88,12 +88,12 @@ class TestSegments:
             assert torch.allclose(segments.marginals()[:, :, 0], chain.marginals())
             assert torch.equal(segments.argmax()[..., 2], chain.argmax())
 
-    def test_the_empty_sequence_is_one_member_of_score_zero(self, backend: str) -> None:
+    def test_empty_sequence_has_one_structure_of_score_zero(self, backend: str) -> None:
         with use_backend(backend):
             structure = replace(small(), lengths=torch.tensor([0, 4]))
             first_row_is_empty(structure)
 
-    def test_from_emissions_adds_up_positions_and_durations(self, backend: str) -> None:
+    def test_from_emissions_sums_positions_and_durations(self, backend: str) -> None:
         case = Case(seed=5)
         emissions, durations = case.draw(2, 4, 2), case.draw(3, 2, salt=1)
         with use_backend(backend):
@@ -109,14 +109,14 @@ class TestSegments:
                 ]
                 assert structure.log_partition()[row].item() == pytest.approx(log_add(scores), abs=1e-12)
 
-    def test_lengths_of_one_row_do_not_change_another(self, backend: str) -> None:
+    def test_length_of_one_row_does_not_change_another(self, backend: str) -> None:
         with use_backend(backend):
             whole, shorter = replace(small(), lengths=None), small()
             assert torch.equal(whole.argmax()[0], shorter.argmax()[0])
             assert torch.allclose(whole.log_partition()[0], shorter.log_partition()[0])
 
 
-def test_what_is_no_segmentation_scores_minus_infinity() -> None:
+def test_score_of_invalid_segmentation_is_minus_infinity() -> None:
     structure = small()
     nothing = [-1, -1, -1]
     for wrong in (
@@ -133,7 +133,7 @@ def test_what_is_no_segmentation_scores_minus_infinity() -> None:
         assert structure.score(y)[1] > -math.inf
 
 
-def test_known_segments_condition_the_distribution() -> None:
+def test_fixing_segments_conditions_the_distribution() -> None:
     structure = small()
     known = torch.tensor([[[1, 3, 1], [-1, -1, -1]], [[0, 1, -1], [-1, -1, -1]]])
     given = structure.given(SegmentConstraint.fixing(known, t=4, m=3, k=2))
@@ -146,28 +146,28 @@ def test_known_segments_condition_the_distribution() -> None:
         assert given.log_partition()[row].item() == pytest.approx(log_add(kept), abs=1e-12)
 
 
-def test_constraints_are_joined_and_an_impossible_one_says_so() -> None:
+def test_segment_constraints_combine_and_infeasible_one_raises() -> None:
     alternate = SegmentConstraint(transitions=~torch.eye(2, dtype=torch.bool))
     short = SegmentConstraint(segments=torch.tensor([True, False, False])[:, None].expand(2, 4, 3, 2))
     best = small().given(alternate & short).argmax()[0]
     assert best[:, 1].tolist() == [1, 2, 3, 4]
     assert all(a != b for a, b in zip(best[:-1, 2].tolist(), best[1:, 2].tolist(), strict=True))
     never = SegmentConstraint(segments=torch.zeros(2, 4, 3, 2, dtype=torch.bool))
-    with pytest.raises(ImpossibleError, match=r"no possible member for 2 of 2 distributions \(batch rows 0, 1\)"):
+    with pytest.raises(ImpossibleError, match=r"allows no structure for 2 of 2 distributions \(batch rows 0, 1\)"):
         small().given(never)
     assert (small().given(never, on_infeasible="-inf").log_partition() == -math.inf).all()
 
 
-def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+def test_reference_program_agrees_in_every_semiring() -> None:
     structure = small()
     value = replace(structure, segments=Case(seed=9).draw(*structure.segments.shape))
     agrees_in_every_semiring(structure, value, [len(listed(structure, row)) for row in range(2)])
 
 
-def test_tensors_that_do_not_fit_are_named() -> None:
+def test_wrong_shape_raises_error_with_tensor_name() -> None:
     with pytest.raises((ShapeError, TypeError), match="transitions"):
         SemiMarkov(torch.zeros(2, 4, 3, 2), torch.zeros(3, 3))
     with pytest.raises(ShapeError, match=r"must end in the axes \[t, m, k\] = \[4, 3, 2\]"):
         small().expectation(torch.zeros(4, 2))
-    with pytest.raises(ShapeError, match="at least one position, length and label"):
+    with pytest.raises(ShapeError, match="at least one position, one length and one label"):
         SemiMarkov(torch.zeros(2, 4, 0, 2))

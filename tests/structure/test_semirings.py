@@ -75,7 +75,7 @@ def same(a: Tensor, b: Tensor) -> bool:
 @every_semiring
 @settings(max_examples=40)
 @given(data=st.data())
-def test_axioms(name: str, data: st.DataObject) -> None:
+def test_semiring_axioms(name: str, data: st.DataObject) -> None:
     s = SEMIRINGS[name]
     a, b, c = (element(s, data) for _ in range(3))
     zero, one = (
@@ -129,7 +129,7 @@ def test_arrays_of_different_rank_broadcast_from_the_right(name: str, data: st.D
 @every_semiring
 @settings(max_examples=10)
 @given(data=st.data())
-def test_the_closure_is_the_limit_of_the_sum_of_powers(name: str, data: st.DataObject) -> None:
+def test_star_equals_the_sum_of_powers(name: str, data: st.DataObject) -> None:
     s = SEMIRINGS[name]
     if isinstance(s, SamplingSemiring):
         pytest.skip("the sampling semiring has no closure")
@@ -146,17 +146,17 @@ def test_the_closure_is_the_limit_of_the_sum_of_powers(name: str, data: st.DataO
 
 
 @pytest.mark.parametrize("name", [n for n in SEMIRINGS if n not in ("boolean", "sampling")])
-def test_a_divergent_closure_says_so(name: str) -> None:
+def test_divergent_star_raises(name: str) -> None:
     s = SEMIRINGS[name]
     score = torch.tensor([-1.0, 0.5])
     x = s.lift(score, *(torch.ones(2) for _ in range(s.n_values)))
     with pytest.raises(
-        DivergentSumError, match=r"closure in the .* semiring diverges for \d of 2 elements: the .* must"
+        DivergentSumError, match=r"closure in the .* semiring diverges for \d of 2 elements\. [A-Z].*\.$"
     ):
         s.star(x)
 
 
-def test_the_closure_at_the_edge() -> None:
+def test_star_at_weight_one() -> None:
     zero = torch.zeros(())
     for s in (
         LogSemiring(),
@@ -172,7 +172,7 @@ def test_the_closure_at_the_edge() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in SEMIRINGS if "boolean" not in n and "counting" not in n])
-def test_gradients_where_all_is_impossible_are_zero(name: str) -> None:
+def test_gradients_of_impossible_elements_are_zero(name: str) -> None:
     s = SEMIRINGS[name]
     x = torch.full((2, 3), -math.inf, dtype=torch.float64)
     x[1, 2] = 0.5
@@ -185,7 +185,7 @@ def test_gradients_where_all_is_impossible_are_zero(name: str) -> None:
     assert not of_both.isnan().any()
 
 
-def test_max_gives_its_gradient_to_one_of_those_that_tie() -> None:
+def test_max_gradient_goes_to_one_of_the_ties() -> None:
     for s in (MaxSemiring(), KBestSemiring(1), TropicalSemiring()):
         x = torch.zeros(4, requires_grad=True)
         s.sum(s.lift(x), dim=-1).sum().backward()
@@ -193,17 +193,17 @@ def test_max_gives_its_gradient_to_one_of_those_that_tie() -> None:
         assert sorted(x.grad.abs().tolist()) == [0, 0, 0, 1]
 
 
-def test_counting_counts_above_two_to_the_31() -> None:
+def test_counting_exceeds_two_to_the_31() -> None:
     x = CountingSemiring().lift(torch.zeros(3, dtype=torch.float32))
     assert CountingSemiring().sum(x * 2.0**40, dim=-1) == 3 * 2**40
 
 
-def test_k_must_be_at_least_one() -> None:
-    with pytest.raises(ValueError, match="k of KBest must be at least 1, but it is 0"):
+def test_kbest_with_k_zero_raises() -> None:
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         KBestSemiring(0)
 
 
-def test_second_order_expectations_keep_their_digits_far_from_zero() -> None:
+def test_second_order_expectation_is_accurate_far_from_zero() -> None:
     # E[r²] - E[r]² would lose all digits of a variance of 0.25 at a mean of 1e8.
     s = SecondOrderExpectationSemiring()
     r = torch.tensor([1e8, 1e8 + 1], dtype=torch.float64)

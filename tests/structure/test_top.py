@@ -116,7 +116,7 @@ def test_scores_of_the_k_best_are_differentiable(kind: str) -> None:
     assert all((x == x.round()).all() for x in gradients)
 
 
-def test_the_empty_segmentation_is_the_only_one_of_no_positions() -> None:
+def test_topk_without_positions_is_the_empty_segmentation() -> None:
     found = SemiMarkov(torch.randn(1, 3, 2, 2), lengths=torch.tensor([0])).topk(2)
     assert found.scores.flatten().tolist() == [0.0, -math.inf]
     assert (found.members == -1).all()

@@ -59,7 +59,7 @@ def drawn(rows: int, own: list[tuple[int, ...]], shared: list[tuple[int, ...]], 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_searches_and_samples_may_be_mapped(kind: str) -> None:
+def test_searches_and_samples_work_under_vmap(kind: str) -> None:
     make, own, shared = KINDS[kind]
     inputs = drawn(4, own, shared)
     structure = make(*inputs)
@@ -99,7 +99,7 @@ def test_searches_in_half_precision_under_vmap_equal_those_of_a_batch(kind: str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_searches_inside_torch_func_have_the_gradient_of_their_scores(kind: str) -> None:
+def test_searches_inside_torch_func_are_differentiable(kind: str) -> None:
     make, own, shared = KINDS[kind]
     first, *rest = drawn(2, own, shared)
     for query in (lambda s: s.max(), lambda s: s.topk(2).scores, lambda s: s.score(s.argmax())):
@@ -149,7 +149,7 @@ for name, (make, own, shared) in KINDS.items():
 """
 
 
-def test_compile_traces_every_question_whole() -> None:
+def test_compile_traces_every_query() -> None:
     # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
     run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=600, check=False)
     assert run.stdout.split() == list(KINDS), run.stderr[-2000:]

@@ -63,12 +63,12 @@ def small(**changes: object) -> SpanTree:
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestTrees:
-    def test_the_tree_of_no_words_is_one_member_of_score_zero(self, backend: str) -> None:
+    def test_empty_sentence_has_one_tree_of_score_zero(self, backend: str) -> None:
         with use_backend(backend):
             tree = small(lengths=torch.tensor([0, 5]))
             first_row_is_empty(tree)
 
-    def test_ties_still_give_one_whole_tree(self, backend: str) -> None:
+    def test_argmax_with_ties_is_one_valid_tree(self, backend: str) -> None:
         with use_backend(backend):
             tree = SpanTree(torch.zeros(2, 6, 6, 3), torch.tensor([6, 4]))
             assert tree.parts(tree.argmax()).sum((-3, -2, -1)).tolist() == [11, 7]
@@ -76,7 +76,7 @@ class TestTrees:
             top = tree.topk(40).members
             assert len({tuple(map(tuple, one.tolist())) for one in top[:, 0]}) == 40
 
-    def test_minus_infinity_gives_marginals_that_are_numbers(self, backend: str) -> None:
+    def test_marginals_with_minus_infinity_scores_are_finite(self, backend: str) -> None:
         """torch-struct's TreeCRF has nan marginals here."""
         scores = torch.randn(1, 4, 4, 2).masked_fill(torch.rand(1, 4, 4, 2) < 0.3, -math.inf)
         scores[:, 0, 3], scores[:, 1, 2], scores[:, range(4), range(4)] = 0.0, -math.inf, 0.0
@@ -86,14 +86,14 @@ class TestTrees:
             assert (marginals[0, 1, 2] == 0).all()
             assert marginals.sum().item() == pytest.approx(7, abs=1e-5)
 
-    def test_all_lengths_may_be_shorter_than_the_chart(self, backend: str) -> None:
+    def test_all_lengths_may_be_below_the_chart_size(self, backend: str) -> None:
         with use_backend(backend):
             short = small(lengths=torch.tensor([3, 2]))
             for row, n in ((0, 3), (1, 2)):
                 alone = SpanTree(short.scores[row, :n, :n]).log_partition()
                 assert short.log_partition()[row].item() == pytest.approx(alone.item(), abs=1e-12)
 
-    def test_a_span_is_in_all_trees_or_in_none_where_it_must_be(self, backend: str) -> None:
+    def test_marginals_of_certain_spans_are_one_or_zero(self, backend: str) -> None:
         with use_backend(backend):
             marginals = small().marginals()
         for places in ([0, 4], *([i, i] for i in range(5))):
@@ -102,7 +102,7 @@ class TestTrees:
 
 
 class TestScores:
-    def test_spans_may_come_in_any_order(self) -> None:
+    def test_score_accepts_spans_in_any_order(self) -> None:
         tree = small()
         best = tree.argmax()
         mixed = best[:, torch.randperm(9)]
@@ -121,16 +121,16 @@ class TestScores:
             ([[0, 2, 0], [0, 0, 0], [1, 1, 0], [2, 2, 0], [-1, -1, -1]], "is flat"),
         ],
     )
-    def test_what_is_no_tree_is_impossible(self, spans: list[list[int]], fault: str) -> None:
+    def test_score_of_invalid_tree_is_minus_infinity(self, spans: list[list[int]], fault: str) -> None:
         tree = SpanTree(torch.zeros(3, 3, 2))
         whole = torch.tensor([[0, 2, 0], [0, 1, 1], [0, 0, 0], [1, 1, 0], [2, 2, 1]])
         assert tree.score(whole) == 0
         assert tree.score(torch.tensor(spans)) == -math.inf, fault
 
-    def test_tensors_that_do_not_fit_are_named(self) -> None:
+    def test_wrong_shape_raises_error_with_tensor_name(self) -> None:
         with pytest.raises((ShapeError, TypeError), match="scores"):
             SpanTree(torch.zeros(2, 3, 4, 1))
-        with pytest.raises(ShapeError, match="at least one word and one label"):
+        with pytest.raises(ShapeError, match="t >= 1 and k >= 1"):
             SpanTree(torch.zeros(2, 0, 0, 1))
         with pytest.raises((ShapeError, TypeError), match="lengths"):
             small(lengths=torch.tensor([1, 2, 3]))
@@ -148,22 +148,22 @@ class TestConstraints:
         for spans in given.sample(20).flatten(0, 1).tolist():
             assert keep({(i, j) for i, j, _ in spans})
 
-    def test_forbidden_spans(self) -> None:
+    def test_forbidding_excludes_spans(self) -> None:
         spans = torch.tensor([[1, 3], [0, 2], [-1, -1]])
         self.check(SpanConstraint.forbidding(spans, 5), lambda found: not found & {(1, 3), (0, 2)})
 
-    def test_a_fixed_bracket(self) -> None:
+    def test_brackets_require_a_span(self) -> None:
         self.check(SpanConstraint.brackets(torch.tensor([[1, 3]]), 5), lambda found: (1, 3) in found)
 
-    def test_a_partial_bracketing(self) -> None:
+    def test_brackets_require_a_partial_bracketing(self) -> None:
         spans = torch.tensor([[0, 2], [1, 2], [-1, -1]])
         self.check(SpanConstraint.brackets(spans, 5), lambda found: {(0, 2), (1, 2)} <= found)
 
-    def test_both_at_once(self) -> None:
+    def test_brackets_and_forbidding_combine(self) -> None:
         both = SpanConstraint.brackets(torch.tensor([[1, 3]]), 5) & SpanConstraint.forbidding(torch.tensor([[1, 2]]), 5)
         self.check(both, lambda found: (1, 3) in found and (1, 2) not in found)
 
-    def test_a_bracket_with_a_label(self) -> None:
+    def test_brackets_require_a_label(self) -> None:
         tree = small()
         given = tree.given(SpanConstraint.brackets(torch.tensor([[1, 3, 1], [0, 3, -1]]), 5, k=2))
         for row in range(2):
@@ -177,32 +177,32 @@ class TestConstraints:
                     expected[place] += p
             assert (given.marginals()[row] - expected).abs().max() < 1e-12
 
-    def test_each_of_a_batch_may_have_its_own(self) -> None:
+    def test_constraint_may_differ_in_each_row(self) -> None:
         spans = torch.tensor([[[1, 3]], [[-1, -1]]])
         given = small().given(SpanConstraint.brackets(spans, 5))
         assert given.marginals()[0, 1, 3].sum().item() == pytest.approx(1)
         assert torch.equal(given.scores[1], small().scores[1])
 
-    def test_an_impossible_constraint_is_an_error_or_minus_infinity_as_asked(self) -> None:
+    def test_infeasible_constraint_raises_or_gives_minus_infinity(self) -> None:
         crossing = SpanConstraint.brackets(torch.tensor([[[0, 2], [1, 3]], [[0, 2], [1, 2]]]), 5)
-        with pytest.raises(ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 0\)"):
+        with pytest.raises(ImpossibleError, match=r"allows no structure for 1 of 2 distributions \(batch row 0\)"):
             small(constraint=crossing)
         tree = small(constraint=crossing, on_infeasible="-inf")
         assert tree.log_partition()[0] == -math.inf
         assert tree.log_partition()[1].isfinite()
         assert (tree.argmax()[0] == -1).all()
 
-    def test_mistakes_are_named(self) -> None:
-        with pytest.raises(ShapeError, match=r"0 <= first <= last < t = 5, but one is \(3, 5\)"):
+    def test_invalid_constraint_raises_clear_error(self) -> None:
+        with pytest.raises(ShapeError, match=r"0 <= first <= last < t = 5, got \(3, 5\)"):
             SpanConstraint.brackets(torch.tensor([[3, 5]]), 5)
-        with pytest.raises(ShapeError, match="need k, the number of labels"):
+        with pytest.raises(ShapeError, match=r"need the number of labels. Pass k"):
             SpanConstraint.brackets(torch.tensor([[3, 4, 1]]), 5)
         with pytest.raises(ShapeError, match=r"\[\*batch, n, 2\] or \[\*batch, n, 3\]"):
             SpanConstraint.brackets(torch.zeros(2, 4).long(), 5)
-        with pytest.raises(ShapeError, match="constraint's labels must fit the scores"):
+        with pytest.raises(ShapeError, match="mask labels of a constraint must broadcast"):
             small(constraint=SpanConstraint.brackets(torch.tensor([[3, 3]]), 4))
 
 
-def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+def test_reference_program_agrees_in_every_semiring() -> None:
     tree = small(lengths=torch.tensor([5, 3]))
     agrees_in_every_semiring(tree, replace(tree, scores=Case(seed=9).draw(2, 5, 5, 2)), [14 * 2**9, 2 * 2**5])

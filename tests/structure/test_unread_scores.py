@@ -81,7 +81,7 @@ def gradients(answer: Callable[..., Tensor], given: list[Tensor]) -> list[Tensor
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 @pytest.mark.parametrize("backend", ["kernels", "reference"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_unread_scores_change_neither_answers_nor_gradients(kind: str, backend: str, wrong: float) -> None:
+def test_unread_scores_change_neither_results_nor_gradients(kind: str, backend: str, wrong: float) -> None:
     plain, spoiled = scores(kind), with_unread(kind, wrong)
     with use_backend(backend):
         for name, query in ANSWERS.items():
@@ -141,7 +141,7 @@ def test_values_of_impossible_parts_do_not_count(kind: str, wrong: float) -> Non
 
 @pytest.mark.parametrize("backend", ["kernels", "reference"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_nan_that_is_read_spoils_its_row_only(kind: str, backend: str) -> None:
+def test_nan_that_is_read_invalidates_only_its_row(kind: str, backend: str) -> None:
     given = scores(kind)
     given[0][(1, 0, 1) if "projective" in kind else (1, 0, 0)] = math.nan
     with use_backend(backend):

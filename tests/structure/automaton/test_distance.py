@@ -87,7 +87,7 @@ def test_matrices_come_in_batches() -> None:
             assert torch.allclose(found[i, j], closure_of_matrix(LogSemiring(), scores[i, j]))
 
 
-def test_negative_weights_must_sum_absolutely() -> None:
+def test_closure_of_negative_weights_must_converge_absolutely() -> None:
     fine = torch.tensor([[-0.5, 0.2], [0.3, -0.4]]).double()
     assert torch.allclose(closure_of_matrix(RealSemiring(), fine), torch.linalg.inv(torch.eye(2).double() - fine))
     # Its powers go to 0, but only because of the signs: the order of the paths would decide the sum.
@@ -141,7 +141,7 @@ def test_best_paths_of_cyclic_machines(backend: str, plain: Plain) -> None:
 
 
 @both_backends
-def test_a_machine_of_nothing_weighs_nothing(backend: str) -> None:
+def test_total_of_empty_automaton_is_zero(backend: str) -> None:
     with use_backend(backend):
         for machine in (
             from_arcs([], [], []),
@@ -165,7 +165,7 @@ def loop(score: float, n: int = 1) -> list[tuple[int, int, int, int, float]]:
 
 @both_backends
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_a_divergent_sum_says_so(backend: str, n: int) -> None:
+def test_divergent_total_raises(backend: str, n: int) -> None:
     with use_backend(backend):
         for score in (0.0, 1e-9, 1.0, 800.0):
             with pytest.raises(DivergentSumError, match="diverges"):
@@ -200,7 +200,7 @@ def test_cycles_of_score_zero_by_rounding_have_a_best_path(backend: str) -> None
 
 
 @both_backends
-def test_an_edit_model_is_summed_where_others_iterate_or_answer_with_a_number(backend: str) -> None:
+def test_total_of_edit_model_is_exact(backend: str) -> None:
     x = from_string("catenacatenacatenacatenacatena")
     letters = "abcdefghijklmnopqrstuvwxyz"
     w = math.exp(-4.0)
@@ -240,7 +240,7 @@ def test_distances_are_totals_to_and_from_each_state(backend: str, plain: Plain)
 @both_backends
 @settings(max_examples=40)
 @given(plain=plain_machines(acyclic=True))
-def test_the_gradient_is_how_often_each_arc_is_expected(backend: str, plain: Plain) -> None:
+def test_gradient_of_total_is_expected_count(backend: str, plain: Plain) -> None:
     found = list(paths(plain, 4))
     chances = moments.probabilities([path.score for path in found])
     expected = torch.zeros(len(plain.arcs)).double()
@@ -343,7 +343,7 @@ def test_gradients_are_never_nan(backend: str, plain: Plain) -> None:
 
 @both_backends
 @pytest.mark.parametrize("scale", [1e-3, 30.0, 300.0, 1e4])
-def test_any_scale_of_scores(backend: str, scale: float) -> None:
+def test_total_at_any_score_scale(backend: str, scale: float) -> None:
     """All cycles are of one long loop, which falls: the sum is that of a few rounds."""
     generator = torch.Generator().manual_seed(int(scale) + 1)
     scores = (torch.randn(6, generator=generator).double() * scale).tolist()
@@ -407,6 +407,6 @@ def test_batches_of_cyclic_machines() -> None:
         assert torch.allclose(mapped, total(batched))
 
 
-def test_other_semirings_have_no_marginals() -> None:
-    with pytest.raises(TypeError, match="over Log"):
+def test_arc_marginals_in_other_semirings_raise() -> None:
+    with pytest.raises(TypeError, match="over LogSemiring"):
         arc_marginals(cyclic(semiring=MaxSemiring()))

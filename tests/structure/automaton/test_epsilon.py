@@ -24,7 +24,7 @@ LIGHT = st.one_of(st.floats(-4, -0.7), st.just(-math.inf), st.sampled_from([-1.0
 
 @settings(max_examples=60)
 @given(plain=plain_machines(acyclic=True, labels=(0, 0, 1, 2), most_arcs=8))
-def test_strings_keep_their_weights(plain: Plain) -> None:
+def test_remove_epsilon_keeps_weights_of_strings(plain: Plain) -> None:
     machine = remove_epsilon(built(plain))
     assert not ((machine.input == 0) & (machine.output == 0)).any()
     assert same_tables(table(paths(listed(machine), 4), log_add), table(paths(plain, 4), log_add))
@@ -45,7 +45,7 @@ def test_cycles_of_epsilons_are_summed_exactly(plain: Plain) -> None:
             assert near(*weight)
 
 
-def test_a_divergent_cycle_of_epsilons_is_refused() -> None:
+def test_remove_epsilon_of_divergent_cycle_raises() -> None:
     arcs = [(0, 1, 0, 0, math.log(0.5)), (1, 0, 0, 0, math.log(2.0)), (1, 2, 1, 1, 0.0)]
     with pytest.raises(DivergentSumError):
         remove_epsilon(from_arcs(arcs, [0], [2]))

@@ -50,7 +50,7 @@ def test_the_bytes_themselves() -> None:
 
 @settings(max_examples=40)
 @given(plain=plain_machines())
-def test_what_is_written_is_read_again(plain: Plain) -> None:
+def test_text_round_trip(plain: Plain) -> None:
     for machine in (built(plain), built(plain, dtype=torch.float32), built(plain, TropicalSemiring(), torch.float32)):
         data = to_openfst(machine)
         again = from_openfst(data).machine
@@ -103,23 +103,23 @@ def changed(old: bytes, new: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
-        (lambda: b"", "4 bytes long, but 0 are left"),
-        (lambda: b"0 1 2 3 0.5\n", "read it with read_text"),
-        (lambda: changed(string("vector"), string("const")), "kind of machine is 'const'.*fstconvert"),
-        (lambda: changed(string("log64"), string("gallic")), "kind of arcs is 'gallic'.*standard, log, log64"),
+        (lambda: b"", "4 bytes, but only 0 are left"),
+        (lambda: b"0 1 2 3 0.5\n", "use read_text"),
+        (lambda: changed(string("vector"), string("const")), "FST type is 'const'.*fstconvert"),
+        (lambda: changed(string("log64"), string("gallic")), "arc type is 'gallic'.*standard, log, log64"),
         (lambda: changed(b"log64\x02", b"log64\x01"), "version is 1"),
-        (lambda: changed(struct.pack("<qqq", 0, 2, 3), struct.pack("<qqq", 2, 2, 3)), "initial state is 2, but"),
-        (lambda: changed(arc(5, 6, 0.5, 1), arc(-5, 6, 0.5, 1)), "a label below 0"),
-        (lambda: changed(arc(5, 6, 0.5, 1), arc(5, 6, 0.5, 2)), "target that is no state"),
-        (lambda: changed(arc(5, 6, 0.5, 1), arc(5, 6, math.nan, 1)), "not a number"),
-        (lambda: changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, 2**60)), "arcs should be"),
-        (lambda: changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, -2)), "arcs should be"),
-        (lambda: to_openfst(MACHINE)[:-1], "bytes long, but"),
-        (lambda: to_openfst(MACHINE, SymbolTable(["é"])).replace("é".encode(), b"\xff\xfe"), "not text in UTF-8"),
-        (lambda: to_openfst(MACHINE, SYMBOL_A).replace(struct.pack("<i", 2125658996), b"abcd"), "does not begin as"),
+        (lambda: changed(struct.pack("<qqq", 0, 2, 3), struct.pack("<qqq", 2, 2, 3)), "initial state is 2, which"),
+        (lambda: changed(arc(5, 6, 0.5, 1), arc(-5, 6, 0.5, 1)), "a negative label"),
+        (lambda: changed(arc(5, 6, 0.5, 1), arc(5, 6, 0.5, 2)), "an invalid target"),
+        (lambda: changed(arc(5, 6, 0.5, 1), arc(5, 6, math.nan, 1)), "a cost of nan"),
+        (lambda: changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, 2**60)), "arcs needs"),
+        (lambda: changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, -2)), "arcs needs"),
+        (lambda: to_openfst(MACHINE)[:-1], "bytes, but only"),
+        (lambda: to_openfst(MACHINE, SymbolTable(["é"])).replace("é".encode(), b"\xff\xfe"), "not UTF-8 text"),
+        (lambda: to_openfst(MACHINE, SYMBOL_A).replace(struct.pack("<i", 2125658996), b"abcd"), "wrong magic number"),
     ],
 )  # fmt: skip
-def test_broken_files(broken: Callable[[], bytes], words: str) -> None:
+def test_from_openfst_broken_file_raises(broken: Callable[[], bytes], words: str) -> None:
     data = broken()
     with pytest.raises(FormatError, match=words):
         from_openfst(data)
@@ -127,7 +127,7 @@ def test_broken_files(broken: Callable[[], bytes], words: str) -> None:
 
 @settings(max_examples=150)
 @given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
-def test_any_bytes_are_a_machine_or_an_error_in_words(place: int, byte: int, cut: int) -> None:
+def test_from_openfst_of_any_bytes_returns_or_raises_format_error(place: int, byte: int, cut: int) -> None:
     data = bytearray(to_openfst(MACHINE, SymbolTable(["a", "b"]), SymbolTable(["c"])))
     data[place % len(data)] = byte
     for given_bytes in (bytes(data), bytes(data[: cut % len(data)])):

@@ -83,7 +83,7 @@ def test_closure_sums_over_all_numbers_of_pieces(a: Plain) -> None:
         assert near(empty, -math.inf if at_least_one else 0.0)
 
 
-def test_the_closure_of_the_empty_string_is_summed_or_refused() -> None:
+def test_closure_of_empty_string_is_exact_or_diverges() -> None:
     maybe = from_arcs([(0, 1, 1, 1, -1.0)], [0], {0: math.log(0.5), 1: 0.0})
     star = closure(maybe)
     assert near(total(compose(from_string(""), star)).item(), math.log(2))
@@ -95,7 +95,7 @@ def test_the_closure_of_the_empty_string_is_summed_or_refused() -> None:
 
 @settings(max_examples=40)
 @given(a=acyclic)
-def test_reversal_inversion_and_projection(a: Plain) -> None:
+def test_reverse_invert_and_project_keep_weights(a: Plain) -> None:
     machine, expected = built(a), in_oracle(a)
     assert same_tables(weights(reverse(machine)), {(x[::-1], y[::-1]): w for (x, y), w in expected.items()})
     assert same_tables(weights(reverse(reverse(machine))), expected)
@@ -120,14 +120,14 @@ def test_trimming_keeps_weights_and_nothing_useless(a: Plain) -> None:
 
 @settings(max_examples=40)
 @given(a=plain_machines(most_states=3, most_arcs=5))
-def test_one_beginning_keeps_weights(a: Plain) -> None:
+def test_single_start_state_keeps_weights(a: Plain) -> None:
     machine = single_start_state(built(a))
     longer = machine.n_states - len(a.final)
     assert same_tables(table(paths(listed(machine), 3 + longer), log_add), table(paths(a, 3), log_add))
     assert machine.initial.tolist() == [0.0] + [-math.inf] * (machine.n_states - 1)
 
 
-def test_one_beginning_is_left_alone() -> None:
+def test_single_start_state_returns_same_automaton() -> None:
     machine = from_string("ab")
     assert single_start_state(machine) is machine
 
@@ -146,7 +146,7 @@ def test_gradients_flow_through_all_of_them() -> None:
 
 def test_machines_must_be_over_one_semiring() -> None:
     for join in (union, concatenate):
-        with pytest.raises(TypeError, match="over Log and Max"):
+        with pytest.raises(TypeError, match="over LogSemiring, got MaxSemiring"):
             join(from_string("a"), from_string("a", semiring=MaxSemiring()))
 
 

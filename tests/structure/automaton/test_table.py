@@ -82,7 +82,7 @@ def test_rows_are_sorted_slices_of_the_arcs() -> None:
     ]
 
 
-def test_ids_stand_for_any_labels_and_arcs_of_others_are_left_out() -> None:
+def test_table_maps_ids_to_labels_and_omits_other_arcs() -> None:
     table = TransitionTable.of(from_regex("[abc]*c", semiring=BooleanSemiring()), labels=[ord("c"), ord("a")])
     assert table.v == 2
     assert walked(table, (1, 1, 0)) == 0.0
@@ -122,13 +122,13 @@ def test_a_machine_without_arcs_has_an_empty_table() -> None:
 @pytest.mark.parametrize(
     ("machine", "message"),
     [
-        (edit_model("ab"), "made of an acceptor.*project"),
+        (edit_model("ab"), "must be an acceptor.*project"),
         (from_strings(["a", "ab"]), "deterministic machine.*determinize"),
         (from_arcs([(0, 1, 1, 1, 0.0), (0, 0, 1, 1, 0.0)], [0], [1]), "several arcs with one label"),
         (from_arcs([], [0, 1], [1]), "several initial states"),
-        (from_string("ab").mapped(lambda x: x[None]), r"one machine, but this one has batch axes \[1\]"),
+        (from_string("ab").mapped(lambda x: x[None]), r"no batch axes in a table, got \[1\]"),
     ],
 )
-def test_only_deterministic_acceptors_become_tables(machine, message: str) -> None:
+def test_table_of_nondeterministic_automaton_raises(machine, message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         TransitionTable.of(machine)

@@ -353,7 +353,7 @@ def test_algorithms_that_compare_weights_raise_for_nan_on_a_path() -> None:
         for backend in BACKENDS:
             with use_backend(backend):
                 for machine in (wrong, wrong.over(MaxSemiring()), wrong.over(TropicalSemiring())):
-                    with pytest.raises(ValueError, match=r"weights that can be compared in \w+, got nan"):
+                    with pytest.raises(ValueError, match=r"comparable weights in \w+, got nan"):
                         query(machine)
                 assert query(unread) is not False
     pushed = push(wrong)
