@@ -1,4 +1,4 @@
-"""What every test stands on: shapes are checked, no socket is opened, seeds are fixed, one thread for each worker."""
+"""Setup of all tests: shape checks, no network, fixed seeds, one thread for each worker."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _own_parameters(metafunc: pytest.Metafunc) -> set[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the pages, each of which is one long test: at the end one worker would wait for the other."""
+    """Run the documentation pages first: each is one long test, and at the end one worker would wait for it."""
     items.sort(key=lambda item: item.path.name != "test_docs.py")
 
 
@@ -92,7 +92,7 @@ def fixed_seed() -> None:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of evaluation data, or a skip that says what is missing."""
+    """The folder of evaluation data; skips the test if it is missing."""
     folder = os.environ.get("CATENA_DATA")
     if not folder or not Path(folder).is_dir():
         pytest.skip("CATENA_DATA does not name a folder with the evaluation data")

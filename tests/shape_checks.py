@@ -1,9 +1,9 @@
-"""The checks of shapes and types that the tests put into Catena, each verdict found once.
+"""Shape and type checks that the tests add to Catena, with a cache of calls that passed.
 
-jaxtyping and beartype read the arguments and the result of each call, which took half of the time of some tests. What
-they say depends on classes, dtypes and shapes, so a call like one that has passed is not read again. What no such
-summary tells, as of a dictionary or an iterator, is read each time. And a function inside another, which jaxtyping
-prepares anew each time that it is defined, is prepared once.
+jaxtyping and beartype check the arguments and the result of each call, which took half of the time of some tests. The
+verdict depends on classes, dtypes and shapes, so a call like one that passed is not checked again. Values without such
+a summary, such as dictionaries and iterators, are checked each time. A nested function, which jaxtyping prepares again
+each time that it is defined, is prepared once.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ import numpy as np
 from torch import Tensor
 
 LONG = 32
-"""A list of more than this is read again: a summary would cost as much. A text of more is none of a few choices."""
+"""Longer lists are checked each time, as a summary would cost as much. Longer texts are not one of a few choices."""
 
 DEEP = 3
-"""So many lists may lie in each other. Deeper are trees, of which beartype reads but the top."""
+"""Maximum nesting of lists. Deeper values are trees, whose top is all that beartype checks."""
 
 KEPT = 4096
-"""So many different calls of a function are remembered."""
+"""Number of different calls of a function that are cached."""
 
 prepared_by_jaxtyping = jaxtyping.jaxtyped
 _inside: dict[int, tuple[CodeType, Reader]] = {}  # the code is held, so that its id stays its own
 
 
 def jaxtyped(fn: Any = None, *, typechecker: Any) -> Any:
-    """Stands in for ``jaxtyping.jaxtyped``, and is to do so before anything of Catena is imported."""
+    """Replacement of ``jaxtyping.jaxtyped``, to be installed before Catena is imported."""
     if fn is None:
         return functools.partial(jaxtyped, typechecker=typechecker)
     if not inspect.isclass(fn):
@@ -46,7 +46,7 @@ def jaxtyped(fn: Any = None, *, typechecker: Any) -> Any:
 
 
 class Reader:
-    """Reads the calls of a function as jaxtyping does, and remembers what has passed."""
+    """Checks the calls of a function as jaxtyping does, and caches those that passed."""
 
     def __init__(self, fn: FunctionType, typechecker: Any) -> None:
         self.seen: dict[Hashable, set[Hashable]] = {}
@@ -56,7 +56,7 @@ class Reader:
 
     @functools.cached_property
     def by_value(self) -> bool:
-        """Whether a number or a text may be right and another wrong: in choices, and in sizes that name an argument."""
+        """Whether the check depends on the value of a number or text: literals, and sizes that name an argument."""
         assert self._fn is not None
         try:
             hints = str(get_type_hints(self._fn, include_extras=True))
@@ -83,7 +83,7 @@ class Reader:
 
     @functools.cached_property
     def _twins(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """Functions of the same signature: one returns nothing of note, the other what the first has returned."""
+        """Two functions of the same signature: one returns a dummy, the other the result of the first."""
         fn, returned = self._fn, self._returned
         assert fn is not None
         self._fn = None  # what the function holds is not ours to keep
@@ -104,13 +104,13 @@ class Reader:
 
 
 def _readings(*values: Any) -> int:
-    """How often a call is to be read: beartype looks at one item of a list, by chance, and no call like it may come."""
+    """How often a call is checked: beartype checks one random item of a list, and no similar call may follow."""
     sizes = [len(x) for x in values if isinstance(x, (list, tuple))]
     return 1 if not sizes or max(sizes) > LONG else 1 + 2 * max(sizes)
 
 
 def _reader_of(fn: FunctionType, typechecker: Any) -> Reader:
-    """Its own, or that of an earlier definition of a function inside another, where nothing tells the two apart."""
+    """A new reader, or the one of an earlier, identical definition of a nested function."""
     inside = "<locals>" in fn.__qualname__ and fn.__defaults__ is None and fn.__kwdefaults__ is None
     if not inside or not all(isinstance(hint, str) for hint in fn.__annotations__.values()):
         return Reader(fn, typechecker)
@@ -148,7 +148,7 @@ def _remembering(fn: FunctionType, reader: Reader) -> Callable[..., Any]:
 
 
 def summary(x: Any, by_value: bool = True, within: int = 0) -> Hashable | None:
-    """All that a check can ask of a value, which lies within so many lists; None where that is not known."""
+    """Everything a check can depend on in a value nested in ``within`` lists; None if that is not known."""
     kind = type(x)
     rule = _rules.get(kind)
     if rule is None:

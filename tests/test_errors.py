@@ -1,4 +1,4 @@
-"""Errors: one family, each also of the kind that Python programs expect, and printed as it was written."""
+"""Exceptions: a common base class, standard base classes, and unchanged messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optional packages: imported when needed, and a missing one is answered with the exact install line."""
+"""Optional packages: imported on first use, with the install command in the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One seed, many named generators that know nothing of each other."""
+"""Named, independent generators from one seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of names: written once, read like a dictionary, and helpful about names that are not there."""
+"""Registries: unique names, mapping interface, suggestions for unknown names."""
 
 from __future__ import annotations
 

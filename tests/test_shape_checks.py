@@ -1,4 +1,4 @@
-"""Remembering what has passed must let nothing through: each fault comes after calls that were right."""
+"""The cache of shape checks: every wrong call is found, also after correct ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_items_are_checked_wherever_they_are(more: int) -> None:
     with refused:
         first([1] * (3 + more))
     with refused:
-        first((1, 1, 1))  # all of them: beartype looks at items by chance
+        first((1, 1, 1))  # all of them: beartype checks a random item
     with refused:
         first({"a": "b"})
     with refused:

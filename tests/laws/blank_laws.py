@@ -1,4 +1,4 @@
-"""What every task writes for a blank item: one empty answer without a score, in any format."""
+"""Law of all tasks: a blank item gives one empty prediction without a score, in any format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def blank_is_answered_by_nothing(
         assert str(prediction) == ""
         assert not model.remarks(prediction)
         for format in ("text", "tsv"):
-            assert not model.write(prediction, item, format).strip(), "blanks and tabs alone, and one line"
+            assert not model.write(prediction, item, format).strip(), "only blanks and tabs, on one line"
         row = json.loads(model.write(prediction, item, "jsonl"))
         (answer,) = row[answers]
         assert answer[score] is None

@@ -1,4 +1,4 @@
-"""Laws of encoders that go on: whole = pieces = steps, and states whose rows are taken and joined at will."""
+"""Laws of incremental encoders: full sequence = chunks = steps, and states that can be selected and joined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.laws.encoder_laws import CLOSE, CausalEncoderLaws, batch
 
 
 def read(encoder: CausalEncoder, x: Tensor, sizes: list[int], state: Any = None) -> tuple[Tensor, Any]:
-    """Read ``x`` in pieces of these sizes."""
+    """Encode ``x`` in chunks of these sizes."""
     state = encoder.begin(len(x), x.device, x.dtype) if state is None else state
     found = []
     for piece in x.split(sizes, dim=1):

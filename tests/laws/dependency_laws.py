@@ -1,4 +1,4 @@
-"""What is true of every kind of dependency tree: the laws of structures, with the hooks that trees share."""
+"""Laws of projective and non-projective dependency trees."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def listed(tree: DependencyDistribution, row: int) -> list[Member]:
 
 
 class DependencyLaws(StructureLaws):
-    """The hooks that both kinds of trees share; a test gives ``structure``."""
+    """The hooks of both kinds of trees; a test class defines ``structure``."""
 
     field_ranks: ClassVar = {"arcs": 2, "labels": 3, "lengths": 0, "mask": 1}
 
@@ -52,9 +52,9 @@ class DependencyLaws(StructureLaws):
 
 
 class ConstrainedLaws(DependencyLaws):
-    """All questions to labeled trees with one root and a constraint; the oracle lists all, and then looks who may be.
+    """All queries on labeled trees with one root and a constraint; the oracle filters an enumeration.
 
-    A test names the ``kind``.
+    A test class sets ``kind``.
     """
 
     cases: ClassVar = FEW_CASES
@@ -82,7 +82,7 @@ class ConstrainedLaws(DependencyLaws):
 
 
 class DependencyAnswers(ABC):
-    """What both kinds of trees must answer beside the laws. A test names the ``kind``, and pytest the ``backend``."""
+    """Further tests of both kinds of trees. A test class sets ``kind``, and pytest sets ``backend``."""
 
     kind: ClassVar[type[Any]]
 
@@ -97,7 +97,7 @@ class DependencyAnswers(ABC):
     def log_sum(self, tree: Any, row: int, keep: Callable[[Ids], bool]) -> float:
         return log_add([score for ids, score in listed(tree, row) if keep(ids)])
 
-    # --- members --------------------------------------------------------------------------------------------
+    # --- trees ----------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize(
         ("heads", "single_root", "is_tree"),
@@ -240,7 +240,7 @@ class DependencyAnswers(ABC):
         with pytest.raises((ShapeError, TypeError), match=name):  # beartype's error comes first under the import hook
             self.tree(**{name: torch.ones(shape, dtype=kinds.get(name, torch.float64))})
 
-    # --- what peers get wrong -------------------------------------------------------------------------------
+    # --- known bugs of peers --------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("shift", [-1e4, -100.0, 100.0, 1e4])
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,7 +1,7 @@
-"""Laws that every encoder keeps. A test class fills in ``make``, a fixture that gives a function which makes
-the encoder.
+"""Laws of all encoders.
 
-``CausalEncoderLaws`` adds that the future never reaches the past.
+A test class defines the fixture ``make``, which returns a function that builds the encoder. ``CausalEncoderLaws`` adds
+that outputs do not depend on later inputs.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class EncoderLaws:
 
 
 class CausalEncoderLaws(EncoderLaws):
-    """For encoders that see nothing of what comes later."""
+    """Laws of encoders whose outputs do not depend on later inputs."""
 
     def test_outputs_do_not_depend_on_later_inputs(self, encoder: Encoder) -> None:
         x, lengths = batch(encoder), torch.full((4,), 7)
@@ -143,8 +143,7 @@ class CausalEncoderLaws(EncoderLaws):
 
 
 def sees_the_future(encoder: Encoder) -> bool:
-    """Whether the first output depends on the last input: what causal encoders must not do, and others
-    should."""
+    """Whether the first output depends on the last input."""
     x, lengths = batch(encoder), torch.full((4,), 7)
     changed = x.clone()
     changed[:, -1] += 1.0

@@ -1,4 +1,4 @@
-"""The network of a trained model is found under one name, whatever the task, and is the one that answers."""
+"""Law of all tasks: ``model.network`` is the network that predicts."""
 
 from __future__ import annotations
 

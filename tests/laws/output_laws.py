@@ -1,6 +1,6 @@
-"""Laws that every output layer keeps. A test class fills in ``make``, which makes the layer for ``v`` words.
+"""Laws of all output layers. A test class defines ``make``, which builds the layer for ``v`` words.
 
-Losses that draw are compared with themselves at the same seed of torch's generator.
+Losses that sample are compared with themselves at the same seed of torch's generator.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def gradients(value: Tensor, layer: OutputLayer, hidden: Tensor) -> list[Tensor]
 
 
 def scramble(layer: OutputLayer) -> OutputLayer:
-    """Weights far enough from their first values that no two words are alike."""
+    """Perturb the weights so that all words have different probabilities."""
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.5)
@@ -48,7 +48,7 @@ def scramble(layer: OutputLayer) -> OutputLayer:
 
 
 def chi_square_bound(k: int) -> float:
-    """A value that a chi-square of k - 1 degrees passes about once in ten thousand times (Wilson & Hilferty 1931)."""
+    """A value that a chi-square variable of k - 1 degrees exceeds with probability 1e-4 (Wilson & Hilferty 1931)."""
     degrees = k - 1
     return degrees * (1 - 2 / (9 * degrees) + 3.72 * math.sqrt(2 / (9 * degrees))) ** 3
 
@@ -321,7 +321,7 @@ class OutputLaws:
             layer.log_probs(torch.zeros(N, D + 1).double())
 
     def test_training_finds_the_distribution_of_the_data(self) -> None:
-        """Two contexts, each with a distribution of its own: the optimum of the loss is the truth."""
+        """Two contexts with different distributions: the optimum of the loss is the true distribution."""
         torch.manual_seed(0)
         layer, v = self.make(5), 5
         truth = torch.tensor([[0.4, 0.3, 0.15, 0.1, 0.05], [0.05, 0.1, 0.2, 0.25, 0.4]])

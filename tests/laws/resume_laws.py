@@ -1,9 +1,9 @@
-"""Killed anywhere and resumed, a run ends as if nothing had happened: a law that every task can be held to.
+"""Law of all tasks: a run that is killed at any step and resumed ends in the same state.
 
     def test_resume(tmp_path):
         killed_anywhere_ends_the_same(make_task, settings, tmp_path, kills=[1, 7, 8])
 
-``make_task`` builds the task afresh, as a new process would. With a real process and SIGKILL it is done by
+``make_task`` builds a new task, as a new process would. To use a real process and SIGKILL, run
 
     python -m tests.laws.resume_laws MODULE RUN [--die-at N]
 
@@ -35,11 +35,11 @@ SEED = 5
 
 
 class Killed(BaseException):
-    """Not an Exception: nothing in the house may catch it and go on."""
+    """Not an Exception, so that no code of the package can catch it."""
 
 
 class Doomed(Task):
-    """A task that meets its end when the loss of batch number ``at`` is asked for, counted from 1."""
+    """A task that raises ``Killed`` when the loss of batch number ``at``, counted from 1, is computed."""
 
     def __init__(self, task: Task, at: int, end: Callable[[], None]) -> None:
         self.task, self.at, self.end = task, at, end
@@ -88,7 +88,7 @@ class Doomed(Task):
 def killed_anywhere_ends_the_same(
     make_task: Callable[[], Task], settings: TrainingConfig, folder: Path, kills: Sequence[int]
 ) -> None:
-    """Kill a run before the step of each of these batches, resume it each time, and compare the ends."""
+    """Kill a run before each of these batches, resume it each time, and compare the final states."""
     whole = fresh_run(folder / "whole")
     train(make_task(), settings, whole, Randomness(SEED), SilentReporter())
     for at in kills:
@@ -104,12 +104,12 @@ def die() -> None:
 
 
 def survives(run: Callable[[], Any]) -> None:
-    """Run something that is killed on its way."""
+    """Run something that is killed before it ends."""
     try:
         run()
     except Killed:
         return
-    raise AssertionError("the run came to its end before it was killed")
+    raise AssertionError("the run ended before it was killed")
 
 
 def fresh_run(path: Path) -> RunFolder:
@@ -117,13 +117,13 @@ def fresh_run(path: Path) -> RunFolder:
 
 
 def go_on(task: Task, settings: TrainingConfig, run: RunFolder) -> RunResult:
-    """Resume a run as a new process would: the global generator stands anywhere."""
+    """Resume a run as a new process would, with the global generator in an arbitrary state."""
     torch.manual_seed(99)
     return resume(task, settings, open_run(run.path), Randomness(SEED), SilentReporter())
 
 
 def same_end(whole: RunFolder, other: RunFolder) -> None:
-    """Bit for bit the same last and best weights, and the same measurements on the way."""
+    """Check that the last and best weights and all metrics are identical."""
     for name in ("last", "best"):
         one, two = open_checkpoint(whole.path / name), open_checkpoint(other.path / name)
         assert one.folder.name == two.folder.name, f"{name} is of another step"

@@ -1,7 +1,7 @@
-"""Laws that every encoder-decoder keeps, those of steppers among them.
+"""Laws of all encoder-decoders, including the stepper laws.
 
-A test class fills in ``make_model``, a fixture that gives a function which makes the model, in double precision and not
-in training mode, for the vocabularies of ``SIDES``.
+A test class defines the fixture ``make_model``, which returns a function that builds the model for the vocabularies of
+``SIDES``, in float64 and evaluation mode.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Maker = Callable[[], EncoderDecoder]
 
 
 def padded(rows: list[list[int]], width: int = 0, fill: int = 0) -> tuple[Tensor, Tensor]:
-    """Ids and lengths, ``fill`` beyond them."""
+    """Ids, padded with ``fill``, and lengths."""
     width = max(width, *(len(row) for row in rows))
     ids = torch.tensor([row + [fill] * (width - len(row)) for row in rows])
     return ids, torch.tensor([len(row) for row in rows])
@@ -38,11 +38,11 @@ class EncoderDecoderLaws(StepperLaws):
     sources: ClassVar[list[list[int]]] = [[4, 5, 6, 7], [1, 4], [7], [5, 5, 6, 4, 1, 7], [6, 4, 5]]
     targets: ClassVar[list[list[int]]] = [[4, 5, 3], [6, 7, 7, 4, 3], [3], [5, 1, 3], [4, 3]]
     looks: ClassVar[bool] = True
-    """Whether there is an attention."""
+    """Whether the model has attention."""
     sums_to_one: ClassVar[bool] = True
-    """Whether its weights do; if not, they sum to at most one."""
+    """Whether its weights sum to one; otherwise they sum to at most one."""
     unused: ClassVar[tuple[str, ...]] = ()
-    """Beginnings of the names of parameters that the loss does not move."""
+    """Prefixes of the names of parameters that get no gradient from the loss."""
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ class EncoderDecoderLaws(StepperLaws):
         return Source(*padded(rows, width, fill))
 
     def stepper_weights(self, found: list[Tensor]) -> Tensor:
-        """Of the weights of all layers, those that the stepper answers with, ``b t s``."""
+        """The weights ``b t s`` that the stepper returns, given those of all layers."""
         return found[-1].mean(dim=1)
 
     # --- what the laws use --------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class EncoderDecoderLaws(StepperLaws):
     def test_joined_states_of_several_steppers_equal_separate_ones(
         self, model: EncoderDecoder, order: list[int]
     ) -> None:
-        """Sources of other batches and widths, at other steps; a joined state is joined again."""
+        """Sources of other batches and widths, at other steps. A joined state is joined again."""
         batches = [self.sources, self.sources[2::-1], self.sources[1:3]]
         picks = [([3, 3, 0, 0], 3), ([1, 1, 2, 2, 0, 0], 1), ([1, 0], 0)]
         steppers = [model.stepper(self.source(batches[i])) for i in order]
@@ -235,13 +235,13 @@ class EncoderDecoderLaws(StepperLaws):
         before = answers(model)
         model.train()
         for parameter in model.parameters():
-            parameter.data *= 0.5  # as fused optimizers do, of which torch keeps no count
+            parameter.data *= 0.5  # like fused optimizers, whose changes torch does not count
         fresh.load_state_dict(model.state_dict())
         wanted = answers(fresh)
         assert not torch.allclose(wanted, before)
         self.same(answers(model.eval()), wanted)
 
-    # --- where it looks -----------------------------------------------------------------------------------------------
+    # --- attention ----------------------------------------------------------------------------------------------------
 
     def test_cross_attention_ignores_padding(self, model: EncoderDecoder) -> None:
         source = self.source(self.sources, 8, 5)

@@ -1,7 +1,7 @@
-"""Laws that every stepper keeps. A test class fills in ``make``, a fixture that gives a function which makes it.
+"""Laws of all steppers. A test class defines the fixture ``make``, which returns a function that builds it.
 
-Rows are made by ``start(rows)`` alone and then selected, so that a stepper whose rows belong to sources keeps the same
-laws.
+Rows are always made by ``start(rows)`` and then selected, so that the laws also hold for a stepper whose rows belong to
+sources.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.devices import TensorsOn, moved
 
 
 def some_ids(stepper: Stepper[Any], state: Any, t: int, seed: int = 5) -> Tensor:
-    """``t`` ids for every row, drawn from the stepper itself; ``end`` only where nothing else is possible."""
+    """``t`` ids for every row, sampled from the stepper; ``end`` only if nothing else is possible."""
     generator, found = torch.Generator().manual_seed(seed), []
     for _ in range(t):
         p = stepper.log_probs(state).detach().exp().double().cpu()
@@ -31,15 +31,15 @@ def some_ids(stepper: Stepper[Any], state: Any, t: int, seed: int = 5) -> Tensor
 
 
 class StepperLaws:
-    """Inherit, and define the fixture ``make``. ``atol`` is for models whose sums are done in another order."""
+    """Inherit, and define the fixture ``make``. ``atol`` allows for a different order of summation."""
 
     rows: ClassVar[int] = 5
-    """How many rows ``start`` is asked for."""
+    """The number of rows passed to ``start``."""
     atol: ClassVar[float] = 1e-9
     cpu_only: ClassVar[bool] = False
-    """Whether the stepper lives on the CPU wherever the other models are."""
+    """Whether the stepper is always on the CPU."""
     normalized: ClassVar[bool] = True
-    """Whether the probabilities of the next id sum to one; a constraint takes some away."""
+    """Whether the probabilities of the next id sum to one; a constraint removes some."""
 
     @pytest.fixture(autouse=True)
     def on_device(self, device: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What the tests of a structure ask once, of an example of their own: every semiring, and the member without parts."""
+"""Checks that each distribution runs once on its own example: every semiring, and the empty structure."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from catena.structure.semirings import (
 
 
 def agrees_in_every_semiring(structure: Any, value: Any, n_members: list[int]) -> None:
-    """The plain program, in each semiring, gives what the questions give that were derived from it.
+    """Check that the reference program in each semiring agrees with the derived queries.
 
     Args:
-        structure: with one batch axis, and at least three possible members in every row.
-        value: a structure of the same kind, whose finite scores are the values of the parts.
-        n_members: how many members each row has.
+        structure: a distribution with one batch axis and at least three possible structures in every row.
+        value: a distribution of the same class, whose finite scores are the values of the parts.
+        n_members: the number of structures in each row.
     """
     with use_backend("reference"):
         log_z, mean = structure.log_partition(), structure.expectation(value)
@@ -50,7 +50,7 @@ def agrees_in_every_semiring(structure: Any, value: Any, n_members: list[int]) -
 
 
 def first_row_is_empty(structure: Any) -> None:
-    """Row 0 has nothing in it: one member, which has no parts and the score 0."""
+    """Check that row 0 has a single structure, without parts and with score 0."""
     assert structure.log_partition()[0] == 0
     assert structure.max()[0] == 0
     assert structure.entropy()[0] == 0
@@ -62,7 +62,7 @@ def first_row_is_empty(structure: Any) -> None:
 
 @contextmanager
 def kept_for_backward() -> Iterator[dict[int, int]]:
-    """The bytes of every storage that autograd keeps inside, by its place in memory."""
+    """The bytes of every storage that autograd saves inside the block, by address."""
     sizes: dict[int, int] = {}
 
     def note(x: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def kept_for_backward() -> Iterator[dict[int, int]]:
 
 
 def numbers_of(tensors: Any, ranks: Any, row: int) -> list[Any]:
-    """Scores of one row as lists for the oracle; those with no batch axis serve all rows, and None stays."""
+    """Scores of one row as lists for the oracle. Shared tensors apply to all rows, and None stays None."""
     return [
         None if x is None else (x[row] if x.dim() > rank else x).double().tolist()
         for x, rank in zip(tensors, ranks, strict=True)

@@ -1,9 +1,9 @@
-"""What is true of every structure. A new structure fills in the hooks and inherits the tests.
+"""Laws of all structured distributions. A new distribution defines the hooks and inherits the tests.
 
     class TestLinearChain(StructureLaws):
         def structure(self, case): ...
 
-Every question is compared with plain enumeration to 1e-10 times the largest magnitude that was summed, on
+Every query is compared with enumeration to 1e-10 times the largest magnitude that was summed, on
 dense scores, with impossible parts, with ties, at lengths from 1 to the longest, and at score scales from
 1e-3 to 1e4, by every backend.
 """
@@ -33,7 +33,7 @@ Member = tuple[Ids, float]
 
 @dataclass(frozen=True)
 class Case:
-    """How to draw scores: from a seed, times a scale, some of them -inf, or rounded so that many tie."""
+    """A recipe for random scores: seed, scale, fraction of -inf, and rounding for ties."""
 
     seed: int = 1
     scale: float = 1.0
@@ -42,7 +42,7 @@ class Case:
     dtype: torch.dtype = torch.float64
 
     def draw(self, *shape: int, salt: int = 0) -> Tensor:
-        """A tensor of scores. A different ``salt`` gives an unrelated one."""
+        """A tensor of random scores. A different ``salt`` gives an independent one."""
         generator = torch.Generator().manual_seed(1000 * self.seed + salt)
         scores = torch.randn(shape, generator=generator, dtype=torch.float64) * self.scale
         if self.ties:
@@ -72,48 +72,48 @@ CASES = [
 ]
 
 LIKE = [CASES[i] for i in (2, 3, 5, 9)]
-"""Cases that ask nothing new of a plain program, which has one way of summing at all scales; kernels have several."""
+"""Cases that are redundant for reference programs, which sum in the same way at all scales, unlike kernels."""
 
 
 FEW_CASES = [case for case in CASES if case.seed in (1, 5, 9, 11)]
-"""For a further variant of a structure that all cases have been through."""
+"""Cases for an additional variant of a distribution that is tested on all cases."""
 
 
 class StructureLaws(ABC):
-    """The hooks, and the laws."""
+    """The hooks and the laws."""
 
     cases: ClassVar[list[Case]] = CASES
 
     backends: ClassVar[tuple[str, ...]] = ("reference", "kernels")
     field_ranks: ClassVar[dict[str, int]]
-    """For each tensor field, its number of axes behind the batch axes."""
+    """For each tensor field, its number of axes after the batch axes."""
 
     # --- hooks ----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def structure(self, case: Case) -> StructuredDistribution:
-        """A structure over one batch axis of four, with fixed lengths that hold 1 and the longest."""
+        """A distribution with one batch axis of size 4, whose lengths include 1 and the longest."""
 
     @abstractmethod
     def members(self, structure: StructuredDistribution, row: int) -> list[Member]:
-        """All members of one row with their scores, by the oracle, impossible ones included;
+        """All structures of one row with their scores, by the oracle, including impossible ones.
 
-        Ids as nested tuples.
+        Ids are nested tuples.
         """
 
     @abstractmethod
     def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
-        """Where the parts of a member lie in the marginals of its row."""
+        """The indices of the parts of a structure in the marginals of its row."""
 
     @abstractmethod
     def spoiled(self, structure: StructuredDistribution) -> StructuredDistribution:
-        """The same distributions, with other scores wherever nothing is real."""
+        """The same distributions with other scores at padding."""
 
     # --- helpers --------------------------------------------------------------------------------------------
 
     @pytest.fixture(autouse=True)
     def backend(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-        """A backend of the CPU, or the name of another device, to which all structures are moved."""
+        """A CPU backend, or the name of another device, to which all distributions are moved."""
         if request.param in ("reference", "kernels"):
             with use_backend(request.param):
                 yield request.param
@@ -134,7 +134,7 @@ class StructureLaws(ABC):
     def regrouped(
         self, structure: StructuredDistribution, change: Callable[[Tensor], Tensor]
     ) -> StructuredDistribution:
-        """A structure with ``change`` applied to every tensor that has a batch axis."""
+        """A distribution with ``change`` applied to every tensor with a batch axis."""
         changed = {}
         for name, rank in self.field_ranks.items():
             tensor = getattr(structure, name)
@@ -143,7 +143,7 @@ class StructureLaws(ABC):
         return replace(structure, **changed)  # type: ignore[type-var]
 
     def value(self, structure: StructuredDistribution, seed: int) -> StructuredDistribution:
-        """Finite values for the parts of a structure."""
+        """A distribution whose scores are finite values of the parts."""
         return self.structure(Case(seed=seed))
 
     def scores(self, structure: StructuredDistribution, row: int) -> list[float]:
@@ -195,7 +195,7 @@ class StructureLaws(ABC):
             expected = torch.zeros_like(marginals[row])
             for place, p in sums.items():
                 expected[place] = p
-            # A score of size s is known to s × 2⁻⁵², and probabilities are no better known than their logs.
+            # A score of size s is known to s × 2⁻⁵², so probabilities are only as precise as their logs.
             tolerance = self.tolerance([score for _, score in members])
             assert (marginals[row] - expected).abs().max() <= tolerance
 
@@ -230,7 +230,7 @@ class StructureLaws(ABC):
             expected = sorted((s for s in members.values() if s > -math.inf), reverse=True)[:k]
             tolerance = self.tolerance(list(members.values()))
             ids = [as_ids(member[row]) for member in top.members]
-            assert len(set(ids[: len(expected)])) == len(expected), "a member came twice"
+            assert len(set(ids[: len(expected)])) == len(expected), "a structure occurs twice"
             for n, score in enumerate(expected):
                 assert self.same(top.scores[n, row].item(), score, tolerance)
                 assert self.same(members[ids[n]], score, tolerance)
@@ -374,7 +374,7 @@ class StructureLaws(ABC):
 
     @staticmethod
     def queried(structure: StructuredDistribution) -> list[Tensor]:
-        """Everything that a structure computes deterministically."""
+        """The results of all deterministic queries."""
         return [
             structure.log_partition(), structure.marginals(), structure.max(), structure.argmax(), *structure.topk(2),
             structure.entropy(), structure.expectation(structure), structure.variance(structure),
@@ -483,7 +483,7 @@ def _where_finite(x: Tensor) -> Tensor:
 
 
 def surprise(statistic: float, freedom: int) -> float:
-    """By how many standard deviations a chi-square statistic is too high (Wilson & Hilferty 1931)."""
+    """The number of standard deviations by which a chi-square statistic is too high (Wilson & Hilferty 1931)."""
     if freedom == 0:
         return 0.0
     spread = 2 / (9 * freedom)
@@ -491,9 +491,9 @@ def surprise(statistic: float, freedom: int) -> float:
 
 
 def pytest_generate_laws(metafunc: pytest.Metafunc) -> None:
-    """Called by the tests of each structure as ``pytest_generate_tests``:
+    """Parametrize the laws; test modules import it as ``pytest_generate_tests``.
 
-    Every law by every backend, on every case; the plain programs are spared those that are to them like others.
+    Every law runs with every backend on every case, except redundant cases of reference programs.
     """
     laws = metafunc.cls
     if laws is None or not issubclass(laws, StructureLaws):

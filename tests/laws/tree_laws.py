@@ -1,4 +1,4 @@
-"""Laws that every tree encoder keeps. A test class fills in the fixture ``make`` and the attribute ``trees``."""
+"""Laws of all tree encoders. A test class defines the fixture ``make`` and the attribute ``trees``."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def closure(W: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
 
 
 def powers_vanish(W: Sequence[Sequence[Fraction]], doublings: int = 24) -> bool | None:
-    """Whether W^(2^k) goes to 0; None where that cannot be told."""
+    """Whether W^(2^k) converges to 0; None if that cannot be decided."""
     M = [[float(x) for x in row] for row in W]
     n = len(M)
     for _ in range(doublings):

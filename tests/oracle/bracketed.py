@@ -14,7 +14,7 @@ def leaves_of(symbols: Sequence[Symbol]) -> int | None:
     """The number of leaves of the one tree that the symbols spell; None where they spell none."""
 
     def bracket(at: int) -> tuple[int, int] | None:
-        """(behind it, leaves) of the bracket that opens at a place."""
+        """(next position, leaves) of the bracket that opens at a position."""
         if at >= len(symbols) or symbols[at][0] != "(":
             return None
         label, here, total, children = symbols[at][1], at + 1, 0, 0

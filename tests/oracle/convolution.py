@@ -8,7 +8,7 @@ Array = np.ndarray
 
 
 def convolve(x: Array, kernel: Array, bias: Array, before: int, places: int) -> Array:
-    """``kernel[j, f]`` reads position place - before + j of x (t, d); zeros stand beyond both ends."""
+    """``kernel[j, f]`` reads position place - before + j of x (t, d), padded with zeros."""
     t = len(x)
     result = []
     for place in range(places):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def value(name: str, at: int, words: Sequence[str], tags: Sequence[str]) -> str | None:
-    """What a name such as ``suffix2`` sees at a place; ``tags`` are the fields of column 1."""
+    """The value of a feature such as ``suffix2`` at a position; ``tags`` are the fields of column 1."""
     if at < 0:
         return f"<{at}>"
     if at >= len(words):

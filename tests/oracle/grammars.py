@@ -17,7 +17,7 @@ Tree = tuple
 
 
 def cuts(words: Sequence[str], pieces: int) -> Iterator[tuple[tuple[str, ...], ...]]:
-    """Every way to cut words into so many consecutive pieces, empty ones included."""
+    """Every way to split words into n consecutive pieces, including empty ones."""
     words = tuple(words)
     if pieces == 0:
         if not words:
@@ -29,7 +29,7 @@ def cuts(words: Sequence[str], pieces: int) -> Iterator[tuple[tuple[str, ...], .
 
 
 def derivations(rules: Sequence[OracleRule], symbol: str, words: Sequence[str], depth: int) -> list[tuple[Tree, float]]:
-    """Every derivation of the words from the symbol that is no deeper than so many rules, with its weight."""
+    """Every derivation of the words from the symbol up to a given depth, with its weight."""
     found: list[tuple[Tree, float]] = []
     if depth == 0:
         return found
@@ -53,7 +53,7 @@ def below(
 
 
 def weight_up_to(rules: Sequence[OracleRule], start: str, words: Sequence[str], depth: int) -> float:
-    """The summed weight of all derivations no deeper than so many rules, depth by depth; with depth it grows to the sum
+    """The summed weight of all derivations up to a given depth, depth by depth; with depth it grows to the sum
     over all of them.
     """
     words = tuple(words)

@@ -92,7 +92,7 @@ def temperature_loss(rows: Sequence[Sequence[float]], ids: Sequence[int], temper
 
 
 def smoothed_loss(rows: Sequence[Sequence[float]], ids: Sequence[int], temperature: float) -> float:
-    """Every label of an example is asked for in turn: the right one n + 1 times, the k - 1 others once between them."""
+    """Every label of an example is queried in turn: the gold one n + 1 times, the k - 1 others once in total."""
     n, k = len(ids), len(rows[0])
     losses = []
     for row, right in zip(rows, ids, strict=True):

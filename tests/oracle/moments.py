@@ -1,4 +1,4 @@
-"""What any list of (member, score) pairs says, by plain arithmetic: the definitions themselves.
+"""Moments of a list of (structure, score) pairs, by their definitions.
 
 Imports nothing of catena.
 """

@@ -1,6 +1,6 @@
 """n-gram models with dictionaries and fractions, straight from the formulas. Words are any hashable things.
 
-Sentences are lists of words. ``BEGIN`` stands before each, ``END`` after it. ``events`` are the words that may be
+Sentences are lists of words. ``BEGIN`` precedes each, ``END`` follows it. ``events`` are the words that may be
 predicted, END among them.
 """
 
@@ -17,7 +17,7 @@ Prob = Callable[[Gram, object], Fraction]
 
 
 def count(sentences: list[list], order: int) -> Counter:
-    """All n-grams of lengths 1 to order; the begin alone is none, since it is never predicted."""
+    """All n-grams of lengths 1 to order; the single BEGIN is excluded, since it is never predicted."""
     found: Counter = Counter()
     for sentence in sentences:
         marked = [BEGIN, *sentence, END]

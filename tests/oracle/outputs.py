@@ -37,7 +37,7 @@ def log_sigmoid(x: float) -> float:
 
 
 def contrastive_loss(odds: Matrix, targets: Sequence[int], noise: Sequence[Sequence[int]]) -> float:
-    """The mean over rows of telling the target from the noise words of the row, given the log-odds of every word."""
+    """The mean over rows of the loss of classifying target and noise words, given the log-odds of every word."""
     total = 0.0
     for row, target, drawn in zip(odds, targets, noise, strict=True):
         total -= log_sigmoid(row[target]) + sum(log_sigmoid(-row[w]) for w in drawn)

@@ -48,7 +48,7 @@ def lstm(x: Array, u: dict[str, Array], w: dict[str, Array], b: dict[str, Array]
 def peephole_lstm(
     x: Array, u: dict[str, Array], w: dict[str, Array], b: dict[str, Array], p: dict[str, Array]
 ) -> Array:
-    """``p`` reads the memory, by one matrix over [c, h, x]; a vector stands for the diagonal of one."""
+    """``p`` reads the memory, by one matrix over [c, h, x]; a vector is a diagonal matrix."""
     h = c = np.zeros(len(b["i"]))
     whole = {k: np.hstack((p[k] if p[k].ndim == 2 else np.diag(p[k]), w[k], u[k])) for k in "ifo"}
     states = []
@@ -87,7 +87,7 @@ def gru_reset_first(x: Array, u: dict[str, Array], w: dict[str, Array], b: dict[
 def gru_reset_after(
     x: Array, u: dict[str, Array], w: dict[str, Array], b: dict[str, Array], b_h: dict[str, Array]
 ) -> Array:
-    """Two biases: ``b`` beside x, ``b_h`` beside h. Here z keeps the old state."""
+    """Two biases: ``b`` added to x, ``b_h`` added to h. Here z keeps the old state."""
     h, states = np.zeros(len(b["z"])), []
     for x_t in x:
         z = sigmoid(u["z"] @ x_t + b["z"] + w["z"] @ h + b_h["z"])

@@ -17,7 +17,7 @@ def log(p: float) -> float:
 
 
 def all_sequences(model: Model, end: int, max_length: int, min_length: int = 0) -> dict[tuple[Sequence_, bool], float]:
-    """log p of every (ids, finished) that at most so many steps can write; together they have all the mass."""
+    """log p of every (ids, finished) of at most n steps; their probabilities sum to one."""
     found: dict[tuple[Sequence_, bool], float] = {}
 
     def go(prefix: Sequence_, log_prob: float) -> None:
@@ -114,7 +114,7 @@ def temperature(p: Sequence[float], t: float) -> list[float]:
 
 
 def strings(v: int, end: int, most: int) -> Iterator[Sequence_]:
-    """Every string without ``end`` of at most so many ids, short ones first."""
+    """Every string without ``end`` of at most n ids, short ones first."""
     level: list[Sequence_] = [()]
     for _ in range(most + 1):
         yield from level

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 Brackets = frozenset[tuple[int, int, int]]
-"""Rows (first, last, label) of the phrases of a tree; label 0 is no phrase, and is left out."""
+"""Rows (first, last, label) of the phrases of a tree; label 0 is not a phrase and is left out."""
 
 
 def binary_trees(i: int, j: int) -> Iterator[list[tuple[int, int]]]:

@@ -49,7 +49,7 @@ def put(term: Term, value: Term, level: int = 0) -> Term:
 
 
 def replaced(term: Term, values: dict[str, Term], level: int = 0) -> Term:
-    """With free variables replaced by terms, all at once."""
+    """The term with free variables replaced simultaneously by terms."""
     kind = term[0]
     if kind == "var" and term[1] in values:
         return shifted(values[term[1]], level)
@@ -77,7 +77,7 @@ def step(term: Term) -> Term | None:
 
 
 def steps(term: Term, most: int) -> list[Term]:
-    """The term and what it becomes after each step, at most so many."""
+    """The term and its reductions, at most n steps."""
     found = [term]
     while len(found) <= most and (after := step(found[-1])) is not None:
         found.append(after)

@@ -12,7 +12,7 @@ def log_add(values: Sequence[float]) -> float:
 
 
 def edit_scripts(n: int, y: Sequence[int]) -> Iterator[list[tuple[str, int, int, int]]]:
-    """All ways to write y for a source of n symbols: (edit, place, symbol before + 1 or 0, symbol written or -1)."""
+    """All ways to write y for a source of n symbols: (edit, position, symbol before + 1 or 0, symbol written or -1)."""
 
     def onward(i: int, j: int) -> Iterator[list[tuple[str, int, int, int]]]:
         p = y[j - 1] + 1 if j else 0

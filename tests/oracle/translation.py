@@ -1,6 +1,6 @@
 """Recurrent encoder-decoders, one example, one step and one source position at a time.
 
-Torch is used for its numbers and gradients alone; ``p`` are the parameters of a model by their names.
+Torch is only used for arithmetic and gradients; ``p`` are the parameters of a model by their names.
 """
 
 from __future__ import annotations

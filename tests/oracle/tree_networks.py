@@ -1,6 +1,6 @@
 """Tree networks by plain recursion over nested tuples, one node at a time, in numpy. Imports nothing of catena.
 
-A tree is ``(x, children)``: its input vector or None, and a list of trees. Weights are those of the papers, by name.
+A tree is ``(x, children)``: its input vector or None, and a list of trees. Weights have the names of the papers.
 """
 
 from __future__ import annotations

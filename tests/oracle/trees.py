@@ -26,7 +26,7 @@ def bracketings(first: int, last: int) -> Iterator[tuple[Span, ...]]:
 
 
 def children(spans: Sequence[Span], at: int) -> tuple[int, int]:
-    """Where the two parts of span number ``at`` stand in the list."""
+    """The rows of the two children of span ``at``."""
     left = at + 1
     return left, spans.index((spans[left][1] + 1, spans[at][1]))
 
@@ -115,5 +115,5 @@ def all_ranked_parses(
 
 
 def keeping(members: Sequence[Member], keep: Callable[[set[Span]], bool]) -> list[Member]:
-    """The members whose set of spans is kept."""
+    """The trees whose set of spans is kept."""
     return [(rows, score) for rows, score in members if keep({(row[0], row[1]) for row in rows if row[0] >= 0})]

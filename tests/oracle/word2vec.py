@@ -94,7 +94,7 @@ def kept_share(frequency: float, threshold: float) -> float:
 
 
 def character_ngrams(word: str, shortest: int, longest: int) -> list[str]:
-    """The n-grams of ``<word>``, from left to right, short ones first; the brackets alone are none."""
+    """The n-grams of ``<word>``, from left to right, short ones first; except the single brackets."""
     marked = f"<{word}>"
     found = [
         marked[i : i + n] for i in range(len(marked)) for n in range(shortest, longest + 1) if i + n <= len(marked)

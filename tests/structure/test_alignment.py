@@ -1,4 +1,4 @@
-"""Alignments: the inherited laws, and what is true of alignments alone."""
+"""Alignments: the inherited laws and further tests."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TestSharedGaps(AlignmentLaws):
     def differentiated(
         self, case: Case, ask: Callable[[StructuredDistribution], Tensor]
     ) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
-        """By the gaps as they are shared: alignments that differ in the order of gaps tie, cell by cell."""
+        """Differentiate with respect to shared gaps, as alignments that differ in the order of gaps tie."""
         structure = self.structure(case)
         fields = structure.substitutions, structure.insertions, structure.deletions
         inputs = tuple(x.clone().requires_grad_() for x in fields if x is not None)
@@ -244,8 +244,8 @@ class TestScores:
     @pytest.mark.parametrize(
         ("operations", "fault"),
         [
-            ([0, 0, -1, -1], "leaves a source position over"),
-            ([0, 0, 2, 1], "uses up a target position too many"),
+            ([0, 0, -1, -1], "leaves a source position unused"),
+            ([0, 0, 2, 1], "uses a target position too many"),
             ([0, -1, 0, 2], "has a hole"),
             ([0, 0, 3, -1], "has an unknown code"),
             ([-1, -1, -1, -1], "does nothing"),

@@ -1,4 +1,4 @@
-"""One-to-one alignments: the inherited laws, and what is true of them alone."""
+"""One-to-one alignments: the inherited laws and further tests."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class TestScoredGaps(OneToOneLaws):
 
 
 class TestFreeGaps(OneToOneLaws):
-    """Gaps cost nothing, so that nothing is ever impossible."""
+    """Gaps score 0, so some alignment is always possible."""
 
     def structure(self, case: Case) -> OneToOneAlignment:
         return OneToOneAlignment(case.draw(4, 3, 4), None, None, torch.tensor([3, 1, 2, 3]), torch.tensor([4, 3, 1, 2]))
 
     def test_impossible_row_has_log_partition_minus_infinity_and_zero_gradient(self) -> None:
         structure = self.structure(Case(never=1.0))
-        assert (structure.log_partition() == 0).all()  # the one member is that of no pairs
+        assert (structure.log_partition() == 0).all()  # the only structure has no pairs
         assert (structure.marginals() == 0).all()
         assert (structure.sample(2) == -1).all()
 

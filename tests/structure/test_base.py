@@ -1,4 +1,4 @@
-"""What the structures share beside their questions."""
+"""Common helpers of structured distributions."""
 
 from __future__ import annotations
 

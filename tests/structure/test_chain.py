@@ -1,4 +1,4 @@
-"""Linear chains: the inherited laws, and what is true of chains alone."""
+"""Linear chains: the inherited laws and further tests."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class TestPairs:
         start, move, show = (
             Case(seed=4).draw(*s, salt=n).log_softmax(-1) for n, s in enumerate([(2,), (2, 2), (2, 3)])
         )
-        seen = torch.tensor([[0, 2, 1], [1, 1, 9]])  # 9 stands beyond a length and is not read
+        seen = torch.tensor([[0, 2, 1], [1, 1, 9]])  # 9 is padding and is not read
         with use_backend(backend):
             hmm = LinearChain.hmm(start, move, show, seen, lengths=torch.tensor([3, 2]))
             log_z = hmm.log_partition()
@@ -306,11 +306,12 @@ torch.manual_seed(0)
 emissions, transitions = torch.randn(2, 4, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
 tags, lengths = torch.tensor([[0, 1, 2, 0], [1, 1, 0, 2]]), torch.tensor([4, 2])
 
-def ask(emissions, transitions):
+def query(emissions, transitions):
     chain = LinearChain(emissions, transitions, lengths=lengths)
     return chain.log_prob(tags), chain.argmax()
 
-plain, traced = ask(emissions, transitions), torch.compile(ask, backend="eager", fullgraph=True)(emissions, transitions)
+plain = query(emissions, transitions)
+traced = torch.compile(query, backend="eager", fullgraph=True)(emissions, transitions)
 assert torch.equal(plain[0], traced[0]) and torch.equal(plain[1], traced[1])
 grads = [torch.autograd.grad(x[0].sum(), (emissions, transitions)) for x in (plain, traced)]
 assert all(torch.equal(a, b) for a, b in zip(*grads))
@@ -319,6 +320,6 @@ print("traced whole")
 
 
 def test_compile_traces_log_prob_and_argmax_of_chains() -> None:
-    # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
+    # In a separate process, because torch.compile cannot trace the shape checks of the tests.
     run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=300, check=False)
     assert run.stdout.strip() == "traced whole", run.stderr[-2000:]

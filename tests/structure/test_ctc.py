@@ -1,4 +1,4 @@
-"""CTC: the inherited laws, what is true of it alone, and what torch's own loss says."""
+"""CTC: the inherited laws, further tests, and a comparison with torch's loss."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CTCLaws(StructureLaws):
 
 
 class TestRepeatsAndBlanks(CTCLaws):
-    """Targets with a repeat, with one label, with none, and with all there is place for; the blank is not first."""
+    """Targets with a repeat, with one label, with none, and with as many as fit; the blank is not 0."""
 
     def structure(self, case: Case) -> CTC:
         targets = torch.tensor([[0, 0, -1], [2, 0, 5], [2, 2, 2], [0, 2, 2]])
@@ -79,8 +79,8 @@ def drawn_problem(seed: int, b: int = 6, t: int = 12, v: int = 5, s: int = 6) ->
 
 @pytest.mark.parametrize("backend", ["reference", "kernels"])
 class TestAgainstTorch:
-    """torch.nn.functional.ctc_loss. Its gradient by log-probabilities takes their normalization in, so that both are
-    asked for that by the logits in front of it."""
+    """torch.nn.functional.ctc_loss. Its gradient with respect to log-probabilities includes their normalization, so the
+    gradients with respect to the logits are compared."""
 
     @pytest.mark.parametrize("seed", [1, 2, 3])
     def test_log_partition_and_gradients_equal_ctc_loss(self, backend: str, seed: int) -> None:

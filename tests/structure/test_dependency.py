@@ -1,9 +1,9 @@
-"""What holds for both kinds of dependency trees in torch's own transforms, and what other libraries get wrong on them.
+"""Dependency trees under torch's transforms, and bugs of other libraries as tests.
 
 Every defect was reproduced on the libraries' current releases. Those that are laws of all structures, or of both kinds
-of trees, are in ``tests/laws``: one value with one root beside one with many, scores moved by ±100 and by 1e4, no
+of trees, are in ``tests/laws``: instances with one root and with many, scores moved by ±100 and by 1e4, no
 epsilon in any weight, plain tensors, samples and k best that exist, -inf in every pattern, derivatives of -inf, second
-derivatives, dtypes, and inputs that are left alone.
+derivatives, dtypes, and unchanged inputs.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ arcs, labels = torch.randn(2, 5, 5, requires_grad=True), torch.randn(2, 5, 5, 3,
 lengths, mask = torch.tensor([4, 2]), torch.tensor([[True, True, True, True], [True, False, True, False]])
 y = torch.tensor([[[2, 0], [0, 1], [2, 2], [3, 0]], [[0, 1], [1, 1], [-1, -1], [-1, -1]]])
 
-def ask(arcs, labels):
+def query(arcs, labels):
     tree, holes = ProjectiveTree(arcs, labels, lengths=lengths), NonProjectiveTree(arcs, mask=mask, single_root=False)
     return tree.log_prob(y) + holes.log_partition(), tree.argmax(), holes.topk(2).members
 
-plain, traced = ask(arcs, labels), torch.compile(ask, backend="aot_eager", fullgraph=True)(arcs, labels)
+plain, traced = query(arcs, labels), torch.compile(query, backend="aot_eager", fullgraph=True)(arcs, labels)
 assert all(torch.equal(a, b) for a, b in zip(plain, traced))
 grads = [torch.autograd.grad(x[0].sum(), (arcs, labels)) for x in (plain, traced)]
 assert all(torch.allclose(a, b, atol=1e-7) for a, b in zip(*grads))
@@ -63,8 +63,8 @@ print("traced whole")
 
 def test_compile_traces_log_prob_and_argmax_of_trees(backend: str) -> None:
     if backend == "reference":
-        pytest.skip("the kernels are what torch cannot look into")
-    # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
+        pytest.skip("torch cannot trace the kernels")
+    # In a separate process, because torch.compile cannot trace the shape checks of the tests.
     run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=300, check=False)
     assert run.stdout.strip() == "traced whole", run.stderr[-2000:]
 
@@ -79,7 +79,7 @@ def test_per_sentence_gradients_by_vmap(kind: type[Any], single_root: bool) -> N
         return -2.5 * kind(arcs, single_root=single_root).log_prob(heads)
 
     tree = kind(arcs, single_root=single_root)
-    expected = 2.5 * (tree.marginals() - tree.parts(gold))  # what is expected, less what is
+    expected = 2.5 * (tree.marginals() - tree.parts(gold))  # expected counts minus observed counts
     assert torch.allclose(torch.vmap(torch.func.grad(loss))(arcs, gold), expected, atol=1e-12)
     arcs.requires_grad_()
     (found,) = torch.autograd.grad(loss(arcs, gold).sum(), arcs)
@@ -89,7 +89,7 @@ def test_per_sentence_gradients_by_vmap(kind: type[Any], single_root: bool) -> N
 @KINDS
 def test_backward_memory_is_independent_of_number_of_labels(kind: type[Any], backend: str) -> None:
     if backend == "reference":
-        pytest.skip("the plain programs keep what torch keeps")
+        pytest.skip("the reference programs save what torch saves")
     arcs, labels = Case(seed=4).draw(2, 9, 9).requires_grad_(), Case(seed=5).draw(2, 9, 9, 40).requires_grad_()
     with kept_for_backward() as sizes:
         log_z = kind(arcs, labels).log_partition().sum()
@@ -134,7 +134,7 @@ def test_jacobians_in_forward_and_reverse_mode_agree(kind: type[Any], backend: s
 @KINDS
 def test_searches_under_vmap_equal_batched_searches(kind: type[Any], backend: str) -> None:
     if backend == "reference":
-        pytest.skip("the plain searches ask tensors for their values")
+        pytest.skip("the reference searches read tensor values")
     arcs = Case(seed=4).draw(3, 2, 5, 5)
     found = torch.vmap(lambda x: kind(x).argmax())(arcs)
     assert torch.equal(found, kind(arcs).argmax())
@@ -209,7 +209,7 @@ def test_second_derivative_equals_reference_program(kind: type[Any]) -> None:
 
 @ROOTS
 def test_nonprojective_argmax_and_samples_are_trees(single_root: bool) -> None:
-    """No library for torch draws them; one returns None for the best."""
+    """No other library for torch samples them; one returns None for the best."""
     tree = NonProjectiveTree(Case(seed=8, dtype=torch.float32).draw(2, 9, 9), single_root=single_root)
     assert tree.are_trees(tree.argmax()).all()
     assert tree.are_trees(tree.sample(20)).all()

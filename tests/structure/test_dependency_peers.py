@@ -1,4 +1,4 @@
-"""Dependency trees compared with strangers where they are right: values and gradients.
+"""Dependency trees compared with other libraries: values and gradients.
 
 Needs the peers' virtual environment.
 """
@@ -30,13 +30,13 @@ def drawn(b: int = 3, t: int = 7) -> Tensor:
 
 
 def for_torch_struct(arcs: Tensor) -> Tensor:
-    """Words alone; torch-struct keeps the scores of roots on the diagonal."""
+    """Arcs between words; torch-struct keeps the scores of roots on the diagonal."""
     itself = torch.eye(arcs.shape[-1] - 1, dtype=torch.bool)
     return torch.where(itself, arcs[:, :1, 1:], arcs[:, 1:, 1:])
 
 
 def supar() -> Any:
-    """SuPar's structures alone: its top package wants forty others."""
+    """SuPar's structures module, without its package, which needs forty others."""
     if "supar.structs" in sys.modules:
         return sys.modules["supar.structs"]
     spec = importlib.util.find_spec("supar")

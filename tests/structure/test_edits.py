@@ -70,7 +70,7 @@ def test_log_weights_equal_sum_over_all_edit_sequences(y: tuple[int, ...]) -> No
 
 
 def test_log_weights_of_all_targets_sum_to_log_partition() -> None:
-    edits = EditLattice(*scores(insertion=-5.0), torch.tensor(LENGTHS))  # long targets weigh next to nothing
+    edits = EditLattice(*scores(insertion=-5.0), torch.tensor(LENGTHS))  # long targets have almost no weight
     strings = [y for n in range(8) for y in itertools.product(range(V), repeat=n)]
     weights = [edits.log_weights(*as_rows(y)).tolist() for y in strings]
     for log_z, row in zip(edits.log_partition().tolist(), zip(*weights, strict=True), strict=True):

@@ -73,7 +73,7 @@ def test_second_derivatives_of_every_order_of_modes_agree(kind: str, name: str) 
 
 
 def test_hessian_vector_products_reach_shared_scores(kind: str) -> None:
-    """Forward over reverse by all scores at once, rows and what they share."""
+    """Forward over reverse with respect to all scores together, including shared ones."""
     scores, tangents = scores_and_tangents(kind)
 
     def gradients(*x: Tensor) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""One score of nan, in every place of every structure: the kernels and the reference implementation agree on it.
+"""One score of nan, at every index of every distribution: the kernels and the reference implementation agree on it.
 
 A row is invalid if some structure with a score above -inf everywhere else reads the nan. Its sums and gradients are
 nan, its structures all -1. Every other row is as if the nan were -inf.

@@ -1,4 +1,4 @@
-"""Non-projective dependency trees: the inherited laws, and what is true of them alone."""
+"""Non-projective dependency trees: the inherited laws and further tests."""
 
 from __future__ import annotations
 

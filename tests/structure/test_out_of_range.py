@@ -1,4 +1,4 @@
-"""Symbols and lengths out of range: an error, or nan where numbers cannot be looked at; never another's score."""
+"""Symbols and lengths out of range: an error, or nan where values cannot be read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print("done")
 
 
 def test_lengths_out_of_range_give_nan_under_compile() -> None:
-    # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
+    # In a separate process, because torch.compile cannot trace the shape checks of the tests.
     run = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, timeout=600, check=False)
     assert run.stdout.strip() == "done", run.stderr[-2000:]
 

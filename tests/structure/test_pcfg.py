@@ -1,4 +1,4 @@
-"""Grammars: the inherited laws for dense and low-rank rules, and what is true of parses alone."""
+"""Grammars: the inherited laws for dense and low-rank rules, and further tests."""
 
 from __future__ import annotations
 

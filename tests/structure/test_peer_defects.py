@@ -1,4 +1,4 @@
-"""What other libraries get wrong, each a test that passes here: on chains and segmentations, and on every structure.
+"""Bugs of other libraries as tests: for chains and segmentations, and for every distribution.
 
 Every case was reproduced on the libraries' current releases; the comparison is always with plain enumeration.
 """
@@ -64,7 +64,7 @@ def test_impossible_chain_has_log_partition_minus_infinity() -> None:
 def test_no_probability_is_above_one_at_scores_of_a_hundred_thousand() -> None:
     emissions, transitions = scores((6, 4), (4, 4))
     chain = LinearChain(emissions * 1e5, transitions * 1e5)
-    assert chain.log_prob(chain.argmax()) <= 1e-9  # the last place of scores that add up to 1e6
+    assert chain.log_prob(chain.argmax()) <= 1e-9  # the last digit of scores that sum to 1e6
     assert chain.marginals().max() <= 1 + 1e-9
 
 
@@ -200,7 +200,7 @@ def paths_of(weight: Tensor) -> PathDistribution:
 
 
 def asked(structure: StructuredDistribution) -> list[Tensor]:
-    """An answer to every question that is a number."""
+    """The results of all queries that return floats."""
     best, marginals = structure.argmax(), structure.marginals()
     return [
         structure.log_partition(), structure.log_prob(best), structure.max(), marginals, structure.entropy(),
@@ -227,7 +227,7 @@ def test_half_precision_uses_the_reference_program_with_float32_sums(
     kind: str, dtype: torch.dtype, backend: str
 ) -> None:
     if backend == "kernels":
-        pytest.skip("the kernels serve float32 and float64, and say so")
+        pytest.skip("the kernels only support float32 and float64")
     shapes, make = KINDS[kind]
     tensors = [(30 + 10 * x).to(dtype) for x in scores(*shapes)]
     half, right = make(*tensors), make(*(x.double() for x in tensors))
@@ -374,7 +374,7 @@ def test_single_root_belongs_to_the_instance(kind: type[Any]) -> None:
 
 
 def test_arc_weights_have_no_epsilon_added() -> None:
-    """Two words, of which the first may head the second alone: one tree, and log Z is its score."""
+    """Two words with a single possible tree, whose score is log Z."""
     arcs = torch.full((3, 3), -math.inf)
     arcs[0, 1], arcs[1, 2] = -3.0, -4.0
     assert NonProjectiveTree(arcs).log_partition() == -7.0

@@ -1,4 +1,4 @@
-"""Chains, segmentations, trees and grammars compared with strangers where they are right: values and gradients.
+"""Chains, segmentations, trees and grammars compared with other libraries: values and gradients.
 
 Needs the peers' virtual environment; what is not installed there is skipped.
 """

@@ -1,4 +1,4 @@
-"""What does not fit the scores is refused in one sentence, or has probability 0, and is never read beyond them."""
+"""Invalid arguments raise a one-sentence error or have probability 0, and are never read out of bounds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from catena.structure.tree import SpanTree
 
 NEVER = float("-inf")
 
-# Each over two rows of three positions, made with the lengths that are given.
+# Each over two rows of three positions, with the given lengths.
 BY_LENGTHS: dict[str, Callable[[Tensor], StructuredDistribution]] = {
     "chain": lambda n: LinearChain(torch.zeros(2, 3, 2), lengths=n),
     "semimarkov": lambda n: SemiMarkov(torch.zeros(2, 3, 2, 2), lengths=n),
@@ -101,7 +101,7 @@ def test_ctc_targets_out_of_range_raise() -> None:
             CTC(emissions, torch.tensor([[1, wrong], [1, 1]]), target_lengths=lengths)
 
 
-# Each over one row, with members of too few positions.
+# Each over one row, with structures of too few positions.
 TOO_SHORT: dict[str, tuple[StructuredDistribution, list[int]]] = {
     "chain": (LinearChain(torch.zeros(2, 3)), [0]),
     "one to one": (OneToOneAlignment(torch.zeros(2, 2)), [0]),
@@ -146,7 +146,7 @@ for name, make in BY_LENGTHS.items():
 
 
 def test_structures_of_wrong_type_raise() -> None:
-    # In a process of its own: in this one the types that signatures ask for are checked first.
+    # In a separate process, because the tests check the types of signatures first.
     run = subprocess.run([sys.executable, "-c", WRONG_MEMBERS], capture_output=True, text=True, timeout=600, check=True)
     told = Counter(line.split(" must ")[1] for line in run.stdout.splitlines())
     assert told == dict.fromkeys(
@@ -197,7 +197,7 @@ from catena.structure.dependency import ArcConstraint
 from catena.structure.nonprojective import NonProjectiveTree
 
 chain, machine = LinearChain(torch.zeros(4, 3)), from_strings(["ab", "b"])
-for ask in (
+for call in (
     lambda: chain.given(ChainConstraint(tags=torch.ones(4, 3))),
     lambda: NonProjectiveTree(torch.zeros(3, 3), constraint=ArcConstraint([[True] * 3] * 3)),
     lambda: chain.expectation(1.0),
@@ -208,7 +208,7 @@ for ask in (
     lambda: PathDistribution(machine, torch.zeros(machine.n_arcs, dtype=torch.int64), machine.initial, machine.final),
 ):
     try:
-        ask()
+        call()
     except Exception as error:
         print(error)
 """
@@ -225,7 +225,7 @@ TOLD = [
 
 
 def test_invalid_arguments_raise_one_sentence() -> None:
-    # In a process of its own: in this one the types that signatures ask for are checked first.
+    # In a separate process, because the tests check the types of signatures first.
     run = subprocess.run([sys.executable, "-c", MISTAKEN], capture_output=True, text=True, timeout=600, check=True)
     assert run.stdout.splitlines() == TOLD
 
@@ -321,7 +321,7 @@ def test_kl_of_paths_of_other_automata_raises() -> None:
         two_states((0, 1), (0, 1)).kl(two_states((0, 1), (0, 0)))
 
 
-# Each over three rows, of which the second reads a score of the given value, and the third has it where none is read.
+# Each over three rows: the second reads a score of the given value, and the third has it where it is not read.
 def spoiled(*shape: int, at: tuple[int, ...], value: float, unread: tuple[int, ...] | None = None) -> Tensor:
     scores = torch.linspace(-1, 1, math.prod(shape), dtype=torch.float64).reshape(shape)
     scores[(1, *at)] = value
@@ -443,7 +443,7 @@ def test_nan_span_scores_do_not_count_as_impossible(wrong: float) -> None:
 @pytest.mark.parametrize("k", [1, 3])
 def test_nan_span_scores_invalidate_only_their_row(k: int, wrong: float) -> None:
     scores = torch.zeros(3, 4, 4, k)
-    scores[:, 2, 1] = scores[2, 0, 3] = wrong  # not read: there is no such span, or it is beyond the length
+    scores[:, 2, 1] = scores[2, 0, 3] = wrong  # not read: there is no such span, or it is padding
     scores[1, 1, 2, 0] = wrong
     trees = SpanTree(scores, torch.tensor([4, 4, 3]))
     sound = SpanTree(torch.zeros(2, 4, 4, k), torch.tensor([4, 3]))

@@ -1,4 +1,4 @@
-"""Segmentations: the inherited laws, and what is true of segments alone."""
+"""Segmentations: the inherited laws and further tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structures under torch's transforms: ``torch.compile`` traces them whole, ``vmap`` maps them."""
+"""Structured distributions under ``torch.compile`` and ``torch.vmap``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CYCLIC = from_arcs([(*arc, 1, 1, 0.0) for arc in ((0, 1), (1, 0), (1, 1), (1, 2)
 
 
 def cyclic_paths(weight: Tensor) -> PathDistribution:
-    """Of weights that are light enough for a sum."""
+    """Paths of a cyclic automaton with weights whose sum converges."""
     return PathDistribution(CYCLIC, weight - 3.0, CYCLIC.initial, CYCLIC.final)
 
 
@@ -49,7 +49,7 @@ KINDS: dict[str, tuple[Make, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
     "projective": (ProjectiveTree, [(4, 4), (4, 4, 2)], []),
     "non-projective": (NonProjectiveTree, [(4, 4), (4, 4, 2)], []),
 }
-"""How to make each: of scores that every row has for itself, and of scores that rows share."""
+"""Constructors, with the shapes of scores of each row and of shared scores."""
 
 
 def drawn(rows: int, own: list[tuple[int, ...]], shared: list[tuple[int, ...]], seed: int = 3) -> list[Tensor]:
@@ -131,15 +131,15 @@ from tests.structure.test_transforms import KINDS, drawn
 
 for name, (make, own, shared) in KINDS.items():
     inputs = [x.requires_grad_() for x in drawn(2, own, shared)]
-    member = make(*inputs).argmax()
+    best = make(*inputs).argmax()
 
-    def ask(*inputs):
+    def query(*inputs):
         structure = make(*inputs)
-        return structure.log_prob(member), structure.marginals(), structure.argmax(), structure.sample(2)
+        return structure.log_prob(best), structure.marginals(), structure.argmax(), structure.sample(2)
 
     torch._dynamo.reset()  # it limits the number of times that one function is traced
     answers = []
-    for function in (ask, torch.compile(ask, backend="eager", fullgraph=True)):
+    for function in (query, torch.compile(query, backend="eager", fullgraph=True)):
         torch.manual_seed(0)
         found = function(*inputs)
         grads = torch.autograd.grad(sum(x.sum() for x in found[:2]), inputs)
@@ -150,6 +150,6 @@ for name, (make, own, shared) in KINDS.items():
 
 
 def test_compile_traces_every_query() -> None:
-    # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
+    # In a separate process, because torch.compile cannot trace the shape checks of the tests.
     run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=600, check=False)
     assert run.stdout.split() == list(KINDS), run.stderr[-2000:]

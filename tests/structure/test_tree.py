@@ -1,4 +1,4 @@
-"""Span trees: the inherited laws, and what is true of trees alone."""
+"""Span trees: the inherited laws and further tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over all paths: finite ones by enumeration, infinite ones in exact fractions, divergent ones refused."""
+"""Sums over all paths: finite ones by enumeration, infinite ones in exact fractions, divergent ones raise."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ def test_gradients_are_never_nan(backend: str, plain: Plain) -> None:
 @both_backends
 @pytest.mark.parametrize("scale", [1e-3, 30.0, 300.0, 1e4])
 def test_total_at_any_score_scale(backend: str, scale: float) -> None:
-    """All cycles are of one long loop, which falls: the sum is that of a few rounds."""
+    """All cycles are part of one long loop of decreasing weight, so a few rounds give the sum."""
     generator = torch.Generator().manual_seed(int(scale) + 1)
     scores = (torch.randn(6, generator=generator).double() * scale).tolist()
     back = -sum(scores[:5]) - scale

@@ -66,7 +66,7 @@ def test_concatenation_sums_over_all_cuts(a: Plain, b: Plain) -> None:
 @settings(max_examples=25)
 @given(a=plain_machines(most_states=3, most_arcs=4, acyclic=True, labels=(1, 2)))
 def test_closure_sums_over_all_numbers_of_pieces(a: Plain) -> None:
-    """Up to two symbols: pieces of which one is empty would never end, so the empty string is left out."""
+    """Up to two symbols, without the empty string, whose repetitions would never end."""
     assume(in_oracle(a).get(((), ()), -math.inf) == -math.inf)
     one = {k: v for k, v in in_oracle(a).items() if len(k[0]) <= 2}
     two: dict = {}

@@ -166,7 +166,7 @@ def test_algebra_leaves_out_divergent_cycles_on_no_accepting_path(backend: str, 
     "semiring", [LogSemiring(), MaxSemiring(), TropicalSemiring(), RealSemiring()], ids=lambda s: type(s).__name__
 )
 def test_a_machine_without_a_total_can_be_minimized(semiring: Semiring) -> None:
-    """Two copies of a state, one of which pays more at its end and less before it."""
+    """Two copies of a state, one with more weight at its end and less before it."""
     arcs = [(0, 1, 1, 1, 0.2), (0, 2, 2, 2, 1.2), (1, 1, 1, 1, 0.7), (2, 2, 1, 1, 0.7), (1, 0, 2, 2, 0.3)]
     arcs.append((2, 0, 2, 2, 0.3 - 1.5))
     machine = from_arcs(arcs, [0], {1: 0.1, 2: 0.1 - 1.5}, semiring)
@@ -185,7 +185,7 @@ def test_a_machine_without_a_total_can_be_minimized(semiring: Semiring) -> None:
 
 
 def spoiled(plain: Plain, where: int, value: float) -> Plain:
-    """The machine with another score at one place, counted through arcs, initial and final scores."""
+    """The automaton with another score at one index, counted through arcs, initial and final scores."""
     scores = [[arc[4] for arc in plain.arcs], list(plain.initial), list(plain.final)]
     for part in scores:
         if where < len(part):
@@ -247,7 +247,7 @@ def test_totals_are_nan_where_a_path_reads_nan(backend: str, plain: Plain, data:
 @settings(max_examples=60)
 @given(plain=plain_machines(scores=LIGHT, most_arcs=8), data=st.data(), backwards=st.booleans())
 def test_distances_are_nan_where_a_path_reads_nan(backend: str, plain: Plain, data: Any, backwards: bool) -> None:
-    """The paths to a state are those of the machine that ends there."""
+    """The paths to a state equal the paths of the automaton that ends there."""
     plain = spoiled(plain, data.draw(st.integers(0, len(all_scores(plain)) - 1)), NAN)
     n = len(plain.initial)
     assume(powers_vanish(matrix(without(plain, is_wrong))))

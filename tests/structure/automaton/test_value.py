@@ -1,4 +1,4 @@
-"""The machine as a value: what it refuses, and how it is carried from one semiring to another."""
+"""The class Automaton: invalid arguments, and conversion between semirings."""
 
 from __future__ import annotations
 
