@@ -122,7 +122,7 @@ def test_nan_comes_out_as_nan() -> None:
 
 
 def test_a_tag_that_does_not_exist_is_named() -> None:
-    with pytest.raises(DataError, match="tags must lie below their number, 3, but one is 7"):
+    with pytest.raises(DataError, match="Tags must be below k = 3, got 7"):
         LinearChain(torch.zeros(2, 3)).log_prob(torch.tensor([0, 7]))
     beyond = LinearChain(torch.zeros(1, 3, 2), lengths=torch.tensor([2])).log_prob(torch.tensor([[0, 1, 99]]))
     assert beyond.item() == pytest.approx(-2 * math.log(2))

@@ -1,7 +1,7 @@
 """Sums over the labelings of CTC on the CPU: log Z and its gradient in one pass, as operators of torch.
 
 Rows of the batch lie on the first axis: ``emissions`` are ``[b, t, v]``, ``targets`` ``[b, s]``, and ``n_frames`` and
-``n_labels`` say how many of each are real. All is computed in float64, whatever the dtype. Kept for the backward pass:
+``n_labels`` say how many of each are real. All is computed in float64, whatever the dtype. Saved for the backward pass:
 ``chances`` ``[b, t, s + 1]``, the probability that a frame belongs to each label of the target, and to a blank.
 
 The loops are in :mod:`catena.kernels.alignment_ctc_loops`. The second derivative is taken through

@@ -6,7 +6,7 @@ zero. With each frame a blank is stayed at or come to from the label before it; 
 blank before it, or from the label before that if it is another one. So the emission of the blank is looked up and
 exponentiated once for all of its states, and all loops run over neighbors.
 
-The numbers and the way back by shares are those of :mod:`catena.kernels.alignment_loops`.
+Numbers and the backward pass are as in :mod:`catena.kernels.alignment_loops`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def forward(
 def _backward(
     targets: Any, r: int, n_frames: int, n: int, ends_blank: float, w: Any, shares: Any, chances: Any
 ) -> None:
-    """``chances[r, i, j]``: the probability that frame ``i`` belongs to label ``j``; in the last place, to a blank."""
+    """``chances[r, i, j]``: the probability that frame ``i`` belongs to label ``j``; at the last index, to a blank."""
     last = chances.shape[2] - 1
     for j in range(n + 1):
         w[BLANK, j] = w[LABEL, j] = 0.0

@@ -1,6 +1,6 @@
-"""The best labelings of CTC, the k best, and samples, on the CPU. No back-pointers are kept: the way back asks again.
+"""CPU search of CTC: the best labelings, the k best, and samples. Backtracking recomputes its choices.
 
-Arguments are those of :mod:`catena.kernels.alignment_ctc`; the loops know float64 alone, so that they are compiled
+Arguments are as in :mod:`catena.kernels.alignment_ctc`; the loops only use float64, so that they are compiled
 once. States are numbered as they are walked through: 0 is the first blank, 1 the first label, 2 a blank again.
 """
 

@@ -3,7 +3,7 @@
 The grid of points is walked by source positions ``i``, and within one by target positions ``j``. A point is come to
 from above left (a substitution), from the left (an insertion) or from above (a deletion). The first and the last of the
 three are done for all of a row at once; what comes from the left must wait for its neighbor, but that is one product
-and one sum. All numbers are those of :mod:`catena.kernels.alignment_numbers`, so that no range of scores is too wide.
+and one sum. All numbers are as in :mod:`catena.kernels.alignment_numbers`, so that no range of scores is too wide.
 
 The way back needs no weights of what lies behind. The share that each of the three ways had in the sum at a point is
 kept, and what the probability of a point gives to the points before it are these shares of it: all that is added are
@@ -39,8 +39,8 @@ CHANCE, BELOW, INSERTED = 0, 1, 2
 ROWS = 13
 
 TOGETHER = 256
-"""So many points of a row are summed before their numbers are made normal: a product of as many factors between 0.7
-and 1.42 is far from the limits of a float."""
+"""Number of points of a row that are summed before their numbers are normalized: a product of as many factors between
+0.7 and 1.42 is far from the limits of a float."""
 
 FUSED = frozenset({"contract"})
 

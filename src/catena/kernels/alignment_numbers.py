@@ -1,7 +1,7 @@
-"""Numbers of unbounded range, many at a time: ``m × 2^e`` with two floats, ``e`` a whole number.
+"""Numbers of unbounded range, many at a time: ``m × 2^e`` with two floats, where ``e`` is an integer.
 
 Both halves are floats, so that all there is to do (multiply the ``m``, add the ``e``, take the greater ``e``, shift by
-powers of two) are vector instructions of any processor, and exact but for the roundings of products and sums. Sums
+powers of two) are vector instructions of any processor, and exact except for rounding of products and sums. Sums
 over alignments need then neither logarithms nor a rescue. Zero is m = 0 and e = :data:`NOWHERE`.
 """
 
@@ -13,13 +13,13 @@ from catena.kernels.floats import BIAS, BITS, EXP_TERMS, FRACTION, LN2, LN2_HIGH
 from catena.kernels.jit import jit_inline
 
 NOWHERE = -1e18
-"""The exponent of zero: below all others, and sums of many of them are no trouble."""
+"""The exponent of zero: below all others, and safe to add many times."""
 
 D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13 = EXP_TERMS
 _WHOLE = 1.5 * 2.0**BITS
-"""Added to a whole number, it leaves that number in the last bits."""
+"""Added to an integer, it leaves that integer in the last bits."""
 WHOLE_BITS, WHOLE_OF_BITS = 0x4330000000000000, 2.0**BITS
-"""The bits of 2^52, whose last bits are a whole number's."""
+"""The bits of 2^52, whose last bits hold an integer."""
 _HALF_BITS = (BIAS - 1) << BITS
 LEAST = -1022.0
 
@@ -48,7 +48,7 @@ def get_exponent(x: float, e: float) -> float:
 
 @jit_inline({"contract"})
 def exp_mantissa(x: float, e: float) -> float:
-    """exp(x) / 2^e, where e is that of :func:`exp_to_exponent`; between 0.7 and 1.42, or 0 for -inf."""
+    """exp(x) / 2^e, where e is the result of :func:`exp_to_exponent`; between 0.7 and 1.42, or 0 for -inf."""
     r = (x - e * LN2_HIGH) - e * LN2_LOW
     p = ((((D13 * r + D12) * r + D11) * r + D10) * r + D9) * r + D8
     p = (((((p * r + D7) * r + D6) * r + D5) * r + D4) * r + D3) * r + D2
@@ -58,7 +58,7 @@ def exp_mantissa(x: float, e: float) -> float:
 
 @jit_inline()
 def exp_to_exponent(x: float) -> float:
-    """The whole number nearest to x / ln 2; NOWHERE for -inf."""
+    """The integer nearest to x / ln 2; NOWHERE for -inf."""
     return NOWHERE if x == -np.inf else np.floor(x * LOG2_E + 0.5)
 
 

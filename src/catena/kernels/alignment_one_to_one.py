@@ -1,7 +1,7 @@
 """Sums over one-to-one alignments on the CPU: log Z and its gradient in one pass, as operators of torch.
 
 Rows of the batch lie on the first axis: ``scores`` are ``[b, s, t]``, ``source_gaps`` ``[b, s]``, ``target_gaps``
-``[b, t]``. All is computed in float64, whatever the dtype. Kept for the backward pass: the marginals, as many numbers
+``[b, t]``. All is computed in float64, whatever the dtype. Saved for the backward pass: the marginals, as many numbers
 as there are scores.
 
 The loops are in :mod:`catena.kernels.alignment_one_to_one_loops`. The second derivative is taken through

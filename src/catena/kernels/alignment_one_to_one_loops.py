@@ -1,6 +1,6 @@
 """The compiled loops that sum over one-to-one alignments. Knows numpy alone; ``alignment_one_to_one`` knows torch.
 
-Points, rows and the way back by shares are those of :mod:`catena.kernels.alignment_loops`. But a point has two numbers:
+Points, rows and the backward pass are as in :mod:`catena.kernels.alignment_loops`. But a point has two numbers:
 ``AHEAD``, for what has paired the last source position (or has none) and gone on over left over target positions, and
 ``HERE``, which adds what leaves that source position over. So target positions between two pairs are always gone over
 before source positions are, and each set of pairs is counted once.

@@ -1,6 +1,6 @@
-"""The best one-to-one alignments, the k best, and samples, on the CPU. No back-pointers: the way back asks again.
+"""CPU search of one-to-one alignments: the best, the k best, and samples. Backtracking recomputes its choices.
 
-Arguments are those of :mod:`catena.kernels.alignment_one_to_one`; the loops know float64 alone, so that they are
+Arguments are as in :mod:`catena.kernels.alignment_one_to_one`; the loops only use float64, so that they are
 compiled once. Alignments are written as the partner of each source position, or -1.
 """
 

@@ -1,6 +1,6 @@
-"""The best alignments, the k best, and samples, on the CPU. No back-pointers are kept: the way back asks again.
+"""CPU search of alignments: the best, the k best, and samples. Backtracking recomputes its choices.
 
-Arguments are those of :mod:`catena.kernels.alignment`; the loops know float64 alone, so that they are compiled once.
+Arguments are as in :mod:`catena.kernels.alignment`; the loops only use float64, so that they are compiled once.
 Alignments are written as lists of operations: 0 substitutes, 1 inserts, 2 deletes, and -1 fills the rest.
 """
 
@@ -168,7 +168,7 @@ def sample_rows(
             i, j, place = n_source[r], n_target[r], s + t
             while (i > 0 or j > 0) and log_z > -np.inf:
                 place -= 1
-                # The shares sum to 1 but for rounding; the last one above 0 takes what is over.
+                # The fractions sum to 1 up to rounding; the last one above 0 takes the rest.
                 way = 0
                 left = uniforms[n, r, place] - shares[0, i, j]
                 for o in range(1, 3):

@@ -1,6 +1,6 @@
 """The best non-projective trees and the k best, on the CPU, as operators of torch.
 
-Arguments are those of :mod:`catena.kernels.matrix_tree`; the loops are in :mod:`catena.kernels.arborescence_loops` and
+Arguments are as in :mod:`catena.kernels.matrix_tree`; the loops are in :mod:`catena.kernels.arborescence_loops` and
 :mod:`catena.kernels.arborescence_top`.
 """
 

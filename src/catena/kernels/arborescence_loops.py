@@ -1,4 +1,4 @@
-"""The compiled loops that find best trees by contracting cycles. Knows numpy arrays alone.
+"""The compiled loops that find best trees by contracting cycles. Uses only numpy arrays.
 
 Every word takes its best head; where that closes a cycle, its words become one, and the score of an arc into it becomes
 what is gained by entering there (Chu & Liu 1965, Edmonds 1967). Grown along one path, each contraction costs the words

@@ -1,4 +1,4 @@
-"""How loops that search for dependency trees become operators of torch. Arguments are those of ``arc_sums``."""
+"""Torch operators of loops that search for dependency trees. Arguments are as in ``arc_sums``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def register_searches(best: Any, top: Any) -> None:
 
 
 def as_arrays(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Any, Any, bool]:
-    """What the loops read. No tree is found where scores are no numbers."""
+    """The input of the loops. No tree is found where scores are nan or +inf."""
     wrong = rows_without_numbers(arcs if arcs.dim() == 3 else arcs.amax(-1), lengths)
     if wrong is not None:
         arcs = torch.where(wrong.reshape(-1, *(1 for _ in arcs.shape[1:])), NEG_INF, arcs)

@@ -1,12 +1,11 @@
-"""How a loop that sums over dependency trees becomes an operator of torch: log Z, the probabilities of arcs,
-derivatives.
+"""Torch operators of loops that sum over dependency trees: log Z, arc probabilities and derivatives.
 
-Rows of the batch lie on the first axis: ``arcs[b, h, m]``, node 0 the root; ``lengths[b]`` words. What lies
-beyond them, and what is no arc (``h = m`` or ``m = 0``), is not read. Loops compute in float64 whatever the
-dtype of the scores. The second derivative is taken through the plain program.
+Rows of the batch are on the first axis: ``arcs[b, h, m]``, node 0 is the root; ``lengths[b]`` words. Padding and
+impossible arcs (``h = m`` or ``m = 0``) are not read. Loops compute in float64 for every dtype of the scores. The
+second derivative is computed with the reference program.
 
-Kept for the backward pass are the scores and, if asked, the probabilities of arcs, which are as many. Without them the
-backward pass sums again. Labels are summed out before (:func:`sum_labels`), and nothing of their number is kept.
+The scores and, with ``keep``, the arc probabilities are saved for the backward pass. Without them the backward pass
+sums again. Labels are summed out before (:func:`sum_labels`), and nothing of their number is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _Both = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]]
 def arc_sum(name: str, loops: tuple[_Loop, _Loop], plain: _Plain, keep: bool) -> tuple[_LogPartition, _Both]:
     """The functions ``log_partition`` and ``log_partition_and_marginals`` of rows of trees.
 
-    The first loop writes log Z and, if asked, the probabilities of the arcs of the rows ``low`` to ``high``,
+    The first loop writes log Z and, if requested, the probabilities of the arcs of the rows ``low`` to ``high``,
     and where it could not do so exactly; the second does these rows again, at any range. ``plain`` computes
     log Z by torch. With ``keep`` the probabilities are computed together with log Z and kept for its gradient.
     """

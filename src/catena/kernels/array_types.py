@@ -1,4 +1,4 @@
-"""Types of the arrays that compiled loops take, by what is in them; a number behind the name is that of the axes."""
+"""Numba types of the arrays that compiled loops take; a number in the name is the number of axes."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ Keys and values may lie anywhere, each position at an offset of its own: so one 
 Compilers fold the sum over the features of each key by itself, which takes longer than the products. So
 :data:`TOGETHER` keys are scored at once and folded together, in vector instructions of LLVM; and what is read next,
 the values of a head and then the keys of the next one, is fetched meanwhile. Rows take their turns with each head, so
-that what they share is near, and there is time to fetch. Heads that are no whole number of vectors take plain loops.
+that what they share is near, and there is time to fetch. Other head sizes use plain loops.
 Single precision. Time O(n s d).
 """
 
@@ -33,7 +33,7 @@ NUMBERS, PLACES = types.CPointer(types.float32), types.CPointer(types.int64)
 
 @jit_function()
 def round_up_to_vector(size: Any) -> Any:
-    """The next whole number of vectors: so long are arrays of offsets and scores."""
+    """The next multiple of the vector width, the length of arrays of offsets and scores."""
     return (size + SIMD_LANES - 1) // SIMD_LANES * SIMD_LANES
 
 
@@ -46,10 +46,10 @@ def attend_rows(
     Args:
         queries: ``n d`` or wider.
         keys: contiguous numbers; so are ``values``, at the same offsets.
-        offsets: the first number of each position. Behind them there is room up to :func:`round_up_to_vector`.
+        offsets: the first number of each position. The array is padded up to :func:`round_up_to_vector`.
         heads: how many there are, how many of keys and values, the size of one, and how far apart those of a position
             lie.
-        scores: room for as many numbers, rounded up too, for each row.
+        scores: buffer of as many numbers, also rounded up, for each row.
         found: takes what was found, ``n d``.
     """
     n_heads, n_kv_heads, d_head, apart = heads
@@ -70,7 +70,7 @@ def attend_rows(
 
 @jit_inline()
 def repeat_last(offsets: Any, begin: Any, size: Any) -> None:
-    """Fill the room behind ``size`` offsets from ``begin`` on, since positions are scored :data:`TOGETHER`."""
+    """Fill the padding after ``size`` offsets from ``begin`` on, since positions are scored :data:`TOGETHER`."""
     for s in range(begin + size, begin + round_up_to_vector(size)):
         offsets[s] = offsets[begin + size - 1]
 
@@ -102,13 +102,13 @@ def exponentials(scores: Any, at: Any, size: Any, scale: Any) -> Any:
 
 @jit_inline()
 def largest_among(row: Any, low: Any, high: Any) -> Any:
-    """The largest number of a contiguous row from ``low`` to ``high``, a whole number of vectors; nan is no number."""
+    """The largest number of a contiguous row from ``low`` to ``high``, whose length is padded; nan is ignored."""
     return _most(place_of(row, low), high - low)
 
 
 @jit_inline()
 def mass(row: Any, most: Any) -> Any:
-    """The sum of exp(x - most) over a contiguous row of a whole number of vectors."""
+    """The sum of exp(x - most) over a contiguous row of a multiple of the vector width."""
     return _mass(place_of(row, 0), row.shape[0], most)
 
 
@@ -218,7 +218,7 @@ def _folded(builder: Any, sums: list[Any]) -> Any:
 
 
 def _added(builder: Any, a: Any, b: Any, one: tuple[int, ...], other: tuple[int, ...]) -> Any:
-    """The sum of two interleavings of vectors, given for their first quarters: the others are done alike."""
+    """The sum of two interleavings of vectors, given for their first quarters; the others are analogous."""
     each = [[i + first for first in range(0, SIMD_LANES, 4) for i in lanes] for lanes in (one, other)]
     return builder.fadd(*(_chosen(builder, a, b, lanes) for lanes in each))
 
@@ -229,7 +229,7 @@ def _chosen(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
 
 @intrinsic
 def _exponentials_of(context: Any, scores: Any, n: Any, scale: Any) -> Any:
-    """Put exp((x - most) scale) in the place of ``n`` scores, a whole number of vectors and one at least; their sum.
+    """Put exp((x - most) scale) in the place of ``n`` scores, a multiple of the vector width, at least one; their sum.
 
     The same arithmetic as :func:`catena.kernels.vector_math.exp_less`, without rests of loops, which take the longest
     where there are few numbers.
@@ -252,7 +252,7 @@ def _exponentials_of(context: Any, scores: Any, n: Any, scale: Any) -> Any:
 
 @intrinsic
 def _most_of(context: Any, numbers: Any, n: Any) -> Any:
-    """The largest of ``n`` numbers, a whole number of vectors and one at least; nan is passed over."""
+    """The largest of ``n`` numbers, a multiple of the vector width, at least one; nan is passed over."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         numbers, n = arguments
@@ -264,7 +264,7 @@ def _most_of(context: Any, numbers: Any, n: Any) -> Any:
 
 @intrinsic
 def _mass_of(context: Any, numbers: Any, n: Any, most: Any) -> Any:
-    """The sum of exp(x - most) over ``n`` numbers, a whole number of vectors and one at least."""
+    """The sum of exp(x - most) over ``n`` numbers, a multiple of the vector width, at least one."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         numbers, n, most = arguments

@@ -3,7 +3,7 @@ r"""Four rows times a square matrix, as all loops over chains want it.
 .. math::  y_{iq} = \sum_p v_{ip} m_{pq}, \qquad i = 1 \dots 4
 
 A block of columns of the four results stays in registers while the sum over ``p`` runs. Compilers do not find this
-form by themselves: they cannot know that the rows do not overlap, and test it anew for every row of the matrix. So the
+form by themselves: they cannot know that the rows do not overlap, and test it again for every row of the matrix. So the
 block is written in vector instructions of LLVM. The last block of a row reaches back over the one before it, and
 writes the same numbers there again. For a matrix with long rows, whose blocks lie too far apart for the cache, the
 plain loop is faster.

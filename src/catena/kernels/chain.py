@@ -2,8 +2,8 @@
 
 Rows of the batch lie on the first axis. ``tables`` are the transitions: ``[g, k, k]``, each shared by ``b /
 g`` consecutive rows and all their positions, or ``[b, t, k, k]``, one for each position. ``start`` and
-``end`` are ``[g, k]`` or ``[b, k]`` likewise. Where all rows share them, :func:`log_partition` takes them without
-the first axis. Kept for the backward pass: three tensors the size of the emissions.
+``end`` are ``[g, k]`` or ``[b, k]`` too. Where all rows share them, :func:`log_partition` takes them without
+the first axis. Saved for the backward pass: three tensors the size of the emissions.
 
 The loops are in :mod:`catena.kernels.chain_loops`, what they read in :mod:`catena.kernels.chain_rows`. The second
 derivative is taken through :func:`log_partition_reference`.

@@ -311,7 +311,7 @@ def forward_backward_rows(
     stride: int, each_edge: int, lengths: Any, low: int, high: int, keep: int, log_z: Any, exact: Any, a: Any,
     chances: Any, onward: Any, sum_least: Any, total_least: Any, most: Any,
 ) -> None:  # fmt: skip
-    """log Z of the rows ``order[low:high]``, whether it is exact, and what ``keep`` asks for.
+    """log Z of the rows ``order[low:high]``, whether it is exact, and what ``keep`` selects.
 
     ``order`` keeps rows of one table together. What is kept is 0 beyond a length and where a row is not
     exact.

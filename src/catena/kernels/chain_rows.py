@@ -35,8 +35,8 @@ class Chains:
     Args:
         emissions: ``[b, t, k]``.
         tables: ``[g, k, k]``, each shared by ``b / g`` consecutive rows, or ``[b t, k, k]`` where they are stepped.
-        start: ``[g, k]`` for some ``g``, likewise.
-        end: likewise.
+        start: ``[g, k]`` for some ``g``, as for the transitions.
+        end: as for ``start``.
         lengths: ``[b]``, from 0 to t.
         stepped: whether each position has a table of its own.
     """
@@ -150,7 +150,7 @@ class Float64Retry:
 
     @classmethod
     def of(cls, chains: Chains, exact: FloatArray, scale: FloatArray) -> Float64Retry:
-        """The rows that are not exact: float32 goes on in float64, float64 in log space."""
+        """The rows that are not exact: float32 is repeated in float64, float64 in log space."""
         rows = np.flatnonzero(~exact)
         wide, scale = chains.those(rows), scale[rows].astype(np.float64)
         if chains.emissions.dtype == np.float64:

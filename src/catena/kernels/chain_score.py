@@ -1,6 +1,6 @@
 """The scores and log-probabilities of given chains, on the CPU.
 
-Arguments are those of :mod:`catena.kernels.chain`, and ``tags`` ``[b, t]``. A score is linear, so its
+Arguments are as in :mod:`catena.kernels.chain`, and ``tags`` ``[b, t]``. A score is linear, so its
 derivative is the chain itself; that of a log-probability, which is what taggers are trained on, is the chain
 less the expected one.
 """
@@ -89,7 +89,7 @@ def _scored(chains: Chains, tags: Tensor) -> FloatArray:
     scores, arrays = np.empty(b), (chains.emissions, chains.tables, chains.start, chains.end, chains.lengths)
     score_rows(*arrays, *chains.sharing, as_array(tags), scores, unknown)
     if unknown[0] >= 0:
-        raise DataError(f"tags must lie below their number, {k}, but one is {unknown[0]}")
+        raise DataError(f"Tags must be below k = {k}, got {unknown[0]}. Check the tag ids, or pass more tags.")
     return scores
 
 

@@ -1,6 +1,6 @@
-"""The best chains, the k best, and samples, on the CPU. No back-pointers are kept: the way back asks again.
+"""CPU search of chains: the best, the k best, and samples. Backtracking recomputes its choices.
 
-Arguments are those of :mod:`catena.kernels.chain`; the notation of the loops is that of ``chain_loops``.
+Arguments are as in :mod:`catena.kernels.chain`; the notation is as in ``chain_loops``.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ def _best_moves(before: Any, moves: Any, here: Any) -> None:
 
 @jit_function()
 def _best_ends(emissions: Any, tables: Any, start: Any, end: Any, table: int, stride: int, n: int, best: Any) -> None:
-    """``best[t, q]``:
-
-    The score of the best beginning that ends with ``q`` at ``t``, less that of the best at ``t``.
-    """
+    """``best[t, q]`` is the score of the best prefix that ends with ``q`` at ``t``, minus the best at ``t``."""
     k = emissions.shape[1]
     for t in range(n):
         here, alone = best[t], emissions[t]
@@ -170,8 +167,7 @@ def sample_rows(
     a: Any, tables: Any, each: int, stride: int, lengths: Any, low: int, high: int, logs: bool, log_z: Any,
     uniforms: Any, tags: Any,
 ) -> None:  # fmt: skip
-    """``tags[i, r]``: chains drawn by ``uniforms[i, r]``, one number for each position, from the last to the
-    first.
+    """``tags[i, r]``: chains sampled with ``uniforms[i, r]``, one number for each position, from last to first.
 
     ``a`` are forward weights and ``tables`` the exponentials of scores; or both are logs.
     """

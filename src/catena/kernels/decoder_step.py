@@ -32,8 +32,11 @@ from catena.kernels.transformer_step import (
 
 
 class DecoderWeights(NamedTuple):
-    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.panel_gemm`, or
-    :mod:`catena.kernels.int8_products`) and biases as wide as their panels."""
+    """The stacked weights of ``l`` equal layers.
+
+    Maps are packed (:mod:`catena.kernels.panel_gemm`, or :mod:`catena.kernels.int8_products`) and biases are as wide
+    as their panels.
+    """
 
     heads: np.ndarray
     """queries, keys and values of what was written, ``l p d WIDE``"""
@@ -101,12 +104,13 @@ def step(
     turns: np.ndarray,
     asked: np.ndarray,
 ) -> None:
-    """Put what the layers make of the vectors ``x``, ``n d``, in their place, and their keys and values into the last
-    of each row's entries.
+    """Replace the vectors ``x``, ``n d``, by the output of the layers, and store their keys and values.
+
+    Keys and values are written to the last of each row's entries.
 
     Args:
         turns: sines and cosines of rotary positions, ``n d_head``; no rows where there are none.
-        asked: takes the queries of the last layer to the source, ``n d``.
+        asked: receives the queries of the last layer to the source, ``n d``.
     """
     n = len(x)
     counts = np.array([make.norm_first, ACTIVATIONS.index(make.activation)])

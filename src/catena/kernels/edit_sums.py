@@ -2,7 +2,7 @@
 
 Rows of the batch are on the first axis: ``substitute`` ``[b, t, v + 1, v]``, ``insert`` ``[b, t + 1, v + 1, v]``,
 ``delete`` ``[b, t, v + 1]``, ``end`` ``[b, v + 1]``; ``targets`` ``[b, s]`` and their lengths, or None for all
-targets. All is computed in float64 on the CPU. Kept for the backward pass: the gradients, one for each score.
+targets. All is computed in float64 on the CPU. Saved for the backward pass: the gradients, one for each score.
 
 The loops are in :mod:`catena.kernels.edit_loops`. The second derivative is taken through :func:`plain_log_sum`.
 """

@@ -10,7 +10,7 @@ transposes, so that every sum runs along rows. Their derivatives, the outside su
 above GROWTHⁿ. What underflow takes from a cell is less than the least float, and is multiplied by no more
 than that on its way. So a total is right to the last digits if it is above ``least``, and the probability of
 an arc if its share of the total is. A sentence where any is below is summed again in numbers without end to
-their range (``wide``), unless the probability is one that the dtype of the answer cannot tell from 0.
+their range (``wide``), unless the probability is 0 in the dtype of the result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def level(arcs: Any, n: int, single_root: bool, x: Any, top: Any) -> float:
     """``x``: arcs less a shift for each word, and less one more for the root where it has one arc. Returns
     their sum.
 
-    What is no arc is -inf. ``top`` is scratch.
+    Impossible arcs are -inf. ``top`` is scratch.
     """
     for m in range(n + 1):
         top[m] = -np.inf

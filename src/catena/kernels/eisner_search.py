@@ -1,7 +1,6 @@
-"""The best projective trees, the k best, and samples, on the CPU. No back-pointers are kept: the way down
-asks again.
+"""CPU search of projective trees: the best, the k best, and samples. Backtracking recomputes its choices.
 
-Arguments are those of :mod:`catena.kernels.eisner`; the charts are those of ``eisner_loops``.
+Arguments are as in :mod:`catena.kernels.eisner`; the charts are as in ``eisner_loops``.
 """
 
 from __future__ import annotations
@@ -88,8 +87,7 @@ def best_rows(arcs: Any, lengths: Any, single_root: bool, low: int, high: int, h
 
 @njit(nogil=True)
 def _ranked(a: Any, b: Any, scores: Any, places: Any) -> int:
-    """The best sums of an entry of the list ``a[t]`` and one of ``b[t]``, over all t, best first; how many
-    there are.
+    """The best sums of an entry of ``a[t]`` and one of ``b[t]``, over all t, best first, and their number.
 
     ``places`` says of each: t, and the ranks in both lists.
     """

@@ -2,7 +2,7 @@
 
 A feature is a template filled in at a token. Its key is a mix of a number for the template and of one for each value
 that fills it, so that the same feature has the same key in every text and on every machine. Two features of a million
-share a key by chance once in forty million such sets.
+have equal keys with a probability of 1 in forty million such sets.
 
 The table is open: a key stands at its place or at the next free one. ``ids`` are numbered as keys are first met.
 """

@@ -8,7 +8,7 @@ nothing as large as the text is ever held. What the sums are over is the caller'
 (:func:`sum_tokens`). A feature may speak of a pair of tags instead: "tag" ``k + p * k + q`` is ``q`` after ``p``
 (:func:`sum_stepped_chains`).
 
-The loops over chains are those of :mod:`catena.kernels.chain_loops`. Knows nothing of words, likelihoods or penalties.
+The loops over chains are in :mod:`catena.kernels.chain_loops`. Knows nothing of words, likelihoods or penalties.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUM_LEAST, TOTAL_LEAST, MOST = LIMITS[np.dtype(np.float64)]
 _BOTH_WAYS = 2
 
 
-# Places below are unsigned: of a signed one the compiler asks each time whether it counts from the end, and vector
+# Places below are unsigned: for a signed one the compiler checks each time whether it counts from the end, and vector
 # instructions are out of the question.
 
 
@@ -296,8 +296,10 @@ def score_tokens(token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, wei
 def count_tags(
     token_first: Any, ids: Any, tags: Any, pair_first: Any, pair_tag: Any, first: Any, k: int, after: bool, counts: Any
 ) -> None:
-    """How often each feature stands at a token with each of its tags, or pairs of tags; tokens that :func:`sum_tokens`
-    leaves out, and such whose tag is unknown, are left out."""
+    """The number of tokens with each feature and tag, or pair of tags.
+
+    Tokens that :func:`sum_tokens` leaves out, and those with an unknown tag, are not counted.
+    """
     for s in range(len(first) - 1):
         for i in range(first[s], first[s + 1]):
             before = -1 if i == first[s] else tags[i - 1]

@@ -11,13 +11,13 @@ from numba.extending import intrinsic
 
 LN2 = math.log(2)
 LOG2_E = 1 / LN2
-# ln 2 in two parts; the first has so few bits that a whole number times it is exact.
+# ln 2 in two parts; the first has few bits, so that its product with an integer is exact.
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 EXP_TERMS = tuple(1 / math.factorial(n) for n in range(2, 14))
 """The factors of the powers of r from the second on in exp(r): enough of them for |r| ≤ ln 2 / 2 in 64 bits."""
 
 BITS, BIAS = 52, 1023
-"""A float of 64 bits has so many of its fraction, and this added to its exponent."""
+"""The number of fraction bits of a float64, and the bias of its exponent."""
 FRACTION = (1 << BITS) - 1
 
 

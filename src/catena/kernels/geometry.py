@@ -71,8 +71,10 @@ def hulls(points: Any, sizes: Any, found: Any, lengths: Any) -> None:
 
 @jit_function()
 def _below(p: Any, lift: Any, a: int, b: int, c: int, k: int) -> bool:
-    """Whether point k lies in the circle of a, b, c, which go counterclockwise: below their plane, if every point is
-    lifted by the square of its distance from the origin."""
+    """Whether point k lies in the circle through a, b, c, given counterclockwise.
+
+    It does if it is below their plane when every point is lifted by its squared distance from the origin.
+    """
     ax, ay, az = p[a, 0] - p[k, 0], p[a, 1] - p[k, 1], lift[a] - lift[k]
     bx, by, bz = p[b, 0] - p[k, 0], p[b, 1] - p[k, 1], lift[b] - lift[k]
     cx, cy, cz = p[c, 0] - p[k, 0], p[c, 1] - p[k, 1], lift[c] - lift[k]

@@ -1,4 +1,4 @@
-r"""Products of vectors with a matrix of 8 bits, in whole numbers.
+r"""Products of vectors with a matrix of 8 bits, in integer arithmetic.
 
 .. math::
     y_{rj} = b_j + s_r\, t_j \sum_i q_{ri} w_{ij}, \qquad
@@ -10,7 +10,7 @@ the largest number of either is 127. The sum is exact. What is rounded is at mos
 :math:`\sum_i |x_{ri}| \delta_j + |W_{ij}| \epsilon_r + \delta_j \epsilon_r`.
 
 Processors with an instruction for four such products at once (x86: VNNI) have a form of the tile that uses it; others
-get one in plain vector instructions of LLVM. Both give the same numbers. The layout is that of
+get one in plain vector instructions of LLVM. Both give the same numbers. The layout is as in
 :mod:`catena.kernels.panel_gemm`, with four neighboring ``i`` in a row: a panel of :data:`PANEL_COLUMNS` columns is a
 line of
 scales (float32), a line of sums (int32), and a line for every four ``i``.
@@ -57,8 +57,10 @@ def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def packed8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Numbers ``d_out d_in`` and the scales of their rows as panels of bytes, ``p HEAD+d_in/4 LINE``; what is missing
-    in the last panel, and in the last four ``i``, is zero."""
+    """Numbers ``d_out d_in`` and the scales of their rows as panels of bytes, ``p HEAD+d_in/4 LINE``.
+
+    The last panel, and the last four ``i``, are padded with zeros.
+    """
     d_out, d_in = numbers.shape
     groups, n_panels = -(-d_in // 4), round_up_to_panel(d_out) // PANEL_COLUMNS
     filled = np.zeros((n_panels * PANEL_COLUMNS, 4 * groups), np.int8)
@@ -90,7 +92,7 @@ def unpacked8(panels: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
 def simd_variant() -> str:
     """How four products at once are written for this processor: ``vnni512``, ``vnni256`` or ``plain``."""
     if any(getattr(numba.config, name, None) for name in ("CPU_NAME", "CPU_FEATURES")):
-        return "plain"  # code is asked for that another processor can run
+        return "plain"  # portable code is requested
     features = llvmlite.binding.get_host_cpu_features()
     if features.get("avx512vnni") and features.get("avx512f"):
         return "vnni512"
@@ -98,8 +100,10 @@ def simd_variant() -> str:
 
 
 def _tile(n_rows: int) -> Any:
-    """The function ``tile(q, q_stride, panel, groups, y, y_stride, scales, bias)`` of pointers that puts a product
-    into ``n_rows`` rows of ``y``, as wide as a panel."""
+    """The function ``tile(q, q_stride, panel, groups, y, y_stride, scales, bias)`` of pointers.
+
+    It writes a product to ``n_rows`` rows of ``y``, as wide as a panel.
+    """
     byte, real, whole = types.CPointer(types.uint8), types.CPointer(types.float32), types.int64
     signature = types.void(byte, whole, types.CPointer(types.int8), whole, real, whole, real, real)
 
@@ -226,7 +230,7 @@ _tile_of_1: Any = _tile(1)
 # --- rows and matrices ------------------------------------------------------------------------------------------------
 
 _WITHOUT_SIGN = np.int32(0x7FFFFFFF)
-"""All bits of a float but its sign. Read as whole numbers, they are in the order of the floats, and nan is last."""
+"""All bits of a float but its sign. Read as integers, they are in the order of the floats, and nan is last."""
 _NO_NUMBER = np.int32(0x7F800000)
 """The bits of infinity."""
 ZERO, LIMIT, SHIFT, NOT_A_NUMBER = np.float32(0), np.float32(MOST), np.float32(128), np.float32(np.nan)

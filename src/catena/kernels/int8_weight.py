@@ -1,7 +1,7 @@
 """Weights that are held in 8 bits, in the place of float ones.
 
-An :class:`Int8Weight` is a matrix to whoever reads its shape, and takes a quarter of the memory. A linear map by it is
-a product in whole numbers (:mod:`catena.kernels.int8_products`); a row of a table is made a float when it is asked for;
+An :class:`Int8Weight` behaves like a matrix of its shape and takes a quarter of the memory. A linear map with it is
+an integer product (:mod:`catena.kernels.int8_products`); a row of a table is converted to floats on access;
 columns that are taken, and matrices that are joined, stay in 8 bits. Whatever else is done with it is done with a float
 copy that is dropped afterwards: right, and not fast. On a CPU, in single precision, without gradients.
 """
@@ -57,7 +57,7 @@ class Int8Matrix:
         return numbers[:, : self.d_in], scales
 
     def columns(self, low: int, high: int) -> Int8Matrix:
-        """Neighboring columns, kept for the next time: a decoder asks for the same ones at every step."""
+        """Neighboring columns, cached, because a decoder uses the same ones at every step."""
         if (low, high) not in self.parts:
             numbers, scales = self.numbers()
             self.parts[low, high] = Int8Matrix(numbers[:, low:high], scales)
@@ -69,7 +69,9 @@ class Int8Matrix:
 
         wanted = ids.flatten().numpy()
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self.d_out:  # zeros fill the last panel
-            raise IndexError(f"ids must be 0 to {self.d_out - 1}, but are {wanted.min()} to {wanted.max()}")
+            raise IndexError(
+                f"ids must be 0 to {self.d_out - 1}, got {wanted.min()} to {wanted.max()}. Check the vocabulary size."
+            )
         numbers, scales = unpacked8(self.panels, wanted)
         found = torch.from_numpy(numbers[:, : self.d_in] * scales[:, None])
         return found.view(*ids.shape, self.d_in)
@@ -84,7 +86,7 @@ class Int8Matrix:
         y = self._product(x.reshape(-1, self.d_in), bias)[:, : self.d_out]
         return torch.from_numpy(y).reshape(*x.shape[:-1], self.d_out)
 
-    # What output layers ask of a copy of their weights: see :class:`catena.kernels.small_batch_linear.FewRows`.
+    # The interface of packed output weights: see :class:`catena.kernels.small_batch_linear.FewRows`.
 
     def is_current(self, weight: Tensor) -> bool:
         """Whether this is the matrix."""
@@ -102,7 +104,7 @@ class Int8Matrix:
         return torch.from_numpy(y)[:, :v]
 
     def likeliest(self, x: Tensor, bias: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
-        """The ``k`` largest of these logs in falling order and their places; of equals the first ones first."""
+        """The ``k`` largest of these logs in descending order with their indices; ties are ordered by index."""
         if not may_be_found_at_once(len(x), self.d_out, k):
             return largest(self.log_softmax(x, bias), k)
         from catena.kernels.top_products import top_products8
@@ -286,4 +288,4 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
     Tensor.data_ptr: _place,
 }
 _WHOLE = {torch._VF.lstm, torch._VF.gru, torch._VF.rnn_tanh, torch._VF.rnn_relu, Tensor.numpy}
-"""What would ask for the floats of one matrix many times over: they are made once."""
+"""Operations that need the floats of one matrix many times: they are converted once."""

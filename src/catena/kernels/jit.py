@@ -1,4 +1,4 @@
-"""Loops compiled when they are first asked for, and kept on disk.
+"""Loops that are compiled on first use and cached on disk.
 
 The argument types are given in advance, so that nothing is ever compiled for arrays of another layout by accident: to
 :func:`lazy_jit` as types (:mod:`catena.kernels.array_types`), to :func:`compiled`, which serves two dtypes, in

@@ -76,9 +76,9 @@ def attend_shared_blocks(
         begins: the first of ``t`` that is real in each row.
         blocks: ``m l 2 h BLOCK*d_head``, of which those of ``layer`` are read.
         ids: the blocks of each row in the order of their positions, ``n k``; negative behind the last one.
-        scores: room for ``h n w`` numbers, where ``w`` is ``t``, rounded up.
-        offsets: room for ``n w`` numbers.
-        masses: room for ``n h`` numbers.
+        scores: buffer of ``h n w`` numbers, where ``w`` is ``t``, rounded up.
+        offsets: buffer of ``n w`` numbers.
+        masses: buffer of ``n h`` numbers.
         found: takes what was found, ``n d``.
     """
     n, stride = queries.shape

@@ -1,5 +1,4 @@
-"""Totals of weighted graphs on the CPU: the log-sum-exp or the best of all paths, with its gradient in one
-pass.
+"""Totals of weighted graphs on the CPU: log-sum-exp or maximum over all paths, with gradients.
 
 Rows are weights over one and the same graph: ``weight[r, i]`` of arc ``i``, ``initial[r, q]`` and
 ``final[r, q]`` of state ``q``. The graph comes as a list of integer tensors, :data:`GRAPH`, which
@@ -39,8 +38,7 @@ class InvalidScoreError(ArithmeticError):
 
 
 def distances(weight: Any, begins: Any, graph: Sequence[Any], best: bool, backwards: bool) -> tuple[Any, Any]:
-    """Distances to (or from) every state and, if the ``best`` are wanted, the arc that each ends (begins)
-    with.
+    """Distances to (or from) every state and, with ``best``, the last (first) arc of each best path.
 
     All are arrays of numpy; ``begins`` are the initial weights, or the final ones if ``backwards``. Raises
     InvalidScoreError if one of the scores is nan or +inf.

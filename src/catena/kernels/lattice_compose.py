@@ -32,7 +32,7 @@ def _first(labels: Any, low: int, high: int, label: int) -> int:
 
 @njit(nogil=True)
 def _longer(rows: Any, n: int) -> Any:
-    """The same rows, with room for n and as many again."""
+    """The same rows with capacity for 2 n."""
     larger = np.empty((2 * n, rows.shape[1]), np.int64)
     larger[: len(rows)] = rows
     return larger

@@ -1,5 +1,4 @@
-r"""Distances over a weighted graph: log-sum-exp of all paths, or the best, from the initial weights to every
-state.
+r"""Distances in a weighted graph: log-sum-exp or maximum over all paths from the start to every state.
 
 Components are done in topological order. Inside a component with a cycle,
 
@@ -80,8 +79,7 @@ def _beats(new: float, old: float, last: float) -> bool:
 def _relaxed(
     states: Any, weight: Any, source: Any, starts: Any, arcs: Any, component: Any, best: Any, through: Any
 ) -> int:
-    """Best scores inside a cyclic component, given those of coming from outside; ``through[q]`` becomes the
-    last arc.
+    """Best scores inside a cyclic component, given scores from outside; ``through[q]`` is set to the last arc.
 
     Returns the state after a cycle of score above 0, or -1.
     """
@@ -187,8 +185,7 @@ def max_distances(
     weight: Any, begins: Any, source: Any, starts: Any, arcs: Any, component: Any, order: Any, bounds: Any,
     cyclic: Any, distance: Any, through: Any,
 ) -> int:  # fmt: skip
-    """``distance[q]`` becomes the score of the best path to ``q``, and ``through[q]`` its last arc, -1 for
-    none.
+    """Set ``distance[q]`` to the score of the best path to ``q``, and ``through[q]`` to its last arc or -1.
 
     Returns a state after a cycle of score above 0, or -1; INVALID if a score is nan or +inf.
     """

@@ -73,8 +73,7 @@ def _split(parts: Any, touched: Any, n_touched: int, n_sets: int) -> int:
 
 @lazy_jit(LONGS, LONGS, LONGS, LONGS)
 def refine_partition(source: Any, target: Any, label: Any, kind: Any) -> Any:
-    """The set of each state, such that states of a set have one ``kind`` and, for every label, arcs to one
-    set.
+    """The coarsest partition in which states of a set have one ``kind`` and, for every label, arcs to one set.
 
     Labels and kinds are numbered from 0 without a gap.
     """

@@ -50,7 +50,7 @@ def _rounded(x: float, tolerance: float) -> Any:
 
 @njit(nogil=True)
 def _room(x: Any, n: int) -> Any:
-    """The array itself if it is longer than n, else a copy of it with room for n and as many again."""
+    """The array itself if it is longer than n, else a copy with capacity for 2 n."""
     if n < len(x):
         return x
     larger = np.empty(2 * n + 2, x.dtype)

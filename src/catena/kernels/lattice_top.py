@@ -1,4 +1,4 @@
-"""The k best paths of a weighted graph, by a compiled loop. Knows numpy arrays alone."""
+"""The k best paths of a weighted graph, by a compiled loop. Uses only numpy arrays."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Sums over non-projective dependency trees on the CPU: log Z and the probabilities of arcs, as operators of
-torch.
+"""Torch operators of sums over non-projective dependency trees on the CPU: log Z and arc probabilities.
 
 The loops are in :mod:`catena.kernels.matrix_tree_loops` and :mod:`catena.kernels.matrix_tree_wide`.
 """

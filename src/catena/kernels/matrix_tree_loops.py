@@ -1,21 +1,21 @@
-"""The compiled loops that sum over non-projective trees, without a subtraction. Knows numpy arrays alone.
+"""The compiled loops that sum over non-projective trees, without a subtraction. Uses only numpy arrays.
 
-The formulas are those of :mod:`catena.kernels.matrix_tree_plain`. Words are numbered from 0 here, and rows
+The formulas are in :mod:`catena.kernels.matrix_tree_plain`. Words are numbered from 0 here, and rows
 belong to
 dependents: ``a[m, h]`` is the weight of head ``h`` for word ``m``, and ``a[m, n]`` that of the root.
 
-**Probabilities.** ``up[h, m]`` is the chance that a walk from ``h`` up ends at the root before it comes to
-``m`` (for a single root: that chance by the root's weight, as the latter goes to 0). It takes the elimination
-of all words but ``m``. The words are halved again and again: what is left after one half is eliminated serves
-for all words of the other, so that all of it takes no more than four eliminations' time. Coming back, the
-chances of the half that was eliminated follow from those of the half that was left; ``q[k, h]`` are the
-chances of the heads of ``k`` when it was eliminated.
+**Probabilities.** ``up[h, m]`` is the probability that a walk from ``h`` up ends at the root before it comes to
+``m`` (for a single root: that probability divided by the root's weight, as the latter goes to 0). It takes the
+elimination of all words but ``m``. The words are halved again and again: what is left after one half is eliminated
+serves for all words of the other, so that all of it takes no more than four eliminations' time. Coming back, the
+probabilities of the half that was eliminated follow from those of the half that was left; ``q[k, h]`` are the
+probabilities of the heads of ``k`` when it was eliminated.
 
 **Why this is exact.** No weight is above 1, nothing is subtracted, and the sums of heads' weights never grow.
 What underflow takes is less than the least float, and grows by no more than the product of all 1 / d. Where
 that product is beyond 1 / LEAST, or a probability of a possible arc is below TINY, the sentence is reported
-and done again by :mod:`catena.kernels.matrix_tree_wide`, unless the dtype of the answer cannot tell that
-probability from 0.
+and done again by :mod:`catena.kernels.matrix_tree_wide`, unless that
+probability is 0 in the dtype of the result.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _add(a: Any, to: int, q: float, b: Any, of: int, size: int) -> None:
 
 @njit(nogil=True, fastmath=set(SUMS))
 def _share_out(a: Any, row: int, n: int, low: int, high: int, with_root: bool, q: Any, to: int) -> float:
-    """The chances of a word's heads, among the words ``low`` to ``high`` and the root, into a row of ``q``.
+    """The probabilities of a word's heads, among the words ``low`` to ``high`` and the root, into a row of ``q``.
 
     Returns d.
     """

@@ -14,13 +14,13 @@ of it is in log space here.
 
 **A single root.** :math:`Z` is then the part of the sum that is linear in the roots. Words that can head
 every other, over any number of arcs, are the *core*: the root's dependent is one of them, and they have no
-head outside. So trees are a tree of the core, where :math:`d` leaves out :math:`r_k` but for the last word
-left, times a forest of the others that hang from the core. Where every arc is possible all words are the
+head outside. So trees are a tree of the core, where :math:`d` leaves out :math:`r_k` except for the last
+word, times a forest of the others that hang from the core. Where every arc is possible all words are the
 core.
 
-**Probabilities.** A word has head h in proportion to :math:`w_{hm}` times the chance that a walk from h up,
+**Probabilities.** A word has head h in proportion to :math:`w_{hm}` times the probability that a walk from h up,
 which takes each head in proportion to its weight, ends at the root before it comes to m (Wilson 1996). That
-chance comes from eliminating all others and going back, without subtraction too: no probability is ever below
+probability comes from eliminating all others and going back, without subtraction too: no probability is ever below
 0, and the least ones are as exact as the greatest.
 """
 
@@ -34,14 +34,14 @@ from catena.numerics import NEG_INF, log_add_exp, log_sum_exp
 
 
 def plain_log_partition(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    """log Z of every row; -inf where there is no tree, nan where a score is no number."""
+    """log Z of every row; -inf where there is no tree, nan where a score is nan or +inf."""
     sound, wrong = _without_wrong_rows(arcs, lengths)
     log_z = _log_partition(*_prepared(sound, lengths, single_root))
     return torch.where(wrong, torch.nan, log_z).to(arcs.dtype)
 
 
 def plain_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    """The probability of every arc; 0 everywhere where there is no tree, nan where a score is no number."""
+    """The probability of every arc; 0 everywhere where there is no tree, nan where a score is nan or +inf."""
     arcs, wrong = _without_wrong_rows(arcs, lengths)
     words, roots, core, possible = _prepared(arcs, lengths, single_root)
     t = roots.shape[-1]
@@ -108,7 +108,7 @@ def _log_partition(words: Tensor, roots: Tensor, core: Tensor, possible: Tensor)
 
 
 def _eliminated(words: Tensor, roots: Tensor, core: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """log Z, and for each word, the last first, the log-chances of its heads: those before it, and the root."""
+    """log Z, and for each word, the last first, the log-probabilities of its heads: those before it, and the root."""
     total = torch.zeros_like(roots[..., 0])
     steps = []
     for k in range(roots.shape[-1] - 1, -1, -1):

@@ -1,8 +1,9 @@
-"""Samples of non-projective trees on the CPU, exact, in two ways. Arguments are those of ``matrix_tree``.
+"""Samples of non-projective trees on the CPU, exact, in two ways. Arguments are as in ``matrix_tree``.
 
 **By walks** (Wilson 1996): from each word go up, each head drawn by its weight, to the tree that is there already;
-loops are forgotten. Fast, unless words lead to each other in circles for long. How many steps it takes on average is
-known beforehand: the sum over words of 1 by the chance never to come back. Where that is too many, a tree is drawn
+loops are forgotten. Fast, unless words lead to each other in circles for long. The expected number of steps is
+known beforehand: the sum over words of 1 / p, where p is the probability never to return. If that is too
+many, a tree is sampled
 
 **by joining**: the last word's head is drawn by its exact probability, the word joins its head and brings along its
 weights as a head, and so on with one word less (Colbourn et al. 1996). It takes O(t⁴) for each sample, at any range.
@@ -66,7 +67,7 @@ def _drawn(reach: Any, state: Any) -> int:
 
 @njit(nogil=True, fastmath=set(SUMS))
 def _steps(w: Any, size: int, n: int, root: int, a: Any, q: Any, up: Any, plan: Any, losses: Any, ds: Any) -> float:
-    """The expected number of steps of all walks up to ``root``; infinite where floats do not suffice to tell."""
+    """The expected number of steps of all walks up to ``root``; infinite if it exceeds the range of floats."""
     for m in range(n):
         for h in range(n):
             a[m * size + h] = 0.0 if m + 1 == root or h + 1 == root or h == m else w[h + 1, m + 1]

@@ -1,8 +1,7 @@
-"""Sums over non-projective trees in numbers without end to their range: what ``matrix_tree_loops`` cannot do
-in floats.
+"""Sums over non-projective trees in numbers of unbounded range, where ``matrix_tree_loops`` would underflow.
 
-The algorithm is that of :mod:`catena.kernels.matrix_tree_loops`, with rows for heads here: ``a[h, m]``, and
-the root in row ``n``. The chances of the heads of an eliminated word stay in its column. A matrix is a pair
+The algorithm is as in :mod:`catena.kernels.matrix_tree_loops`, with rows for heads here: ``a[h, m]``, and
+the root in row ``n``. The probabilities of the heads of an eliminated word stay in its column. A matrix is a pair
 of arrays, of mantissas and of exponents. The core of a sentence with a single root is explained in
 :mod:`catena.kernels.matrix_tree_plain`.
 """

@@ -64,10 +64,10 @@ def _past_blanks(data: Any, i: int) -> int:
 def read_lines(
     data: Any, at: Any, k: int, keys: Any, values: Any, kinds: Any, tenths: Any, rows: Any, probs: Any, backoffs: Any
 ) -> None:
-    """Read lines ``log10(p) w₁ … wₖ [log10(backoff)]`` until one that begins with a backslash, or the room is used.
+    """Read lines ``log10(p) w₁ … wₖ [log10(backoff)]`` until one that begins with a backslash, or the buffer is full.
 
     Args:
-        at: where the loop is, and is left: [byte, rows read, lines read, what is wrong, rows there is room for].
+        at: where the loop is, and is left: [byte, rows read, lines read, what is wrong, capacity in rows].
     """
     i, row, lines = at[0], at[1], at[2]
     size = len(data)

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 
 
 def _eight(_: Any, data: Any, at: Any) -> Any:
-    """``data[at : at + 8]`` as one number, the first byte its lowest. All eight must be there: nobody asks."""
+    """``data[at : at + 8]`` as one number, the first byte its lowest. All eight must exist; this is not checked."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         begin = context.make_array(signature.args[0])(context, builder, arguments[0]).data

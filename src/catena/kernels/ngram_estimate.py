@@ -46,8 +46,8 @@ def estimate_backoff(
 ) -> None:
     """p(w | h) = ratio · c(hw) / c(h) where it was seen, else backoff(h) p(w | h'), which makes the sum one.
 
-    ``ratios[c]`` is that of count c, the last one that of all greater counts. Where no word is left to take what
-    was discounted, the words that were seen keep it. Katz (1987).
+    ``ratios[c]`` is the ratio of count c, the last one the ratio of all larger counts. If no word is left to take
+    the discounted mass, the words that were seen keep it. Katz (1987).
     """
     last = len(ratios) - 1
     for g in range(low, high):

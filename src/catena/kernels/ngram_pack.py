@@ -1,9 +1,9 @@
 """The trie of a back-off model laid out for questions: histories, and beside each history the words after it.
 
-A history that has words or a back-off weight is a **state**; state 0 is the empty history. Four numbers tell about
+A history that has words or a back-off weight is a **state**; state 0 is the empty history. Four numbers describe
 a state: where its slots begin, how many there are (``-1 - w`` for the single word w), its log back-off weight, and
 the state of the history without its first word. A slot is three numbers: a word, the state after it, and its
-log-probability. The slots of a state are a hash table of their own, but for state 0, where slot w is that of word w.
+log-probability. The slots of a state are a separate hash table, except for state 0, where slot w belongs to word w.
 Words are put into it by their ids, so that a search may end at the first word with a higher one.
 """
 
@@ -18,7 +18,7 @@ from catena.kernels.array_types import FLOATS, INTS
 from catena.kernels.jit import lazy_jit
 
 _DENSE = 4
-"""Up to so many words are stored without gaps: looking at all of them takes one or two lines of the cache."""
+"""Up to this number of words are stored without gaps: searching all of them takes one or two lines of the cache."""
 
 
 @njit(nogil=True, inline="always")
@@ -66,7 +66,7 @@ def pack_trie(
         low, high = first[g], first[g + 1]
         children = high - low
         size = children if g == 0 else room(children)
-        histories[4 * n] = at if size else 0  # slot 0 is that of padding: looked at, and never the word that is sought
+        histories[4 * n] = at if size else 0  # slot 0 is padding: it is read, but never matches
         histories[4 * n + 1] = -1 - words[low] if children == 1 and n > 0 else size
         histories_f[4 * n + 2], histories[4 * n + 3] = backoffs[g], states[suffix[g]] if g else 0
         n += 1
@@ -85,7 +85,7 @@ def pack_trie(
 def unpack_trie(
     histories: Any, histories_f: Any, slots: Any, slots_f: Any, words: Any, first: Any, log_probs: Any, backoffs: Any
 ) -> None:
-    """The sorted trie again, but for the suffixes. States were numbered in the order of their nodes."""
+    """The sorted trie without the suffixes. States were numbered in the order of their nodes."""
     states, places = np.full(len(words), -1, np.int64), np.empty(len(words), np.int64)
     states[0], first[0] = 0, 1
     n, expected = 1, 1

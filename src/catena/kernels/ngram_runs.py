@@ -33,9 +33,9 @@ def distinct_rows(tokens: Any, positions: Any, order: int, end: int, rows: Any) 
 
 @lazy_jit(INTS, INTS, LONGS, int64, INTS)
 def merge_rows(a: Any, b: Any, at: Any, width: int, out: Any) -> None:
-    """Merge sorted rows until one side or the room is used up; counts of equal rows are added.
+    """Merge sorted rows until one side is used up or the output is full; counts of equal rows are added.
 
-    ``at`` is where the loop is, and is left: [row of a, row of b, row of out, rows of a, rows of b, room of out].
+    ``at`` is where the loop is, and is left: [row of a, row of b, row of out, rows of a, rows of b, capacity of out].
     """
     i, j, n = at[0], at[1], at[2]
     while i < at[3] and j < at[4] and n < at[5]:
@@ -65,7 +65,7 @@ def build_levels(rows: Any, n: int, order: int, end: int, before: Any, pending: 
     Args:
         before: the row before these, -1 in all places at the beginning.
         pending: for each length, the node that is not finished, as nodes are, with word -1 where there is none.
-        nodes: room for n + 1 finished nodes of each length.
+        nodes: buffer of n + 1 finished nodes of each length.
         filled: how many finished nodes of each length there are.
     """
     width, room = order + 1, n + 1

@@ -20,7 +20,7 @@ from catena.kernels.jit import lazy_jit
 def sorted_positions(tokens: Any, n: int, order: int, v: int) -> Any:
     """Positions ``0 … n - 1`` sorted by the ``order`` tokens that begin there. Radix sort, last token first.
 
-    ``tokens`` goes on for ``order`` places beyond ``n``. Time O(order · (n + v)).
+    ``tokens`` has ``order`` more entries after ``n``. Time O(order · (n + v)).
     """
     now, after = np.arange(n).astype(np.int32), np.empty(n, np.int32)
     free = np.empty(v + 1, np.int64)

@@ -1,6 +1,6 @@
 """Tokens between blanks, from bytes to ids, without a Python object for any of them.
 
-Blanks are those of ``str.split``; a line ends at LF, CRLF or CR. A token is known by 64 bits of hash: two of a
+Blanks are as in ``str.split``; a line ends at LF, CRLF or CR. A token is known by 64 bits of hash: two of a
 million types share theirs once in 20 million vocabularies. Bytes are looked at eight at a time, and never behind the
 last one.
 """
@@ -47,12 +47,12 @@ LOWEST_LETTERS, HIGHEST_BITS = np.uint64(0x2121212121212121), np.uint64(0x808080
 
 @njit(nogil=True, inline="always")
 def word_end(data: Any, at: Any, kinds: Any) -> Any:
-    """Where the word that goes on at this place ends. Bytes 0x21 to 0xA0 are letters, whatever ``kinds`` says."""
+    """The end of the word that continues at this position. Bytes 0x21 to 0xA0 are letters, whatever ``kinds`` says."""
     size = len(data)
     while True:
         while at + 8 <= size:
             x = eight(data, np.uint64(at))
-            # The highest bit of each byte that may be no letter. Where a byte borrowed from the next one, that one's
+            # The highest bit of each byte that may not be a letter. Where a byte borrowed from the next one, that one's
             # bit means nothing, but the lowest that is set is right.
             others = (x - LOWEST_LETTERS) & HIGHEST_BITS
             if others:
@@ -72,9 +72,9 @@ LENGTHS, MIXER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 @njit(nogil=True, inline="always")
 def hash_bytes(data: Any, start: Any, end: Any) -> Any:
-    """64 bits that tell ``data[start:end]`` from other words. Never 0, which marks a free place of the table."""
+    """A 64-bit hash of ``data[start:end]``. Never 0, which marks a free slot of the table."""
     n = end - start
-    h = np.uint64(n) * LENGTHS  # so that zeros which fill up the last eight bytes are no part of the word
+    h = np.uint64(n) * LENGTHS  # so that the zeros that pad the last eight bytes do not count
     while n > 8:
         h = folded(h ^ eight(data, np.uint64(start)), MIXER)
         start += 8
@@ -109,7 +109,7 @@ def tokenize_lines(
     data: Any, at: Any, keys: Any, values: Any, names: Any, name_ends: Any, out: Any, kinds: Any,
     most: int, new: int, begin: int, end: int, skip_blank: int,
 ) -> None:  # fmt: skip
-    """Write the ids of tokens, each line between ``begin`` and ``end``, until the data or the room is used up.
+    """Write the ids of tokens, each line between ``begin`` and ``end``, until the data ends or the output is full.
 
     Args:
         at: where the loop is, and is left: [byte, line is open, tokens in ``out``, types known].
@@ -180,7 +180,7 @@ def hash_names(names: Any, name_ends: Any, found: Any) -> None:
 
 @lazy_jit(KEYS, INTS, KEYS, INTS)
 def insert_keys(new_keys: Any, new_values: Any, keys: Any, values: Any) -> None:
-    """Put keys with their values into a table, which must have room; free ones (0) are passed over."""
+    """Insert keys with their values into a table of sufficient size; free ones (0) are skipped."""
     for j in range(len(new_keys)):
         if new_keys[j] != np.uint64(0):
             place = find_slot(keys, new_keys[j])

@@ -34,10 +34,10 @@ def _folding_rule(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
 
 
 def draws(op: Any, own: Callable[[Tensor, Tensor], Sequence[int]]) -> None:
-    """Register the rest of an operator that draws members of rows by uniform numbers, its last argument.
+    """Register the rest of an operator that samples structures of rows with uniform numbers, its last argument.
 
-    Uniform numbers and members have their rows on the second axis. ``own`` gives the sizes of a member's axes, by the
-    first argument and the uniform numbers.
+    Uniform numbers and structures have their rows on the second axis. ``own`` gives the sizes of a structure's axes, by
+    the first argument and the uniform numbers.
     """
 
     @op.register_fake
@@ -55,7 +55,7 @@ def draws(op: Any, own: Callable[[Tensor, Tensor], Sequence[int]]) -> None:
 
 
 def _folded(x: Any, dim: int | None, n: int, axis: int = 0) -> Any:
-    """A tensor with its mapped axis folded into the axis of its rows; what is no tensor as it is."""
+    """A tensor with its mapped axis folded into the axis of its rows; other values are unchanged."""
     if not isinstance(x, Tensor):
         return x
     x = x.unsqueeze(axis).expand(*x.shape[:axis], n, *x.shape[axis:]) if dim is None else x.movedim(dim, axis)
@@ -63,7 +63,7 @@ def _folded(x: Any, dim: int | None, n: int, axis: int = 0) -> Any:
 
 
 def register_gradient_shapes(op: Any, n: int) -> None:
-    """Register the shapes of an operator of slopes: its results are like the ``n`` scores that follow the scale."""
+    """Register the shapes of an operator of gradients: its results are like the ``n`` scores that follow the scale."""
 
     @op.register_fake
     def _(scale: Tensor, *inputs: Tensor) -> Any:
@@ -95,7 +95,7 @@ def differentiable(
 ) -> Callable[..., Any]:
     """Register an operator's derivative, and return the cheapest way to call it that is right where it is called.
 
-    torch.func refuses the rule that ``register_autograd`` makes; an autograd function of the same parts is let through.
+    torch.func rejects the rule of ``register_autograd``, but accepts an autograd function of the same parts.
     Plain eager code needs no operator at all: the kernel, or an autograd function around it, saves 0.1 ms a call.
 
     Args:

@@ -1,5 +1,4 @@
-r"""The likelihood of a softmax layer without the logits of the whole batch: they are made, used and dropped by blocks
-of rows.
+r"""Likelihood of a softmax layer, computed in blocks of rows instead of the logits of the whole batch.
 
 .. math::  \ell_i = \log \sum_w \exp z_{iw} - z_{i y_i}, \qquad z = (h W^\top + b) / \tau
 

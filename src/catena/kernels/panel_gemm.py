@@ -2,7 +2,7 @@ r"""Products of few rows with a large matrix, for steps of a decoder on a CPU.
 
 .. math::  y_{rj} \mathrel{+}= \sum_i x_{ri} w_{ij}
 
-Libraries for matrix products are made for many rows. With one row the time is that of reading the weights, with
+Libraries for matrix products are made for many rows. With one row the time is spent on reading the weights, with
 sixteen that of the multiplications; either is met if the matrix is kept in panels of :data:`PANEL_COLUMNS` columns,
 each a
 contiguous piece of memory, and a tile of the result, a few rows by one panel, stays in registers while the sum over
@@ -49,7 +49,7 @@ def pack_panels(matrix: np.ndarray) -> np.ndarray:
 
 
 def round_up_to_panel(d: int) -> int:
-    """The next whole number of panels."""
+    """The next multiple of the panel width."""
     return -(-d // PANEL_COLUMNS) * PANEL_COLUMNS
 
 

@@ -1,9 +1,8 @@
-"""Sums over the parses of a grammar with dense rules on the CPU: inside forwards, outside backwards, as
-operators of torch.
+"""Torch operators of sums over parses with dense rules on the CPU: inside forwards, outside backwards.
 
 Rows of the batch lie on the first axis: ``words`` ``[b, t, p]``, ``rules`` ``[g, n, s, s]`` and ``roots``
 ``[g, s]``, each shared by ``b / g`` consecutive rows, and ``spans`` ``[b, t, t, n]`` or None. All is computed
-in float64, whatever the dtype. Kept for the backward pass: the chart, ``t (t + 1) / 2`` spans by ``n``
+in float64, whatever the dtype. Saved for the backward pass: the chart, ``t (t + 1) / 2`` spans by ``n``
 symbols for each sentence.
 
 The second derivative is taken through :func:`plain_log_partition`.

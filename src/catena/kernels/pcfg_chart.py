@@ -1,8 +1,7 @@
 """Inside and outside over a batch of sentences, width by width: the chart, whatever the rules are.
 
-:class:`PCFGChart` is what grammars with dense and with low-rank rules share, and :class:`PCFGRules` what it asks of
-them. Rows of all tables are spans, in the order that :mod:`catena.kernels.pcfg_loops` describes. All numbers
-are float64.
+:class:`PCFGChart` is the common part of dense and low-rank rules, and :class:`PCFGRules` is their interface. Rows
+of all tables are spans, in the order that :mod:`catena.kernels.pcfg_loops` describes. All numbers are float64.
 """
 
 from __future__ import annotations
@@ -159,7 +158,7 @@ class PCFGChart:
     problem: PCFGProblem
     rules: PCFGRules
     signs_only: bool = False
-    """Only whether a weight is more than 0 is asked."""
+    """Only compute whether weights are above 0."""
 
     chart: Tensor = field(init=False)
     e: Tensor = field(init=False)

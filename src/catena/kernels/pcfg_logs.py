@@ -40,7 +40,7 @@ def _start(words: Any, n_words: int, beta: Any) -> None:
 
 @njit(nogil=True)
 def _from_top(roots: Any, beta: Any, last: int, scale: float, chances: Any, by_roots: Any) -> float:
-    """log Z; the chances of the whole sentence's symbols, times ``scale``."""
+    """log Z; the probabilities of the whole sentence's symbols, times ``scale``."""
     terms = roots + beta[0, last]
     log_z = _log_sum(terms)
     if log_z > -np.inf:

@@ -1,4 +1,4 @@
-"""The compiled loops of grammars: what lies between two matrix products. Knows numpy arrays alone.
+"""The compiled loops of grammars: what lies between two matrix products. Uses only numpy arrays.
 
 The spans of a batch are the rows of one table, ordered by width, then by sentence, then by first word: row
 ``place[w, r] + i`` is the span of ``w + 1`` words that begins at word ``i`` of sentence ``r``. So all spans
@@ -22,7 +22,7 @@ from catena.kernels.tree_numbers import NOWHERE, get_exponent, power_of_two
 
 _NEAR = 2048
 """Spans of one width are done together, side by side, as long as their sums have no more numbers than this: their parts
-lie side by side too, and are fetched at once. One span after the other, each part would be fetched anew, which takes
+lie side by side too, and are fetched at once. One span after the other, each part would be loaded again, which takes
 most of the time where a chart outgrows the cache next to a core."""
 
 LEAST = 1e-140
@@ -31,7 +31,7 @@ LEAST = 1e-140
 
 @njit(nogil=True)
 def _together(size: int) -> int:
-    """How many spans are done together whose sums have so many numbers each."""
+    """The number of spans that are processed together, given the size of the sum of each."""
     return max(1, min(16, _NEAR // size))
 
 

@@ -1,4 +1,4 @@
-"""The best parses and samples for low-rank rules on the CPU, in log space. No back-pointers: the way down asks again.
+"""The best parses and samples for low-rank rules on the CPU, in log space. Backtracking recomputes its choices.
 
 Best and drawn parses are one program: where the one takes a maximum the other takes a sum of weights, and where the one
 takes the greatest the other draws. Parses are rows ``(first, last, symbol, rank)`` in preorder.

@@ -1,6 +1,6 @@
 """The k best parses for low-rank rules on the CPU, by lists of the k best of every span and symbol.
 
-Huang & Chiang (2005), algorithm 1. Arguments are those of :mod:`catena.kernels.pcfg_low_rank`; parses are rows
+Huang & Chiang (2005), algorithm 1. Arguments are as in :mod:`catena.kernels.pcfg_low_rank`; parses are rows
 ``(first, last, symbol, rank)`` in preorder. A rank is chosen between a symbol and its parts, and pairs of symbols are
 not listed: O(t³ r k log k + t² r s k) for k parses. No back-pointers: the way down makes the lists of its spans again.
 """

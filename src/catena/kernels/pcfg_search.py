@@ -1,6 +1,6 @@
-"""The best parses and samples, for dense rules on the CPU. No back-pointers: the way down asks again.
+"""The best parses and samples, for dense rules on the CPU. Backtracking recomputes its choices.
 
-Arguments are those of :mod:`catena.kernels.pcfg`. Charts are ``[i, j, a]`` over all symbols; parses are written as rows
+Arguments are as in :mod:`catena.kernels.pcfg`. Charts are ``[i, j, a]`` over all symbols; parses are written as rows
 ``(first, last, symbol)`` in preorder.
 """
 
@@ -37,7 +37,7 @@ def words_alone(words: Any, n_words: int, best: Any) -> None:
 
 @njit(nogil=True)
 def symbol_range(words: int, n: int, s: int) -> tuple[int, int]:
-    """The range of symbols that can stand over so many words."""
+    """The range of symbols that can cover this number of words."""
     return (n, s) if words == 1 else (0, n)
 
 

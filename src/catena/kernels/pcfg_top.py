@@ -1,6 +1,6 @@
 """The k best parses for dense rules on the CPU, by lists of the k best of every span and symbol.
 
-Huang & Chiang (2005), algorithm 1. Arguments are those of :mod:`catena.kernels.pcfg`, charts and rows those of
+Huang & Chiang (2005), algorithm 1. Arguments are as in :mod:`catena.kernels.pcfg`, charts and rows those of
 ``pcfg_search``. No back-pointers: the way down makes the lists of the spans that it meets again.
 """
 

@@ -1,5 +1,4 @@
-"""Numbers above 0 whose exponent has no end, for compiled loops that rescue what the range of floats cannot
-hold.
+"""Positive numbers of unbounded range, for compiled loops whose values exceed the range of floats.
 
 A number is a pair (m, e) that stands for m 2ᵉ, with a float m and an integer e. Sums and products of such
 pairs are as exact as those of floats, at any magnitude, and need neither ``exp`` nor ``log``: nothing is lost

@@ -1,7 +1,7 @@
 """Sums over segmentations on the CPU: log Z and its gradient in one pass, as operators of torch.
 
 Rows of the batch lie on the first axis: ``segments`` are ``[b, t, m, k]``. ``tables`` ``[g, k, k]``, ``start`` and
-``end`` ``[g, k]`` are each shared by ``b / g`` consecutive rows. Kept for the backward pass: the marginals, and two
+``end`` ``[g, k]`` are each shared by ``b / g`` consecutive rows. Saved for the backward pass: the marginals, and two
 tensors of ``t × k`` numbers for each row.
 
 The loops are in :mod:`catena.kernels.semimarkov_loops`; the second derivative is taken through

@@ -1,6 +1,6 @@
-"""The best segmentations and samples, on the CPU. No back-pointers are kept: the way back asks again.
+"""CPU search of segmentations: the best and samples. Backtracking recomputes its choices.
 
-Arguments are those of :mod:`catena.kernels.semimarkov`. Members are triples (begin, end, label), ``[b, t, 3]``.
+Arguments are as in :mod:`catena.kernels.semimarkov`. Structures are triples (begin, end, label), ``[b, t, 3]``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def turn_around(triples: Any, count: int) -> None:
 
 @jit_function()
 def _best_ends(segments: Any, table: Any, start: Any, n: int, best: Any, entry: Any) -> None:
-    """``best[j, y]``: the best score of ``j`` positions that end in ``y``; ``entry`` likewise before a segment."""
+    """``best[j, y]``: the best score of ``j`` positions that end in ``y``; ``entry`` is the same before a segment."""
     m, k = segments.shape[1:]
     for y in range(k):
         entry[0, y] = start[y]
@@ -99,7 +99,7 @@ def sample_rows(
     segments: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, low: int, high: int, uniforms: Any,
     members: Any,
 ) -> None:  # fmt: skip
-    """``members[i, r]``: segmentations drawn by ``uniforms[i, r]``, two numbers for each segment, from the last one."""
+    """``members[i, r]``: segmentations sampled with ``uniforms[i, r]``, two numbers for each segment, from the end."""
     _, t, m, k = segments.shape
     alpha, entry, logs = np.empty((t + 1, k)), np.empty((t + 1, k)), np.empty(max(m, k))
     terms, room = np.empty((max(m, k), k)), np.empty((2, k))

@@ -1,6 +1,6 @@
 """The k best segmentations on the CPU, by lists of the k best of every position and label.
 
-Huang & Chiang (2005), algorithm 1. Arguments are those of :mod:`catena.kernels.semimarkov`.
+Huang & Chiang (2005), algorithm 1. Arguments are as in :mod:`catena.kernels.semimarkov`.
 """
 
 from __future__ import annotations

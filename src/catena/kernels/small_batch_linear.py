@@ -78,7 +78,7 @@ class FewRows:
     def likeliest(
         self, x: Float[Tensor, "n d_in"], bias: Float[Tensor, " d_out"] | None, k: int
     ) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-        """The ``k`` largest of these logs in falling order and their places; of equals the first ones first."""
+        """The ``k`` largest of these logs in descending order with their indices; ties are ordered by index."""
         if not may_be_found_at_once(len(x), self.v, k):
             return largest(self.log_softmax(x, bias), k)
         from catena.kernels.top_products import top_products
@@ -98,7 +98,7 @@ class FewRows:
 
 
 def may_be_found_at_once(n: int, v: int, k: int) -> bool:
-    """Whether the likeliest of each row are found faster without the others: not where rows are too few for threads."""
+    """Whether the most probable of each row are found faster without the others: not with too few rows for threads."""
     threads = torch.get_num_threads()
     return v >= WIDE and 0 < k <= min(MOST_FOUND, v) and (threads == 1 or n >= _TILE * threads)
 

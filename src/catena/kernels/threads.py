@@ -24,8 +24,7 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def in_row_blocks(run: Callable[[int, int], None], rows: int, work: int) -> None:
-    """Call ``run(low, high)`` for blocks of rows that together are all of them, on as many threads as torch
-    may use.
+    """Call ``run(low, high)`` for blocks that cover all rows, on as many threads as torch may use.
 
     ``work`` is the number of multiplications of all rows.
     """

@@ -20,7 +20,7 @@ MOST = 32
 
 
 def largest(x: Float[Tensor, "n v"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-    """The ``k`` largest of each row in falling order and their places; of equals the first ones first."""
+    """The ``k`` largest of each row in descending order with their indices; ties are ordered by index."""
     n, v = x.shape
     plain = x.dtype != torch.float32 or x.device.type != "cpu" or x.requires_grad
     if plain or v < WIDE or not 0 < k <= MOST:

@@ -37,7 +37,7 @@ def insert_top(piece: Any, first: Any, best: Any, at: Any, filled: Any) -> Any:
 
 @jit("2", "2", "i2", "i", "i")
 def find_largest(x: Any, values: Any, places: Any, low: Any, high: Any) -> None:
-    """The largest numbers of the rows from ``low`` to ``high`` in falling order, as many as ``values`` is wide."""
+    """The largest numbers of the rows from ``low`` to ``high`` in descending order, as many as ``values`` is wide."""
     v, k = x.shape[1], values.shape[1]
     for r in range(low, high):
         row, best, at = x[r], values[r], places[r]

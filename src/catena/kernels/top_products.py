@@ -1,4 +1,4 @@
-r"""The likeliest words of each row, given vectors and the weights of all words: for searches on a CPU.
+r"""The most probable words of each row, given vectors and the weights of all words, for CPU search.
 
 .. math::  \log p_{rw} = x_r \cdot w_w + b_w - \log \sum_u \exp(x_r \cdot w_u + b_u), \qquad
     w \text{ among the } k \text{ largest}
@@ -27,8 +27,7 @@ _PIECE = 128
 
 
 def _top_products(x: Any, panels: Any, first: Any, values: Any, places: Any, low: Any, high: Any) -> None:
-    """The largest log-probabilities of the rows from ``low`` to ``high`` and their places, as many as there is room
-    for.
+    """The largest log-probabilities of rows ``low`` to ``high`` and their indices, as many as the output holds.
 
     ``first`` is the bias, as wide as all panels, and -inf where there is no word.
     """

@@ -41,8 +41,11 @@ each value."""
 
 
 class TransformerWeights(NamedTuple):
-    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.panel_gemm`, or
-    :mod:`catena.kernels.int8_products`) and biases as wide as their panels."""
+    """The stacked weights of ``l`` equal layers.
+
+    Maps are packed (:mod:`catena.kernels.panel_gemm`, or :mod:`catena.kernels.int8_products`) and biases are as wide
+    as their panels.
+    """
 
     heads: np.ndarray
     """queries, keys and values, ``l p d WIDE``"""
@@ -78,8 +81,9 @@ def step(
     begins: np.ndarray,
     turns: np.ndarray,
 ) -> None:
-    """Put what the layers make of the vectors ``x``, ``n d``, in their place, and their keys and values into the last
-    slot of ``cache``, ``l 2 n h s d_head``, of which ``used`` slots count.
+    """Replace the vectors ``x``, ``n d``, by the output of the layers, and store their keys and values.
+
+    Keys and values are written to the last of the ``used`` slots of ``cache``, ``l 2 n h s d_head``.
 
     Args:
         begins: the first slot of each sequence that is real.
@@ -265,5 +269,5 @@ def stack_arrays(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def as_wide_as_panels(bias: np.ndarray) -> np.ndarray:
-    """A bias with zeros up to a whole number of panels."""
+    """A bias, padded with zeros to a multiple of the panel width."""
     return np.pad(bias, (0, round_up_to_panel(len(bias)) - len(bias)))

@@ -2,7 +2,7 @@
 
 Rows of the batch lie on the first axis: ``scores`` are ``[b, t, t, k]``. All is computed in float64, whatever
 the dtype. Kept for the backward pass beside the scores: the probability of each span, ``[b, t (t + 1) / 2]``, by
-first and then by last word. Its labels' shares of it are computed anew from the scores.
+first and then by last word. The fractions of its labels are recomputed from the scores.
 
 The loops are in :mod:`catena.kernels.tree_loops`. The second derivative is taken through
 :func:`plain_log_partition`.
@@ -78,7 +78,7 @@ def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, T
 
 
 def ready(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Contiguous, with lengths that fit, and without trees where a score is no number: loops would not end there."""
+    """Contiguous, with lengths that fit, and without trees where a score is nan or +inf: loops would not end there."""
     wrong = _rows_without_numbers(scores, lengths)
     scores = scores.detach() if wrong is None else torch.where(wrong[:, None, None, None], NEG_INF, scores.detach())
     return scores.contiguous(), lengths.clamp(0, scores.shape[1]).contiguous()

@@ -29,7 +29,7 @@ LANES, ROOM = 8, 32768
 
 @njit(nogil=True)
 def label_room(t: int, k: int) -> Any:
-    """Room for :func:`sum_labels`: four numbers of each span, and two of each label of the spans from one word."""
+    """Buffers of :func:`sum_labels`: four numbers of each span, and two of each label of the spans from one word."""
     return np.empty((4, t * (t + 1) // 2)), np.empty((2, t, k))
 
 

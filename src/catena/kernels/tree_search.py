@@ -1,7 +1,6 @@
-"""The best span trees, the k best, and samples, on the CPU. No back-pointers are kept: the way down asks
-again.
+"""CPU search of span trees: the best, the k best, and samples. Backtracking recomputes its choices.
 
-Arguments are those of :mod:`catena.kernels.tree`; charts are kept by width, as in ``tree_loops``. Trees are
+Arguments are as in :mod:`catena.kernels.tree`; charts are kept by width, as in ``tree_loops``. Trees are
 written as rows ``(first, last, label)`` in preorder.
 """
 
@@ -148,7 +147,7 @@ def _top_splits(best: Any, w: int, i: int, scores: Any, ways: Any) -> int:
     for u in range(w):
         left, right = best[u, i], best[w - 1 - u, i + u + 1]
         for p in range(width):
-            for q in range(width // (p + 1)):  # so many others are at least as good as the rest
+            for q in range(width // (p + 1)):  # this number of others is at least as good as the rest
                 value = left[p] + right[q]
                 if value == -np.inf or (n == width and value <= scores[n - 1]):
                     break

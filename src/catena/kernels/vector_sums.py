@@ -1,5 +1,7 @@
-"""Sums over long vectors, on one thread: the libraries under numpy take as many as they please, and wait for each other
-on a busy machine; and what they add up depends on how many there were.
+"""Single-threaded sums over long vectors.
+
+The libraries of numpy use many threads, which wait for each other on a busy machine, and their sums depend on the
+number of threads.
 """
 
 from __future__ import annotations
