@@ -2,7 +2,7 @@
 
 Rows of the batch lie on the first axis: ``emissions`` are ``[b, t, v]``, ``targets`` ``[b, s]``, and ``n_frames`` and
 ``n_labels`` say how many of each are real. All is computed in float64, whatever the dtype. Saved for the backward pass:
-``chances`` ``[b, t, s + 1]``, the probability that a frame belongs to each label of the target, and to a blank.
+the probability ``[b, t, s + 1]`` that a frame belongs to each label of the target, and to a blank.
 
 The loops are in :mod:`catena.kernels.alignment_ctc_loops`. The second derivative is taken through
 :func:`plain_log_partition`.

@@ -145,7 +145,7 @@ def forward(
 def _backward(
     targets: Any, r: int, n_frames: int, n: int, ends_blank: float, w: Any, shares: Any, chances: Any
 ) -> None:
-    """``chances[r, i, j]``: the probability that frame ``i`` belongs to label ``j``; at the last index, to a blank."""
+    """Write at ``[r, i, j]`` the probability that frame ``i`` belongs to label ``j``; the last ``j`` is the blank."""
     last = chances.shape[2] - 1
     for j in range(n + 1):
         w[BLANK, j] = w[LABEL, j] = 0.0
@@ -177,7 +177,7 @@ def sum_rows(
     emissions: Any, targets: Any, n_frames: Any, n_labels: Any, blank: int, low: int, high: int, both_ways: bool,
     log_z: Any, chances: Any,
 ) -> None:  # fmt: skip
-    """log Z of the rows ``low`` to ``high``; with ``both_ways`` also the chances, which come as zeros."""
+    """log Z of the rows ``low`` to ``high``; with ``both_ways`` also the probabilities, whose array is zero before."""
     t, s = emissions.shape[1], targets.shape[1]
     w = np.zeros((ROWS, s + 2))
     shares = np.zeros((t, WAYS, s + 1) if both_ways else (1, WAYS, 1))
@@ -192,7 +192,7 @@ def sum_rows(
 def spread_rows(
     chances: Any, scale: Any, targets: Any, n_frames: Any, n_labels: Any, blank: int, low: int, high: int, result: Any
 ) -> None:  # fmt: skip
-    """``result[r, i, q]``, which comes as zeros: scale × the chances of the states whose label is ``q``."""
+    """Add to ``result[r, i, q]``, which is zero, scale × the probabilities of the states with label ``q``."""
     last = chances.shape[2] - 1
     for r in range(low, high):
         for i in range(n_frames[r]):

@@ -80,8 +80,11 @@ def score(
     queries: Any, low: Any, d_head: Any, keys: Any, soon: Any, key: Any, offsets: Any, begin: Any, size: Any,
     scores: Any, to: Any,
 ) -> None:  # fmt: skip
-    """Put the products of the query that begins at ``low`` with the keys that begin at ``key`` behind ``size`` offsets
-    from ``begin`` on at the place ``to`` of ``scores``; ``soon`` is read afterwards, where the keys lie."""
+    """Write the products of a query with the keys at ``size`` offsets to ``scores``, starting at ``to``.
+
+    The query begins at ``low``, the keys at ``key`` plus the offsets from index ``begin``. ``soon`` is prefetched, in
+    the array of the keys.
+    """
     if d_head % SIMD_LANES == 0:
         for s in range(0, size, TOGETHER):
             _score(
@@ -117,8 +120,11 @@ def gather(
     weights: Any, at: Any, size: Any, d_head: Any, values: Any, value: Any, soon: Any, then: Any, offsets: Any,
     begin: Any, found: Any, to: Any,
 ) -> None:  # fmt: skip
-    """Put the sum of the values behind ``size`` offsets from ``begin`` on, with the weights that begin at ``at``, at
-    the place ``to`` of ``found``; ``soon`` is read afterwards, ``then`` numbers behind the same offsets."""
+    """Write the weighted sum of the values at ``size`` offsets to ``found``, starting at ``to``.
+
+    The offsets start at index ``begin``, the weights at ``at``. ``soon`` is prefetched, ``then`` numbers after the same
+    offsets.
+    """
     if d_head % SIMD_LANES == 0:
         j = 0
         while j + 4 * SIMD_LANES <= d_head:
@@ -161,9 +167,10 @@ def _gather_plain(weights: Any, values: Any, offsets: Any, here: Any) -> None:
 
 @intrinsic
 def _score_together(context: Any, query: Any, d: Any, keys: Any, soon: Any, offsets: Any, scores: Any) -> Any:
-    """The products of a query with :data:`TOGETHER` keys of ``d`` numbers, at least :data:`SIMD_LANES`; ``soon`` is
-    read
-    afterwards, at the same offsets."""
+    """The products of a query with :data:`TOGETHER` keys of ``d`` numbers, at least :data:`SIMD_LANES`.
+
+    ``soon`` is prefetched at the same offsets.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         query, d, keys, soon, offsets, scores = arguments
@@ -318,8 +325,10 @@ def _gathering(n_vectors: int) -> Any:
 
 
 def _over_vectors(builder: Any, numbers: Any, n: Any, start: Any, change: Any) -> Any:
-    """Take the vectors of an array through ``change(x, carried)``, which gives what is stored in the place of ``x``, or
-    None, and what is carried on; what is carried at the end."""
+    """Apply ``change(x, carried)`` to the vectors of an array and return the last carried value.
+
+    ``change`` returns the vector to store instead of ``x``, or None, and the next carried value.
+    """
     before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
     builder.branch(loop)
     builder.position_at_end(loop)

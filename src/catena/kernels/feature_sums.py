@@ -54,7 +54,7 @@ def score_token(
 def spread_token(
     i: int, token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, chances: Any, r: int, t: int, counts: Any
 ) -> None:
-    """Add ``chances[r, t]`` to the counts of token ``i``'s features."""
+    """Add the probabilities ``[r, t]`` to the counts of token ``i``'s features."""
     k = chances.shape[2]
     for j in range(token_first[i], token_first[i + 1]):
         low, high = np.uint64(pair_first[ids[j]]), np.uint64(pair_first[ids[j] + 1])
@@ -333,6 +333,6 @@ def seen_pairs(token_first: Any, ids: Any, tags: Any, first: Any, k: int, of_pai
 def spread_tokens(
     token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, begin: int, chances: Any, counts: Any
 ) -> None:
-    """Add ``chances[0, t]`` to the counts of the features of token ``begin + t``."""
+    """Add the probabilities ``[0, t]`` to the counts of the features of token ``begin + t``."""
     for t in range(chances.shape[1]):
         spread_token(begin + t, token_first, ids, pair_first, pair_tag, chances, 0, t, counts)

@@ -97,8 +97,11 @@ def _expanded(
     histories: Any, histories_f: Any, slots_lm: Any, slots_lm_f: Any, begin: Any, units: Any, written: Any,
     candidates: Any, n: Any, target: Any, given: Any, insertions: Any, beam: Any, most: Any, skip: Any,
 ) -> Any:  # fmt: skip
-    """Nodes (place, place in the target, insertions, history, key), their Viterbi scores, arcs (from, to, unit) and
-    their weights; the outgoing arcs of a node lie between ``firsts[node]`` and ``lasts[node]``."""
+    """Nodes and arcs of a lattice of units.
+
+    Nodes are (source position, target position, insertions, history, key) with Viterbi scores; arcs are (from, to,
+    unit) with weights. The outgoing arcs of a node are between ``firsts[node]`` and ``lasts[node]``.
+    """
     m, width = len(target) if given else 0, insertions + 1
     n_states = len(histories) // 4
     nodes, scores = np.empty((64, 5), np.int64), np.empty(64)
@@ -227,8 +230,7 @@ def _onward(arcs: Any, weights: Any, finals: Any) -> Any:
 
 @njit(nogil=True)
 def _told(entries: Any, entry: int, arcs: Any, found: Any, at: int) -> int:
-    """Write the units of a path that has ended to ``found`` from ``at`` on; their number, or -1 where they have no
-    place."""
+    """Write the units of a finished path to ``found`` from ``at`` on; returns their number, or -1 if too many."""
     n, back = 0, entries[entry, 1]
     while entries[back, 2] >= 0:
         n += 1

@@ -6,9 +6,8 @@ Every :data:`BLOCK` positions of a row, counted from its beginning, are copied o
 :mod:`catena.kernels.panel_gemm` wants it: for each head a panel of keys, one column for each position, and panels of
 values. Hypotheses of a beam that have a beginning in common have its blocks in common too; so one product scores a
 block for all of them, and what it holds is read once, from one end to the other. What is left at the end of a row,
-less than a block, is looked at where it lies (:mod:`catena.kernels.attention_cpu`). Heads that are no whole number of
-panels
-have no blocks.
+less than a block, is read from its original location (:mod:`catena.kernels.attention_cpu`). Heads whose size is not a
+multiple of the panel width have no blocks.
 
 Single precision. Time O(n s d), of which reading is O(d) for each position that is not shared.
 """

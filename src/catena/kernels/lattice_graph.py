@@ -17,7 +17,7 @@ from catena.kernels.jit import lazy_jit
 
 @njit(nogil=True)
 def group_by_key(keys: Any, n: int) -> tuple[Any, Any]:
-    """(starts, members): ``members[starts[k] : starts[k + 1]]`` are the places of key ``k``, in their order."""
+    """Arrays (starts, entries) such that the indices of key ``k`` are the entries from ``starts[k]``, in order."""
     starts = np.zeros(n + 1, np.int64)
     for key in keys:
         starts[key + 1] += 1

@@ -53,9 +53,9 @@ def keep_best_analogies(
 ) -> None:
     """Bring the scores of ``a is to b as c is to ?`` into heaps, from cosines with a block of words.
 
-    ``cosines[u, i]`` is that of asked word ``u`` with place ``base + i``; question ``q`` is of the asked words
-    ``questions[q]`` = a, b, c, and the places ``excluded[q]`` are no answers. The score is the cosine with b - a + c,
-    but for its length, which is the same for all answers (``weights`` of a, b, c); or, with ``multiply``,
+    ``cosines[u, i]`` is the cosine of query word ``u`` with word ``base + i``. Question ``q`` has the query words
+    ``questions[q]`` = a, b, c, and the words ``excluded[q]`` are skipped. The score is the cosine with b - a + c, up to
+    its length, which is the same for all answers (``weights`` of a, b, c); or, with ``multiply``,
     cos(b) cos(c) / (cos(a) + 0.001) of cosines moved to 0 … 1 (Levy and Goldberg 2014).
     """
     k = scores.shape[1]

@@ -54,8 +54,10 @@ def round_up_to_panel(d: int) -> int:
 
 
 def _tile(n_rows: int) -> Any:
-    """The function ``tile(x, x_stride, panel, d_in, first, first_stride, y, y_stride)`` of pointers that puts the sum
-    of a product and what is at ``first`` into ``n_rows`` rows of ``y``, as wide as a panel."""
+    """The function ``tile(x, x_stride, panel, d_in, first, first_stride, y, y_stride)`` of pointers.
+
+    It writes the sum of a product and the values at ``first`` to ``n_rows`` rows of ``y``, as wide as a panel.
+    """
     signature = types.void(*(types.CPointer(types.float32), types.int64) * 4)
 
     @intrinsic
@@ -166,8 +168,10 @@ _one, _two, _three, _four, _five, _six, _seven, _eight = (_tile(n_rows) for n_ro
 
 @jit_inline()
 def _rows_at_once(left: Any) -> Any:
-    """Of so many rows that are left: eight, but the last ones in halves, since a tile of one row takes as long as one
-    of two or three."""
+    """The number of rows of the next tile: eight, but the last rows are halved.
+
+    A tile of one row takes as long as one of two or three.
+    """
     if left >= 16:
         return 8
     return left if left <= 8 else (left + 1) // 2
@@ -214,8 +218,11 @@ def _tiles(
 
 @jit_function()
 def add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
-    """y += x w in the columns of the panels from ``low`` to ``high``, for ``x`` of ``n d_in`` or wider, panels as
-    :func:`packed` makes them, and ``y`` of ``n`` rows as wide as all panels; all of them contiguous."""
+    """y += x w in the columns of the panels from ``low`` to ``high``.
+
+    ``x`` is ``n d_in`` or wider, panels are made by :func:`packed`, and ``y`` has ``n`` rows as wide as all panels; all
+    are contiguous.
+    """
     n, stride = x.shape
     d_in, wide = panels.shape[1], y.shape[1]
     for p in range(low, high):

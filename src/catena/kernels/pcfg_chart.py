@@ -27,8 +27,7 @@ _FLOOR = 1e-300
 
 @dataclass(frozen=True)
 class PCFGProblem:
-    """Sentences and their grammars: rules and roots are shared by all (``[1, ...]``) or each sentence's own (``[b,
-    ...]``)."""
+    """Sentences and their grammars, with rules and roots for all (``[1, ...]``) or each sentence (``[b, ...]``)."""
 
     words: Tensor
     rules: tuple[Tensor, ...]
@@ -225,8 +224,7 @@ class PCFGChart:
         self.layout.each(run, sums.size * 8)
 
     def outside(self, scale: Tensor) -> Tensor:
-        """The gradients, times ``scale`` for each sentence, from the top down. Returns that by the roots, ``[b,
-        s]``."""
+        """Compute the gradients, times ``scale``, from the top down; returns the gradient of the roots, ``[b, s]``."""
         layout, rules, n = self.layout, self.rules, self.rules.n
         self.gradients, self.by_words = torch.zeros_like(self.chart), torch.zeros_like(self.words)
         on_top = self.on_top()

@@ -37,8 +37,7 @@ def _together(size: int) -> int:
 
 @njit(nogil=True)
 def _greatest(e: Any, place: Any, w: int, r: int, low: int, high: int, most: Any) -> None:
-    """The greatest exponents of a product of two parts, for the spans of ``w + 1`` words that begin from ``low`` on and
-    before ``high``."""
+    """The largest exponents of a product of two children, for spans of ``w + 1`` words from ``low`` to ``high``."""
     at = place[w, r] - place[w, 0]
     for i in range(low, high):
         most[at + i] = 2 * NOWHERE
@@ -94,7 +93,7 @@ def open_spans(
     gradients: Any, chart: Any, e: Any, own: Any, own_e: Any, most: Any, place: Any, lengths: Any, w: int, low: int,
     high: int, onward: Any,
 ) -> None:  # fmt: skip
-    """``onward``: the gradient by the sums over rules, from ``slopes``, that by the kept weights of spans."""
+    """Write to ``onward`` the gradient of the sums over rules, from the gradient of the saved weights of spans."""
     begin, n = place[w, 0], chart.shape[1]
     for r in range(low, high):
         for i in range(lengths[r] - w):
@@ -165,8 +164,10 @@ def _add_dots(matrix: Any, v: Any, scale: float, total: Any) -> None:
 
 @njit(nogil=True)
 def _pair_up(chart: Any, e: Any, place: Any, w: int, r: int, i: int, first: int, most: int, pairs: Any) -> None:
-    """``pairs[b, c]`` += weight × weight over four splits of a span into two parts of two words or more, the first of
-    them with ``first`` + 1 words on the left."""
+    """``pairs[b, c]`` += weight × weight over four splits of a span into two parts of two words or more.
+
+    The first of the splits has ``first`` + 1 words on the left.
+    """
     lefts, rights, scales, n = np.empty(4, np.int64), np.empty(4, np.int64), np.empty(4), 0
     for u in range(first, min(first + 4, w - 1)):
         left, right = place[u, r] + i, place[w - 1 - u, r] + i + u + 1
@@ -185,8 +186,10 @@ def _pair_up(chart: Any, e: Any, place: Any, w: int, r: int, i: int, first: int,
 def pair_spans(
     chart: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, pairs: Any
 ) -> None:
-    """``most`` and, from four words on, for all spans of ``w + 1`` words ``pairs[·, b n + c]``: Σ over the splits of a
-    span into two parts of two words or more, of weight × weight."""
+    """Write ``most`` and, from four words on, ``pairs[·, b n + c]`` for all spans of ``w + 1`` words.
+
+    Pairs are Σ weight × weight over the splits of a span into two parts of two words or more.
+    """
     n = chart.shape[1]
     step = _together(n * n)
     for r in range(low, high):

@@ -1,8 +1,8 @@
 """Large arrays of a search, used again by the next one.
 
-A system hands fresh memory out page by page when it is first written to, which takes several times as long as the
-writing. So what nothing refers to any more, neither an array nor a view of it nor a tensor, is kept for the next that
-asks.
+The operating system provides new memory page by page when it is first written to, which takes several times as long as
+the writing. So an array that nothing refers to any more, neither a view of it nor a tensor, is kept for the next
+request.
 """
 
 from __future__ import annotations

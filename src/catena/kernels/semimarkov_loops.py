@@ -20,7 +20,7 @@ from catena.kernels.vector_math import exp_less
 
 @jit_function()
 def log_sum_columns(terms: Any, n: int, room: Any, result: Any, r: int) -> None:
-    """result[r, q] = log Σ_p exp(terms[p, q]) over the first ``n`` rows, which are spoiled, as is ``room[2, k]``."""
+    """result[r, q] = log Σ_p exp(terms[p, q]) over the first ``n`` rows, which are overwritten, as is the scratch."""
     k, top, weights = terms.shape[1], room[0], room[1]
     for q in range(k):
         top[q] = -np.inf

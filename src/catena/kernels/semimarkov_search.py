@@ -99,7 +99,7 @@ def sample_rows(
     segments: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, low: int, high: int, uniforms: Any,
     members: Any,
 ) -> None:  # fmt: skip
-    """``members[i, r]``: segmentations sampled with ``uniforms[i, r]``, two numbers for each segment, from the end."""
+    """Segmentations ``[i, r]`` sampled with ``uniforms[i, r]``, two numbers for each segment, from the end."""
     _, t, m, k = segments.shape
     alpha, entry, logs = np.empty((t + 1, k)), np.empty((t + 1, k)), np.empty(max(m, k))
     terms, room = np.empty((max(m, k), k)), np.empty((2, k))

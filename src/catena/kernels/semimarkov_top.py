@@ -39,7 +39,7 @@ def top_rows(
     segments: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, low: int, high: int, members: Any,
     found: Any,
 ) -> None:  # fmt: skip
-    """The best segmentations of each row into ``members[r, k]``, best first, and how many there are."""
+    """Write the best segmentations of each row to ``[r, k]``, best first, and their number."""
     t, k, width = segments.shape[1], segments.shape[3], members.shape[1]
     # entry[j, y]: what may come before a segment from j on with label y; best[j, y]: with one that ends at j.
     entry, best = np.empty((t + 1, k, width)), np.empty((t + 1, k, width))

@@ -56,7 +56,7 @@ def _peaks(row: Any, peaks: Any) -> Any:
 
 @jit_function()
 def _find(row: Any, peaks: Any, best: Any, at: Any) -> None:
-    """As many pieces as numbers are wanted have one that is no less than ``least``: others need not be looked at."""
+    """The number of requested values bounds the blocks with one of at least ``least``; others are not read."""
     k, least = best.shape[0], NEVER
     if peaks.shape[0] >= k:
         insert_top(peaks, 0, best, at, 0)

@@ -35,8 +35,10 @@ def label_room(t: int, k: int) -> Any:
 
 @njit(nogil=True)
 def _weigh_labels(scores: Any, i: int, n: int, room: Any, top: Any, mass: Any) -> int:
-    """Of the spans ``i`` to ``j``: the greatest score into ``top[j - i]``, and the weights of labels beside it into
-    ``room[1, j - i]``, their sum into ``mass[j - i]``. Returns how many scores are nan or +inf.
+    """Write the largest score of the spans ``i`` to ``j``, the relative weights of their labels, and their sum.
+
+    The score goes to ``top[j - i]``, the weights to row 1 of the scratch, the sum to ``mass[j - i]``. Returns the
+    number of scores that are nan or +inf.
 
     One exponential over all spans from a word is faster than one for each.
     """
@@ -132,7 +134,7 @@ def inside(n: int, lanes: int, own: Any, own_e: Any, beta: Any, beta_e: Any, inn
 
 @njit(nogil=True)
 def outside(n: int, lanes: int, beta: Any, beta_e: Any, inner: Any, inner_e: Any, chances: Any, given: Any) -> None:
-    """The probability of each span into ``chances``, which holds 1 for whole sentences and 0 elsewhere."""
+    """Write the probability of each span to the array, which holds 1 for whole sentences and 0 elsewhere."""
     for w in range(n - 1, 0, -1):
         size = (n - w) * lanes
         each = inner[w]
@@ -211,7 +213,7 @@ def sum_rows(
 
 @jit("4", "1", "2", "i", "i", "4")
 def share_rows(scores: Any, scale: Any, chances: Any, low: int, high: int, gradients: Any) -> None:
-    """``slopes``, which are 0: each span's probability times ``scale``, shared out to its labels."""
+    """Write each span's probability times ``scale``, divided among its labels, to an array of zeros."""
     t, k = scores.shape[1], scores.shape[3]
     top, mass, labels = np.empty(t), np.empty(t), np.empty((2, t, k))
     for r in range(low, high):

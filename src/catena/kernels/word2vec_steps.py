@@ -94,8 +94,7 @@ def update_outputs(outputs: Any, rows: Any, steps: Any, n: int, h: Any) -> None:
 
 @jit_inline(SUMS)
 def pull_and_push(outputs: Any, rows: Any, steps: Any, n: int, h: Any, error: Any) -> None:
-    """:func:`accumulate_input_gradient` and :func:`update_outputs` in one pass over the rows, which are all
-    different."""
+    """:func:`accumulate_input_gradient` and :func:`update_outputs` in one pass over distinct rows."""
     d, m = len(h), 0
     for j in range(d):
         error[j] = F0
@@ -120,7 +119,7 @@ def pull_and_push(outputs: Any, rows: Any, steps: Any, n: int, h: Any, error: An
 
 @jit_inline(SUMS)
 def sigmoids(scores: Any, n: int, lr: Any, chances: Any) -> None:
-    """chances = sigmoid(scores); the scores become lr (1 - chances), the step of each towards being right."""
+    """p = sigmoid(scores); the scores become lr (1 - p), the size of the step toward the correct label."""
     for m in range(n):
         x = min(max(-scores[m], -_SATURATED), _SATURATED)
         z = np.floor(x * _LOG2_E_32 + HALF)
@@ -130,7 +129,7 @@ def sigmoids(scores: Any, n: int, lr: Any, chances: Any) -> None:
         e = p * float32_of(np.int32((np.int32(z) + np.int32(127)) << np.int32(23)))
         chance = F1 / (F1 + e)
         chances[m] = chance
-        scores[m] = lr * (e * chance)  # 1 - chance, exact where chance is nearly 1
+        scores[m] = lr * (e * chance)  # 1 - p, accurate where p is nearly 1
 
 
 @jit_inline()
