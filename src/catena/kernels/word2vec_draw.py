@@ -205,8 +205,8 @@ def fill_alias(weights: Any, table: Any) -> None:
 def huffman_paths(counts: Any, first: Any, nodes: Any, codes: Any) -> int:
     """Huffman tree of words by their counts, which must be in descending order.
 
-    Writes the inner nodes from the root to each word and the branch at each (0 to the lighter side). Returns the number of steps of all paths; with empty ``nodes`` it only
-    counts them and writes ``first``.
+    Writes the inner nodes from the root to each word and the branch at each (0 to the lighter side). Returns
+    the number of steps of all paths; with empty ``nodes`` it only counts them and writes ``first``.
 
     Two queues, one of words and one of joined nodes, are both sorted, so O(v) (van Leeuwen 1976).
     """
