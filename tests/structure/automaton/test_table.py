@@ -123,7 +123,7 @@ def test_a_machine_without_arcs_has_an_empty_table() -> None:
     ("machine", "message"),
     [
         (edit_model("ab"), "must be an acceptor.*project"),
-        (from_strings(["a", "ab"]), "deterministic machine.*determinize"),
+        (from_strings(["a", "ab"]), "must be deterministic.*determinize"),
         (from_arcs([(0, 1, 1, 1, 0.0), (0, 0, 1, 1, 0.0)], [0], [1]), "several arcs with one label"),
         (from_arcs([], [0, 1], [1]), "several initial states"),
         (from_string("ab").mapped(lambda x: x[None]), r"no batch axes in a table, got \[1\]"),
