@@ -71,8 +71,8 @@ def test_the_name_of_a_file_is_not_drawn(catena: Catena, files: Path, trained: P
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "a model of the task classify draws no picture of its predictions: ask it by 'catena predict'"),
-        (["--alignment"], "this model cannot be asked for --alignment; it answers none of these questions"),
+        ([], "a model of the task classify cannot draw its predictions. Use 'catena predict' instead."),
+        (["--alignment"], "--alignment is not an option of a model of the task classify. Remove it. Supported options: none."),
     ],
 )
 def test_a_task_without_pictures_says_so(

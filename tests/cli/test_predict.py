@@ -160,7 +160,7 @@ def test_broken_encodings_are_named_and_cured(catena: Catena, trained: Path, tmp
         (["RUN", "missing.txt"], 1, "there is no file missing.txt in the folder …"),
         (["RUN", "."], 1, ". is a folder, not a file: name a file"),
         (["RUN", "FILE", "--input-format", "pdf"], 1, "no format is called 'pdf': known are 'brackets', …"),
-        (["RUN", "FILE", "--device", "toaster"], 1, "there is no device 'toaster': …"),
+        (["RUN", "FILE", "--device", "toaster"], 1, "device 'toaster' is not known. …"),
         (["RUN", "FILE", "--format", "csv"], 2, "--format is 'csv', and must be tsv or text or jsonl"),
         (["RUN", "FILE", "-o", "no/such/folder/out.tsv"], 2, "no/such/folder/out.tsv cannot be written: there is no …"),
         (

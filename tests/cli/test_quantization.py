@@ -104,7 +104,7 @@ def test_what_is_not_held_so_says_so(folder: Path, trained: Path, ngram_model: P
     for run, task in ((trained, "classify"), (ngram_model, "lm")):
         said = catena("predict", run, folder / "text.txt", "--quantization", "int8")
         assert said.code == 1
-        assert said.sentence.startswith(f"{run}, a model of the task {task}, is not held in 8 bits: networks of")
+        assert said.sentence.startswith(f"{run} is a model of the task {task}, which cannot be quantized; networks of")
     said = catena("chat", folder / "dev.tsv", "--quantization", "int8")
     assert said.sentence == f"--quantization is for runs of networks, and {folder / 'dev.tsv'} is searched as it is"
     said = catena("predict", trained, "--quantization", "int4")
@@ -112,7 +112,7 @@ def test_what_is_not_held_so_says_so(folder: Path, trained: Path, ngram_model: P
 
 
 def test_other_numbers_of_bits_are_refused_in_python(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="quantization must be 'int8', or None for single precision, and is 'int4'"):
+    with pytest.raises(ConfigError, match="quantization must be 'int8' or None, got 'int4'"):
         catena.load(folder / "translate", quantization="int4")
 
 

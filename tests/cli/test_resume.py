@@ -173,7 +173,7 @@ def test_resume_rejects_a_config_that_decides_another_result(
     before = state_of(Path("run"))
     found = catena("resume", "run")
     assert found.code == 1
-    assert found.sentence.startswith("run/config.toml must have the values that step-000004 was trained with: ")
+    assert found.sentence.startswith("run/config.toml differs from the config that step-000004 was trained with: ")
     assert said in found.sentence
     assert "Copy run/checkpoints/step-000004/config.toml over it, or train a new run with --from run." in found.sentence
     assert state_of(Path("run")) == before
@@ -229,7 +229,7 @@ def test_resume_of_a_schedule_that_knows_its_end_says_that_it_is_longer(catena: 
     words = ("train", files / "train.tsv", *TINY, "--schedule", "cosine", "-q", "-o", "run")
     assert catena(*words).code == 0
     assert (
-        "the cosine schedule of the learning rate now falls to the new last step"
+        "the cosine learning rate schedule now ends at the new last step"
         in catena("resume", "run", "--max-epochs", "3").out
     )
 

@@ -113,8 +113,8 @@ def test_commands_that_are_not_understood(catena: Catena, files: Path, words: li
     [
         (["classify"], "there is nothing to train on: name a file, as in 'catena train classify FILE'"),
         (["missing.tsv"], "there is no file missing.tsv in the folder …"),
-        (["--device", "cuda:99", "FILE"], "the device 'cuda:99' was asked for, and …"),
-        (["FILE", "--device", "toaster"], "there is no device 'toaster': say auto, cpu, cuda, cuda:0 or mps"),
+        (["--device", "cuda:99", "FILE"], "device 'cuda:99' is not available: …"),
+        (["FILE", "--device", "toaster"], "device 'toaster' is not known. Use auto, cpu, cuda, cuda:0 or mps."),
         (["FILE", "--track", "pigeons"], "--track 'pigeons' is not known: it can be 'tensorboard'"),
         (["FILE", "--folds", "99"], "60 examples cannot be cut into data.folds = 99 parts"),
         (["FILE", "--encoding", "utf-99"], "there is no text encoding 'utf-99', asked for to read …"),
@@ -139,7 +139,7 @@ def test_what_cannot_be_trained(catena: Catena, files: Path, words: list[str], s
         (["--batch-size", "-3"], "batches.batch_size is -3: must be greater than 0"),
         (["--threads", "0"], "machine.threads is 0: must be greater than 0"),
         (["--time", "5x"], "max_time is '5x', which is no span of time: write it as 90s, 5m, 2h or 1h30m"),
-        (["--folds", "2", "--test", "x"], "data.folds makes its own test sets: leave data.test out"),
+        (["--folds", "2", "--test", "x"], "data.folds creates its own test sets. Remove data.test."),
         (["--optimizer", "sgd", "--rho", "0.9"], "rho is a number of adadelta, and optimizer is 'sgd': leave it out"),
         (["--model", "loglinear", "--n-highway", "3"], "model.n_highway is a key of 'cnn' and 'recurrent' and "),
     ],
@@ -274,7 +274,7 @@ def test_everything_wrong_with_a_config_is_said_at_once_with_its_lines(catena: C
 def test_a_config_for_no_task_is_refused(catena: Catena) -> None:
     Path("odd.toml").write_text('task = "fly"\n', encoding="utf-8")
     assert matches(
-        catena("train", "-c", "odd.toml").sentence, "odd.toml must say which task it is for, and has task = …"
+        catena("train", "-c", "odd.toml").sentence, "task in odd.toml must be the name of a task, got …"
     )
 
 
@@ -369,7 +369,7 @@ def test_from_starts_with_the_weights_and_the_vocabulary_of_an_older_run(
 def test_from_a_model_of_another_make_is_refused(catena: Catena, files: Path, trained: Path) -> None:
     said = catena("train", files / "dev.tsv", "--from", trained, "--model", "cnn")
     assert said.code == 1
-    assert "holds a model of another make ('loglinear') than the one asked for ('cnn')" in said.sentence
+    assert "(kind 'loglinear'), got kind 'cnn' or other options" in said.sentence
 
 
 # --- interruptions ----------------------------------------------------------------------------------------------------
@@ -514,7 +514,7 @@ def test_help_is_of_the_task_that_a_file_is_for(catena: Catena, tmp_path: Path) 
         ("text,label\nso good,pos\n", "classify"),
         (
             "1,He is here.,Er ist hier.\n2,No it is not.,Nein.\n",
-            "x.csv has 3 columns, and no first line .* --source-column",
+            "x.csv has 3 columns without a header line.* --source-column",
         ),
         ("Yes, he is.\nNo.\n", "lm"),
     ],

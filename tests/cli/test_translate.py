@@ -83,7 +83,7 @@ def test_what_no_translator_reads_is_refused(folder: Path, capsys: pytest.Captur
             ["evaluate", folder / "run", pairs, "--target", folder / "dev.de"],
             "has a tab on every line, so that it holds",
         ),
-        (["draw", folder / "run", "The dog.", "--word", "zork"], "'zork' is not among the words that look"),
+        (["draw", folder / "run", "The dog.", "--word", "zork"], "'zork' is not one of the words that attend"),
     ):
         assert main([str(word) for word in words]) in (1, 2)
         assert sentence in capsys.readouterr().err
@@ -96,7 +96,7 @@ def test_what_was_cut_is_said_once(
         feed(monkeypatch, "The dog sees a man.\n" * n)
         assert main(["predict", str(folder / "run"), "--max-length", "2", "--beam-size", "1"]) == 0
         said = capsys.readouterr()
-        assert said.err.startswith(f"catena predict: {words} cut at --max-length 2, before the end: a larger")
+        assert said.err.startswith(f"catena predict: {words} cut at --max-length 2, before the end. Raise")
         assert (len(said.out.splitlines()), len(said.err.splitlines())) == (n, 1)
 
 

@@ -13,14 +13,14 @@ from catena.tasks.application import PredictOptions
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"n_best": 0}, "n_best must be 1 or more, and is 0"),
-        ({"samples": -1}, "samples must be 0 or more, and is -1"),
-        ({"beam_size": 0}, "beam_size must be 1 or more, and is 0"),
-        ({"max_length": 0}, "max_length must be 1 or more, and is 0"),
-        ({"length_penalty": float("nan")}, "length_penalty must be 0 or more, and is nan"),
-        ({"samples": 2, "n_best": 2}, "samples = 2 draws answers, and n_best tells how to find the best"),
-        ({"samples": 2, "beam_size": 5, "scores": True}, "samples = 2 draws answers, and beam_size tells how"),
-        ({"samples": 2, "length_penalty": 0.0}, "samples = 2 draws answers, and length_penalty tells how"),
+        ({"n_best": 0}, "n_best must be 1 or more, got 0"),
+        ({"samples": -1}, "samples must be 0 or more, got -1"),
+        ({"beam_size": 0}, "beam_size must be 1 or more, got 0"),
+        ({"max_length": 0}, "max_length must be 1 or more, got 0"),
+        ({"length_penalty": float("nan")}, "length_penalty must be 0 or more, got nan"),
+        ({"samples": 2, "n_best": 2}, "samples = 2 cannot be combined with n_best"),
+        ({"samples": 2, "beam_size": 5, "scores": True}, "samples = 2 cannot be combined with beam_size"),
+        ({"samples": 2, "length_penalty": 0.0}, "samples = 2 cannot be combined with length_penalty"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(asked: dict[str, Any], words: str) -> None:

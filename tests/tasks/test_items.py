@@ -10,7 +10,7 @@ from catena.tasks.items import listed_texts
 
 def test_texts_come_in_a_list_or_one_by_one() -> None:
     assert listed_texts(text for text in ("a", "")) == listed_texts(("a", "")) == ["a", ""]
-    with pytest.raises(DataError, match="predict takes a list of texts, and one text was given"):
+    with pytest.raises(DataError, match="predict must get a list of texts, got one text"):
         listed_texts("a text")
-    with pytest.raises(DataError, match="item 7 must be a text, and is NoneType: None"):
+    with pytest.raises(DataError, match="item 7 must be a text, got NoneType: None"):
         listed_texts(["a", "b", None], before=5)

@@ -22,7 +22,7 @@ def test_a_word_is_a_token_or_the_pieces_that_spell_it(word: str, places: list[i
 
 
 def test_a_word_that_does_not_look_is_answered_with_the_nearest() -> None:
-    with pytest.raises(DataError, match="'Zwe' is not among the words that look: did you mean 'Zwei'"):
+    with pytest.raises(DataError, match="'Zwe' is not one of the words that attend: did you mean 'Zwei'"):
         token_indices("Zwe", ROWS)
 
 

@@ -1,1 +1,1 @@
-"""One thing people want done each: config, model, loss, prediction, evaluation."""
+"""NLP tasks, one subpackage each: config, model, loss, prediction, evaluation."""

@@ -1,6 +1,6 @@
-"""What every task offers to a person: train it, go on with it, load it, ask it, score it.
+"""The task interface used by the command line: train, resume, load, predict, evaluate.
 
-The verbs of the command line know tasks by this interface alone, so they have the same shape for all of them.
+The commands use tasks only through this interface, so every command works the same way for all tasks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """How a training ended: the run folder and the best checkpoint's scores on dev and, if there is one, on test."""
+    """Result of a training run: its folder and the best checkpoint's scores on dev and, if given, on test."""
 
     folder: Path
     metric: str
@@ -37,7 +37,7 @@ class TrainResult:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """The scores of a model on a data file, with their signatures and lines for a person to read."""
+    """Scores of a model on a data file, with their signatures and the lines of a printed report."""
 
     scores: dict[str, float]
     signatures: dict[str, str]
@@ -46,20 +46,20 @@ class EvaluationReport:
 
 @dataclass(frozen=True)
 class PairedPredictions:
-    """The right answers and a model's own, example by example, and the metric that compares them."""
+    """Gold labels and predictions, example by example, with the metric that compares them."""
 
     measure: Metric
     right: list[Any]
     given: list[Any]
     asked_by: Mapping[str, object] = field(default_factory=dict)
-    """The settings of the model that decide what is asked, where a file does not: two models must have the same."""
+    """Config options that determine the inputs if a file does not: both models must have the same values."""
     unknown: float = 0.0
-    """Of likelihoods: the fraction of the tokens that are unknown to the model and scored as one symbol."""
+    """For likelihoods: the fraction of tokens unknown to the model and scored as one symbol."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a file is to be read, where that is not as the training files were."""
+    """How to read a file that differs from the training files."""
 
     format: str | None = None
     encoding: str | None = None
@@ -68,7 +68,7 @@ class ReadOptions:
     source_column: str | None = None
     target_column: str | None = None
     target: Path | None = None
-    """The file of the right answers, line by line, where they are not in the same file."""
+    """The file of references, line by line, if they are not in the input file."""
 
 
 DEFAULT_READ_OPTIONS = ReadOptions()
@@ -76,68 +76,69 @@ DEFAULT_READ_OPTIONS = ReadOptions()
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """What is asked of a model beyond its one best answer. Each task says which of these it knows."""
+    """Prediction options. Each task supports some of them."""
 
     n_best: int = 1
-    """So many answers for each item, the best first."""
+    """Return the N best predictions for each input, best first."""
     samples: int = 0
-    """So many answers drawn from the model's distribution instead of the best ones."""
+    """Sample N predictions from the model's distribution instead of returning the best ones."""
     confidence: bool = False
-    """The probability of every part of an answer."""
+    """Add the probability of every part of a prediction."""
     scores: bool = False
-    """The log-probability of every answer."""
+    """Add the log-probability of every prediction."""
     alignment: bool = False
-    """Which part of an answer comes from which part of the item."""
+    """Show which part of a prediction comes from which part of the input."""
     constraint: Path | None = None
-    """A file that fixes or forbids parts of the answers, item by item."""
+    """A file that fixes or forbids parts of the predictions, input by input."""
     seed: int = 0
-    """The seed of what is drawn."""
+    """The random seed for sampling."""
     beam_size: int | None = None
-    """So many beginnings of an answer are kept while it is searched; 1 is greedy."""
+    """Beam size. 1 is greedy search."""
     length_penalty: float | None = None
-    """The power of the length that scores are divided by: 0 prefers short answers, 1 divides by the length."""
+    """Scores are divided by length ** length_penalty: 0 prefers short outputs, 1 divides by the length."""
     max_length: int | None = None
-    """The most tokens of an answer, the end among them, for models that write."""
+    """Maximum number of tokens in the output, including the end token, for models that generate text."""
     layer: int | None = None
-    """Of a picture: this layer alone, the first is 1."""
+    """In a picture: show only this layer, counted from 1."""
     head: int | None = None
-    """Of a picture: this head alone, the first is 1."""
+    """In a picture: show only this head, counted from 1."""
     word: str | None = None
-    """Of a picture: this word of what looks, in every layer and head."""
+    """In a picture: show the attention of this word in every layer and head."""
     within: Literal["source", "target"] | None = None
-    """Of a picture: how what is read, or what is written, looks at itself, in place of one at the other."""
+    """In a picture: show self-attention of the source or the target instead of cross-attention."""
 
     def __post_init__(self) -> None:
         for name, least in (("n_best", 1), ("samples", 0), ("beam_size", 1), ("length_penalty", 0), ("max_length", 1)):
             value = getattr(self, name)
             if value is not None and not value >= least:
-                raise ConfigError(f"{name} must be {least} or more, and is {value!r}")
-        told = ("n_best", "beam_size", "length_penalty")
-        if self.samples and (over := sorted(self.beyond() & set(told), key=told.index)):
+                raise ConfigError(f"{name} must be {least} or more, got {value!r}. Pass {least} or more.")
+        search_options = ("n_best", "beam_size", "length_penalty")
+        if self.samples and (over := sorted(self.beyond() & set(search_options), key=search_options.index)):
             raise ConfigError(
-                f"samples = {self.samples} draws answers, and {over[0]} tells how to find the best: leave out one"
+                f"samples = {self.samples} cannot be combined with {over[0]}, which is for the best predictions. "
+                f"Remove one of them."
             )
 
     def beyond(self) -> set[str]:
-        """The names of what is asked for."""
+        """The names of the options that differ from their defaults."""
         return {part.name for part in fields(self) if part.name != "seed" and getattr(self, part.name) != part.default}
 
     def after(self, n: int) -> PredictOptions:
-        """The same of items of a stream after its first ``n``: they are drawn anew, not as the first ones were."""
+        """The options for the inputs of a stream after its first ``n``, with a new seed for sampling."""
         return self if n == 0 else replace(self, seed=Randomness(self.seed).number("after", n))
 
 
 DEFAULT_PREDICT_OPTIONS = PredictOptions()
 _PLOT_OPTIONS = {"layer", "head", "word", "within"}
-"""What is asked of drawings alone."""
+"""The options that only pictures use."""
 
 
 _PATH_METHODS = {"read_inputs", "about_inputs", "evaluate", "answers"}
-"""What a predictor does with a file."""
+"""The methods of a predictor that take a file."""
 
 
 def _taking_names(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method of a predictor, whose file may be given by its name."""
+    """Wrap a method of a predictor so that it accepts its file as a path or a string."""
 
     @wraps(method)
     def named(self: Predictor, path: Path | str, *args: Any, **options: Any) -> Any:
@@ -147,20 +148,20 @@ def _taking_names(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Predictor(ABC):
-    """A trained model that is ready to be asked. Needs nothing but its own folder.
+    """A trained model that is ready to predict. Needs only its own folder.
 
-    An item is what a prediction is made for: a text, or an example of the task's own, such as a sentence in words.
-    Files are given as paths or by their names.
+    An item is one input of a prediction: a text, or an example in the task's own form, such as a list of words.
+    Files are given as paths or strings.
     """
 
     asks: ClassVar[frozenset[str]] = frozenset()
-    """The parts of :class:`PredictOptions` that this task answers."""
+    """The fields of :class:`PredictOptions` that this task supports."""
     formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
-    """What :meth:`write` knows; the first is written if none is named."""
+    """The formats that :meth:`write` supports; the first is the default."""
     reads_targets: ClassVar[bool] = False
-    """Whether the right answers may be a file of their own."""
+    """Whether the references may be in a separate file."""
     reads_columns: ClassVar[tuple[str, ...]] = ("text_column", "label_column")
-    """Which columns of its files can be named."""
+    """The columns of its files that can be named."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -169,55 +170,60 @@ class Predictor(ABC):
 
     @property
     def task_name(self) -> str:
-        """This model in the words of a person, such as "a model of the task translate"."""
+        """A description of this model for messages, such as "a model of the task translate"."""
         return f"a model of the task {getattr(getattr(self, 'config', None), 'task', 'that it was made for')}"
 
     def check(self, asking: PredictOptions) -> None:
-        """Refuse what this task cannot be asked."""
+        """Raise DataError if an option is set that this task does not support."""
         unknown = sorted(asking.beyond() - self.asks)
         if unknown:
             named = self.asks if unknown[0] in _PLOT_OPTIONS else self.asks - _PLOT_OPTIONS
-            known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(named)) or "none of these questions"
-            raise DataError(f"this model cannot be asked for --{unknown[0].replace('_', '-')}; it answers {known}")
+            known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(named)) or "none"
+            flag = f"--{unknown[0].replace('_', '-')}"
+            raise DataError(f"{flag} is not an option of {self.task_name}. Remove it. Supported options: {known}.")
 
     def format_for(self, asking: PredictOptions) -> str:
-        """The format that is written if none is named."""
+        """The format that is written if none is given."""
         return self.formats[0]
 
     def searching(self, asking: PredictOptions) -> Predictor:
-        """This model with the search that is asked for, where a task searches at all."""
+        """This model with the given search options, for tasks that search."""
         for name in sorted(asking.beyond()):
             flag = f"--{name.replace('_', '-')}"
             raise DataError(
-                f"{flag} is for models that search for their answers, not for {self.task_name}: leave it out"
+                f"{flag} is only for models that search for their outputs, not for {self.task_name}. Remove it."
             )
         return self
 
     def together(self, others: Sequence[Predictor]) -> Predictor:
-        """This model and others as one, where a task can join them."""
-        raise DataError(f"{self.task_name} cannot be joined with other models: leave --ensemble out")
+        """An ensemble of this model and others, for tasks that support it."""
+        raise DataError(f"{self.task_name} cannot be part of an ensemble. Remove --ensemble.")
 
     @property
     def network(self) -> nn.Module:
-        """The network that was trained, to go on with it in a loop of one's own or to look inside: this model answers
-        by it, whatever becomes of its weights. Of several that answer together it is the first."""
+        """The trained network, to train it further in your own loop or to inspect it.
+
+        Predictions always use its current weights. For an ensemble this is the network of the first model.
+        """
         found = self.find_network()
         if found is None:
-            raise DataError(f"there is no network in this one, {self.task_name}: it was counted, or fitted as a whole")
+            raise DataError(f"{self.task_name} has no network here: it was counted or fitted. Load a neural model.")
         return found
 
     def find_network(self) -> nn.Module | None:
-        """The network, for those kinds that have one."""
+        """The network, or None if this kind of model has none."""
         return next(iter(self.networks), None)
 
     @property
     def networks(self) -> Sequence[nn.Module]:
-        """The networks whose matrices may be held in 8 bits; none where a task has not been tried so."""
+        """The networks whose matrices can be stored in 8 bits; empty if the task does not support it."""
         return ()
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
-        """Write this model in the form of another program into a folder, which must not be there."""
-        raise DataError(f"{self.task_name} cannot be exported: translators and n-gram language models can")
+        """Write this model in the format of another program into a new folder."""
+        raise DataError(
+            f"{self.task_name} cannot be exported. Export a model of the task translate or an n-gram language model."
+        )
 
     @abstractmethod
     def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Any]:
@@ -225,59 +231,64 @@ class Predictor(ABC):
 
     @abstractmethod
     def predict_stream(self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Any]:
-        """Predictions for any number of items, in order, a block at a time: memory does not grow with the input."""
+        """Predictions for any number of items, in order and in blocks, with constant memory."""
 
     @abstractmethod
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
-        """The items of a file to predict for: lines of a plain text, or the examples of any format that has them."""
+        """The items of a file to predict: lines of plain text, or examples in any format that has them."""
 
     def about_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Sequence[str]:
-        """What a person should hear of a file before its items are predicted: that a line of it is no item."""
+        """Notes about a file to show before its items are predicted, such as lines that are not items."""
         return ()
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
-        """The items of standard input, of which each line is one unless a task says otherwise."""
+        """The items of standard input. By default each line is an item."""
         return lines
 
     @abstractmethod
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
-        """Score the model on a file with the right answers."""
+        """Evaluate the model on a file with gold labels or references."""
 
     @abstractmethod
     def answers(
         self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
     ) -> PairedPredictions:
-        """For a paired test between two models: what is right and what this one says, by a metric; if none is named,
-        by the one that chooses checkpoints."""
+        """Gold labels and this model's predictions, for a paired test between two models.
+
+        The default metric is the one that selects checkpoints.
+        """
 
     @abstractmethod
     def describe(self, top: int) -> list[str]:
-        """Lines about the model for a person who looks inside."""
+        """Lines that describe the model's parameters."""
 
     def remarks(self, prediction: Any) -> Sequence[str]:
-        """What a person should hear of a prediction beyond what is written: sentences that are said once for all
-        predictions, with ``{n}`` for how often each was remarked, and ``{s}`` and ``{was}`` after that number."""
+        """Warnings about a prediction that the written output does not show.
+
+        Each is printed once for all predictions, with ``{n}`` replaced by its number of occurrences, and ``{s}`` and
+        ``{was}`` by the forms that agree with this number.
+        """
         return ()
 
     @abstractmethod
     def write(self, prediction: Any, item: Any, format: str) -> str:
-        """One prediction in one of :attr:`formats`: a line, or several, as a block of columns with its blank line."""
+        """One prediction in one of :attr:`formats`: one line, or a block of lines with its blank line."""
 
     def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        """A drawing of the prediction for an item."""
-        raise DataError(f"{self.task_name} draws no picture of its predictions: ask it by 'catena predict'")
+        """A picture of the prediction for an item."""
+        raise DataError(f"{self.task_name} cannot draw its predictions. Use 'catena predict' instead.")
 
     def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        """The same for a terminal."""
-        raise DataError(f"{self.task_name} draws no picture of its predictions: ask it by 'catena predict'")
+        """The picture of :meth:`picture` as text for a terminal."""
+        raise DataError(f"{self.task_name} cannot draw its predictions. Use 'catena predict' instead.")
 
 
 NO_LIMITS: Mapping[str, object] = {}
-"""A run is resumed to the end that its config says."""
+"""No new limits: a resumed run ends where its config says."""
 
 
 class Application(ABC):
-    """A task as a whole."""
+    """A task: trains, resumes, loads."""
 
     @abstractmethod
     def train(
@@ -290,17 +301,30 @@ class Application(ABC):
         overwrite: bool = False,
         command: Sequence[str] = (),
     ) -> TrainResult:
-        """Train into a new run folder, from scratch or from the weights of an old run. ``command`` is kept with it."""
+        """Train into a new run folder, from scratch or from the weights of an old run.
+
+        Args:
+            config: the config of this task.
+            folder: the run folder to create.
+            reporter: receives the progress.
+            start_from: a run or checkpoint whose weights are the initial ones.
+            overwrite: replace an existing folder.
+            command: the command line, stored in the run.
+        """
 
     @abstractmethod
     def fit_to_time(self, config: Any) -> tuple[Any, list[str]]:
-        """Choose a model, and its size, that the data and the machine allow in the config's time; say what and why."""
+        """Choose a model and its size that fit the data, the machine and the config's time limit.
+
+        Returns:
+            The new config and lines that explain the choice.
+        """
 
     @abstractmethod
     def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
-        """Resume a run from its last whole checkpoint.
+        """Resume a run from its last complete checkpoint.
 
-        ``limits`` are new values for :data:`catena.tasks.resuming._LIMITS`, which the run's config.toml keeps.
+        ``limits`` are new values for :data:`catena.tasks.resuming._LIMITS`, stored in the run's config.toml.
         """
 
     @abstractmethod

@@ -1,8 +1,8 @@
-"""What the estimators in the manner of scikit-learn share: parameters, texts, and labels of any type.
+"""Common parts of the scikit-learn style estimators: parameters, texts, and labels of any type.
 
-Models know classes by names, which are strings. Users have integers, booleans, tuples or an indicator matrix, and want
-the same back. Needs neither scikit-learn nor pandas; arrays, data frames and sparse matrices of any library are read by
-their shape.
+Models identify classes by names, which are strings. Users have integers, booleans, tuples or an indicator matrix, and
+expect the same type back. Needs neither scikit-learn nor pandas; arrays, data frames and sparse matrices of any library
+are recognized by their shape.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from catena.errors import CheckpointError, ConfigError, DataError
 
 E = TypeVar("E", bound="BaseTaskEstimator")
 _SAVED = "estimator.json"
-"""The file beside a saved model that keeps its parameters and the types of its labels."""
+"""The file in a saved model's folder that stores its parameters and the types of its labels."""
 _Form = Literal["single", "sets", "indicator"]
 """One label for each example, a list of labels, or a row of 0 and 1."""
 
 
 class BaseTaskEstimator:
-    """Parameters as scikit-learn reads and sets them: the arguments of the constructor, kept as they were given."""
+    """Parameters as in scikit-learn: the arguments of the constructor, stored unchanged."""
 
     settings: Mapping[str, Any] | None
 
@@ -45,7 +45,9 @@ class BaseTaskEstimator:
         """Change arguments of the constructor; ``fit`` uses them."""
         for name, value in params.items():
             if name not in self._names():
-                raise ConfigError(f"{type(self).__name__} has no argument {name!r}: it has {', '.join(self._names())}")
+                raise ConfigError(
+                    f"{type(self).__name__} has no argument {name!r}. Use one of {', '.join(self._names())}."
+                )
             setattr(self, name, value)
         return self
 
@@ -76,11 +78,11 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 _RUN_KEYS = ("data.train", "data.dev", "data.test", "data.format", "machine.device", "machine.threads")
-"""Keys of a run's config that are not settings of an estimator."""
+"""Keys of a run's config that are not parameters of an estimator."""
 
 
 def other_settings(config: Config, usual: Config) -> dict[str, Any] | None:
-    """Return the settings by dotted key in which the config of a run differs from ``usual``, or None if in none."""
+    """Return the options by dotted key in which a run's config differs from ``usual``, or None if there are none."""
     own, others = flat(config.model_dump()), flat(usual.model_dump())
     found = {key: own[key] for key in own if key not in _RUN_KEYS and (key not in others or others[key] != own[key])}
     return found or None
@@ -92,16 +94,16 @@ def other_settings(config: Config, usual: Config) -> dict[str, Any] | None:
 def as_texts(X: Any) -> list[str]:
     """Return texts from a list, a generator, an array, a series, or a table of one column."""
     if isinstance(X, str):
-        raise DataError("a list of texts is needed, and one text was given: put it in a list")
+        raise DataError(f"X must be a list of texts, got one text: {X!r:.60}. Put it in a list.")
     texts = list(_column("X", X))
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise DataError(f"text {i} is not a string but {type(text).__name__}: give a list of strings")
+            raise DataError(f"text {i} must be a string, got {type(text).__name__}. Pass a list of strings.")
     return texts
 
 
 def _column(name: str, values: Any) -> Iterable[Any]:
-    """The values; those of a table with one column as a list."""
+    """The values; a table of one column becomes a list."""
     shape = _shape(values)
     if len(shape) < 2:
         return values
@@ -111,7 +113,7 @@ def _column(name: str, values: Any) -> Iterable[Any]:
 
 
 def _shape(values: Any) -> tuple[int, ...]:
-    """The shape of an array, a data frame or a sparse matrix; that of anything else is ()."""
+    """The shape of an array, a data frame or a sparse matrix; () for anything else."""
     shape = getattr(values, "shape", ())
     return tuple(shape) if isinstance(shape, tuple) else ()
 
@@ -128,21 +130,21 @@ def _array(values: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Targets:
-    """The labels of each example as a list, and the form in which they were given."""
+    """The labels of each example as a list, and the form in which the user gave them."""
 
     rows: list[list[Any]]
     form: _Form
     n_columns: int = 0
-    """Columns of an indicator matrix."""
+    """Number of columns of an indicator matrix."""
 
 
 def as_targets(y: Any, several: bool) -> Targets:
-    """Read labels: one for each example, or a list of them, or an indicator matrix of 0 and 1.
+    """Read labels: one per example, a list per example, or an indicator matrix of 0 and 1.
 
     Args:
         y: a list, a generator, an array, a series or a table. A numeric table of several columns is an indicator
             matrix, as in scikit-learn.
-        several: each element of ``y`` is a list of labels.
+        several: whether each element of ``y`` is a list of labels.
     """
     shape = _shape(y)
     if len(shape) == 2 and shape[1] != 1:
@@ -156,11 +158,12 @@ def as_targets(y: Any, several: bool) -> Targets:
     for i, labels in enumerate(listed):
         if several and isinstance(labels, str):
             raise DataError(
-                f"label {i} is {labels!r}, and with multilabel each text has a list of labels: [{labels!r}]"
+                f"label {i} must be a list of labels with multilabel=True, got {labels!r}. Pass [{labels!r}]."
             )
         if not several and isinstance(labels, list | set | np.ndarray):
             raise DataError(
-                f"label {i} is a {type(labels).__name__}, {labels!r}: say multilabel=True, or give one label"
+                f"label {i} must be one label, got a {type(labels).__name__}: {labels!r:.60}. Set multilabel=True, or "
+                f"pass one label."
             )
     _check_present(enumerate(listed))
     rows = [list(labels) for labels in listed] if several else [[label] for label in listed]
@@ -200,7 +203,7 @@ def is_missing(label: Any) -> bool:
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of an estimator: their values as they were given, and the names by which a model knows them."""
+    """The classes of an estimator: their original values and the names the model uses for them."""
 
     values: tuple[Any, ...]
     names: tuple[str, ...]
@@ -225,7 +228,7 @@ class Classes:
         return cls(tuple(names), tuple(names), "sets" if several else "single")
 
     def array(self) -> np.ndarray:
-        """The values in one dimension, of a common type if they have one."""
+        """The values as a one-dimensional array, with a common type if they have one."""
         kinds = {_kind(value) for value in self.values}
         if len(kinds) == 1 and "other" not in kinds:
             return np.array(self.values)
@@ -239,18 +242,18 @@ class Classes:
         return [[name_of[_plain(label)] for label in row] for row in targets.rows]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for a file; labels of other types than str, int, float, bool and tuples of them as names."""
+        """Values for a JSON file; labels other than str, int, float, bool and tuples of these become their names."""
         kept = [value if _is_plain(value) else name for value, name in zip(self.values, self.names, strict=True)]
         return {"form": self.form, "names": list(self.names), "values": [_tagged(value) for value in kept]}
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Classes:
-        """The classes that :meth:`to_json` gave."""
+        """The classes that :meth:`to_json` wrote."""
         return cls(tuple(map(_untagged, saved["values"])), tuple(saved["names"]), saved["form"])
 
 
 def _names_of(values: Sequence[Any]) -> tuple[str, ...]:
-    """A different name for each value: as it is written, or with its quotes where two are written in the same way."""
+    """A distinct name for each value: its text, or its repr if two values have the same text."""
     written = [str(value) for value in values]
     times = Counter(written)
     names = [
@@ -280,7 +283,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _tagged(value: Any) -> Any:
-    """JSON has no tuples: they are objects."""
+    """The value for JSON, with tuples as objects since JSON has no tuples."""
     return {"tuple": [_tagged(part) for part in value]} if isinstance(value, tuple) else value
 
 
@@ -292,14 +295,14 @@ def _untagged(value: Any) -> Any:
 
 
 def write_estimator(folder: Path, params: Mapping[str, Any], classes: Classes) -> None:
-    """Keep the parameters and classes of an estimator beside its model."""
+    """Write the parameters and classes of an estimator into its model's folder."""
     kept = {name: dict(value) if isinstance(value, Mapping) else value for name, value in params.items()}
     text = json.dumps({"params": kept, "classes": classes.to_json()}, ensure_ascii=False, default=str, indent=1)
     (folder / _SAVED).write_text(text + "\n", encoding="utf-8")
 
 
 def read_estimator(folder: Path) -> tuple[dict[str, Any], Classes] | None:
-    """Read what :func:`write_estimator` wrote; None where there is no such file, as in a run of ``catena train``."""
+    """Read what :func:`write_estimator` wrote; None if the file is missing, as in a run of ``catena train``."""
     path = folder / _SAVED
     if not path.is_file():
         return None
@@ -307,4 +310,4 @@ def read_estimator(folder: Path) -> tuple[dict[str, Any], Classes] | None:
         saved = json.loads(path.read_text(encoding="utf-8"))
         return dict(saved["params"]), Classes.from_json(saved["classes"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}): copy the model again") from None
+        raise CheckpointError(f"{path} cannot be read ({error}). Copy the model again.") from None

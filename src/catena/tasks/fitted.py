@@ -1,4 +1,4 @@
-"""Models that no loop trains: counted, or fitted in one go. Kept in a run folder like any other model."""
+"""Models that need no training loop: counted, or fitted in one call. Stored in a run folder like any other model."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class FitResult:
     """A finished model and its scores.
 
     Args:
-        scores: on dev, by name; none where nothing was held out.
-        metric: the name of the score that counts.
-        save: writes all but the tensors into a checkpoint folder.
-        tokens: tokens that the model was made from.
-        test: the scores on test, if there is such a file.
-        tensors: what is kept as weights.
+        scores: scores on dev, by name; empty without a dev set.
+        metric: the name of the main score.
+        save: writes everything except the tensors into a checkpoint folder.
+        tokens: the number of training tokens.
+        test: scores on test, if there is a test file.
+        tensors: the weights to store.
     """
 
     scores: dict[str, float]
@@ -38,10 +38,10 @@ class FitResult:
 
 
 class FitReporter:
-    """Tells of a fit to a person and to the log of its run, and keeps what comes of it.
+    """Reports a fit on the terminal and in the run's log, and saves the result.
 
     Args:
-        lines: what the model is made from, for the start of the report.
+        lines: a description of the training data, for the start of the report.
     """
 
     def __init__(self, run: RunFolder, reporter: Reporter, lines: Sequence[str]) -> None:
@@ -50,15 +50,15 @@ class FitReporter:
         self.reporter.started(RunStarted("cpu", 0, 0, tuple(lines), None, 0, run.path))
 
     def note(self, words: str) -> None:
-        """Say something of the work or its course."""
+        """Report one line."""
         self.reporter.note(words)
 
     def working(self, what: str, share: float) -> None:
-        """Say how far a piece of work is."""
+        """Report the progress of one piece of work as a fraction."""
         self.reporter.working(what, share)
 
     def keep(self, fitted: FitResult, what_next: tuple[str, ...] = RunResult.what_next) -> TrainResult:
-        """Write the model as the only checkpoint of the run, with its scores, and tell of the end."""
+        """Write the model as the only checkpoint of the run, with its scores, and report the end."""
         run, scores, seconds = self.run, fitted.scores, time.monotonic() - self.began
         state = TrainingState(step=1, tokens=fitted.tokens, seconds=seconds, best_step=1, best_scores=finite(scores))
         run.cut_metrics(0)

@@ -1,9 +1,9 @@
-"""Names of what a task keeps beside the weights of its model and its ``config.toml``; the same in every task."""
+"""Names of the files that a task stores next to its weights and ``config.toml``, the same in every task."""
 
 from __future__ import annotations
 
 TOKENIZER = "tokenizer"
-"""The folder of a tokenizer."""
+"""The folder of the tokenizer."""
 VOCABULARY = "vocabulary.json"
 LABELS = "labels.json"
-"""The names of classes, or of tags."""
+"""The file of class names or tags."""

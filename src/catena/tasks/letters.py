@@ -1,8 +1,8 @@
-"""What is a letter, to those who read characters and to those who read the bytes of characters one by one.
+"""Which characters belong to words, for texts read as characters or as the bytes of UTF-8.
 
-A phrase stands as whole words where no letter is beside it. A byte alone does not tell: 0xE2 may begin a dash or ⅓. So
-a reader has a state, which says of the last character whether it was a letter, or that it is not yet whole. States of
-bytes that leave the same characters open are one.
+A phrase matches as whole words if no letter is adjacent to it. A single byte does not decide this: 0xE2 may begin a
+dash or ⅓. So a reader has a state: whether the last character was a letter, or that it is still incomplete. Byte
+prefixes that allow the same characters have the same state.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from functools import cache
 
 BROKEN, OTHER, LETTER = -1, 0, 1
-"""The states where no character can be, and after a whole one; all above are in the middle of one."""
+"""The states for invalid input and after a complete character; larger states are inside a character."""
 
 _WITHIN_WORDS = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Cn", "Cs", "Co"}
 _MARKED_BLOCKS = (0x80, 0xC0, 0x600, 0x640, 0x940, 0x2000, 0x2040, 0x2080, 0x3000, 0xFF00, 0xFF40)
-"""Where marks stand among letters: of Latin, Arabic, Devanagari and East Asian texts, quotes, dashes and money. Rare
-ones elsewhere are taken for letters where bytes are read, so that there are few states."""
+"""Blocks with punctuation among the letters: Latin, Arabic, Devanagari and East Asian texts, quotes, dashes, currency.
+In other blocks, rare punctuation counts as letters when bytes are read, which keeps the number of states small."""
 _SYMBOLS = ((0x2100, 0x2BFF), (0x1F000, 0x1FFFF))
-"""Where nearly all are none: arrows, signs, pictures."""
+"""Blocks with almost no letters: arrows, signs, pictures."""
 _NO_BLANKS = (
     (0x0E00, 0x0EFF),
     (0x1000, 0x107F),
@@ -29,28 +29,30 @@ _NO_BLANKS = (
     (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),
 )
-"""Thai and Lao, Burmese, Khmer, kana, and Han: no blank stands between words, so that a phrase stands wherever its
-characters do."""
+"""Thai and Lao, Burmese, Khmer, kana, and Han: words are not separated by blanks, so a phrase matches wherever its
+characters occur."""
 _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 CharacterReader = Callable[[int, str], int]
-"""The state after one more character of a spelling."""
+"""The state after one more character."""
 
 
 def is_letter(character: str) -> bool:
-    """Whether it belongs to the word beside it: letters, digits, the marks that letters bear; what has no name is taken
-    for one, what belongs to a script without blanks is not."""
+    """Whether a character belongs to an adjacent word: letters, digits and combining marks.
+
+    Unassigned code points count as letters; characters of scripts without blanks do not.
+    """
     within = unicodedata.category(character) in _WITHIN_WORDS or character in _JOINERS
     return within and not _is_in(ord(character), _NO_BLANKS)
 
 
 def read_character(state: int, character: str) -> int:
-    """The reader of texts as they are."""
+    """The state after one more character of plain text."""
     return LETTER if is_letter(character) else OTHER
 
 
 def reader_of_bytes(number_of: Callable[[str], int]) -> CharacterReader:
-    """The reader of texts whose bytes are written as characters, given the number of each."""
+    """The reader of texts whose bytes are written as characters; ``number_of`` maps a character to its byte."""
     return lambda state, character: after_byte(state, number_of(character))
 
 
@@ -66,11 +68,11 @@ def after_byte(state: int, byte: int) -> int:
 
 @cache
 def _table() -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
-    """The states after first bytes, and for each state within a character those after the 64 bytes that go on."""
+    """The states after first bytes, and for each state inside a character those after the 64 continuation bytes."""
     states: dict[tuple[int, ...], int] = {}
 
     def after(first: int, n_bytes: int) -> int:
-        """The state where ``n_bytes`` are missing, and the least character that may come is ``first``."""
+        """The state with ``n_bytes`` missing, where ``first`` is the smallest possible character."""
         if n_bytes == 1:
             followers = _block(first)
         else:
@@ -84,7 +86,7 @@ def _table() -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
 
 
 def _block(first: int) -> tuple[int, ...]:
-    """What each of 64 characters from the first on is taken for."""
+    """The class of each of 64 characters, starting with ``first``."""
     if first in _MARKED_BLOCKS:
         return tuple(LETTER if is_letter(chr(first + i)) else OTHER for i in range(64))
     return (OTHER if _is_in(first, (*_SYMBOLS, *_NO_BLANKS)) else LETTER,) * 64

@@ -1,4 +1,4 @@
-"""``catena.load(run)``: the trained model of a run folder or a checkpoint folder, whatever its task."""
+"""``catena.load(run)``: load the trained model of a run or checkpoint folder, for every task."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from catena.tasks.table import task_of_config
 
 
 def load(folder: str | PathLike[str], device: str = "auto", quantization: str | None = None) -> Any:
-    """Open a trained model. ``folder`` is a run, its ``best`` or ``last``, a checkpoint, or a file of an n-gram model
-    (ARPA, or one that ``NgramModel.save`` wrote); never a name on a hub.
+    """Load a trained model.
 
-    With the quantization ``int8`` the matrices of its networks are held in 8 bits, on a CPU: a quarter of the memory,
-    and products in whole numbers (:mod:`catena.kernels.int8_products`).
+    Args:
+        folder: a run folder, its ``best`` or ``last``, a checkpoint folder, or a file of an n-gram model (ARPA, or
+            written by ``NgramModel.save``). Names on a model hub are not supported.
+        device: ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``; ``auto`` uses a GPU if there is one.
+        quantization: ``int8`` stores the matrices of the networks in 8 bits, on a CPU. It needs a quarter of the memory
+            and multiplies integers (:mod:`catena.kernels.int8_products`).
     """
     if quantization not in (None, "int8"):
-        raise ConfigError(f"quantization must be 'int8', or None for single precision, and is {quantization!r}")
+        raise ConfigError(f"quantization must be 'int8' or None, got {quantization!r}. Use None for single precision.")
     if holds_ngrams(Path(folder)):
         if quantization is not None:
-            raise DataError(f"{folder} holds n-grams, and no network to be held in 8 bits: leave the quantization out")
+            raise DataError(f"{folder} holds n-grams, which cannot be quantized. Remove quantization.")
         from catena.tasks.lm.files import open_file
 
         return open_file(Path(folder))
@@ -31,11 +34,11 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
     if quantization is None:
         return entry.open().load(checkpoint.folder, device)
     model = entry.open().load(checkpoint.folder, "cpu" if device == "auto" else device)
-    networks = getattr(model, "networks", ())  # a table of word vectors is no predictor
+    networks = getattr(model, "networks", ())  # a table of word vectors is not a Predictor
     if not networks:
         raise DataError(
-            f"{folder}, a model of the task {entry.name}, is not held in 8 bits: networks of translate, transduce, "
-            f"converse and lm are; leave the quantization out"
+            f"{folder} is a model of the task {entry.name}, which cannot be quantized; networks of translate, "
+            f"transduce, converse and lm can. Remove quantization."
         )
     from catena.encoders.int8 import quantize_int8_
 
@@ -45,7 +48,7 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
 
 
 def task_of_model(path: Path) -> str:
-    """The task of what :func:`load` opens by this path."""
+    """The task of the model that :func:`load` would load from this path."""
     return "lm" if holds_ngrams(path) else task_of_config(open_checkpoint(path).folder / CONFIG).name
 
 

@@ -1,4 +1,4 @@
-"""Where an attention looks, for people: heat maps and sketches, of all tokens or of a word in each layer and head."""
+"""Attention weights as heat maps and as text, for all tokens or for one word in each layer and head."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 _SHADES = " ░▒▓█"
 _BLANK = "▁"
-"""What stands for the blank before a word where words are cut into pieces."""
+"""The mark for the blank before a word if words are split into pieces."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Weights of attention, and what they are of.
+    """Attention weights and the tokens of their rows and columns.
 
     Args:
-        layers: of each layer ``[head, row, column]``.
-        rows: the tokens that look.
-        columns: the tokens that are looked at.
-        row_title: what the rows are.
-        column_title: what the columns are.
+        layers: the weights of each layer, ``[head, row, column]``.
+        rows: the tokens that attend (queries).
+        columns: the tokens that are attended to (keys).
+        row_title: the title of the rows.
+        column_title: the title of the columns.
     """
 
     layers: tuple[np.ndarray, ...]
@@ -41,7 +41,7 @@ class AttentionMaps:
 
 
 def draw(looks: AttentionMaps, asking: PredictOptions) -> Picture:
-    """A heat map."""
+    """A heat map of the attention weights."""
     from catena.draw.heat import draw_heat
 
     table, rows = attention_table(looks, asking)
@@ -51,7 +51,7 @@ def draw(looks: AttentionMaps, asking: PredictOptions) -> Picture:
 
 
 def sketch(looks: AttentionMaps, asking: PredictOptions) -> str:
-    """The same in characters, a shade for each weight, what is looked at from left to right."""
+    """The heat map as text: one shaded character for each weight, keys from left to right."""
     table, rows = attention_table(looks, asking)
     names = max(map(width, rows))
     lines = [" " * (names + 2) + " ".join(looks.columns)]
@@ -66,8 +66,10 @@ def _shade(weight: float) -> str:
 
 
 def attention_table(looks: AttentionMaps, asking: PredictOptions) -> tuple[Float[np.ndarray, "t s"], list[str]]:
-    """The weights that are drawn, and the names of their rows: the mean of the layers and heads that are asked for, or
-    one word in each of them."""
+    """The weights to show and the names of their rows.
+
+    This is the mean over the selected layers and heads, or one word in each layer and head.
+    """
     layers = list(looks.layers)
     if asking.layer is not None:
         layers = [layers[_number("layer", asking.layer, len(layers))]]
@@ -85,7 +87,7 @@ def attention_table(looks: AttentionMaps, asking: PredictOptions) -> tuple[Float
 
 
 def token_indices(word: str, tokens: tuple[str, ...]) -> list[int]:
-    """Where a word stands first: as a token, or as neighboring pieces that spell it."""
+    """The indices of the first occurrence of a word, as one token or as adjacent pieces that spell it."""
     if word in tokens:
         return [tokens.index(word)]
     for first in range(len(tokens)):
@@ -97,10 +99,10 @@ def token_indices(word: str, tokens: tuple[str, ...]) -> list[int]:
                 break
             spelled += tokens[end]
     known = dict.fromkeys(token.removeprefix(_BLANK) for token in tokens)
-    raise DataError(f"{word!r} is not among the words that look: {did_you_mean(word, known)}")
+    raise DataError(f"{word!r} is not one of the words that attend: {did_you_mean(word, known)}")
 
 
 def _number(what: str, number: int, n: int) -> int:
     if not 1 <= number <= n:
-        raise DataError(f"--{what} must be from 1 to {n}, as many as this model has, and is {number}")
+        raise DataError(f"--{what} must be from 1 to {n}, got {number}. The model has {n} of them.")
     return number - 1

@@ -1,8 +1,8 @@
-"""What the applications share whose models the training loop trains: the order of things from config to run folder.
+"""The common part of tasks whose models are trained by the training loop: from the config to the run folder.
 
-A task of this make says how its data is read and how its model is built; files, threads, seeds, a start from an old
-model or from a pretrained one, the run folder and the scores on test are the same for all. Models that need no loop,
-such as counted ones, are made by :meth:`LoopedApplication.fit` and kept in the same kind of folder.
+A subclass defines how to read its data and build its model. Files, threads, seeds, starts from an old or pretrained
+model, the run folder and the test scores are the same for all. Models that need no loop, such as counted ones, are
+created by :meth:`LoopedApplication.fit` and stored in the same kind of folder.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ D = TypeVar("D")
 
 
 class NeuralTask(Task):
-    """A task that can score its test file, once, with the best checkpoint."""
+    """A task that can score its test file once, with the best checkpoint."""
 
     def before_step(self, step: int) -> None:
-        """Encoder-decoders are told how far the training is, by which scheduled sampling goes."""
+        """Give encoder-decoders the progress of training, which scheduled sampling depends on."""
         for part in self.model.modules():
             if isinstance(part, EncoderDecoder):
                 part.set_progress(step)
 
     @abstractmethod
     def test_scores(self) -> dict[str, float]:
-        """The scores on test; empty where there is no such file. The model is in evaluation mode."""
+        """The scores on test; empty without a test file. The model is in evaluation mode."""
 
 
 class BatchedEpoch(EpochPlan):
-    """An epoch that is a plan of rows, and a function that makes a batch of some of them."""
+    """An epoch from a plan of rows and a function that makes a batch of some rows."""
 
     def __init__(self, plan: BatchPlan, batch_of: Callable[[np.ndarray], Batch]) -> None:
         self.plan, self.batch_of = plan, batch_of
@@ -71,45 +71,45 @@ class LoopedApplication(Application, Generic[C, D]):
 
     settings: ClassVar[type[Config]]
 
-    # --- what a task says of itself -----------------------------------------------------------------------------------
+    # --- defined by each task -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def prepare(self, config: C, randomness: Randomness, old: Path | None, start: Pretrained | None) -> D:
-        """Read the data. With the folder of an old model, or a pretrained one, in its encoding."""
+        """Read the data, in the encoding of an old or pretrained model if one is given."""
 
     @abstractmethod
     def task(self, config: C, data: D, device: torch.device, randomness: Randomness) -> NeuralTask:
-        """The task with a model of fresh weights, drawn by the seed."""
+        """The task with a model of new random weights, initialized by the seed."""
 
     def dropped(self, data: D) -> ReadCounter | None:
-        """What was read and what of it was dropped, to be listed in the run folder."""
+        """The counts of examples read and dropped, to be listed in the run folder."""
         return None
 
     def adopted(self, config: C, start: Pretrained) -> C:
-        """The config with all that a pretrained model decides spelled out."""
-        raise NotImplementedError(f"{type(self).__name__} takes no pretrained model")
+        """The config with all options that the pretrained model determines filled in."""
+        raise NotImplementedError(f"{type(self).__name__} does not support pretrained models")
 
     def start(self, task: NeuralTask, start: Pretrained) -> None:
-        """Put pretrained weights into the model."""
-        raise NotImplementedError(f"{type(self).__name__} takes no pretrained model")
+        """Copy pretrained weights into the model."""
+        raise NotImplementedError(f"{type(self).__name__} does not support pretrained models")
 
     def fits(self, config: C) -> bool:
-        """Whether the model is made by :meth:`fit`, without the loop."""
+        """Whether the model is created by :meth:`fit`, without the loop."""
         return False
 
     def fit(self, config: C, data: D, run: RunFolder, randomness: Randomness, reporter: Reporter) -> TrainResult:
-        """Make a model that needs no loop, and keep it in the run (:mod:`catena.tasks.fitted`)."""
-        raise NotImplementedError(f"{type(self).__name__} trains all its models by the loop")
+        """Create a model that needs no loop and store it in the run (:mod:`catena.tasks.fitted`)."""
+        raise NotImplementedError(f"{type(self).__name__} trains all its models in the training loop")
 
     def is_counted(self, config: C) -> bool:
-        """Whether the model is made in one pass, so that it cannot be trained for longer."""
+        """Whether the model is created in one pass, so that it cannot be trained for longer."""
         return self.fits(config)
 
     def filled_keys(self, config: C) -> Sequence[str]:
         """Keys, or sections with their dot, that :meth:`fit` sets in the config of its checkpoint."""
         return ()
 
-    # --- what all have in common --------------------------------------------------------------------------------------
+    # --- common to all tasks ------------------------------------------------------------------------------------------
 
     def train(
         self,
@@ -129,8 +129,8 @@ class LoopedApplication(Application, Generic[C, D]):
         own = self.adopted(own, start) if start else own
         if old is not None and self.fits(own):
             raise CheckpointError(
-                f"--from {old.folder} starts a network, and a model of kind {own.model.kind!r} is made anew: leave "
-                f"--from out"
+                f"--from {old.folder} needs a network to initialize, but a model of kind {own.model.kind!r} is always "
+                f"created from scratch. Remove --from."
             )
         data = self.prepare(own, randomness, old.folder if old else None, start)
         task = None if self.fits(own) else self.task(own, data, choose_device(own.machine.device), randomness)
@@ -181,13 +181,13 @@ class LoopedApplication(Application, Generic[C, D]):
             self.start(task, start)
         if limits and before != config.training and config.training.schedule in ("cosine", "linear"):
             reporter.note(
-                f"the {config.training.schedule} schedule of the learning rate now falls to the new last step: the "
-                f"result differs from a run that had this limit from the start"
+                f"the {config.training.schedule} learning rate schedule now ends at the new last step: the result "
+                f"differs from a run that had this limit from the start"
             )
         return _tested(task, resume(task, config.training, run, randomness, reporter), run)
 
     def _last(self, run: RunFolder, config: C) -> Checkpoint | None:
-        """The checkpoint to resume from. The loop reports what is wrong with it; what is counted is made again."""
+        """The checkpoint to resume from. The loop reports errors in it; a counted model is created again."""
         try:
             return run.last(lambda words: None)
         except CheckpointError:
@@ -197,11 +197,11 @@ class LoopedApplication(Application, Generic[C, D]):
 
 
 def check_same_model_kind(old: Path, theirs: Any, own: Any) -> None:
-    """Refuse to start a model from the weights of one of another make (``theirs`` and ``own`` are configs)."""
+    """Raise CheckpointError if two configs, ``theirs`` and ``own``, do not have the same model."""
     if theirs.model != own.model:
         raise CheckpointError(
-            f"--from {old} holds a model of another make ({theirs.model.kind!r}) than the one asked for "
-            f"({own.model.kind!r}): leave the model's flags out to go on with it"
+            f"the model must have the options of the one in {old} (kind {theirs.model.kind!r}), got kind "
+            f"{own.model.kind!r} or other options. Remove the options of the model, or train without --from."
         )
 
 
@@ -211,13 +211,13 @@ def _pretrained(config: Any) -> Pretrained | None:
 
 
 def _tested(task: NeuralTask, outcome: RunResult, run: RunFolder) -> TrainResult:
-    """Score the test file with the best checkpoint, and write that down once."""
+    """Score the test file with the best checkpoint and store the scores once."""
     test: dict[str, float] = {}
     if not outcome.interrupted:
         task.model.eval()
         test = task.test_scores()
     if test:
         row = {"step": outcome.best_step or outcome.steps, "part": "test", **finite(test)}
-        if row not in run.metrics():  # it is there if a run that came to its end is resumed
+        if row not in run.metrics():  # it is there if a finished run is resumed
             run.append_metrics(row)
     return TrainResult(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)

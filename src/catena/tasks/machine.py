@@ -1,4 +1,4 @@
-"""Devices and threads: what a person asks for, made into what torch takes."""
+"""The torch device and the number of threads that the user chose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catena.errors import ConfigError
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name; ``auto`` is a GPU if there is one. A device that is not there is said, not replaced."""
+    """The device with a name; ``auto`` is a GPU if there is one. Raises ConfigError if the device is not available."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -16,21 +16,22 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ConfigError(f"there is no device {name!r}: say auto, cpu, cuda, cuda:0 or mps") from None
+        raise ConfigError(f"device {name!r} is not known. Use auto, cpu, cuda, cuda:0 or mps.") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            f"the device {name!r} was asked for, and this machine has no CUDA GPU: say --device cpu or auto"
+            f"device {name!r} is not available: this machine has no CUDA GPU. Use --device cpu or --device auto."
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(
-            f"the device {name!r} was asked for, and there are {torch.cuda.device_count()} GPUs, counted from 0"
+            f"device {name!r} is not available: this machine has {torch.cuda.device_count()} GPUs, counted from 0. Use "
+            f"--device cuda:{torch.cuda.device_count() - 1} or a lower number."
         )
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("the device 'mps' was asked for, and this machine has none: say --device cpu or auto")
+        raise ConfigError("device 'mps' is not available on this machine. Use --device cpu or --device auto.")
     return device
 
 
 def set_threads(threads: int | None) -> None:
-    """Use so many CPU threads; leave torch's own choice if None."""
+    """Set the number of CPU threads; None keeps torch's default."""
     if threads is not None:
         torch.set_num_threads(threads)

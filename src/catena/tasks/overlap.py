@@ -1,4 +1,4 @@
-"""Warnings about dev and test files that hold what a model is trained on.
+"""Warnings about dev and test files that contain training data.
 
 Files are compared by their records: blocks between blank lines, as in CoNLL files, or lines. Memory grows with the dev
 and test files only.
@@ -14,19 +14,19 @@ from catena.data.files import open_text
 from catena.errors import CatenaError
 
 _MIN_CHARACTERS = 20
-"""Shorter records, such as "yes" in a dialogue, are left out unless most records of a file are short."""
+"""Shorter records, such as "yes" in a dialogue, are skipped unless most records of a file are short."""
 _MIN_FRACTION = 0.2
-"""The fraction of a file's records from which on a warning is given."""
+"""The fraction of a file's records that triggers a warning."""
 _LONGEST_BLOCK = 100
-"""Blocks with more lines on average are taken for lines with a few blank ones among them."""
+"""Blocks with more lines on average count as single lines with a few blank lines between them."""
 
 
 def overlap_warnings(files: Mapping[str, Path], encoding: str | None = None) -> list[str]:
-    """Return a warning for each dev and test file of which many records occur in the training files.
+    """Return a warning for each dev and test file with many records that occur in the training files.
 
     Args:
-        files: the data files by what they are for: names begin with train, dev or test.
-        encoding: of the files if it is not UTF-8.
+        files: the data files by their role; names begin with train, dev or test.
+        encoding: the encoding of the files if it is not UTF-8.
     """
     train = [path for name, path in files.items() if name.startswith("train") and "target" not in name]
     found = []
@@ -35,13 +35,13 @@ def overlap_warnings(files: Mapping[str, Path], encoding: str | None = None) -> 
             try:
                 line = _warning(name.partition("-")[0], path, train, encoding)
             except (CatenaError, OSError):
-                continue  # a binary format; reading it says what is wrong if it is not
+                continue  # a binary format, or a broken file, which the reader reports
             found += [line] if line else []
     return found
 
 
 def _warning(part: str, path: Path, train: list[Path], encoding: str | None) -> str | None:
-    cure = f"Scores on {part} do not show how well the model does on new data: give another file with --{part}."
+    cure = f"Scores on {part} do not measure how well the model does on new data. Give another file with --{part}."
     if any(path.resolve() == other.resolve() for other in train):
         return f"warning: {part} is a training file ({path}). {cure}"
     blocks = _has_blocks(path, encoding)
@@ -66,7 +66,7 @@ def _has_blocks(path: Path, encoding: str | None) -> bool:
 
 
 def _long_enough(path: Path, encoding: str | None, blocks: bool) -> list[str]:
-    """The different records of a file, without short ones unless most are short."""
+    """The distinct records of a file, without short ones unless most are short."""
     records = list(dict.fromkeys(_records(path, encoding, blocks)))
     long = [record for record in records if len(record) >= _MIN_CHARACTERS]
     return long if 2 * len(long) >= len(records) else records

@@ -1,8 +1,8 @@
-"""The encoder of a trained language model, to start another model with: pretrain, then fine-tune.
+"""The encoder of a trained language model as the start of another model: pretrain, then fine-tune.
 
-A task that takes such a start builds its own model around an encoder of the same make, reads text with the language
-model's tokenizer and vocabulary, and copies the weights of embedding and encoder. Fine-tuning may free the layers one
-after another from the top (Howard & Ruder 2018, section 3.3), so that what was learned is not washed away at once.
+The task builds its model around an encoder with the same config, reads text with the language model's tokenizer and
+vocabulary, and copies the weights of embedding and encoder. Fine-tuning can unfreeze the layers one by one from the top
+(Howard & Ruder 2018, section 3.3), so that the pretrained weights are not overwritten all at the same time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from catena.tasks.lm.encoding import LmEncoding, load_encoding
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
-    """A trained language model as a start for others."""
+    """A trained language model that initializes other models."""
 
     folder: Path
     config: LmConfig
@@ -33,14 +33,14 @@ class Pretrained:
 
     @torch.no_grad()
     def put_into(self, embedding: nn.Module, encoder: nn.Module) -> None:
-        """Copy the weights into an embedding and an encoder of the same make."""
+        """Copy the weights into an embedding and an encoder of the same config."""
         for name, module in (("embedding", embedding), ("encoder", encoder)):
             prefix = f"{name}."
             own = {key.removeprefix(prefix): w for key, w in self.weights.items() if key.startswith(prefix)}
             if {key: w.shape for key, w in own.items()} != {k: w.shape for k, w in module.state_dict().items()}:
                 raise ConfigError(
-                    f"the {name} of {self.folder} is of another make than the model that it should start: leave the "
-                    f"settings of embedding and encoder out, and they are taken from there"
+                    f"the {name} must have the shapes of the one in {self.folder}, got others. Remove the options of "
+                    f"embedding and encoder, so that they are taken from there."
                 )
             module.load_state_dict(own)
 
@@ -51,18 +51,21 @@ def open_pretrained(folder: str | Path) -> Pretrained:
     path = checkpoint.folder / CONFIG
     task = read_toml(path)[0].get("task")
     if task != "lm":
-        raise ConfigError(f"pretrained = {str(folder)!r} must be a run of task 'lm', and is one of {task!r}")
+        raise ConfigError(
+            f"pretrained = {str(folder)!r} must be a run of task 'lm', got one of task {task!r}. Train a language "
+            f"model with 'catena train lm FILE'."
+        )
     config = configs.load(LmConfig, path)
     if not config.is_neural:
         raise ConfigError(
-            f"pretrained = {str(folder)!r} is a model of kind {config.model.kind!r}, which has no encoder: name a "
-            f"network, such as one that 'catena train lm FILE --model lstm' trains"
+            f"pretrained = {str(folder)!r} is a model of kind {config.model.kind!r}, which has no encoder. Use a "
+            f"network, such as one trained with 'catena train lm FILE --model lstm'."
         )
     return Pretrained(checkpoint.folder, config, load_encoding(checkpoint.folder, "line"), checkpoint.weights())
 
 
 def layers_from_the_top(encoder: nn.Module) -> list[list[nn.Parameter]]:
-    """The parameters of an encoder by layer, the topmost first; what stands below all layers comes last."""
+    """The parameters of an encoder by layer, the top layer first; those below all layers come last."""
     stacks = [module for module in encoder.children() if isinstance(module, nn.ModuleList) and len(module)]
     depth = max((len(stack) for stack in stacks), default=0)
     groups = [[p for stack in stacks if i < len(stack) for p in stack[i].parameters()] for i in reversed(range(depth))]
@@ -74,7 +77,7 @@ def layers_from_the_top(encoder: nn.Module) -> list[list[nn.Parameter]]:
 
 
 def unfreeze_top_layers(groups: Sequence[Sequence[nn.Parameter]], epoch: int, every: int) -> None:
-    """Let the first groups be trained: one more after every so many epochs; all where ``every`` is 0."""
+    """Unfreeze the first groups: one more group every ``every`` epochs; all if ``every`` is 0."""
     free = len(groups) if not every else (epoch - 1) // every
     for i, group in enumerate(groups):
         for parameter in group:

@@ -1,7 +1,7 @@
-"""What a resumed run may change: how long it trains and where it computes.
+"""What may change when a run is resumed: how long it trains and where it computes.
 
 Everything else in the config decides the result, so the config.toml of a run must have the values with which its
-checkpoint was written. The data files themselves are compared by :meth:`catena.training.run.RunFolder.check_data`.
+checkpoint was written. The data files are compared by :meth:`catena.training.run.RunFolder.check_data`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from catena.errors import CheckpointError
 C = TypeVar("C", bound=Config)
 
 _LIMITS = ("max_epochs", "max_steps", "max_time", "patience")
-"""Keys of the section ``training`` that say when training ends."""
+"""Keys of the section ``training`` that determine when training ends."""
 _FREE = (
     "machine.",
     "threads",
     *(f"training.{name}" for name in (*_LIMITS, "save_every", "keep_best", "keep_last")),
 )
-"""Keys, or sections with their dot, that do not decide the result."""
+"""Keys, or sections with a trailing dot, that do not affect the result."""
 _MOST_KEYS = 5
-"""Keys that an error names."""
+"""Maximum number of keys that an error names."""
 
 
 def load_config(
@@ -75,7 +75,7 @@ def check_config(config: Config, run: Path, checkpoint: Checkpoint, filled: Sequ
     if wrong:
         more = f"; and {len(wrong) - _MOST_KEYS} more" if len(wrong) > _MOST_KEYS else ""
         raise CheckpointError(
-            f"{run / CONFIG} must have the values that {checkpoint.folder.name} was trained with: "
+            f"{run / CONFIG} differs from the config that {checkpoint.folder.name} was trained with: "
             f"{'; '.join(wrong[:_MOST_KEYS])}{more}. Copy {theirs} over it, or train a new run with --from {run}. To "
             f"train longer, give --max-epochs, --max-steps or --max-time to 'catena resume'."
         )

@@ -1,5 +1,7 @@
-"""Phrases of whole words where tokens are pieces: a machine reads the characters of the pieces, so that a phrase counts
-however it is cut."""
+"""Phrases of whole words for models whose tokens are pieces.
+
+An automaton reads the characters of the pieces, so a phrase matches under every split into pieces.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,17 @@ from catena.structure.automaton.wfsa import Automaton
 from catena.tasks.letters import BROKEN, LETTER, OTHER, CharacterReader, read_character, reader_of_bytes
 
 _HIDDEN_BYTES = (*range(33), *range(127, 161), 173)
-"""Those that no character of one's own stands for."""
+"""Bytes without a printable character of their own."""
 
 
 @dataclass(frozen=True)
 class PieceAlphabet:
-    """How texts are written in the characters of pieces.
+    """How texts are spelled with the characters of pieces.
 
     Args:
-        pieces: the characters of each id; none for specials.
-        spell: from a text to those characters.
-        read: how the characters tell what is a letter.
+        pieces: the characters of each id; empty for special tokens.
+        spell: maps a text to these characters.
+        read: decides which characters are letters.
     """
 
     pieces: list[str]
@@ -37,7 +39,7 @@ class PieceAlphabet:
 
 
 def build_piece_alphabet(tokenizer: Tokenizer, vocabulary: Vocabulary) -> PieceAlphabet:
-    """The spelling where tokens are pieces."""
+    """The alphabet of a tokenizer whose tokens are pieces."""
     kind, names = tokenizer.settings.kind, vocabulary.symbols
     specials = len(vocabulary.specials)
     plain = [""] * specials + names[specials:]
@@ -51,8 +53,10 @@ def build_piece_alphabet(tokenizer: Tokenizer, vocabulary: Vocabulary) -> PieceA
 
 
 def _number_of_written(character: str) -> int:
-    """The byte that subwords write so: printable ones as themselves, the others (0 to 32, 127 to 160, 173) from 256 on,
-    in their order."""
+    """The byte that subwords write as this character.
+
+    Printable bytes are written as themselves, the others (0 to 32, 127 to 160, 173) as 256 and up, in order.
+    """
     number = ord(character) - 0x100
     return ord(character) if number < 0 else _HIDDEN_BYTES[number] if number < len(_HIDDEN_BYTES) else 0
 
@@ -60,7 +64,7 @@ def _number_of_written(character: str) -> int:
 def build_phrase_acceptors(
     must: Sequence[str], without: Sequence[str], prefix: str, tokenizer: Tokenizer, vocabulary: Vocabulary
 ) -> list[Acceptor]:
-    """The sequences of ids whose text holds some phrases, does not hold others, and begins as is said."""
+    """Acceptors of the id sequences whose text has all phrases of ``must``, none of ``without``, and the prefix."""
     spelling = build_piece_alphabet(tokenizer, vocabulary)
     alphabet = sorted(set().union(*spelling.pieces))
     sets: list[Acceptor] = []
@@ -80,18 +84,19 @@ def _spelled(text: str, spelling: PieceAlphabet, alphabet: Sequence[str]) -> str
     unknown = sorted(set(spelled) - set(alphabet))
     if unknown or not spelled:
         raise DataError(
-            f"a constraint must be of characters that the model knows, and {text!r} "
-            + (f"has {', '.join(map(repr, unknown))}, which it does not" if unknown else "has none")
+            f"a constraint must consist of characters that the model knows, got {text!r} "
+            + (f"with the unknown {', '.join(map(repr, unknown))}" if unknown else "without characters")
+            + ". Use only characters that occur in the training data."
         )
     return spelled
 
 
 def phrase_machine(phrase: str, alphabet: Iterable[str], read: CharacterReader, wanted: bool = True) -> Automaton:
-    """The texts in which a phrase stands as whole words, or those in which it does not; labels are code points.
+    """Automaton of the texts that contain a phrase as whole words, or that do not; labels are code points.
 
-    A state is how far the phrase is read by each match that has begun where a word may begin, whether one is at its end
-    unless a letter follows, and what was read last; the machine is deterministic. Where the phrase begins or ends with
-    no letter, nothing is asked of what stands beside it. Bytes that are no characters are in neither.
+    A state holds the progress of every match that began at a word boundary, whether a match is complete unless a letter
+    follows, and the class of the last character; the automaton is deterministic. If the phrase does not begin or end
+    with a letter, any character may be adjacent there. Bytes that are not valid characters are in neither language.
     """
     alphabet = list(alphabet)
     n = len(phrase)
@@ -122,13 +127,13 @@ def phrase_machine(phrase: str, alphabet: Iterable[str], read: CharacterReader, 
 
 
 def _ends(phrase: str, read: CharacterReader) -> tuple[int, int]:
-    """Whether a phrase begins and ends with letters."""
+    """The classes of the first and last character of a phrase: letter or other."""
     whole = [state for state in accumulate(phrase, read, initial=OTHER) if state in (OTHER, LETTER)][1:]
     return whole[0], whole[-1]
 
 
 def prefix_machine(prefix: str, alphabet: Iterable[str]) -> Automaton:
-    """The texts that begin so; labels are code points."""
+    """Automaton of the texts that begin with a prefix; labels are code points."""
     n = len(prefix)
     arcs = [(i, i + 1, ord(c), ord(c), 0.0) for i, c in enumerate(prefix)]
     return from_arcs([*arcs, *((n, n, ord(c), ord(c), 0.0) for c in alphabet)], [0], [n])

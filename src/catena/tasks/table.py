@@ -1,4 +1,4 @@
-"""The tasks Catena knows, by name. Imports no torch: a task's own modules are opened when it is chosen."""
+"""The registry of tasks. Imports no torch: the modules of a task are imported when it is chosen."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """Where a task lives and what it is for."""
+    """The name, summary, config and application of a task."""
 
     name: str
     summary: str
     settings: str
     """``module:Class`` of its config, in a module that imports no torch."""
     application: str
-    """``module:Class`` of what trains, loads and evaluates it."""
+    """``module:Class`` of its application, which trains, loads and evaluates."""
     formats: tuple[str, ...]
-    """The data formats that this task is recognized by when none is named."""
+    """The data formats that imply this task if the user names none."""
 
     def config_class(self) -> type[Config]:
         return _named(self.settings)
@@ -66,7 +66,7 @@ _ENTRIES = (
     ),
     TaskSpec(
         name="tag",
-        summary="a tag for each word: parts of speech, names, chunks, lemmas, words of Chinese text",
+        summary="a tag for each word: parts of speech, named entities, chunks, lemmas, Chinese word segmentation",
         settings="catena.tasks.tag.config:TagConfig",
         application="catena.tasks.tag.application:TagApplication",
         formats=("columns",),
@@ -94,7 +94,7 @@ _ENTRIES = (
     ),
     TaskSpec(
         name="point",
-        summary="positions of the input: sorting, hulls, triangles, round trips, or what your files have",
+        summary="positions of the input: sorting, convex hulls, triangulations, round trips, or your own data",
         settings="catena.tasks.point.config:PointConfig",
         application="catena.tasks.point.application:PointApplication",
         formats=(),
@@ -119,15 +119,22 @@ for _entry in _ENTRIES:
 
 
 _TABLES = ("csv", "tsv", "jsonl", "parallel")
-"""Formats that may hold pairs of texts in two columns."""
+"""Formats that may have pairs of texts in two columns."""
 _FORMATS_WITH_HEADER = ("csv", "tsv", "jsonl")
-"""Formats with names for what they hold."""
+"""Formats with named columns or keys."""
 
 
 def task_of_file(path: Path, encoding: str | None = None, labeled: bool = False) -> TaskSpec:
-    """The task that a data file is for, by its format; pairs of sentences are translated, pairs of words transduced,
-    pairs of a question and an answer conversed, and texts are composed where JSON lines or a table have a title, a list
-    and no label. ``labeled`` says that a column of labels is named, so that a table of any columns is classified."""
+    """The task that a data file is for, by its format.
+
+    Pairs of sentences are for translate, pairs of words for transduce, pairs of a question and a response for converse.
+    JSON lines or tables with a title, a list and no label are for compose.
+
+    Args:
+        path: the data file.
+        encoding: its encoding if it is not UTF-8.
+        labeled: whether a column of labels is named, so that any table is for classify.
+    """
     from catena.data.detect import UNKNOWN, detect_format
     from catena.data.pairing import are_sentences
     from catena.data.readers.paired import csv_width, find_pair_columns
@@ -135,7 +142,7 @@ def task_of_file(path: Path, encoding: str | None = None, labeled: bool = False)
 
     found = detect_format(path, encoding)
     if found.format == UNKNOWN:
-        raise FormatError(f"the format of {path} is not known: {found.why}")
+        raise FormatError(f"The format of {path} is not known: {found.why}. Name it with --format.")
     if (
         found.format in _FORMATS_WITH_HEADER
         and "label_column" not in found.options
@@ -145,15 +152,15 @@ def task_of_file(path: Path, encoding: str | None = None, labeled: bool = False)
     if labeled and (found.format in _FORMATS_WITH_HEADER or Sample(path).is_named(".csv")):
         return TASKS["classify"]
     if found.format in _TABLES or Sample(path).is_named(".csv"):
-        if (told := find_pair_columns(path, found.options, encoding)) is not None:
-            return TASKS["converse" if told.responses else "translate"]
+        if (pairs := find_pair_columns(path, found.options, encoding)) is not None:
+            return TASKS["converse" if pairs.responses else "translate"]
         if found.format == "jsonl" and _have_turns(path, encoding):
             return TASKS["converse"]
         if found.format == "text" and (width := csv_width(path, encoding)) > 1:
             raise FormatError(
-                f"{path} has {width} columns, and no first line that says what they are: write one, such as "
-                f"text,label, name those of texts and labels (--text-column, --label-column), or those of pairs by "
-                f"their numbers, as in --source-column 1 --target-column 2"
+                f"{path} has {width} columns without a header line. Add one, such as text,label, or name the columns: "
+                f"--text-column and --label-column for texts and labels, or --source-column 1 --target-column 2 for "
+                f"pairs."
             )
     if found.format == "parallel" and are_sentences(path, encoding):
         return TASKS["translate"]
@@ -162,12 +169,12 @@ def task_of_file(path: Path, encoding: str | None = None, labeled: bool = False)
             return TASKS[name]
     tasks = ", ".join(f"{name} ({', '.join(TASKS[name].formats)})" for name in TASKS)
     raise FormatError(
-        f"{path} looks like {found.format!r} ({found.why}), which no task is trained on yet. Known: {tasks}"
+        f"{path} looks like {found.format!r} ({found.why}), which no task supports. Use a format of a task: {tasks}."
     )
 
 
 def _have_turns(path: Path, encoding: str | None) -> bool:
-    """Whether the first JSON object of a file holds a list of turns."""
+    """Whether the first JSON object of a file has a list of turns."""
     from catena.data.readers.names import TURN_NAMES
     from catena.data.readers.sample import take_sample
 
@@ -193,5 +200,7 @@ def task_of_config(path: Path) -> TaskSpec:
     data, _ = read_toml(path)
     name = str(data.get("task"))
     if name not in TASKS:
-        raise ConfigError(f"{path} must say which task it is for, and has task = {name!r}: {did_you_mean(name, TASKS)}")
+        raise ConfigError(
+            f"task in {path} must be the name of a task, got {name!r} ({did_you_mean(name, TASKS)}). Set task."
+        )
     return TASKS[name]

@@ -1,4 +1,4 @@
-"""Gold labels that training never showed: they count as errors, and every task reports them in the same words."""
+"""Gold labels that do not occur in training: they count as errors, and every task reports them in the same form."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How scores are written, and what stands for a blank item: for all tasks alike.
+"""Output of scores, and of blank inputs, for all tasks.
 
-A blank item, be it a line of blanks or an empty set, has no answers; written, it has one like any other item, so that
-answers match lines: an empty one without a score. A score that is not known is left empty in a table and is null in
-JSON, since 0 would look like certainty. So is an infinite one there, for which JSON has no word.
+A blank input, such as an empty line or an empty set, has no predictions. It is written as one empty prediction without
+a score, so that output lines match input lines. An unknown score is empty in a table and null in JSON, since 0 would
+look like certainty. An infinite score is null in JSON too, which has no notation for it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 NO_SCORE = math.nan
-"""The score of an answer that the model did not give."""
+"""The score of a prediction that the model did not make."""
 
 
 def score_cell(score: float | None) -> str:
@@ -26,7 +26,7 @@ def score_value(score: float | None) -> float | None:
 
 
 def valid_json(value: Any, indent: int | None = None) -> str:
-    """JSON that every reader takes: numbers that are not finite are null."""
+    """JSON that every parser accepts: numbers that are not finite become null."""
     return json.dumps(_finite(value), allow_nan=False, ensure_ascii=False, indent=indent)
 
 
@@ -39,5 +39,5 @@ def _finite(value: Any) -> Any:
 
 
 def unknown_input_warning(item: str, part: str) -> str:
-    """The remark on items of which nothing is known, so that their answers are a guess: "text" and "word", say."""
-    return f"{{n}} {item}{{s}} had no {part} that the model knows: what is answered there is a guess"
+    """The warning about inputs with nothing known in them; ``item`` and ``part`` are, say, "text" and "word"."""
+    return f"{{n}} {item}{{s}} had no {part} that the model knows; the output for it is a guess"

@@ -260,7 +260,7 @@ def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> Non
     for kind in ("dual", "mixture"):
         the_network_answers(load(runs[kind]), [("tea", "cat")])
     with pytest.raises(
-        DataError, match="there is no network in this one, a model of the task converse: it was counted"
+        DataError, match="a model of the task converse has no network here: it was counted"
     ):
         _ = model.network
     with pytest.raises(DataError, match="takes a list of contexts"):

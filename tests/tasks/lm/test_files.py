@@ -73,7 +73,7 @@ def test_a_saved_file_opens_as_a_model_and_one_of_kenlm_is_refused_by_name(tmp_p
     (tmp_path / "model.binary").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
     with pytest.raises(CheckpointError, match="is a KenLM binary file"):
         catena.load(tmp_path / "model.binary")
-    with pytest.raises(DataError, match="holds n-grams, and no network to be held in 8 bits"):
+    with pytest.raises(DataError, match="holds n-grams, which cannot be quantized"):
         catena.load(tmp_path / "model.ngram", quantization="int8")
 
 

@@ -180,13 +180,13 @@ def test_strange_input_is_handled(joint: TransducePredictor) -> None:
     with pytest.raises(DataError, match="predict takes a list of texts"):
         joint.predict("shoot")
     blank_is_answered_by_nothing(joint, "targets")
-    with pytest.raises(DataError, match="there is no network in this one, a model of the task transduce"):
+    with pytest.raises(DataError, match="a model of the task transduce has no network here"):
         _ = joint.network
     (guess,) = joint.predict(["你好"], PredictOptions(scores=True))
     assert (guess.known, guess.log_probs) == (False, (None,)), "that it writes nothing is not certain"
     assert len(joint.remarks(guess)) == 1
     assert json.loads(joint.write(guess, "你好", "jsonl"))["known"] is False
-    with pytest.raises(DataError, match="cannot be asked for --samples"):
+    with pytest.raises(DataError, match="--samples is not an option of"):
         joint.predict(["shoot"], PredictOptions(samples=2))
 
 

@@ -138,8 +138,8 @@ def test_targets_that_repeat_are_no_labels(tmp_path: Path) -> None:
 
 def test_settings_that_do_not_fit_are_refused() -> None:
     for data, words in (
-        ({"dev_fraction": 0.5, "test_fraction": 0.5}, "leave nothing to train on"),
-        ({"test": "x", "test_fraction": 0.1}, "leave one of them out"),
+        ({"dev_fraction": 0.5, "test_fraction": 0.5}, "must be less than 1, got 0.5"),
+        ({"test": "x", "test_fraction": 0.1}, "Remove one of them"),
         ({"folds": 3}, "data.folds is not known for pairs"),
         ({"too_long": "cut"}, "would part a target from its source"),
     ):

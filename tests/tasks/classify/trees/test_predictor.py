@@ -114,7 +114,7 @@ def test_what_is_written(predictor: TreeClassifierPredictor) -> None:
 
 def test_only_confidences_can_be_asked_for(predictor: TreeClassifierPredictor) -> None:
     predictor.predict([TREE], PredictOptions(confidence=True))
-    with pytest.raises(DataError, match="cannot be asked for --n-best"):
+    with pytest.raises(DataError, match="--n-best is not an option of"):
         predictor.predict([TREE], PredictOptions(n_best=2))
 
 

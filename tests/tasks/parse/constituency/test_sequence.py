@@ -231,7 +231,7 @@ def test_a_parser_is_trained_asked_scored_and_drawn(folder: Path, capsys: pytest
     assert row["trees"][0]["log_probability"] >= row["trees"][1]["log_probability"]
     assert 0 <= model.evaluate(folder / "test.mrg").scores["f1"] <= 1
     assert "dog" in model.sketch("the man sees a dog")
-    with pytest.raises(DataError, match="cannot be asked for --constraint"):
+    with pytest.raises(DataError, match="--constraint is not an option of"):
         model.predict(["the man"], PredictOptions(constraint=folder / "texts.txt"))
     assert model.describe(2)[0].startswith("a parser that writes trees, recurrent")
     both = model.together([model]).searching(PredictOptions(beam_size=1))

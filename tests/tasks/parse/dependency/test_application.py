@@ -104,7 +104,7 @@ def test_a_run_is_resumed_and_started_from_through_the_application(tmp_path: Pat
     later = ParseApplication().train(made, tmp_path / "later", SilentReporter(), start_from=tmp_path / "run")
     assert later.scores["las"] >= 0
     other = made.model_copy(update={"model": made.model.model_copy(update={"d_arc": 17})})
-    with pytest.raises(CheckpointError, match="holds a model of another make"):
+    with pytest.raises(CheckpointError, match="the model must have the options of the one in"):
         ParseApplication().train(other, tmp_path / "other", SilentReporter(), start_from=tmp_path / "run")
 
 

@@ -115,7 +115,7 @@ def test_what_is_no_sentence_is_refused(predictor: DependencyPredictor) -> None:
         predictor.predict("we see")
     with pytest.raises(DataError, match="takes texts, lists of words or sentences of CoNLL-U, and was given int"):
         predictor.predict([3])
-    with pytest.raises(DataError, match="cannot be asked for --alignment"):
+    with pytest.raises(DataError, match="--alignment is not an option of"):
         predictor.predict(["we see"], PredictOptions(alignment=True))
 
 
