@@ -52,7 +52,7 @@ def test_other_metrics(catena: Catena, files: Path, trained: Path, poor: Path) -
     said = catena(*words, "charm")
     assert (said.code, said.sentence) == (
         1,
-        "two classifiers can be compared by accuracy, macro_f1, micro_f1, not by 'charm'",
+        "metric must be one of accuracy, macro_f1, micro_f1, got 'charm'. Choose one of these.",
     )
 
 

@@ -116,7 +116,7 @@ def test_commands_that_are_not_understood(catena: Catena, files: Path, words: li
         (["--device", "cuda:99", "FILE"], "device 'cuda:99' is not available: …"),
         (["FILE", "--device", "toaster"], "device 'toaster' is not known. Use auto, cpu, cuda, cuda:0 or mps."),
         (["FILE", "--track", "pigeons"], "--track 'pigeons' is not known: it can be 'tensorboard'"),
-        (["FILE", "--folds", "99"], "60 examples cannot be cut into data.folds = 99 parts"),
+        (["FILE", "--folds", "99"], "data.folds must be at most the number of examples, 60, got 99. Lower data.folds."),
         (["FILE", "--encoding", "utf-99"], "there is no text encoding 'utf-99', asked for to read …"),
         (["FILE", "--dev", "missing.tsv"], "there is no file …"),
         (
@@ -164,11 +164,11 @@ CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t
         (b"", "is empty: there is nothing to recognize"),
         (
             b"weather\tis it raining\n",
-            "a classifier needs at least two labels, and the training data has only the label 'weather'",
+            "Training data must have at least two labels, got only the label 'weather'. Check --label-column and the file.",
         ),
         (
             b"a\tx y\na\tz w\n" * 9,
-            "a classifier needs at least two labels, and the training data has only the label 'a'",
+            "Training data must have at least two labels, got only the label 'a'. Check --label-column and the file.",
         ),
         ("weather\tcaf\xe9\nmusic\tplay\n".encode("latin-1") * 9, ":1 is not UTF-8: byte 0xe9 at character 12"),
         (b"\x89PNG\r\n\x1a\n\0\0", "is a PNG picture, not a text"),
@@ -221,7 +221,7 @@ def test_one_example_for_dev_is_enough_and_none_is_refused(catena: Catena, tmp_p
     blank = tmp_path / "blank.tsv"
     blank.write_text("a\t\nb\t\n", encoding="utf-8")
     said = catena("train", "classify", pair, "--format", "tsv-label", "--dev", blank, *TINY, "-o", "other")
-    assert matches(said.sentence, "no example of dev is left: …")
+    assert matches(said.sentence, "No example of dev is left. …")
 
 
 def test_what_is_dropped_is_counted_and_listed(catena: Catena, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_same_file_is_reported_whatever_its_name(tmp_path: Path) -> None:
     train = write(tmp_path / "train.tsv", LINES)
     (tmp_path / "link.tsv").symlink_to(train)
     (line,) = overlap_warnings({"train": train, "dev": tmp_path / "link.tsv"})
-    assert line.startswith(f"warning: dev is a training file ({tmp_path / 'link.tsv'}). Scores on dev do not show")
+    assert line.startswith(f"warning: dev is a training file ({tmp_path / 'link.tsv'}). Scores on dev do not measure")
     assert overlap_warnings({"train": train}) == []
 
 

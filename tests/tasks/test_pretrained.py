@@ -113,7 +113,7 @@ def test_what_cannot_start_a_classifier_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is a model of kind 'ngram', which has no encoder"):
         open_pretrained(ngram)
     config = classify(tmp_path, pretrain(tmp_path, "feed-forward"))
-    with pytest.raises(ConfigError, match="is of kind 'feed-forward', whose encoder no classifier takes"):
+    with pytest.raises(ConfigError, match="is of kind 'feed-forward', whose encoder a classifier cannot use"):
         ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
     ClassifyApplication().train(classify(tmp_path, pretrain(tmp_path)), tmp_path / "cls", SilentReporter())
     with pytest.raises(ConfigError, match="must be a run of task 'lm', got one of task 'classify'"):

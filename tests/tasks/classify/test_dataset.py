@@ -158,9 +158,9 @@ def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("texts", "labels", "words"),
     [
-        ([], [], "no example is left"),
+        ([], [], "No training example is left"),
         (["a", "b"], [["x"], ["x"]], "only the label 'x'"),
-        (["a", "b"], [["x", "y"], ["x"]], "has 2 labels .*--multilabel"),
+        (["a", "b"], [["x", "y"], ["x"]], "must have one label, got 2 .*--multilabel"),
         (["a"], [["x"]], "at least two labels"),
     ],
 )
@@ -173,7 +173,7 @@ def test_data_that_cannot_serve_is_answered_with_a_sentence(
 
 def test_a_text_column_taken_for_the_label_is_noticed() -> None:
     texts, labels = [f"t{i}" for i in range(1200)], [[f"a long sentence {i}"] for i in range(1200)]
-    with pytest.raises(DataError, match="looks like the text taken for the label"):
+    with pytest.raises(DataError, match="probably the text was read as the label"):
         prepare(config_of(), Randomness(0), {"train": from_lists(texts, labels, "X")})
 
 
@@ -230,6 +230,6 @@ def test_min_count_that_leaves_nothing_is_rejected(kind: str) -> None:
 def test_min_count_of_hashed_features_is_rejected() -> None:
     values = {"model": {"kind": "loglinear", "features": {"buckets": 64}}, "vocabulary": {"min_count": 2}}
     with pytest.raises(
-        ConfigError, match=r"vocabulary.min_count must be left out where features are hashed .* got 2\."
+        ConfigError, match=r"vocabulary.min_count must not be set if features are hashed .* got 2\."
     ):
         config_of(values)

@@ -71,7 +71,7 @@ def test_any_key_of_the_config_can_be_set() -> None:
 def test_what_cannot_be_used_is_said() -> None:
     with pytest.raises(CatenaError, match="not fitted yet"):
         small().predict(X)
-    with pytest.raises(DataError, match="one label for each text"):
+    with pytest.raises(DataError, match="one label per text"):
         small().fit(X, Y[:-1])
     with pytest.raises(DataError, match="Put it in a list"):
         small().fit("a text", ["x"])

@@ -145,7 +145,7 @@ def test_predictions_are_written_in_each_format(run: Path) -> None:
 
 
 def test_one_text_instead_of_a_list_is_noticed(run: Path) -> None:
-    with pytest.raises(DataError, match="put it in a list"):
+    with pytest.raises(DataError, match="Put it in a list"):
         catena.load(run).predict("wake me at six")
 
 

@@ -65,5 +65,5 @@ def test_trees_give_their_words_and_sentences_in_columns_are_refused(path: Path)
     path.write_text("(3 (2 not) (1 bad))\n", encoding="utf-8")
     assert texts(path) == ["not bad"]
     path.write_text("play\tO\nloud\tB-x\n\nstop\tO\n\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"not a file of texts: --input-format text would take each of its lines"):
+    with pytest.raises(FormatError, match=r"not a file of texts\. Use --input-format text"):
         texts(path)

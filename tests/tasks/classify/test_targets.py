@@ -214,5 +214,5 @@ def test_score_rejects_labels_of_another_type(tmp_path: Path) -> None:
     model = small().fit(TEXTS, ["1", "2"] * 30)
     with pytest.raises(DataError, match=r"such as '1' \(str\), got [12] \(int\)\. Convert y to the type of classes_"):
         model.score(TEXTS, [1, 2] * 30)
-    with pytest.raises(DataError, match="score needs one label for each text, and got 60 texts and 1 labels"):
+    with pytest.raises(DataError, match=r"y must have one label per text \(60\), got 1"):
         model.score(TEXTS, ["1"])

@@ -236,7 +236,7 @@ def test_a_small_network_learns_the_shipped_corpus() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"model": {"kind": "loglinear"}, "loss": {"adversarial": 0.1}}, "disturbs the vectors of tokens"),
+        ({"model": {"kind": "loglinear"}, "loss": {"adversarial": 0.1}}, "perturbs token vectors"),
         ({"model": {"kind": "perceptron"}, "loss": {"kind": "hinge"}}, "has its own loss"),
         ({"loss": {"kind": "hinge", "label_smoothing": 0.1}}, "needs a loss on probabilities"),
         ({"data": {"multilabel": True}, "loss": {"label_smoothing": 0.1}}, "one label a text"),

@@ -196,7 +196,7 @@ def test_a_run_starts_from_an_old_one_of_the_same_make(sorter: PointPredictor, t
     train_from = PointApplication().train
     again = train_from(made, tmp_path / "new", SilentReporter(), start_from=tmp_path / "old")
     assert "exact" in again.test_scores
-    with pytest.raises(CheckpointError, match="another make"):
+    with pytest.raises(CheckpointError, match="the model must have the options of the one in"):
         train_from(config(model={"glimpses": 0}), tmp_path / "x", SilentReporter(), start_from=tmp_path / "old")
     with pytest.raises(CheckpointError, match="how points are read"):
         load_encoding(tmp_path)

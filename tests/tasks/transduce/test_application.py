@@ -155,7 +155,7 @@ def test_a_fitted_run_is_made_again_by_resume(words: Path, tmp_path: Path) -> No
     first = TransduceApplication().train(made, tmp_path / "run", SilentReporter())
     again = TransduceApplication().resume(tmp_path / "run", SilentReporter())
     assert again.scores == first.scores
-    with pytest.raises(CheckpointError, match="a model of kind 'joint' is made anew"):
+    with pytest.raises(CheckpointError, match="a model of kind 'joint' is always created from scratch"):
         TransduceApplication().train(made, tmp_path / "other", SilentReporter(), start_from=tmp_path / "run")
 
 

@@ -281,9 +281,11 @@ def test_a_text_without_a_known_word_is_marked(model: TranslatePredictor) -> Non
 
 def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -> None:
     for ask in (model.predict, lambda text: list(model.predict_stream(text))):
-        with pytest.raises(DataError, match="predict takes a list of texts"):
+        with pytest.raises(DataError, match="predict must get a list of texts"):
             ask("The dog")
-    with pytest.raises(DataError, match="--confidence is not an option of .* Supported options: --alignment, --beam-size"):
+    with pytest.raises(
+        DataError, match=r"--confidence is not an option of .* Supported options: --alignment, --beam-size"
+    ):
         model.predict(TEXTS, PredictOptions(confidence=True))
     with pytest.raises(DataError, match="a translator has no 'accuracy'"):
         model.answers(Path("x"), "accuracy")

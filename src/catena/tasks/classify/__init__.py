@@ -1,1 +1,1 @@
-"""Texts into classes."""
+"""Text classification."""

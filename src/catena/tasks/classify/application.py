@@ -1,4 +1,4 @@
-"""Text classification as a whole: train, resume, load."""
+"""The task classify: train, resume, load."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from catena.tasks.pretrained import Pretrained
 
 
 class ClassifyApplication(LoopedApplication[ClassifyConfig, ClassifyDataset | TreeDataset]):
-    """Texts into classes, or trees."""
+    """Classification of texts or trees."""
 
     settings = ClassifyConfig
 
@@ -50,8 +50,8 @@ class ClassifyApplication(LoopedApplication[ClassifyConfig, ClassifyDataset | Tr
         check_same_model_kind(old, theirs, config)
         if theirs.bagging != config.bagging:
             raise CheckpointError(
-                f"--from {old} holds bagging.members = {theirs.bagging.members}, and {config.bagging.members} are "
-                f"asked for: leave bagging.members out to go on with it"
+                f"bagging.members must be {theirs.bagging.members} "  # style: option name
+                f"as in {old}, got {config.bagging.members}. Remove the option, or train without --from."
             )
         encoding, names = load_encoding(theirs, old), Labels.load(old / LABELS)
         if isinstance(config.model, TreeClassifierConfig) and isinstance(encoding, TokenEncoding):
@@ -88,7 +88,7 @@ class ClassifyApplication(LoopedApplication[ClassifyConfig, ClassifyDataset | Tr
 
 
 def new_model(config: ClassifyConfig, data: ClassifyDataset, randomness: Randomness) -> Classifier:
-    """A model with fresh weights, drawn by the seed, and word vectors where the config names a file of them."""
+    """A model with random weights from the seed, and word vectors if the config names a file of them."""
     randomness.seed_torch("weights")
     vectors = None
     if isinstance(config.model, NeuralClassifierConfig) and config.model.embedding.mode != "random":

@@ -1,7 +1,7 @@
-"""A model that the data and the machine allow in a given time.
+"""Choice of a model that fits the data, the machine and a time limit.
 
-The largest of a few sizes is taken for which ``_EPOCHS`` passes over the data are expected to fit. What a pass costs
-follows from the products a model needs for each token, and from how fast this machine multiplies, which is measured.
+The result is the largest of a few sizes for which ``_EPOCHS`` passes over the data are expected to fit. The cost of a
+pass is the number of multiplications per token over the measured speed of this machine.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from catena.tasks.machine import choose_device, set_threads
 from catena.training.config import parse_duration
 
 _EPOCHS = 8
-"""Passes over the data that must fit into the time."""
+"""Number of passes over the data that must fit into the time."""
 _FEW = 1500
-"""Below so many texts a linear model on n-grams does as well as a network, and is there at once."""
+"""Below this number of texts, a linear model on n-grams is as accurate as a network and much faster to train."""
 EFFICIENCY = 0.25
-"""Share of the measured speed that training reaches, with all that is not a product of matrices."""
+"""Fraction of the measured matrix product speed that training reaches."""
 _WINDOWS = 3 + 4 + 5
 
 
@@ -34,7 +34,7 @@ class DataSize:
     filters: int
 
     def products(self, tokens: float) -> float:
-        """Multiplications of one pass, forward and twice as many backward."""
+        """Number of multiplications of one pass; backward takes twice as many as forward."""
         return 3 * tokens * _WINDOWS * self.d * self.filters
 
 
@@ -42,7 +42,7 @@ _SIZES = (DataSize(300, 100), DataSize(200, 64), DataSize(100, 50), DataSize(64,
 
 
 def fit_to_time(config: ClassifyConfig) -> tuple[ClassifyConfig, list[str]]:
-    """The config with a model that fits, and what was chosen, in words."""
+    """The config with a model that fits, and lines that explain the choice."""
     set_threads(config.machine.threads)
     seconds = parse_duration(config.training.max_time or "5m")
     texts, tokens = _sizes(config)
@@ -55,7 +55,7 @@ def fit_to_time(config: ClassifyConfig) -> tuple[ClassifyConfig, list[str]]:
 
 
 def choose(texts: int, tokens: int, seconds: float, speed: float) -> tuple[CNNConfig | LogLinearConfig, str]:
-    """A model for so much data and time on a machine that does so many products a second."""
+    """A model for this amount of data and time, on a machine with ``speed`` multiplications per second."""
     if texts < _FEW:
         return LogLinearConfig(), f"a log-linear model, which is the better choice below {_FEW:,} texts"
     for size in _SIZES:
@@ -67,11 +67,11 @@ def choose(texts: int, tokens: int, seconds: float, speed: float) -> tuple[CNNCo
                 f"a convolutional network with d = {size.d} and {size.filters} filters, about {cost:.0f} s for a pass"
             )
             return CNNConfig(embedding=embedding, convolution=convolution), words
-    return LogLinearConfig(), "a log-linear model, for even a small network needs more time"
+    return LogLinearConfig(), "a log-linear model, since even a small network needs more time"
 
 
 def products_per_second(device: torch.device) -> float:
-    """How many multiplications of a large product of matrices this device does in a second."""
+    """The number of multiplications per second of a large matrix product on this device."""
     a = torch.rand(512, 512, device=device)
     done, start = 0, time.perf_counter()
     while time.perf_counter() - start < 0.2:
@@ -83,7 +83,7 @@ def products_per_second(device: torch.device) -> float:
 
 
 def _sizes(config: ClassifyConfig) -> tuple[int, int]:
-    """How many texts and words the training files hold."""
+    """The number of texts and of words in the training files."""
     texts = words = 0
     for path in config.data.train:
         for example in read_labeled_texts(config.data, path, ReadCounter()):

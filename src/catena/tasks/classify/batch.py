@@ -1,4 +1,4 @@
-"""Batches of encoded texts, on the device of the model: padded ids for models on vectors, bags for linear ones."""
+"""Batches of encoded texts on the model's device: padded ids for neural models, bags of features for linear ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 _ClassLabels = Int[Tensor, "b"] | Float[Tensor, "b k"] | None
-"""The right class of each text, or 1 and 0 for each class where a text may have several; None in prediction."""
+"""The gold class of each text, or 1 and 0 for each class with multiple labels; None in prediction."""
 
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Texts as token ids, padded to one length; ``examples`` are their numbers in the corpus."""
+    """Texts as token ids, padded to the same length; ``examples`` are their indices in the corpus."""
 
     ids: Int[Tensor, "b t"]
     lengths: Int[Tensor, "b"]
@@ -21,7 +21,7 @@ class TokenBatch:
     examples: Int[Tensor, "b"]
     longest: int
     tokens: int
-    """Real tokens: a sum of lengths that lie on a device would wait for it."""
+    """Number of tokens without padding, kept here since a sum of lengths would wait for the device."""
 
     @property
     def size(self) -> int:
@@ -30,7 +30,7 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class BagBatch:
-    """Texts as bags of features, row after row: those of text ``i`` start at ``offsets[i]``."""
+    """Texts as bags of features, concatenated: those of text ``i`` start at ``offsets[i]``."""
 
     ids: Int[Tensor, "z"]
     values: Float[Tensor, "z"]

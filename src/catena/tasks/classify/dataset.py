@@ -1,7 +1,7 @@
-"""From files to numbers: read, drop and count, tokenize once, split, choose the vocabulary, encode.
+"""From data files to arrays: read, drop and count, tokenize once, split, choose the vocabulary, encode.
 
-Memory does not grow with the text: what is kept of an example is its token numbers (on disk when there are many), its
-label and its place.
+Memory does not grow with the text: of each example only its token ids (on disk if there are many), its label and its
+location are kept.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from catena.tasks.classify.encoding import EncodedTexts, Encoding, learn_encodin
 from catena.tasks.classify.gold import SETS, TEXTS, describe_unseen, encode_labels, find_unseen
 
 SAMPLES = 3
-"""Texts of dev that are shown with their predictions at each evaluation."""
+"""Number of dev texts that are shown with their predictions at each evaluation."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClassifyDataset:
-    """Everything that training needs: encoded texts, labels, and which rows are for what.
+    """Everything that training needs: encoded texts, labels, and the rows of train, dev and test.
 
-    ``labels`` holds the class of each text, or a row of 0 and 1 where a text may have several. Ids from ``len(names)``
-    on are labels of dev and test that training never showed (``unseen``); the model has no class for them.
+    ``labels`` has the class of each text, or a row of 0 and 1 if a text may have several. Ids from ``len(names)`` on
+    are labels of dev and test that do not occur in train (``unseen``); the model has no class for them.
     """
 
     encoding: Encoding
@@ -61,7 +61,7 @@ class ClassifyDataset:
 
 
 def reader_options(data: ClassifyDataConfig) -> dict[str, Any]:
-    """The options of the readers that a config sets."""
+    """The reader options that a config sets."""
     named = {
         "text_column": data.text_column,
         "label_column": data.label_column,
@@ -73,7 +73,7 @@ def reader_options(data: ClassifyDataConfig) -> dict[str, Any]:
 def read_labeled_texts(
     data: ClassifyDataConfig, path: str | Path, tally: ReadCounter, *, labeled: bool = True, phrases: bool = False
 ) -> Iterator[LabeledText]:
-    """The examples of one file, in the format that the config names or the file shows, with its labels renamed."""
+    """The examples of one file, in the configured or detected format, with renamed labels."""
     format = None if data.format == "auto" else data.format
     if (format or detect_format(path, data.encoding).format) == "brackets":
         examples: Iterator[LabeledText] = _from_trees(Path(path), data.encoding, phrases, tally)
@@ -90,7 +90,7 @@ def read_labeled_texts(
 
 
 def _from_trees(path: Path, encoding: str | None, phrases: bool, tally: ReadCounter) -> Iterator[LabeledText]:
-    """A text for each tree with the label of its root, or one for each node; of equal phrases the first alone."""
+    """One text for each tree with the label of its root, or one for each distinct node."""
     seen: set[tuple[str, str]] = set()
     for tree in read_trees(path, encoding=encoding):
         for node in _nodes(tree) if phrases else (tree,):
@@ -123,7 +123,7 @@ def _relabeled(examples: Iterator[LabeledText], pairs: Sequence[str], tally: Rea
 
 @dataclass
 class _Gathered:
-    """What one pass over the files leaves behind."""
+    """Result of one pass over the files."""
 
     corpus: Corpus
     tokens: list[str]
@@ -136,7 +136,7 @@ class _Gathered:
 def gather(
     config: ClassifyConfig, sources: Mapping[str, Iterable[LabeledText]], tokenizer: Tokenizer, tally: ReadCounter
 ) -> _Gathered:
-    """Tokenize the examples of every part once, dropping and counting what training cannot use."""
+    """Tokenize the examples of all files once; drop and count those that training cannot use."""
     builder = CorpusBuilder()
     labels: list[tuple[str, ...]] = []
     parts: dict[str, np.ndarray] = {}
@@ -163,8 +163,8 @@ def _why_not(
         return "without a label"
     if len(example.labels) > 1 and not several:
         raise DataError(
-            f"{example.place} has {len(example.labels)} labels ({', '.join(example.labels)}), and one is expected: "
-            f"give --multilabel if texts may have several"
+            f"{example.place} must have one label, got {len(example.labels)} ({', '.join(example.labels)}). Use "
+            f"--multilabel if texts may have several."
         )
     if not tokens:
         return "without a token"
@@ -179,9 +179,9 @@ def _why_not(
 def split(
     rows: np.ndarray, classes: np.ndarray, share: float, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out a share of the rows, of each class as near to the share as whole examples allow; at least one in all."""
+    """Hold out a fraction of the rows, stratified by class; at least one row."""
     order = rows[generator.permutation(len(rows))]
-    # A row's place among those of its class, as a fraction: holding out the smallest fractions takes each class alike.
+    # The rank of a row within its class, as a fraction: holding out the smallest takes the same fraction of each class.
     shuffled = classes[order]
     place = np.empty(len(order))
     for value in np.unique(shuffled):
@@ -198,7 +198,7 @@ def split(
 def split_fold(
     rows: np.ndarray, folds: int, fold: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows outside and inside one of ``folds`` parts of nearly the same size, drawn at random."""
+    """The rows outside and inside one of ``folds`` random parts of nearly equal size."""
     parts = np.array_split(rows[generator.permutation(len(rows))], folds)
     inside = np.sort(parts[fold])
     return np.sort(np.concatenate([part for i, part in enumerate(parts) if i != fold])), inside
@@ -214,9 +214,9 @@ def prepare(
     encoding: Encoding | None = None,
     names: Labels | None = None,
 ) -> ClassifyDataset:
-    """Read everything a config names, or the given examples, into a dataset.
+    """Read the files of a config, or the given examples, into a dataset.
 
-    ``encoding`` and ``names`` are those of a trained model, when training goes on from it.
+    ``encoding`` and ``names`` come from a trained model if training starts from it.
     """
     tally = ReadCounter()
     lines: list[str] = []
@@ -243,14 +243,12 @@ def prepare(
     held = (found.labels[i] for i in (*dev, *test))
     lines += describe_unseen(held, names, "dev and test", SETS if several else TEXTS)
     if several and max(map(len, found.labels)) < 2:
-        lines.append(
-            "no text has several labels: name what stands between them with --label-separator, if they are joined"
-        )
+        lines.append("no text has several labels: if they are joined, name their separator with --label-separator")
     return ClassifyDataset(encoding, names, texts, labels, train, dev, test, samples, lines, tally, unseen)
 
 
 def describe_files(data: ClassifyDataConfig) -> list[str]:
-    """What each file was taken for, and why."""
+    """The detected format of each file, and the evidence."""
     lines = []
     for part, path in data.files().items():
         if data.format == "auto":
@@ -262,7 +260,7 @@ def describe_files(data: ClassifyDataConfig) -> list[str]:
 
 
 def _short(path: Path) -> Path:
-    """A path as a person would write it who stands in the present folder."""
+    """A path relative to the current folder if it is inside it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
@@ -283,7 +281,7 @@ def _chained(data: ClassifyDataConfig, tally: ReadCounter) -> Iterator[LabeledTe
 
 
 def _learn_tokenizer(config: ClassifyConfig, sources: Mapping[str, Iterable[LabeledText]]) -> Tokenizer:
-    """Make the tokenizer. One that is trained reads the training files once more, for it needs them before all else."""
+    """Build the tokenizer. A trained one reads the training files first, in an extra pass."""
     if config.tokenizer.kind not in ("bpe", "unigram"):
         return build_tokenizer(config.tokenizer)
     if config.data.train:
@@ -294,7 +292,7 @@ def _learn_tokenizer(config: ClassifyConfig, sources: Mapping[str, Iterable[Labe
 
 
 def _classes(found: _Gathered, config: ClassifyConfig) -> np.ndarray:
-    """A number for the labels of each text of train, by which :func:`split` holds out alike; 0 for other texts."""
+    """A number for the labels of each text of train, by which :func:`split` stratifies; 0 for other texts."""
     rows = found.parts["train"]
     labels = [found.labels[i] for i in rows]
     encoded = encode_labels(labels, _count_labels(labels, config).names, config.data.multilabel)
@@ -304,17 +302,17 @@ def _classes(found: _Gathered, config: ClassifyConfig) -> np.ndarray:
 
 
 def _count_labels(labels: Sequence[Sequence[str]], config: ClassifyConfig) -> Labels:
-    """The labels of training texts, if a classifier can learn them."""
+    """The labels of the training texts. Raise DataError if a classifier cannot learn them."""
     names, n = Labels.count(labels), len(labels)
     if n == 0:
-        raise DataError("no example is left to train on: see what was dropped, and why, in dropped.tsv")
+        raise DataError("No training example is left. See dropped.tsv for the dropped ones and the reasons.")
     if len(names) < 2 and not config.data.multilabel:
         only = f"only the label {names.names[0]!r}" if len(names) else "no label"
-        raise DataError(f"a classifier needs at least two labels, and the training data has {only}")
+        raise DataError(f"Training data must have at least two labels, got {only}. Check --label-column and the file.")
     if len(names) > 1000 and len(names) > n / 2:
         raise DataError(
-            f"the data has {len(names):,} different labels for {n:,} texts, which looks like the text taken for the "
-            f"label: check --format, or name the columns with --text-column and --label-column"
+            f"The data has {len(names):,} different labels for {n:,} texts: probably the text was read as the label. "
+            f"Check --format, or name the columns with --text-column and --label-column."
         )
     return names
 
@@ -328,25 +326,27 @@ def _check_known(own: Labels, names: Labels) -> Labels:
 def split_rows(
     config: ClassifyConfig, parts: Mapping[str, np.ndarray], classes: np.ndarray, randomness: Randomness
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which rows are for training, for dev and for test. ``parts`` are the rows of the files, by what they are for."""
+    """The rows of train, dev and test; ``parts`` are the rows of the files by their role."""
     data = config.data
     train = parts["train"]
     test = parts.get("test", np.zeros(0, np.int64))
     if data.folds is not None:
         if len(train) < data.folds:
-            raise DataError(f"{len(train)} examples cannot be cut into data.folds = {data.folds} parts")
+            raise DataError(
+                f"data.folds must be at most the number of examples, {len(train)}, got {data.folds}. Lower data.folds."
+            )
         train, test = split_fold(train, data.folds, data.fold or 0, randomness.numpy("folds"))
     if "dev" in parts:
         return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
     if len(train) < 2:
-        raise DataError("one example cannot be split into train and dev: give a dev file with --dev")
+        raise DataError("One example cannot be split into train and dev. Give a dev file with --dev.")
     train, dev = split(train, classes, data.dev_fraction, randomness.numpy("dev", data.fold or 0))
     return train, dev, test
 
 
 def _not_empty(rows: np.ndarray, part: str) -> np.ndarray:
     if len(rows) == 0:
-        raise DataError(f"no example of {part} is left: see what was dropped, and why, in dropped.tsv")
+        raise DataError(f"No example of {part} is left. See dropped.tsv for the dropped ones and the reasons.")
     return rows
 
 
@@ -375,6 +375,6 @@ def _describe(
 
 
 def from_lists(texts: Iterable[str], labels: Iterable[Sequence[str]], source: str) -> Iterator[LabeledText]:
-    """Examples from Python lists; the place of each is its position, counted from 1."""
+    """Examples from Python lists; the location of each is its position, counted from 1."""
     for i, (text, some) in enumerate(zip(texts, labels, strict=True), start=1):
         yield LabeledText(text, tuple(some), SourceLocation(source, i))

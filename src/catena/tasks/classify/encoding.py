@@ -1,6 +1,6 @@
-"""What turns a text into the input of a model: a tokenizer with a vocabulary, or with a space of features.
+"""The encoding of a text as model input: a tokenizer with a vocabulary or with a feature space.
 
-An encoding is made from training texts, saved beside the weights, and is all that prediction needs to read a text.
+An encoding is built from training texts and saved with the weights; prediction needs nothing else to read a text.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ _FEATURES = "features"
 
 
 class EncodedTexts(ABC):
-    """Texts as numbers, each at hand by its row."""
+    """Encoded texts, accessible by row."""
 
     lengths: np.ndarray
-    """Tokens or features of each text."""
+    """Number of tokens or features of each text."""
 
     @abstractmethod
     def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> ClassifyBatch:
-        """Some of the texts as one batch. ``labels`` are those of all texts, one row for each."""
+        """Some of the texts as one batch. ``labels`` has one row for each of all texts."""
 
     def __len__(self) -> int:
         return len(self.lengths)
 
 
 class Encoding(ABC):
-    """Turns texts into numbers."""
+    """Encodes texts as ids."""
 
     tokenizer: Tokenizer
     max_length: int
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of a text, cut to the longest that the model takes."""
+        """The tokens of a text, truncated to the maximum length."""
         return self.tokenizer.tokens(text)[: self.max_length]
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many ids there are: rows of the embedding or weight table."""
+        """The number of ids: rows of the embedding or weight table."""
 
     @abstractmethod
     def name(self, id: int) -> str:
-        """What an id stands for, written for people."""
+        """The readable name of an id."""
 
     @abstractmethod
     def encode(self, token_lists: Iterable[Sequence[str]]) -> EncodedTexts:
-        """Texts, given as tokens, as numbers."""
+        """Encode texts given as tokens."""
 
     @abstractmethod
     def encode_corpus(self, corpus: Corpus, tokens: Sequence[str]) -> EncodedTexts:
-        """A corpus with provisional numbers, ``tokens[n]`` for number ``n``, as numbers of this encoding."""
+        """Encode a corpus of provisional ids, where ``tokens[n]`` is the token of id ``n``."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write it into a model folder."""
+        """Write the encoding into a model folder."""
 
     def notes(self) -> list[str]:
         """Lines about the training texts, for the start of the report."""
@@ -106,7 +106,7 @@ class TokenEncoding(Encoding):
 
 
 class EncodedTokens(EncodedTexts):
-    """Token ids of texts, in a corpus or a list."""
+    """Token ids of texts, from a corpus or a list."""
 
     def __init__(self, texts: Corpus | list[np.ndarray]) -> None:
         self.texts = texts
@@ -121,7 +121,7 @@ class EncodedTokens(EncodedTexts):
 
 
 class BagEncoding(Encoding):
-    """Features of a text, without order."""
+    """The unordered features of a text."""
 
     def __init__(self, tokenizer: Tokenizer, space: FeatureSpace, max_length: int) -> None:
         self.tokenizer, self.space, self.max_length = tokenizer, space, max_length
@@ -145,7 +145,7 @@ class BagEncoding(Encoding):
 
 
 class EncodedBags(EncodedTexts):
-    """Features of texts, row after row."""
+    """Features of texts, concatenated."""
 
     def __init__(self, features: Features) -> None:
         self.features = features
@@ -172,7 +172,7 @@ def learn_encoding(
     tokens: Sequence[str],
     train: np.ndarray,
 ) -> Encoding:
-    """Choose the vocabulary or the features by what stands in the training examples alone."""
+    """Choose the vocabulary or the features from the training examples."""
     if config.model.kind in BAG_KINDS:
         settings, limits = config.model.features, config.vocabulary  # type: ignore[union-attr]
         settings = settings.model_copy(update={"min_count": max(settings.min_count, limits.min_count)})
@@ -196,7 +196,7 @@ def _check_size(n: int, what: str, min_count: int) -> None:
 
 
 def write_model_files(folder: Path, config: ClassifyConfig, names: Labels, encoding: Encoding) -> None:
-    """Write what a model needs beside its weights into a checkpoint folder."""
+    """Write the files that a model needs in addition to its weights into a checkpoint folder."""
     (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
     names.save(folder / LABELS)
     encoding.save(folder)
@@ -211,7 +211,7 @@ def load_encoding(config: ClassifyConfig, folder: Path) -> Encoding:
 
 
 def unknown_fraction(encoded: EncodedTexts, rows: np.ndarray) -> float | None:
-    """The share of tokens that the vocabulary does not know; None for features, which have no unknown."""
+    """The fraction of tokens not in the vocabulary; None for features, which are never unknown."""
     if not isinstance(encoded, EncodedTokens):
         return None
     total = unknown = 0

@@ -1,4 +1,4 @@
-"""A classifier in the manner of scikit-learn: lists of strings in, labels out.
+"""A text classifier with the scikit-learn interface.
 
 model = TextClassifier(model="loglinear").fit(texts, labels)
 model.predict(["wake me at six"])
@@ -42,24 +42,24 @@ from catena.training.report import SilentReporter
 
 
 class TextClassifier(BaseTaskEstimator):
-    """Texts into classes.
+    """Text classifier with the scikit-learn interface.
 
     Args:
         model: the kind of model: loglinear, perceptron, mlp, cnn, recurrent, convolution or transformer.
-        max_epochs: passes over the texts, at most; the config's default if None.
-        batch_size: texts in one step; the config's default if None.
-        learning_rate: size of the steps; what suits the model if None.
-        dev_fraction: share of the texts that is held out to decide when to stop.
-        multilabel: each text has a list of labels. An indicator matrix of 0 and 1 needs no word of it.
-        seed: of everything that is drawn at random.
-        device: auto, cpu, cuda, mps.
-        settings: any other keys of the config, by their dotted names: ``{"model.embedding.d": 100}``.
+        max_epochs: maximum number of passes over the texts; the config's default if None.
+        batch_size: texts per step; the config's default if None.
+        learning_rate: the model's default if None.
+        dev_fraction: fraction of the texts used as dev set for early stopping.
+        multilabel: whether each text has a list of labels. Not needed for an indicator matrix of 0 and 1.
+        seed: the random seed.
+        device: auto, cpu, cuda or mps.
+        settings: other config options by their dotted names: ``{"model.embedding.d": 100}``.
 
-    Texts are a list, a generator, an array, a series or a table of one column. Labels are the same, and may be of any
-    type; they come back as they were given. None, nan and "" are no labels.
+    Texts are a list, a generator, an array, a series or a table of one column. So are labels, which may have any type;
+    predictions have the same type. None, nan and "" are not valid labels.
 
-    After ``fit``: ``classes_`` are the labels in the order of ``predict_proba``'s columns, ``model_`` is the trained
-    model that ``catena.load`` would give, ``config_`` the filled config, ``scores_`` those on the texts held out.
+    After ``fit``, ``classes_`` has the labels in the order of ``predict_proba``'s columns, ``model_`` is the trained
+    model as ``catena.load`` returns it, ``config_`` the complete config, and ``scores_`` has the scores on the dev set.
     """
 
     _estimator_type = "classifier"
@@ -77,7 +77,7 @@ class TextClassifier(BaseTaskEstimator):
         device: str = "auto",
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        # Kept as they were given, for scikit-learn's clone compares them by identity.
+        # Stored unchanged, since scikit-learn's clone compares them by identity.
         self.model = model
         self.max_epochs = max_epochs
         self.batch_size = batch_size
@@ -88,20 +88,25 @@ class TextClassifier(BaseTaskEstimator):
         self.device = device
         self.settings = settings
 
-    # --- learning -----------------------------------------------------------------------------------------------------
+    # --- training -----------------------------------------------------------------------------------------------------
 
     def fit(self, X: Iterable[Any], y: Iterable[Any]) -> TextClassifier:
-        """Train on texts and their labels: one for each text, a list of them, or an indicator matrix of 0 and 1."""
+        """Train on texts and labels.
+
+        Args:
+            X: the texts.
+            y: one label per text, a list of labels per text, or an indicator matrix of 0 and 1.
+        """
         texts, targets = as_texts(X), as_targets(y, self.multilabel)
         if len(texts) != len(targets.rows):
             raise DataError(
-                f"fit needs one label for each text, and got {len(texts)} texts and {len(targets.rows)} labels"
+                f"y must have one label per text ({len(texts)}), got {len(targets.rows)}. Pass as many labels as texts."
             )
         config = self._config(targets.form != "single")
         if isinstance(config.model, TreeClassifierConfig):
             raise ConfigError(
-                f"TextClassifier reads texts, and a model of kind {self.model!r} reads trees: train it by "
-                f"'catena train classify FILE --model {self.model}'"
+                f"model must be a kind that reads texts, got {self.model!r}, which reads trees. Train it with "
+                f"'catena train classify FILE --model {self.model}'."
             )
         classes = Classes.of(targets)
         randomness = Randomness(config.seed)
@@ -131,14 +136,17 @@ class TextClassifier(BaseTaskEstimator):
     def _set_model(self, model: ClassifyPredictor, classes: Classes) -> None:
         self.model_, self.config_ = model, model.config
         self._classes, self.classes_ = classes, classes.array()
-        # A class without a text that could be used, such as an empty column of an indicator matrix, has no column.
+        # A class without a usable text, such as an empty column of an indicator matrix, has no column in the model.
         self._columns = np.array([model.names.id(n) if n in model.names else -1 for n in classes.names], np.int64)
 
     # --- prediction ---------------------------------------------------------------------------------------------------
 
     def predict(self, X: Iterable[Any]) -> np.ndarray | list[list[Any]]:
-        """The label of each text, as the labels were given; a list of them, or a row of 0 and 1, where a text may have
-        several."""
+        """The label of each text, in the type of the training labels.
+
+        Returns:
+            An array of labels; with several labels per text, a list of lists or an indicator matrix, as in ``fit``.
+        """
         found = self._predicted(X)
         if self._classes.form == "single":
             return self.classes_[[row[0] for row in found]] if found else self.classes_[:0]
@@ -150,31 +158,31 @@ class TextClassifier(BaseTaskEstimator):
         return table
 
     def _predicted(self, X: Iterable[Any]) -> list[list[int]]:
-        """The numbers of the classes of each text."""
+        """The class indices of each text."""
         number = {name: j for j, name in enumerate(self._fitted()._classes.names)}
         found = self.model_.predict(as_texts(X))
         single = self._classes.form == "single"
         return [[number[name] for name in ((one.label,) if single else one.labels)] for one in found]
 
     def predict_proba(self, X: Iterable[Any]) -> np.ndarray:
-        """The probability of every class for each text, columns as in ``classes_``."""
+        """The probability of every class for each text, with columns as in ``classes_``."""
         table = self._fitted().model_.predict_proba(as_texts(X))
         return np.where(self._columns >= 0, table[:, self._columns], 0.0)
 
     def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
-        """The share of texts whose label is right (whose set of labels is right as a whole)."""
+        """The accuracy: the fraction of texts whose label, or whose exact set of labels, is correct."""
         found, values = self._predicted(X), self._classes.values
         targets = as_targets(y, self._classes.form == "sets")
         if len(found) != len(targets.rows):
             raise DataError(
-                f"score needs one label for each text, and got {len(found)} texts and {len(targets.rows)} labels"
+                f"y must have one label per text ({len(found)}), got {len(targets.rows)}. Pass as many labels as texts."
             )
         self._check_types(targets)
         pairs = zip(found, targets.rows, strict=True)
         return float(np.mean([{values[j] for j in row} == set(right) for row, right in pairs]))
 
     def _check_types(self, targets: Targets) -> None:
-        """Raise DataError if no label is a class, as where numbers are compared with their names."""
+        """Raise DataError if no label is a class, as when integers are compared with strings."""
         known, given = set(self._classes.values), {label for row in targets.rows for label in row}
         if given and not given & known:
             one, other = next(iter(given)), self._classes.values[0]
@@ -183,13 +191,13 @@ class TextClassifier(BaseTaskEstimator):
                 f"({type(one).__name__}). Convert y to the type of classes_."
             )
 
-    # --- keeping ------------------------------------------------------------------------------------------------------
+    # --- saving -------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the trained model into a new folder, which ``catena predict`` and ``catena.load`` take."""
+        """Write the trained model into a new folder, for ``catena predict`` and ``catena.load``."""
         predictor, path = self._fitted().model_, Path(folder)
         if path.exists():
-            raise ConfigError(f"{path} exists: choose another folder")
+            raise ConfigError(f"{path} exists. Choose another folder.")
 
         def write(unfinished: Path) -> None:
             write_model_files(unfinished, predictor.config, predictor.names, predictor.encoding)
@@ -199,8 +207,10 @@ class TextClassifier(BaseTaskEstimator):
 
     @classmethod
     def load(cls, folder: str | PathLike[str], device: str = "auto") -> TextClassifier:
-        """Read a model that ``save`` or ``catena train`` wrote. Labels have the types they had in ``fit``; those of
-        ``catena train`` are strings."""
+        """Load a model that ``save`` or ``catena train`` wrote.
+
+        Labels have their types from ``fit``; those of ``catena train`` are strings.
+        """
         path = open_checkpoint(Path(folder)).folder
         predictor = load_predictor(path, choose_device(device))
         saved = read_estimator(path)
@@ -213,7 +223,7 @@ class TextClassifier(BaseTaskEstimator):
 
     def _fitted(self) -> TextClassifier:
         if not hasattr(self, "model_"):
-            raise CatenaError("this TextClassifier is not fitted yet: call fit(texts, labels) first")
+            raise CatenaError("This TextClassifier is not fitted yet. Call fit(texts, labels) first.")
         return self
 
     # --- scikit-learn -------------------------------------------------------------------------------------------------
@@ -233,7 +243,7 @@ class TextClassifier(BaseTaskEstimator):
 
 
 def _params_of(config: ClassifyConfig) -> dict[str, Any]:
-    """The arguments with which an estimator would have the config of a run of ``catena train``."""
+    """The arguments of an estimator with the config of a run of ``catena train``."""
     named: dict[str, Any] = {
         "model": config.model.kind,
         "max_epochs": config.training.max_epochs,

@@ -15,14 +15,14 @@ from catena.data.vocabulary import Labels
 from catena.tasks.unseen import unseen_line
 
 TEXTS, SETS = "texts have a label", "labels of texts are ones"
-"""What :func:`describe_unseen` counts where a text has one label, and where it may have several."""
+"""The counted things in :func:`describe_unseen` for one label per text, and for several."""
 
 _Labelists = Sequence[Sequence[str]]
 """The gold labels of each text."""
 
 
 def find_unseen(labels: Iterable[Sequence[str]], names: Labels) -> tuple[str, ...]:
-    """Return the labels that are not among ``names``, each once, sorted."""
+    """Return the labels that are not in ``names``, without duplicates, sorted."""
     return Labels.count([label for label in some if label not in names] for some in labels).names
 
 
@@ -38,7 +38,7 @@ def encode_labels(labels: _Labelists, names: Sequence[str], multilabel: bool) ->
 
 
 def describe_unseen(labels: Iterable[Sequence[str]], names: Labels, where: str, what: str) -> list[str]:
-    """Return a line about gold labels that are not among ``names``, or an empty list if there are none.
+    """Return a line about gold labels that are not in ``names``, or an empty list if there are none.
 
     Args:
         labels: the gold labels of each text.

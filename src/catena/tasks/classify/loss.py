@@ -1,6 +1,6 @@
-r"""Losses of a classifier, one number for each example.
+r"""Losses of a classifier, one value for each example.
 
-With scores :math:`s` over k classes, the right class y, and a target distribution q that is one at y (or smoothed):
+With scores :math:`s` over k classes, the gold class y, and a target distribution q that is one at y (or smoothed):
 
 =================  ==================================================================
 cross_entropy      :math:`-\sum_j q_j \log \mathrm{softmax}(s)_j`
@@ -9,8 +9,8 @@ squared_error      :math:`\frac12 \sum_j (q_j - \mathrm{softmax}(s)_j)^2`
 perceptron         :math:`s_{\hat y} - s_y` with :math:`\hat y = \arg\max_j s_j` (Rosenblatt 1958)
 =================  ==================================================================
 
-Where a text has several labels, each class is a yes-or-no question of its own: sigmoid takes the place of softmax, the
-margin is that of each class against 0, and the losses of the classes are added.
+If a text has several labels, each class is its own binary decision: sigmoid replaces softmax, the margin is between
+each class and 0, and the losses of the classes are added.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from catena.registry import Registry
 
 
 class ClassifierLoss(ABC):
-    """A loss in its two forms. Static: a loss has no state."""
+    """A loss for one label per example and for several. Static, since a loss has no state."""
 
     @staticmethod
     @abstractmethod
@@ -36,7 +36,7 @@ class ClassifierLoss(ABC):
     @staticmethod
     @abstractmethod
     def several(logits: Float[Tensor, "*b k"], targets: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
-        """Any number of labels: ``targets`` is 1 where the class is one of them."""
+        """Any number of labels: ``targets`` is 1 for the gold classes."""
 
 
 LOSSES: Registry[type[ClassifierLoss]] = Registry("loss")
@@ -44,7 +44,7 @@ LOSSES: Registry[type[ClassifierLoss]] = Registry("loss")
 
 @LOSSES.register("cross_entropy")
 class CrossEntropy(ClassifierLoss):
-    """-log p of the right class; with several labels, of the right answer to each."""
+    """-log p of the gold class; with several labels, of the gold decision for each class."""
 
     @staticmethod
     def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
@@ -59,7 +59,7 @@ class CrossEntropy(ClassifierLoss):
 
 @LOSSES.register("hinge")
 class Hinge(ClassifierLoss):
-    """By how much the right class fails to be 1 ahead of its best rival (Crammer & Singer 2001)."""
+    """The amount by which the gold class is not 1 ahead of the best other class (Crammer & Singer 2001)."""
 
     @staticmethod
     def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
@@ -74,7 +74,7 @@ class Hinge(ClassifierLoss):
 
 @LOSSES.register("squared_error")
 class SquaredError(ClassifierLoss):
-    """Half the squared distance of the probabilities from the right ones."""
+    """Half the squared distance between predicted and target probabilities."""
 
     @staticmethod
     def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
@@ -89,7 +89,7 @@ class SquaredError(ClassifierLoss):
 
 @LOSSES.register("perceptron")
 class PerceptronLoss(ClassifierLoss):
-    """The score of the guess less that of the right class (Rosenblatt 1958): 0 where they are the same."""
+    """The score of the predicted class minus the score of the gold class (Rosenblatt 1958)."""
 
     @staticmethod
     def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
@@ -104,5 +104,5 @@ class PerceptronLoss(ClassifierLoss):
 
 
 def balanced_weights(counts: Int[Tensor, "k"]) -> Float[Tensor, "k"]:
-    """Weights that give all classes the same say: n / (k · count), so that the mean over examples is 1."""
+    """Weights that give all classes the same total: n / (k · count), with mean 1 over the examples."""
     return counts.sum() / (counts.clamp(min=1) * len(counts)).to(torch.get_default_dtype())

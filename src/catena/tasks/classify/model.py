@@ -1,4 +1,4 @@
-r"""Classifiers: a text's input to a score for each class.
+r"""Classifiers: from an encoded text to a score for each class.
 
 Linear models score :math:`s_j = b_j + \sum_i v_i w_{ij}` over the features i of a text; the log-linear model is
 :math:`p(j \mid x) = \exp s_j / \sum_{j'} \exp s_{j'}`. The others turn the text into one vector, which an output
@@ -33,9 +33,9 @@ from catena.tasks.classify.config import (
 
 @dataclass(frozen=True)
 class ClassifierOutput:
-    """The scores of each class, and the text's vector that they were read from, where there is one.
+    """The scores of each class and, for neural models, the text vector.
 
-    A bag of models puts its members on a first axis.
+    A bag of models has its models on the first axis.
     """
 
     logits: Float[Tensor, "*m b k"]
@@ -43,7 +43,7 @@ class ClassifierOutput:
 
 
 class Classifier(nn.Module, ABC):
-    """Scores texts. ``temperature`` divides the scores in prediction alone; it is fitted on dev, not trained."""
+    """Scores texts. ``temperature`` divides the scores in prediction only; it is fitted on dev, not trained."""
 
     temperature: Tensor
 
@@ -56,7 +56,7 @@ class Classifier(nn.Module, ABC):
 
 
 class LinearClassifier(Classifier):
-    """A weight for each feature and class: log-linear model or perceptron, by the loss it is trained with."""
+    """A weight for each feature and class: a log-linear model or a perceptron, depending on the loss."""
 
     def __init__(self, n_features: int, n_classes: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class LinearClassifier(Classifier):
 
 
 class FeatureSum(nn.Module):
-    """b + Σ v_i w_i over the features i of each text. Weights start at zero unless they are drawn afterwards."""
+    """b + Σ v_i w_i over the features i of each text. Weights start at zero unless initialized afterwards."""
 
     def __init__(self, n_features: int, d_out: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class MultilayerPerceptron(Classifier):
         super().__init__()
         self.dropout_input, self.dropout_hidden = settings.dropout_input, settings.dropout_hidden
         self.first = FeatureSum(n_features, settings.hidden[0])
-        # Texts have some tens of features, whatever the size of the table: draw by that, not by the table.
+        # A text has some tens of features at any table size, so the variance follows that and not the table.
         nn.init.normal_(self.first.weight, std=0.1)
         sizes = settings.hidden
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
@@ -105,13 +105,14 @@ class MultilayerPerceptron(Classifier):
 
 
 class VectorClassifier(Classifier):
-    """Token vectors, a summary of them, an output layer. The vectors can be disturbed between the first two.
+    """Token vectors, their summary, and an output layer; the loss can perturb the vectors before the summary.
 
     Args:
         embedding: ids to vectors.
-        summary: vectors to one vector for the text, or None to score every position.
-        encoder: with ``pooling``, what stands before it when every position is scored.
-        output: the text's vector to scores.
+        summary: vectors to one text vector.
+        output: text vector to scores.
+        dropout_input: dropout probability of the token vectors.
+        dropout_hidden: dropout probability of the text vector.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class VectorClassifier(Classifier):
 
 
 class PositionClassifier(VectorClassifier):
-    """Every position is scored, and the scores are pooled: the text is of a class if one of its positions says so."""
+    """Scores every position and pools the scores: with max, one position is enough to assign a class."""
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class PositionClassifier(VectorClassifier):
 
 
 class PooledEncoder(nn.Module):
-    """An encoder, a pooling, and highway layers on what comes out."""
+    """An encoder, a pooling, and highway layers on the result."""
 
     def __init__(self, encoder: nn.Module, pooling: nn.Module) -> None:
         super().__init__()
@@ -172,7 +173,7 @@ class PooledEncoder(nn.Module):
 
 
 class WithHighway(nn.Module):
-    """Highway layers on a text's vector, taken as a sequence of one position."""
+    """Highway layers on a text vector, treated as a sequence of one position."""
 
     def __init__(self, summary: nn.Module, highway: nn.Module) -> None:
         super().__init__()
@@ -184,7 +185,7 @@ class WithHighway(nn.Module):
 
 
 class BaggingEnsemble(Classifier):
-    """Several classifiers, each trained on its own sample of the examples; their probabilities are averaged."""
+    """Several classifiers, each trained on its own bootstrap sample, with averaged probabilities."""
 
     def __init__(self, members: list[Classifier]) -> None:
         super().__init__()
@@ -199,7 +200,7 @@ class BaggingEnsemble(Classifier):
 def log_probabilities(
     logits: Float[Tensor, "*m b k"], several: bool, temperature: Float[Tensor, ""]
 ) -> Float[Tensor, "b k"]:
-    """log p of each class: a softmax over classes, or a sigmoid of each; the mean over the members of a bag."""
+    """log p of each class: a softmax over classes or a sigmoid of each, averaged over the models of a bag."""
     scaled = logits / temperature
     log_probs = F.logsigmoid(scaled) if several else scaled.log_softmax(-1)
     if log_probs.ndim == 2:
@@ -213,7 +214,14 @@ def build_model(
     n_classes: int,
     vectors: tuple[Tensor, Tensor] | None = None,
 ) -> Classifier:
-    """The model that a config describes, for so many ids and classes; a bag of them if it says so."""
+    """The model, or the bag of models, that a config describes.
+
+    Args:
+        config: the config of the task.
+        n_ids: number of ids of the encoding.
+        n_classes: number of classes.
+        vectors: pretrained word vectors and a mask of the ids that have one.
+    """
     if config.bagging.members == 1:
         return _one_model(config, n_ids, n_classes, vectors)
     return BaggingEnsemble([_one_model(config, n_ids, n_classes, vectors) for _ in range(config.bagging.members)])

@@ -1,4 +1,4 @@
-"""A trained classifier that is ready to be asked. Needs nothing but its own folder."""
+"""Prediction with a trained classifier. Needs only its own folder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from catena.tasks.classify.vectors import blank_vectors
 from catena.tasks.kept import LABELS
 
 BLOCK = 2048
-"""Texts that are read, encoded and scored together in a stream."""
+"""Number of texts that are read, encoded and scored together in a stream."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ClassPrediction:
 
     @property
     def label(self) -> str:
-        """The label, where a text has one; the most probable class."""
+        """The first label, or the most probable class if there are no labels."""
         return max(self.probabilities, key=self.probabilities.__getitem__) if not self.labels else self.labels[0]
 
     @property
@@ -91,7 +91,7 @@ class ClassifyPredictor(Predictor):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes, in the order of :meth:`predict_proba`'s columns."""
+        """The classes in the order of :meth:`predict_proba`'s columns."""
         return self.names.names
 
     @property
@@ -111,7 +111,7 @@ class ClassifyPredictor(Predictor):
             yield from self.predict(block, asking)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """The probability of every class for each text: one row a text, columns as in :attr:`labels`."""
+        """The probability of every class for each text: one row per text, columns as in :attr:`labels`."""
         return np.exp(self.log_probabilities(_checked(texts)))
 
     def log_probabilities(self, texts: Sequence[str]) -> np.ndarray:
@@ -138,7 +138,7 @@ class ClassifyPredictor(Predictor):
     # --- on labeled data ---------------------------------------------------------------------------------------------
 
     def judge(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> LabeledPredictions:
-        """Predict for a labeled file, a block at a time."""
+        """Predict a labeled file, block by block."""
         tally = ReadCounter()
         examples = read_labeled_texts(apply_read_options(self.config.data, reading), path, tally)
         blocks: list[np.ndarray] = []
@@ -147,7 +147,7 @@ class ClassifyPredictor(Predictor):
             blocks.append(self.log_probabilities([example.text for example in block]))
             right += [self._right(example) for example in block]
         if not blocks:
-            raise DataError(f"{path} has no labeled text to score: {tally.counts(0).sentence('')}")
+            raise DataError(f"{path} has no labeled text to score: {tally.counts(0).sentence('')}. Add labels.")
         several = self.config.data.multilabel
         names = (*self.names.names, *find_unseen(right, self.names))
         notes = describe_unseen(right, self.names, "this file", SETS if several else TEXTS)
@@ -159,7 +159,10 @@ class ClassifyPredictor(Predictor):
     def _right(self, example: LabeledText) -> tuple[str, ...]:
         labels = example.labels
         if len(labels) != 1 and not self.config.data.multilabel:
-            raise DataError(f"{example.place} has {len(labels)} labels ({', '.join(labels)}), and this model gives one")
+            raise DataError(
+                f"{example.place} must have one label for this model, got {len(labels)} ({', '.join(labels)}). Keep "
+                f"one label, or train with --multilabel."
+            )
         return labels
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
@@ -180,19 +183,22 @@ class ClassifyPredictor(Predictor):
             [tuple(names[j] for j in ids) for ids in predicted_ids(judged.log_probs, several)],
         )
 
-    # --- for people ---------------------------------------------------------------------------------------------------
+    # --- reports ------------------------------------------------------------------------------------------------------
 
     def top_features(self, most: int = 20) -> dict[str, list[tuple[str, float]]]:
-        """Of a linear model: the features that speak most for each class, with their weights against the mean class."""
+        """The features with the largest weights for each class, for a linear model.
+
+        Weights are relative to the mean over the classes, since only differences between classes matter.
+        """
         if not isinstance(self.model, LinearClassifier):
             raise CatenaError(
-                f"top features are those of a linear model, and this one is {self.config.model.kind!r}: "
-                f"train with --model loglinear"
+                f"top features need a linear model, but this model is of kind {self.config.model.kind!r}. Train with "
+                f"--model loglinear."
             )
         assert isinstance(self.encoding, BagEncoding)
         weights = self.model.features.weight.detach().cpu().double()
         if not self.config.data.multilabel:
-            weights = weights - weights.mean(1, keepdim=True)  # only differences between classes have a meaning
+            weights = weights - weights.mean(1, keepdim=True)  # only differences between classes matter
         table = {}
         for j, name in enumerate(self.names.names):
             best = torch.topk(weights[:, j], min(most, self.encoding.size))
@@ -210,9 +216,9 @@ class ClassifyPredictor(Predictor):
             f"temperature fitted on dev: {float(self.model.temperature):.3f}",
         ]
         if isinstance(self.model, BaggingEnsemble):
-            lines.append(f"a bag of {len(self.model.members)} members")
+            lines.append(f"a bag of {len(self.model.members)} models")
         if isinstance(self.model, LinearClassifier):
-            lines.append(f"the {top} features that speak most for each class:")
+            lines.append(f"the {top} features with the largest weights for each class:")
             for name, features in self.top_features(top).items():
                 lines.append(f"  {name}: " + ", ".join(f"{feature} {weight:+.2f}" for feature, weight in features))
         return lines
@@ -259,9 +265,9 @@ def load_predictor(folder: Path, device: torch.device) -> ClassifyPredictor:
 def _checked(texts: Any) -> Sequence[str]:
     if isinstance(texts, str):
         raise DataError(
-            "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
+            f"predict must get a list of texts, got one text: {texts!r:.60}. Put it in a list: predict([text])."
         )
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise DataError(f"text {i} is not a string but {type(text).__name__}: {text!r}")
+            raise DataError(f"text {i} must be a string, got {type(text).__name__}: {text!r:.60}. Pass strings.")
     return texts

@@ -1,4 +1,4 @@
-"""A classifier that starts from the encoder of a language model."""
+"""A classifier initialized from the encoder of a language model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from catena.tasks.classify.model import BaggingEnsemble, Classifier, PooledEncod
 from catena.tasks.pretrained import Pretrained, layers_from_the_top
 
 _KEPT = ("dropout_input", "dropout_hidden", "n_highway", "highway_carry", "pooling", "pool_outputs")
-"""What a classifier decides for itself; its embedding and encoder are the language model's."""
+"""Options that the classifier keeps; its embedding and encoder are the language model's."""
 
 
 def config_from_pretrained(config: ClassifyConfig, start: Pretrained) -> ClassifyConfig:
-    """The config with the model, the tokens and the vocabulary that the start gives, all of it spelled out."""
+    """The config with the model, tokenizer and vocabulary of the pretrained model filled in."""
     values = {
         "model": _model_around(config.model, start),
         "tokenizer": start.config.tokenizer,
@@ -48,8 +48,8 @@ def _model_around(own: ClassifierConfig, start: Pretrained) -> NeuralClassifierC
         kind = ConvolutionalClassifierConfig
     else:
         raise ConfigError(
-            f"pretrained = {str(start.folder)!r} is of kind {lm.kind!r}, whose encoder no classifier takes: choose a "
-            f"language model of kind lstm, gru, rnn or transformer"
+            f"pretrained = {str(start.folder)!r} is of kind {lm.kind!r}, whose encoder a classifier cannot use. Use a "
+            f"language model of kind lstm, gru, rnn or transformer."
         )
     kept: dict[str, Any] = {}
     if isinstance(own, NeuralClassifierConfig):
@@ -60,19 +60,19 @@ def _model_around(own: ClassifierConfig, start: Pretrained) -> NeuralClassifierC
 
 
 def get_encoding(config: ClassifyConfig, start: Pretrained) -> TokenEncoding:
-    """The language model's tokens and ids."""
+    """The language model's tokenizer and ids."""
     return TokenEncoding(start.encoding.tokenizer, start.encoding.vocabulary, config.data.max_length)
 
 
 def load_pretrained_weights(model: Classifier, start: Pretrained) -> None:
-    """Copy the weights of the language model's embedding and encoder into a classifier, or each of a bag."""
+    """Copy the weights of the language model's embedding and encoder into a classifier or each model of a bag."""
     for one in model.members if isinstance(model, BaggingEnsemble) else [model]:
         assert isinstance(one, VectorClassifier)
         start.put_into(one.embedding, get_encoder(one))
 
 
 def get_encoder(model: VectorClassifier) -> nn.Module:
-    """The encoder inside a classifier."""
+    """The encoder of a classifier."""
     summary: nn.Module = model.summary
     while isinstance(summary, WithHighway | PooledEncoder):
         summary = summary.summary if isinstance(summary, WithHighway) else summary.encoder
@@ -80,7 +80,7 @@ def get_encoder(model: VectorClassifier) -> nn.Module:
 
 
 def layer_groups(model: nn.Module) -> list[list[nn.Parameter]]:
-    """Of what was pretrained, the layers from the top, the embedding last."""
+    """The pretrained layers from the top, with the embedding last."""
     found: list[list[nn.Parameter]] = []
     for one in model.members if isinstance(model, BaggingEnsemble) else [model]:
         assert isinstance(one, VectorClassifier)

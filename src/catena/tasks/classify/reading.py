@@ -1,4 +1,4 @@
-"""Which texts of a file to predict for, and how a file is read that is not like the training files."""
+"""The texts of a file to predict, and read options that differ from the training files."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _WITH_COLUMNS = ("csv", "tsv", "jsonl", "parquet", "datasets")
 
 
 def apply_read_options(data: ClassifyDataConfig, reading: ReadOptions) -> ClassifyDataConfig:
-    """The data settings of training with what is to be read otherwise."""
+    """The data config of training with the user's read options applied."""
     return data.model_copy(update={key: value for key, value in vars(reading).items() if value is not None})
 
 
 def read_texts(path: Path, reading: ReadOptions, data: ClassifyDataConfig, labels: Collection[str]) -> Iterator[str]:
-    """The texts of a file, in the format that is asked for or that the file shows; none is left out.
+    """All texts of a file, in the given or detected format.
 
     Args:
         path: the file.
-        reading: what is asked for.
-        data: how the training files were read.
+        reading: the read options of the user.
+        data: the data config of training.
         labels: the classes of the model.
     """
     format = reading.format or _format_of(path, reading, data, labels)
@@ -40,7 +40,7 @@ def read_texts(path: Path, reading: ReadOptions, data: ClassifyDataConfig, label
         example.text
         for example in read_examples(
             path,
-            reading.format or ("text" if format == "text" else None),  # recognized again, with its header, quotes, …
+            reading.format or ("text" if format == "text" else None),  # detected again, with its header, quotes, …
             options={} if column is None else {"text_column": column},
             labeled=False,
             encoding=reading.encoding,
@@ -51,7 +51,7 @@ def read_texts(path: Path, reading: ReadOptions, data: ClassifyDataConfig, label
 def _format_of(path: Path, reading: ReadOptions, data: ClassifyDataConfig, labels: Collection[str]) -> str:
     """The format to read a file in.
 
-    A label in front of a text is told from its first word by whether the model knows it as a label.
+    The first word of a line counts as a label if the model has such a label.
     """
     found = detect_format(path, reading.encoding)
     if found.format in _LABEL_IN_FRONT:
@@ -61,7 +61,7 @@ def _format_of(path: Path, reading: ReadOptions, data: ClassifyDataConfig, label
         return found.format if first and set(first.labels) <= set(labels) else "text"
     if found.format in _SENTENCES:
         raise FormatError(
-            f"{path} is {FORMATS[found.format].title} ({found.why}), not a file of texts: "
-            f"--input-format text would take each of its lines for one"
+            f"{path} is {FORMATS[found.format].title} ({found.why}), not a file of texts. Use --input-format text to "
+            f"read each of its lines as a text."
         )
     return found.format if found.format in (*_WITH_COLUMNS, "brackets") else "text"

@@ -1,4 +1,4 @@
-"""From log-probabilities to labels, scores and a report. Numpy only."""
+"""Labels, scores and a report from log-probabilities. Numpy only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from catena.metrics.intervals import wilson_interval
 from catena.metrics.measure import Metric
 
 _SCREEN = 120
-"""Characters in a line that fit on a screen."""
+"""Maximum number of characters in a line on a screen."""
 _LOG_HALF = math.log(0.5)
 
 
 def predicted_ids(log_probs: np.ndarray, several: bool) -> list[tuple[int, ...]]:
-    """The classes of each text: the most probable one, or all that are more probable than not, best first."""
+    """The classes of each text: the most probable one, or all with a probability above 0.5, best first."""
     if not several:
         return [(int(j),) for j in log_probs.argmax(1)]
     chosen = []
@@ -51,16 +51,16 @@ def build_metric(metric: str, several: bool) -> Metric:
         "micro_f1": metrics.multilabel_f1_measure(average="micro"),
     }
     if metric not in known:
-        raise ConfigError(f"two classifiers can be compared by {', '.join(known)}, not by {metric!r}")
+        raise ConfigError(f"metric must be one of {', '.join(known)}, got {metric!r}. Choose one of these.")
     return known[metric]
 
 
 def compute_scores(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, float]:
-    """Every score of some predictions by name.
+    """Scores of predictions by name.
 
-    A label that training never showed has an id of ``log_probs.shape[1]`` or above (see
+    A label that does not occur in training has an id of ``log_probs.shape[1]`` or above (see
     :mod:`catena.tasks.classify.gold`) and counts as an error. ``log_loss`` is the mean negative log-likelihood in nats
-    of the labels that training showed; it is absent if no text has one.
+    of the labels that occur in training; it is absent if no text has one.
     """
     right, guess = gold_ids(labels), predicted_ids(log_probs, several)
     scores = {
@@ -72,7 +72,7 @@ def compute_scores(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> 
         own = labels[:, : log_probs.shape[1]]
         likelihood = np.where(own > 0.5, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-12))))
         scores["log_loss"] = float(-likelihood.sum(1).mean())
-    else:  # micro F1 is the accuracy here
+    else:  # micro F1 equals the accuracy here
         seen = np.flatnonzero(labels < log_probs.shape[1])
         if len(seen):
             scores["log_loss"] = float(-log_probs[seen, labels[seen]].mean())
@@ -80,7 +80,7 @@ def compute_scores(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> 
 
 
 def metric_signatures(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, str]:
-    """How each score was made."""
+    """The signature of each score: how it was computed."""
     n, k = log_probs.shape
     unseen = labels[:, k:].any() if several else (labels >= k).any()
     scored = n if several else int((labels < k).sum())
@@ -97,9 +97,9 @@ def metric_signatures(log_probs: np.ndarray, labels: np.ndarray, several: bool) 
 
 @dataclass(frozen=True, eq=False)
 class LabeledPredictions:
-    """Predictions for labeled texts, with the right answers, and what was read and dropped.
+    """Predictions for labeled texts, with gold labels and counts of what was read and dropped.
 
-    ``names`` are those of the ids in ``labels``: the model's classes, then labels that training never showed.
+    ``names`` are the names of the ids in ``labels``: the model's classes, then labels that do not occur in training.
     ``notes`` are lines for the top of a report.
     """
 
@@ -111,7 +111,7 @@ class LabeledPredictions:
 
 
 def report_lines(judged: LabeledPredictions, scores: dict[str, float], several: bool) -> list[str]:
-    """The scores with their interval, each class, and which classes are taken for which."""
+    """The scores with their intervals, each class, and the confusions."""
     right, guess = gold_ids(judged.labels), predicted_ids(judged.log_probs, several)
     n = len(right)
     hits = sum(set(a) == set(b) for a, b in zip(right, guess, strict=True))
@@ -130,7 +130,7 @@ def report_lines(judged: LabeledPredictions, scores: dict[str, float], several: 
         [[names[j] for j in ids] for ids in guess],
     )
     found_labels = {label for side in as_names for some in side for label in some}
-    listed = [name for name in names if name in found_labels]  # so that the averages are those of the scores
+    listed = [name for name in names if name in found_labels]  # so that the averages equal the scores
     if several:
         return [*lines, "", *metrics.multilabel_report(*as_names, labels=listed).lines()]
     unseen = len(names) - judged.log_probs.shape[1]
@@ -142,7 +142,7 @@ def report_lines(judged: LabeledPredictions, scores: dict[str, float], several: 
 
 
 def _mistakes(table: ConfusionTable) -> list[str]:
-    """Which classes are taken for which: as a table where it fits on a screen, otherwise the most frequent ones."""
+    """The confusions: as a table if it fits on a screen, otherwise the most frequent ones."""
     lines = table.lines()
     if max(map(len, lines)) <= _SCREEN:
         return lines

@@ -1,4 +1,4 @@
-"""The classifier as the training loop sees it."""
+"""The classifier as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ClassifyTask(NeuralTask):
     ) -> None:
         self.config, self.data, self.device, self.randomness = config, data, device, randomness
         self._model = model.to(device)
-        # Labels that training never showed have no column in the targets of the loss.
+        # Labels that do not occur in training have no column in the targets of the loss.
         self._targets = data.labels if data.labels.ndim == 1 else data.labels[:, : len(data.names)]
         self._class_weights = self._weights_of_classes()
         self._bootstrap = self._bootstrap_counts()
@@ -79,7 +79,7 @@ class ClassifyTask(NeuralTask):
         return BatchLoss(total, batch.size, batch.tokens)
 
     def _mean_loss(self, scores: ClassifierOutput, batch: ClassifyBatch) -> Float[Tensor, ""]:
-        """The mean loss of a batch, with the weights of classes and of bootstrap samples and the penalty on units."""
+        """The mean loss of a batch, with class weights, bootstrap counts and the penalty on hidden units."""
         logits, labels, settings = scores.logits, batch.labels, self.config.loss
         assert labels is not None
         if self.config.data.multilabel:
@@ -92,7 +92,7 @@ class ClassifyTask(NeuralTask):
             losses = losses + settings.sparsity * scores.hidden.abs().sum(-1)
         if self._bootstrap is not None:
             losses = losses * self._bootstrap[:, batch.examples]
-        return losses.mean(-1).sum()  # members of a bag do not share parameters, so their losses are added
+        return losses.mean(-1).sum()  # models of a bag have separate parameters, so their losses are added
 
     def _adversarial_loss(self, model: VectorClassifier, batch: ClassifyBatch) -> Float[Tensor, ""]:
         """(1 - α) J(x) + α J(x + ε sign ∇ₓJ): Goodfellow et al. 2015, equation 3 and section 6."""
@@ -111,7 +111,7 @@ class ClassifyTask(NeuralTask):
         return balanced_weights(torch.from_numpy(counts)).to(self.device)
 
     def _bootstrap_counts(self) -> Float[Tensor, "m n"] | None:
-        """How often each example stands in the bootstrap sample of each member of a bag."""
+        """The number of times each example occurs in the bootstrap sample of each model of a bag."""
         members, train = self.config.bagging.members, self.data.train
         if members == 1:
             return None
@@ -128,7 +128,7 @@ class ClassifyTask(NeuralTask):
         logits = self.logits(rows)
         several = self.config.data.multilabel
         if self.config.evaluation.calibrate and logits.ndim == 2:
-            # A buffer, so it is saved with the weights; the loss does not read it, so training is not disturbed.
+            # A buffer, so it is saved with the weights; the loss does not read it, so training is not affected.
             self._model.temperature.fill_(_fitted_temperature(logits.double().numpy(), self._targets[rows]))
         log_probs = log_probabilities(logits, several, self._model.temperature.cpu()).double().numpy()
         scores = compute_scores(log_probs, self.data.labels[rows], several)
@@ -143,7 +143,7 @@ class ClassifyTask(NeuralTask):
         return compute_scores(log_probs.numpy(), self.data.labels[self.data.test], several)
 
     def logits(self, rows: np.ndarray) -> Float[Tensor, "*m n k"]:
-        """The scores of some texts, in their order, on the CPU."""
+        """The scores of some texts, in the given order, on the CPU."""
         return score_all(self._model, self.data.texts, rows, self.config.evaluation.texts_at_once, self.device)
 
     def _samples(self, rows: np.ndarray, log_probs: np.ndarray, several: bool) -> list[str]:
@@ -158,7 +158,7 @@ class ClassifyTask(NeuralTask):
             lines.append(f"{shown}  →  {', '.join(guess) or 'none'} {mark}")
         return lines
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- saving and reports -------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
         write_model_files(folder, self.config, self.data.names, self.data.encoding)
@@ -173,7 +173,7 @@ class ClassifyTask(NeuralTask):
 def score_all(
     model: Classifier, texts: EncodedTexts, rows: np.ndarray, batch_size: int, device: torch.device
 ) -> Float[Tensor, "*m n k"]:
-    """The scores of some encoded texts, in the order of ``rows``; texts of like length are scored together."""
+    """The scores of encoded texts in the order of ``rows``; texts of similar length are scored together."""
     plan = BatchPlan.by_length(texts.lengths[rows], BatchConfig(batch_size=batch_size))
     found: list[Tensor] = []
     with torch.inference_mode():
@@ -185,9 +185,9 @@ def score_all(
 
 
 def _fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
-    """The temperature that makes the labels most likely. A yes-or-no question is a choice between scores s and 0.
+    """The temperature with the highest likelihood. A binary decision is a choice between scores s and 0.
 
-    Texts whose label training never showed are left out: the model gives that label no probability at any temperature.
+    Texts with a label that does not occur in training are skipped: their likelihood is 0 at any temperature.
     """
     if labels.ndim == 1:
         seen = labels < logits.shape[1]

@@ -1,4 +1,4 @@
-"""The settings of classifiers that read trees. Imports no torch."""
+"""The config of classifiers that read trees. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from catena.encoders.tree_config import MatrixVectorConfig, RecursiveConfig, Ten
 
 
 class WordVectorConfig(Config):
-    """What all models on word vectors share."""
+    """Common options of all models on word vectors."""
 
     embedding: EmbeddingConfig = EmbeddingConfig()
     """The vectors of the tokens."""
     dropout_input: Probability = 0.0
-    """Probability of dropping a number of a token's vector in training."""
+    """Dropout probability of the token vectors."""
     dropout_hidden: Probability = 0.5
-    """Probability of dropping a unit of the text's vector, before the output layer, in training."""
+    """Dropout probability of the text vector, before the output layer."""
 
 
 class TreeClassifierConfig(WordVectorConfig):
-    """What the models on trees share. A tree comes in brackets, with words at its leaves and classes for labels."""
+    """Common options of the models on trees, given in brackets with words at the leaves and classes as labels."""
 
     nodes: Literal["all", "root"] = "all"
-    """Which nodes have a class: all that have a label, as in the Stanford trees, or the root alone, whatever stands at
-    the others."""
+    """Nodes with a class: all that have a label, as in the Stanford Sentiment Treebank, or only the root."""
     branching: Literal["right", "left"] = "right"
-    """How a node with more children than the model takes is made binary: the rest of its children go under a new node,
-    without a label, on the right or on the left."""
+    """How a node with too many children is binarized: its other children move under a new node without a label, on the
+    right or on the left."""
     without_tree: Literal["refuse", "right", "left"] = "refuse"
-    """What becomes of a text that comes without a tree: it is refused, or read as a right- or left-branching tree."""
+    """Texts without a tree: raise an error (refuse), or read them as right- or left-branching trees."""
 
 
 class TreeLSTMClassifierConfig(TreeClassifierConfig):
@@ -49,9 +48,9 @@ class RecursiveClassifierConfig(TreeClassifierConfig):
     kind: Literal["recursive"] = "recursive"
     """The model."""
     embedding: EmbeddingConfig = EmbeddingConfig(d=50)
-    """The vectors of the tokens, which are as large as those of the phrases."""
+    """The vectors of the tokens; those of phrases have the same size."""
     dropout_hidden: Probability = 0.0
-    """Probability of dropping a unit of a node's vector, before the output layer, in training."""
+    """Dropout probability of the node vectors, before the output layer."""
     encoder: RecursiveConfig = RecursiveConfig()
     """The recursive network."""
 
@@ -62,9 +61,9 @@ class MatrixVectorClassifierConfig(TreeClassifierConfig):
     kind: Literal["mv_rnn"] = "mv_rnn"
     """The model."""
     embedding: EmbeddingConfig = EmbeddingConfig(d=25)
-    """The vectors of the tokens, which are as large as those of the phrases."""
+    """The vectors of the tokens; those of phrases have the same size."""
     dropout_hidden: Probability = 0.0
-    """Probability of dropping a unit of a node's vector, before the output layer, in training."""
+    """Dropout probability of the node vectors, before the output layer."""
     encoder: MatrixVectorConfig = MatrixVectorConfig()
     """The matrix-vector network."""
 
@@ -75,8 +74,8 @@ class TensorClassifierConfig(TreeClassifierConfig):
     kind: Literal["rntn"] = "rntn"
     """The model."""
     embedding: EmbeddingConfig = EmbeddingConfig(d=30)
-    """The vectors of the tokens, which are as large as those of the phrases."""
+    """The vectors of the tokens; those of phrases have the same size."""
     dropout_hidden: Probability = 0.0
-    """Probability of dropping a unit of a node's vector, before the output layer, in training."""
+    """Dropout probability of the node vectors, before the output layer."""
     encoder: TensorConfig = TensorConfig()
     """The tensor network."""

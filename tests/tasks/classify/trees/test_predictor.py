@@ -66,11 +66,11 @@ def test_many_at_once_equal_one_by_one_and_a_stream(predictor: TreeClassifierPre
 def test_a_text_without_a_tree_is_refused_with_a_sentence(predictor: TreeClassifierPredictor, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="input:2 has no tree: 'a lovely film'; this model reads trees in brackets"):
         predictor.predict([TREE, "a lovely film"])
-    with pytest.raises(DataError, match="holds no trees; this model reads trees"):
+    with pytest.raises(DataError, match="has no trees; this model reads trees"):
         list(predictor.read_inputs(Path(treebank(tmp_path, "a lovely film\nit is bad\n", "plain.txt"))))
     with pytest.raises(FormatError, match="input:1:1 opens a tree that is not closed: 1 bracket is missing"):
         predictor.predict(["(x (x a) (x film)"])
-    with pytest.raises(DataError, match="predict takes a list of trees"):
+    with pytest.raises(DataError, match="predict must get a list of trees"):
         predictor.predict(TREE)
 
 
@@ -190,5 +190,5 @@ def test_it_says_what_it_is(predictor: TreeClassifierPredictor) -> None:
 
 
 def test_the_estimator_of_texts_refuses_trees() -> None:
-    with pytest.raises(ConfigError, match="a model of kind 'rntn' reads trees"):
+    with pytest.raises(ConfigError, match="got 'rntn', which reads trees"):
         TextClassifier("rntn").fit(["a", "b"], ["x", "y"])

@@ -1,1 +1,1 @@
-"""Trees into classes: one for the root, and one for every other node."""
+"""Classification of trees: the root and every other node."""

@@ -1,4 +1,4 @@
-"""Trees as numbers, and batches of them on the device of the model."""
+"""Encoded trees, and batches of them on the model's device."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from catena.tasks.classify.trees.shape import TreeShape
 
 NO_LABEL = -1
 Which = Literal["labeled", "all", "roots"]
-"""The nodes that are scored."""
+"""Which nodes are scored."""
 
 
 @dataclass(frozen=True)
 class WordTrees:
-    """Trees with words at their leaves. ``scored`` are the places of the nodes to score, ``labels`` their classes."""
+    """Trees with words at their leaves; ``scored`` are the indices of the nodes to score, ``labels`` their classes."""
 
     trees: TreeBatch
     words: Int[Tensor, "m"]
@@ -37,9 +37,9 @@ class WordTrees:
 
 @dataclass(frozen=True, eq=False)
 class EncodedTrees:
-    """Trees as numbers: their shapes and, for each node, the id of its word and the class of its label.
+    """Trees as arrays: their shapes and, for each node, the id of its word and the class of its label.
 
-    ``words`` is 0 above the leaves, ``labels`` is ``NO_LABEL`` where there is none.
+    ``words`` is 0 at inner nodes; ``labels`` is ``NO_LABEL`` for nodes without a label.
     """
 
     forest: TreeBatchBuilder
@@ -51,16 +51,16 @@ class EncodedTrees:
 
     @property
     def roots(self) -> Int[np.ndarray, "_"]:
-        """The node of each tree that is its root: the first."""
+        """The root of each tree, which is its first node."""
         return self.forest.offsets[:-1]
 
     @property
     def lengths(self) -> Int[np.ndarray, "_"]:
-        """How many words each tree has."""
+        """The number of words of each tree."""
         return np.add.reduceat(self.forest.has_input.astype(np.int64), self.roots) if len(self) else self.roots
 
     def batch(self, rows: np.ndarray, which: Which, device: torch.device) -> WordTrees:
-        """Some of the trees, and which of their nodes are scored, tree after tree and node after node."""
+        """Some of the trees, and which of their nodes are scored, in order of trees and nodes."""
         trees = self.forest.batch(rows, device)
         place = np.empty(int(trees.nodes.max(initial=-1)) + 1, np.int64)
         place[trees.nodes] = np.arange(trees.n)
@@ -70,7 +70,7 @@ class EncodedTrees:
         return WordTrees(trees, words, scored, labels, len(rows))
 
     def scored_nodes(self, rows: np.ndarray, which: Which) -> Int[np.ndarray, "s"]:
-        """The nodes of the forest that :meth:`batch` scores, in the same order."""
+        """The nodes that :meth:`batch` scores, in the same order."""
         if which == "roots":
             return self.roots[rows]
         nodes = self.forest.nodes_of(rows)
@@ -80,7 +80,7 @@ class EncodedTrees:
 def encode_shapes(
     shapes: list[TreeShape], tokens: dict[str, str], vocabulary: Vocabulary, names: Sequence[str]
 ) -> EncodedTrees:
-    """Shapes as numbers. ``tokens`` gives the token of each word; labels that are "" are none."""
+    """Encode shapes as arrays; ``tokens`` maps words to tokens, and the label "" means no label."""
     flat_words = [word for shape in shapes for word in shape.words]
     ids = {word: vocabulary.ids([token])[0] for word, token in tokens.items()}
     classes = {name: i for i, name in enumerate(names)} | {"": NO_LABEL}

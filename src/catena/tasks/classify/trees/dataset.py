@@ -1,4 +1,4 @@
-"""From bracket files to encoded trees: read, count, split, encode. The forms of data never leave this module."""
+"""From bracket files to encoded trees: read, count, split, encode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from catena.tasks.classify.trees.shape import TreeShape
 
 @dataclass(frozen=True, eq=False)
 class TreeDataset:
-    """Everything that training on trees needs: encoded trees, the names of the classes, and which rows are for what."""
+    """Everything that training on trees needs: encoded trees, class names, and the rows of train, dev and test."""
 
     encoding: TokenEncoding
     names: Labels
@@ -37,7 +37,7 @@ class TreeDataset:
     lines: list[str] = field(default_factory=list)
     tally: ReadCounter = field(default_factory=ReadCounter)
     unseen: tuple[str, ...] = ()
-    """Labels of dev and test that training never showed, which have the ids after those of ``names``."""
+    """Labels of dev and test that do not occur in train; their ids follow those of ``names``."""
 
 
 def prepare_trees(
@@ -46,8 +46,10 @@ def prepare_trees(
     encoding: TokenEncoding | None = None,
     names: Labels | None = None,
 ) -> TreeDataset:
-    """Read everything a config names. ``encoding`` and ``names`` are those of a trained model that training goes on
-    from."""
+    """Read the files of a config into a dataset.
+
+    ``encoding`` and ``names`` come from a trained model if training starts from it.
+    """
     model = config.model
     assert isinstance(model, TreeClassifierConfig)
     tally = ReadCounter()
@@ -56,12 +58,12 @@ def prepare_trees(
     reader = TreeReader(model, config.data, tokenizer)
     shapes, parts = _gathered(config, reader, tally)
     if not len(parts["train"]):
-        raise DataError("no tree is left to train on: see what was dropped, and why, in dropped.tsv")
+        raise DataError("No training tree is left. See dropped.tsv for the dropped ones and the reasons.")
     train, dev, test = split_rows(config, parts, _root_classes(shapes), randomness)
     own = _count_labels([shapes[i] for i in (train if "dev" in parts else np.union1d(train, dev))], model)
     if names is None:
         names = own
-    names.ids(own.names)  # raises if training goes on with labels that the model lacks
+    names.ids(own.names)  # raises if the old model lacks a label
     gold = [[label for label in shape.labels if label] for shape in shapes]
     unseen = find_unseen(gold, names)
     tokens = reader.tokens(shapes)
@@ -78,7 +80,7 @@ def prepare_trees(
 
 
 def _root_classes(shapes: list[TreeShape]) -> np.ndarray:
-    """The class of each root, by which dev is held out alike."""
+    """The class of each root, by which dev is stratified."""
     labels = [shape.labels[0] for shape in shapes]
     ids = {name: i for i, name in enumerate(Labels.count([label] for label in labels if label).names)}
     return np.array([ids.get(label, NO_LABEL) for label in labels], np.int64)
@@ -87,7 +89,7 @@ def _root_classes(shapes: list[TreeShape]) -> np.ndarray:
 def _gathered(
     config: ClassifyConfig, reader: TreeReader, tally: ReadCounter
 ) -> tuple[list[TreeShape], dict[str, np.ndarray]]:
-    """The trees of all files as shapes, and which of them are for what."""
+    """The trees of all files as shapes, and the rows of each file."""
     files = config.data.files()
     if not any(part.startswith("train") for part in files):
         raise DataError("there is nothing to train on: name a file, as in 'catena train classify FILE'")
@@ -103,7 +105,7 @@ def _gathered(
 
 
 def _read(path: Path, reader: TreeReader, tally: ReadCounter, limit: int | None) -> list[TreeShape]:
-    """The trees of a file that can be used; the others are dropped and counted."""
+    """The usable trees of a file; the others are dropped and counted."""
     kept = []
     for tree in reader.trees(path, tally):
         shape = reader.shape(tree)
@@ -125,12 +127,12 @@ def _why_not(tree: Tree, shape: TreeShape, limit: int | None) -> str | None:
 
 
 def _count_labels(shapes: list[TreeShape], model: TreeClassifierConfig) -> Labels:
-    """The labels of training trees, if a classifier can learn them."""
+    """The labels of the training trees. Raise DataError if a classifier cannot learn them."""
     names = Labels.count([label for label in shape.labels if label] for shape in shapes)
     if len(names) < 2:
         only = f"only the label {names.names[0]!r}" if len(names) else "no label"
         where = "at the roots of the trees" if model.nodes == "root" else "at the nodes of the trees"
-        raise DataError(f"a classifier needs at least two labels, and the training data has {only} {where}")
+        raise DataError(f"Training data must have at least two labels, got {only} {where}. Check the file.")
     return names
 
 

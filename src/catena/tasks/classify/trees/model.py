@@ -1,4 +1,4 @@
-"""A classifier of trees: word vectors at the leaves, a tree encoder, an output layer that reads every node."""
+"""A classifier of trees: word vectors at the leaves, a tree encoder, an output layer on every node."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from catena.tasks.classify.vectors import InitialVectors, word_vectors
 
 
 class TreeClassifier(nn.Module):
-    """Scores nodes of trees. ``temperature`` divides the scores in prediction alone; it is fitted on dev, not trained.
+    """Scores nodes of trees. ``temperature`` divides the scores in prediction only; it is fitted on dev, not trained.
 
     Args:
-        embedding: ids of words to vectors.
+        embedding: word ids to vectors.
         encoder: vectors at leaves to vectors at all nodes.
-        n_classes: scores of a node.
-        matrices: further numbers of each word, for encoders that take them.
+        n_classes: number of scores per node.
+        matrices: further parameters of each word, for encoders that need them.
     """
 
     temperature: Tensor
@@ -49,7 +49,7 @@ class TreeClassifier(nn.Module):
         self.dropout_input, self.dropout_hidden = dropout_input, dropout_hidden
 
     def forward(self, batch: WordTrees) -> Float[Tensor, "s k"]:
-        """The scores of the nodes that a batch wants scored."""
+        """The scores of the nodes that a batch marks as scored."""
         states = self.encoder(self._inputs(batch.words), batch.trees).index_select(0, batch.scored)
         return self.output(F.dropout(states, self.dropout_hidden, self.training))
 
@@ -63,7 +63,7 @@ class TreeClassifier(nn.Module):
 def build_tree_model(
     config: ClassifyConfig, n_ids: int, n_classes: int, vectors: InitialVectors | None = None
 ) -> TreeClassifier:
-    """The model that a config describes, for so many ids and classes."""
+    """The model that a config describes, for ``n_ids`` ids and ``n_classes`` classes."""
     settings = config.model
     assert isinstance(settings, TreeClassifierConfig)
     matrix, known = vectors if vectors else (None, None)
@@ -74,13 +74,13 @@ def build_tree_model(
         embedding, encoder, n_classes, settings.dropout_input, settings.dropout_hidden, matrices=matrices
     )
     if not isinstance(settings, TreeLSTMClassifierConfig):
-        # Word vectors are read by the output layer as they are: start it small, whatever their size.
+        # The output layer reads raw word vectors, so it starts small at any scale of the vectors.
         nn.init.normal_(model.output.weight, std=0.01)
     return model
 
 
 def new_tree_model(config: ClassifyConfig, data: TreeDataset, randomness: Randomness) -> TreeClassifier:
-    """A model with fresh weights, drawn by the seed, and word vectors where the config names a file of them."""
+    """A model with random weights from the seed, and word vectors if the config names a file of them."""
     randomness.seed_torch("weights")
     vectors = None
     settings = config.model

@@ -1,4 +1,4 @@
-"""A trained classifier of trees that is ready to be asked. Needs nothing but its own folder."""
+"""Prediction with a trained classifier of trees. Needs only its own folder."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ from catena.tasks.classify.vectors import blank_vectors
 from catena.tasks.kept import LABELS
 
 BLOCK = 512
-"""Trees that are read, encoded and scored together in a stream."""
+"""Number of trees that are read, encoded and scored together in a stream."""
 
 Item = str | Tree
-"""A tree, a tree in brackets, or, if the model was trained so, a text without a tree."""
+"""A tree, a tree in brackets, or, if the config allows it, a text without a tree."""
 
 
 @dataclass(frozen=True)
 class TreePrediction:
     """The class of a tree's root with the probability of every class, and the tree with a class at every node.
 
-    ``nodes`` holds the class of each node with its probability, in the order in which the brackets open.
+    ``nodes`` has the class of each node and its probability, in the order of the opening brackets.
     """
 
     probabilities: dict[str, float]
@@ -102,7 +102,7 @@ class TreeClassifierPredictor(Predictor):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes, in the order of their ids."""
+        """The classes in the order of their ids."""
         return self.names.names
 
     # --- prediction ---------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class TreeClassifierPredictor(Predictor):
         return [self._prediction(tree, shape, np.exp(own)) for tree, shape, own in parts]
 
     def _log_probabilities(self, shapes: list[TreeShape]) -> np.ndarray:
-        """The log-probabilities of every class at every node, tree after tree."""
+        """The log-probabilities of every class at every node, tree by tree."""
         encoded = encode_shapes(shapes, self.reader.tokens(shapes), self.encoding.vocabulary, self.names.names)
         size, rows = self.config.evaluation.texts_at_once, np.arange(len(shapes))
         logits, _ = score_trees(self.model, encoded, rows, "all", size, self.device)
@@ -149,11 +149,11 @@ class TreeClassifierPredictor(Predictor):
             yield from read_brackets(path, encoding=reading.encoding)
             return
         if self.reader.model.without_tree == "refuse":
-            raise DataError(f"{path} holds no trees; {NEEDS_TREES}")
+            raise DataError(f"{path} has no trees; {NEEDS_TREES}.")
         yield from read_texts(path, reading, self.config.data, self.labels)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Item]:
-        """Trees, each in one line or many, if the first line opens one; otherwise each line is a text."""
+        """Trees of one or more lines if the first line opens a bracket; otherwise each line is a text."""
         first = next(lines, None)
         if first is None:
             return
@@ -166,7 +166,7 @@ class TreeClassifierPredictor(Predictor):
     # --- on labeled data ---------------------------------------------------------------------------------------------
 
     def judge(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> JudgedNodes:
-        """Classify the labeled nodes of a file, a block of trees at a time."""
+        """Classify the labeled nodes of a file, block by block."""
         tally = ReadCounter()
         reader = TreeReader(self.reader.model, apply_read_options(self.config.data, reading), self.encoding.tokenizer)
         trees = reader.trees(path, tally)
@@ -187,7 +187,7 @@ class TreeClassifierPredictor(Predictor):
                 right += [(label,) for shape in shapes for label in shape.labels if label]
                 roots += [i == 0 for shape in shapes for i, label in enumerate(shape.labels) if label]
         if not found:
-            raise DataError(f"{path} has no labeled tree to score: {tally.counts(0).sentence('')}")
+            raise DataError(f"{path} has no labeled tree to score: {tally.counts(0).sentence('')}. Add labels.")
         names = (*self.names.names, *find_unseen(right, self.names))
         notes = describe_unseen(right, self.names, "this file", "nodes have a label")
         labels = encode_labels(right, names, multilabel=False)
@@ -202,7 +202,7 @@ class TreeClassifierPredictor(Predictor):
     def answers(
         self, path: Path, metric: str | None = None, reading: ReadOptions = DEFAULT_READ_OPTIONS
     ) -> PairedPredictions:
-        """The classes of the roots that have one."""
+        """The classes of the labeled roots."""
         roots = self.judge(path, reading).roots
         return PairedPredictions(
             build_metric(metric or METRICS[0], several=False),
@@ -210,7 +210,7 @@ class TreeClassifierPredictor(Predictor):
             [(roots.names[j],) for j in roots.log_probs.argmax(1)],
         )
 
-    # --- for people ---------------------------------------------------------------------------------------------------
+    # --- reports ------------------------------------------------------------------------------------------------------
 
     def describe(self, top: int) -> list[str]:
         n = sum(p.numel() for p in self.model.parameters())
@@ -240,7 +240,7 @@ class TreeClassifierPredictor(Predictor):
         return f"{prediction.label}\t{prediction.probability:.4f}\t{text}" if format == "tsv" else prediction.label
 
     def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        """The tree with the class of every node. Where the tree came with classes, those that differ are marked."""
+        """The tree with the predicted class of every node; classes that differ from the input's are marked."""
         given = self.reader.tree_of_item(item, SourceLocation("input", 1))
         guess = self.predict([given], asking)[0].tree
         return draw_tree(guess, reference=given if self._is_labeled(given) else None)
@@ -259,14 +259,14 @@ class TreeClassifierPredictor(Predictor):
 
 
 def _without_labels(shapes: list[TreeShape]) -> list[TreeShape]:
-    """The same shapes; a prediction does not read what labels they may have."""
+    """The same shapes without labels, which prediction does not use."""
     return [TreeShape(s.parents, s.words, [""] * len(s.labels), s.origins) for s in shapes]
 
 
 def load_tree_predictor(
     config: ClassifyConfig, checkpoint: Checkpoint, device: torch.device
 ) -> TreeClassifierPredictor:
-    """A trained classifier of trees from its checkpoint."""
+    """Load a trained classifier of trees from its checkpoint."""
     encoding = load_encoding(config, checkpoint.folder)
     assert isinstance(encoding, TokenEncoding)
     assert isinstance(config.model, TreeClassifierConfig)
@@ -279,8 +279,10 @@ def load_tree_predictor(
 
 def _checked(items: Any) -> Sequence[Item]:
     if isinstance(items, str | Tree):
-        raise DataError("predict takes a list of trees, and one was given: put it in a list, as in predict([tree])")
+        raise DataError("predict must get a list of trees, got one tree. Put it in a list: predict([tree]).")
     for i, item in enumerate(items):
         if not isinstance(item, str | Tree):
-            raise DataError(f"item {i} is neither a tree nor a string but {type(item).__name__}: {item!r}")
+            raise DataError(
+                f"item {i} must be a tree or a string, got {type(item).__name__}: {item!r:.60}. Pass trees or texts."
+            )
     return items

@@ -1,4 +1,4 @@
-"""Labeled trees from files: in brackets, or made of texts that come without trees if the config says how."""
+"""Labeled trees from files in brackets, or from texts without trees if the config allows it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from catena.tasks.classify.tree_config import TreeClassifierConfig, TreeLSTMClas
 from catena.tasks.classify.trees.shape import TreeLimits, TreeShape, branching_tree, build_shape
 
 NEEDS_TREES = (
-    "this model reads trees in brackets, such as (3 (2 a) (3 (4 good) (2 film))): give trees, or set "
+    "this model reads trees in brackets, such as (3 (2 a) (3 (4 good) (2 film))). Give trees, or set "
     "model.without_tree = 'right' to read a text as a right-branching tree"
 )
 
 
 def tree_limits(model: TreeClassifierConfig) -> TreeLimits:
-    """Which trees the network of a config takes."""
+    """The trees that the network of a config accepts."""
     right = model.branching == "right"
     if isinstance(model, TreeLSTMClassifierConfig):
         return TreeLimits(None if model.encoder.children == "summed" else model.encoder.most, chains=True, right=right)
@@ -34,7 +34,7 @@ def tree_limits(model: TreeClassifierConfig) -> TreeLimits:
 
 @dataclass(frozen=True)
 class TreeReader:
-    """Turns what files and people give into labeled shapes. Words are kept as they stand; ``tokens`` are theirs."""
+    """Turns trees from files and users into labeled shapes. Words stay unchanged; ``tokens`` maps them to tokens."""
 
     model: TreeClassifierConfig
     data: ClassifyDataConfig
@@ -45,37 +45,37 @@ class TreeReader:
         return tree_limits(self.model)
 
     def trees(self, path: str | Path, tally: ReadCounter) -> Iterator[Tree]:
-        """The trees of a file, each counted."""
+        """The trees of a file, each counted as read."""
         if self._is_brackets(path):
             yield from tally.seen(read_brackets(path, encoding=self.data.encoding))
         elif self.model.without_tree == "refuse":
             found = detect_format(path, self.data.encoding)
-            raise DataError(f"{path} holds no trees (it looks like {found.format}: {found.why}); {NEEDS_TREES}")
+            raise DataError(f"{path} has no trees (it looks like {found.format}: {found.why}); {NEEDS_TREES}.")
         else:
             yield from (self.tree_of(example) for example in read_labeled_texts(self.data, path, tally))
 
     def tree_of(self, example: LabeledText) -> Tree:
-        """A tree over the tokens of a text, with its label at the root."""
+        """A tree over the tokens of a text, with the text's label at the root."""
         if len(example.labels) > 1:
-            raise DataError(f"{example.place} has {len(example.labels)} labels, and a classifier of trees gives one")
+            raise DataError(f"{example.place} must have one label, got {len(example.labels)}. Keep one label.")
         return self.tree_of_text(example.text, example.labels[0] if example.labels else "", example.place)
 
     def tree_of_text(self, text: str, label: str, place: SourceLocation) -> Tree:
         return branching_tree(self.tokenizer.tokens(text), label, place, self.model.without_tree == "right")
 
     def tree_of_item(self, item: str | Tree, place: SourceLocation) -> Tree:
-        """What a person gives: a tree, a tree in brackets, or a text."""
+        """The tree of a user's input: a tree, a tree in brackets, or a text."""
         if isinstance(item, Tree):
             return item
         if item.lstrip().startswith("("):
             return parse(item, str(place))
         if self.model.without_tree == "refuse":
             shown = item if len(item) <= 40 else item[:39] + "…"
-            raise DataError(f"{place} has no tree: {shown!r}; {NEEDS_TREES}")
+            raise DataError(f"{place} has no tree: {shown!r}; {NEEDS_TREES}.")
         return self.tree_of_text(item, "", place)
 
     def shape(self, tree: Tree) -> TreeShape:
-        """The tree as the network takes it, with its labels renamed and those that do not count left out."""
+        """The tree in the form that the network accepts, with renamed labels and without unused ones."""
         shape = build_shape(tree, self.fit)
         names = dict(pair.split("=", 1) for pair in self.data.relabel)
         shape.labels = [names.get(label, label) for label in shape.labels]
@@ -84,7 +84,7 @@ class TreeReader:
         return shape
 
     def tokens(self, shapes: Iterable[TreeShape]) -> dict[str, str]:
-        """The token of each word. A leaf is one token; where the tokenizer would cut it, its pieces stay together."""
+        """The token of each word. A leaf is one token; if the tokenizer splits it, its pieces are joined."""
         words = {word for shape in shapes for word in shape.words if word is not None}
         return {word: "".join(self.tokenizer.tokens(word)) for word in words}
 

@@ -1,7 +1,7 @@
-"""How well the nodes of trees are classified: at the root and at all nodes, in all classes and in two. Numpy only.
+"""Accuracy on the nodes of trees: at the root and at all nodes, in all classes and in two. Numpy only.
 
-The fine classes answer the binary question (Socher et al. 2013, section 5): nodes whose right class is neutral are left
-out, the probabilities of the classes of each side are added, and the larger sum is the answer; what goes to neutral
+Fine-grained classes give the binary decision (Socher et al. 2013, section 5): nodes with a neutral gold class are
+skipped, the probabilities of the classes of each side are added, and the larger sum wins; the probability of neutral
 classes counts for neither side.
 """
 
@@ -25,27 +25,27 @@ _STANFORD_SIDES = ("0=negative", "1=negative", "3=positive", "4=positive")
 
 @dataclass(frozen=True)
 class PolarityClasses:
-    """Two sides of a scale: which classes are on each. Classes on neither are neutral."""
+    """The classes on each of two sides of a scale. All other classes are neutral."""
 
     names: tuple[str, str]
     classes: tuple[tuple[int, ...], tuple[int, ...]]
 
     def right(self, labels: np.ndarray) -> np.ndarray:
-        """The side of each class, 0 or 1; ``NO_LABEL`` for neutral ones and for none."""
+        """The side of each class, 0 or 1; ``NO_LABEL`` if it is neutral or missing."""
         sides = np.full(len(labels), NO_LABEL)
         for side, classes in enumerate(self.classes):
             sides[np.isin(labels, classes)] = side
         return sides
 
     def chosen(self, log_probs: np.ndarray) -> np.ndarray:
-        """The side of each row that is more probable."""
+        """The more probable side of each row."""
         probabilities = np.exp(log_probs)
         first, second = (probabilities[:, list(classes)].sum(1) for classes in self.classes)
         return (second > first).astype(np.int64)
 
 
 def polarity_classes(pairs: Sequence[str], names: Labels) -> PolarityClasses | None:
-    """The two sides that a config names, or those of the Stanford trees where the classes are theirs; or none."""
+    """The two sides of a config, or those of the Stanford Sentiment Treebank if the classes are 0 to 4, or None."""
     if not pairs and names.names == _STANFORD:
         pairs = _STANFORD_SIDES
     if not pairs:
@@ -55,7 +55,7 @@ def polarity_classes(pairs: Sequence[str], names: Labels) -> PolarityClasses | N
         name, side = pair.split("=", 1)
         if name not in names:
             raise ConfigError(
-                f"evaluation.binary names the class {name!r}, and the data has none of that name: "
+                f"evaluation.binary names the class {name!r}, which the data does not have: "
                 f"{did_you_mean(name, names.names)}"
             )
         named.setdefault(side, []).append(names.id(name))
@@ -65,9 +65,9 @@ def polarity_classes(pairs: Sequence[str], names: Labels) -> PolarityClasses | N
 
 @dataclass(frozen=True, eq=False)
 class JudgedNodes:
-    """Log-probabilities of all labeled nodes with their classes; ``is_root`` says which of them are roots.
+    """Log-probabilities and classes of all labeled nodes; ``is_root`` marks the roots.
 
-    ``names`` and ``notes`` are those of :class:`catena.tasks.classify.scoring.LabeledPredictions`.
+    ``names`` and ``notes`` are as in :class:`catena.tasks.classify.scoring.LabeledPredictions`.
     """
 
     log_probs: np.ndarray
@@ -86,7 +86,7 @@ class JudgedNodes:
 
 @dataclass(frozen=True)
 class AccuracyCount:
-    """How many answers of so many are right."""
+    """The number of correct predictions out of ``n``."""
 
     right: int
     n: int
@@ -98,7 +98,7 @@ class AccuracyCount:
 
 
 def compute_accuracies(judged: JudgedNodes, sides: PolarityClasses | None) -> dict[str, AccuracyCount]:
-    """The four accuracies, as far as there is something to count."""
+    """The four accuracies, without those that have nothing to count."""
     found = {}
     hit = judged.log_probs.argmax(1) == judged.labels if len(judged.labels) else np.zeros(0, bool)
     everywhere = np.ones(len(hit), bool)
@@ -117,7 +117,7 @@ def compute_accuracies(judged: JudgedNodes, sides: PolarityClasses | None) -> di
 
 
 def tree_scores(judged: JudgedNodes, sides: PolarityClasses | None) -> dict[str, float]:
-    """Every score by name. Those of :mod:`catena.tasks.classify.scoring` are of the roots."""
+    """Scores by name. Those of :mod:`catena.tasks.classify.scoring` are for the roots."""
     scores = {name: share.value for name, share in compute_accuracies(judged, sides).items()}
     roots = judged.roots
     if not len(roots.labels):
@@ -127,7 +127,7 @@ def tree_scores(judged: JudgedNodes, sides: PolarityClasses | None) -> dict[str,
 
 
 def tree_signatures(judged: JudgedNodes, sides: PolarityClasses | None) -> dict[str, str]:
-    """How each score was made."""
+    """The signature of each score: how it was computed."""
     own = {name: share.signature for name, share in compute_accuracies(judged, sides).items()}
     roots = judged.roots
     if not len(roots.labels):
@@ -146,7 +146,7 @@ _TITLES = {
 
 
 def tree_report(judged: JudgedNodes, sides: PolarityClasses | None) -> list[str]:
-    """The accuracies with their intervals, then what is said of the roots."""
+    """The accuracies with their intervals, then the report for the roots."""
     lines = []
     for name, share in compute_accuracies(judged, sides).items():
         interval = wilson_interval(share.right, share.n)

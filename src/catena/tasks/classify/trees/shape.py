@@ -1,12 +1,12 @@
-"""A tree as a network takes it: the parent, the word and the label of each node.
+"""A tree in the form that a network accepts: the parent, the word and the label of each node.
 
-What the network cannot take is changed, and :attr:`TreeShape.origins` remembers how:
+The tree is changed if the network cannot accept it; :attr:`TreeShape.origins` maps it back:
 
-* A node with more than ``most`` children keeps all but the rest of them, which go under a new node without a label, on
-  the right or on the left, and so on below it: with ``most = 2``, (A b c d) becomes (A b (c d)) or (A (b c) d).
-* Where each node needs two children, a chain of nodes with one child each is one node, with the label of the topmost
-  that has one; all nodes of the chain get its answer. An outer bracket without a label, as in the Penn Treebank, is
-  always taken together with what it holds.
+* A node with more than ``most`` children keeps the first ones; the others move under a new node without a label, on the
+  right or on the left, recursively: with ``most = 2``, (A b c d) becomes (A b (c d)) or (A (b c) d).
+* If each inner node needs two children, a chain of nodes with one child each becomes one node with the topmost label of
+  the chain; all nodes of the chain get its prediction. An outer bracket without a label, as in the Penn Treebank, is
+  always merged with its child.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from catena.data.examples import SourceLocation, Tree
 
 Item = Tree | tuple[Tree, ...]
-"""A node of the tree, or children of one that go under a new node."""
+"""A node of the tree, or children that move under a new node."""
 
 
 @dataclass(frozen=True)
 class TreeLimits:
-    """Which trees a network takes: at most so many children (None for any number), and chains or not."""
+    """The trees a network accepts: maximum number of children (None for no limit), and whether chains are allowed."""
 
     most: int | None
     chains: bool
@@ -31,10 +31,9 @@ class TreeLimits:
 
 @dataclass
 class TreeShape:
-    """A tree as lists over its nodes; node 0 is the root, children stand behind their parent from left to right.
+    """A tree as lists over its nodes; node 0 is the root, and children follow their parent from left to right.
 
-    ``origins`` holds for each node of the tree as it was read, in the order in which its brackets open, the node that
-    stands for it here.
+    ``origins[i]`` is the node of this shape for node ``i`` of the original tree, in the order of the opening brackets.
     """
 
     parents: list[int] = field(default_factory=list)
@@ -44,7 +43,7 @@ class TreeShape:
 
 
 def build_shape(tree: Tree, fit: TreeLimits) -> TreeShape:
-    """The tree as the network takes it. Trees may be deeper than Python's stack, so there is no recursion."""
+    """The shape of a tree. Not recursive, since trees may be deeper than Python's stack."""
     shape = TreeShape()
     waiting: list[tuple[Item, int]] = [(tree, -1)]
     while waiting:
@@ -67,7 +66,7 @@ def build_shape(tree: Tree, fit: TreeLimits) -> TreeShape:
 
 
 def _parted(children: Sequence[Tree], fit: TreeLimits) -> list[Item]:
-    """The children of a node, some of them together where there are too many."""
+    """The children of a node, some of them grouped if there are too many."""
     if fit.most is None or len(children) <= fit.most:
         return list(children)
     alone = fit.most - 1
@@ -78,8 +77,8 @@ def _parted(children: Sequence[Tree], fit: TreeLimits) -> list[Item]:
 
 
 def relabel_tree(tree: Tree, labels: Sequence[str]) -> Tree:
-    """The same tree with other labels, given in the order in which its brackets open."""
-    numbered: list[tuple[Tree, str, int]] = []  # node, label, how many nodes stand before its last child's end
+    """The same tree with other labels, given in the order of the opening brackets."""
+    numbered: list[tuple[Tree, str, int]] = []  # node, label, number of children
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -93,7 +92,7 @@ def relabel_tree(tree: Tree, labels: Sequence[str]) -> Tree:
 
 
 def branching_tree(words: Sequence[str], label: str, place: SourceLocation, right: bool) -> Tree:
-    """A binary tree over words that come without one; its root has the label, and no other node has any."""
+    """A right- or left-branching binary tree over words; only the root has the label."""
     leaves = [Tree("", (), word, place) for word in words]
     if not leaves:
         return Tree(label, (), "", place)

@@ -1,4 +1,4 @@
-"""The classifier of trees as the training loop sees it: a loss over all labeled nodes, scores at roots and nodes."""
+"""The classifier of trees as a task of the training loop: loss on all labeled nodes, scores at roots and nodes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TreeTask(NeuralTask):
         is_root, labels = self._is_root(nodes), self.data.trees.labels[nodes]
         scored = is_root & (labels < len(self.data.names))
         if self.config.evaluation.calibrate and scored.any():
-            # A buffer, so it is saved with the weights; the loss does not read it, so training is not disturbed.
+            # A buffer, so it is saved with the weights; the loss does not read it, so training is not affected.
             self._model.temperature.fill_(fit_temperature(logits.double().numpy()[scored], labels[scored]))
         judged = self._judged(logits, nodes)
         return Evaluation(tree_scores(judged, self._sides), self._samples(judged, nodes))
@@ -91,7 +91,7 @@ class TreeTask(NeuralTask):
         return tree_scores(self._judged(*self._scored(self.data.test)), self._sides) if len(self.data.test) else {}
 
     def _scored(self, rows: np.ndarray) -> tuple[Float[Tensor, "s k"], np.ndarray]:
-        """The scores of all labeled nodes of some trees, and which nodes they are."""
+        """The scores of all labeled nodes of some trees, and the indices of these nodes."""
         size = self.config.evaluation.texts_at_once
         return score_trees(self._model, self.data.trees, rows, "labeled", size, self.device)
 
@@ -116,7 +116,7 @@ class TreeTask(NeuralTask):
             lines.append(f"{shown}  →  {self.data.names.name(guess)} {mark}")
         return lines
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- saving and reports -------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
         write_model_files(folder, self.config, self.data.names, self.data.encoding)
@@ -131,7 +131,7 @@ class TreeTask(NeuralTask):
 def score_trees(
     model: TreeClassifier, trees: EncodedTrees, rows: np.ndarray, which: Which, size: int, device: torch.device
 ) -> tuple[Float[Tensor, "s k"], np.ndarray]:
-    """The scores of nodes, trees of like length together, on the CPU, and which nodes they are."""
+    """The scores of nodes on the CPU, with trees of similar length scored together, and the indices of the nodes."""
     plan = BatchPlan.by_length(trees.lengths[rows], BatchConfig(batch_size=size))
     found, nodes = [], []
     with torch.inference_mode():
