@@ -229,7 +229,5 @@ def test_min_count_that_leaves_nothing_is_rejected(kind: str) -> None:
 
 def test_min_count_of_hashed_features_is_rejected() -> None:
     values = {"model": {"kind": "loglinear", "features": {"buckets": 64}}, "vocabulary": {"min_count": 2}}
-    with pytest.raises(
-        ConfigError, match=r"vocabulary.min_count must not be set if features are hashed .* got 2\."
-    ):
+    with pytest.raises(ConfigError, match=r"vocabulary.min_count must not be set if features are hashed .* got 2\."):
         config_of(values)

@@ -118,7 +118,9 @@ def test_scikit_learn_is_not_needed() -> None:
 
 def test_one_label_is_no_list_of_labels() -> None:
     """A string would be taken for the list of its letters, and a list for the name of one class."""
-    with pytest.raises(DataError, match=r"label 0 must be a list of labels with multilabel=True, got 'weather'. Pass \['weather'\]"):
+    with pytest.raises(
+        DataError, match=r"label 0 must be a list of labels with multilabel=True, got 'weather'. Pass \['weather'\]"
+    ):
         small(multilabel=True).fit(["it rains", "play"], ["weather", "music"])
-    with pytest.raises(DataError, match=r"label 1 is a list, \['music'\]: say multilabel=True"):
+    with pytest.raises(DataError, match=r"label 1 must be one label, got a list: \['music'\]\. Set multilabel=True"):
         small().fit(["it rains", "play"], ["weather", ["music"]])

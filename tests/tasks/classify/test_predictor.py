@@ -103,7 +103,7 @@ def test_multilabel(tmp_path: Path) -> None:
 def test_bagging_and_its_members(tmp_path: Path) -> None:
     folder = train_on_sample(tmp_path / "run", "loglinear", bagging={"members": 3})
     model = catena.load(folder)
-    assert "a bag of 3 members" in model.describe(2)
+    assert "a bag of 3 models" in model.describe(2)
     assert np.allclose(model.predict_proba(QUESTIONS).sum(1), 1.0)
 
 

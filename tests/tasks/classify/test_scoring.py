@@ -39,7 +39,7 @@ def test_scores_of_multilabel_by_hand() -> None:
 
 
 def test_a_metric_that_cannot_compare_is_named() -> None:
-    with pytest.raises(ConfigError, match="not by 'log_loss'"):
+    with pytest.raises(ConfigError, match="got 'log_loss'"):
         build_metric("log_loss", several=False)
     right, given = [("a",), ("b",), ("a",)], [("a",), ("a",), ("a",)]
     accuracy = build_metric("accuracy", several=False)(right, given)

@@ -239,15 +239,15 @@ def test_a_small_network_learns_the_shipped_corpus() -> None:
         ({"model": {"kind": "loglinear"}, "loss": {"adversarial": 0.1}}, "perturbs token vectors"),
         ({"model": {"kind": "perceptron"}, "loss": {"kind": "hinge"}}, "has its own loss"),
         ({"loss": {"kind": "hinge", "label_smoothing": 0.1}}, "needs a loss on probabilities"),
-        ({"data": {"multilabel": True}, "loss": {"label_smoothing": 0.1}}, "one label a text"),
+        ({"data": {"multilabel": True}, "loss": {"label_smoothing": 0.1}}, "cannot be combined with data.multilabel"),
         ({"data": {"label_separator": "|"}}, "multilabel = true"),
         ({"training": {"metric": "acuracy"}}, "did you mean 'accuracy'"),
-        ({"data": {"folds": 3, "fold": 3}}, "must be below"),
+        ({"data": {"folds": 3, "fold": 3}}, "must be less than"),
         ({"data": {"relabel": ["pos"]}}, "old=new"),
         ({"model": {"kind": "transformer", "encoder": {"d": 10, "n_heads": 4}}}, "n_heads"),
         (
             {"model": {"kind": "recurrent", "pool_outputs": True, "pooling": {"kind": "first_last"}}},
-            "keeps several",
+            "needs a pooling to one score",
         ),
     ],
 )

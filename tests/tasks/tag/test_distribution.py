@@ -114,9 +114,9 @@ def test_tags_that_leave_nothing_are_refused() -> None:
     distribution = chain_distribution(IOB2)
     tags: list[list[str | None]] = [["O", "I-A", None], [None, None], [None]]
     masks = [distribution.tagging.allowed(["w"] * len(one), one) for one in tags]
-    with pytest.raises(ImpossibleError, match="the given tags leave no sequence of tags for sentence 1"):
+    with pytest.raises(ImpossibleError, match="The given tags allow no tag sequence for sentence 1"):
         distribution.given(masks)
-    with pytest.raises(DataError, match="the tag 'B-C' of word 2, 'w', is none that this model gives"):
+    with pytest.raises(DataError, match="the tag 'B-C' of word 2, 'w', is not a tag of this model"):
         distribution.tagging.allowed(["w", "w"], [None, "B-C"])
 
 
@@ -126,7 +126,7 @@ def test_a_sentence_that_no_allowed_tags_fit_is_said() -> None:
     assert rules is not None
     after, begin, end = (torch.where(torch.from_numpy(r), 0.0, NEG_INF) for r in rules)
     chain = LinearChain(torch.zeros(1, 1, 2), after, begin, end, lengths=torch.tensor([1]))
-    with pytest.raises(DataError, match="no sequence of tags that the scheme allows fits a sentence of 1 word"):
+    with pytest.raises(DataError, match="No tag sequence that the scheme allows fits a sentence of 1 word"):
         ChainDistribution(chain, tagging, [1]).best()
 
 

@@ -53,9 +53,9 @@ def test_texts_are_cut_into_words_and_lists_are_taken_as_they_are(tagger: TagPre
     ]
     assert str(by_text) == "[Anna Smith]PER went to [New York]LOC"
     assert tagger.predict([""])[0].tags == ()
-    with pytest.raises(DataError, match="predict takes a list of sentences"):
+    with pytest.raises(DataError, match="predict must get a list of sentences"):
         tagger.predict("Anna")
-    with pytest.raises(DataError, match="a sentence is a text or a list of words, not int"):
+    with pytest.raises(DataError, match="a sentence must be a text or a list of words, got int"):
         tagger.predict([3])
 
 
@@ -114,7 +114,7 @@ def test_given_tags_are_kept_and_what_cannot_be_is_said(tagger: TagPredictor, tm
     free = tagger.predict(items)
     assert free[0].tags[0] == "B-PER"
     for text, words in (
-        ("Bob\tB-LOC\nsaw\t?\nParis\t_\n\n", "fewer sentences than were asked for"),
+        ("Bob\tB-LOC\nsaw\t?\nParis\t_\n\n", "fewer sentences than the input"),
         ("Bob\tB-LOC\nsaw\t?\nRome\t_\n\nshe\tO\nwent\tO\n\n", r"given.conll:1: .* the words 'Bob saw Rome'"),
         ("Bob\tB-X\nsaw\t?\nParis\t_\n\nshe\tO\nwent\tO\n\n", r"given.conll:1: the tag 'B-X' of word 1, 'Bob'"),
         ("Bob\t?\nsaw\t?\nParis\tO\n\nshe\tO\nwent\tO\n\nand\tO\nmore\tO\n\n", "given.conll:8: .* more sentences"),
@@ -123,7 +123,7 @@ def test_given_tags_are_kept_and_what_cannot_be_is_said(tagger: TagPredictor, tm
         with pytest.raises(DataError, match=words):
             tagger.predict(items, PredictOptions(constraint=given))
     given.write_text("Bob\tO\nsaw\tI-PER\nParis\t_\n\nshe\tO\nwent\tO\n\n", encoding="utf-8")
-    with pytest.raises(ImpossibleError, match="the given tags leave no sequence of tags"):
+    with pytest.raises(ImpossibleError, match="The given tags allow no tag sequence"):
         tagger.predict(items, PredictOptions(constraint=given))
 
 
@@ -256,7 +256,7 @@ def test_files_of_other_kinds(tagger: TagPredictor, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("Anna saw Paris.\nBob is old.\n", encoding="utf-8")
     assert list(tagger.read_inputs(path)) == ["Anna saw Paris.", "Bob is old."]
-    with pytest.raises(FormatError, match="--input-format is 'csv', and a tagger reads text, columns, conllu or br"):
+    with pytest.raises(FormatError, match="--input-format must be text, columns, conllu or brackets, got 'csv'"):
         list(tagger.read_inputs(path, ReadOptions(format="csv")))
     path.write_text("(S (NP (N Anna)) (VP (V saw) (NP (-NONE- *))))\n(S (N Bob))\n", encoding="utf-8")
     assert list(tagger.read_inputs(path)) == [["Anna", "saw"], ["Bob"]]
@@ -271,7 +271,7 @@ def test_standard_input_holds_texts_or_words_in_lines(tagger: TagPredictor, pos_
     (first, second) = pos_tagger.items_of_lines(iter(CONLLU.splitlines()))
     assert first.sentence.words == ("Dogs", "ran")
     assert second.sentence.words == ("did", "n't")
-    with pytest.raises(FormatError, match="line 2 of standard input has 1 fields, where the sentence has 2"):
+    with pytest.raises(FormatError, match="line 2 of standard input must have 2 fields as the lines before it, got 1"):
         list(tagger.items_of_lines(iter(["Anna\tx", "saw"])))
 
 
@@ -310,7 +310,7 @@ def test_a_picture_and_a_sketch(tagger: TagPredictor, tmp_path: Path) -> None:
     assert "B-PER" in Path(svg).read_text(encoding="utf-8")
     sketch = tagger.sketch("Anna saw Paris").splitlines()
     assert sketch[1].split()[:2] == ["Anna", "B-PER"]
-    with pytest.raises(DataError, match="a sentence without a word"):
+    with pytest.raises(DataError, match="A sentence without words"):
         tagger.sketch("")
     assert "a tagger of kind neural: 5 tags (iob2)" in tagger.describe(3)[0]
 

@@ -46,7 +46,7 @@ def test_the_scheme_is_seen(sentences: tuple[str, ...], scheme: str) -> None:
 
 @pytest.mark.parametrize("hole", ["?", "_"])
 def test_a_hole_among_spans_is_not_taken_for_a_tag_unless_it_is_said_to_be_one(hole: str) -> None:
-    with pytest.raises(DataError, match=rf"train\.conll:21: '\{hole}' is no tag of spans.*--unknown '\{hole}'"):
+    with pytest.raises(DataError, match=rf"train\.conll:21: '\{hole}' does not encode a span.*--unknown '\{hole}'"):
         found("B-A I-A", f"O {hole} B-A")
     assert found("B-A I-A", f"O {hole} B-A", unknown=hole).files == IOB2
     assert found("B-A I-A", f"O {hole} B-A", scheme="plain").files is None
@@ -58,7 +58,7 @@ def test_tags_that_no_scheme_allows_are_shown_with_both_lines() -> None:
         found("O B-A I-A", "O O I-B")
     words = str(caught.value)
     assert words.startswith("train.conll:22: 'I-B' after 'O' begins a span with I, where B-B must stand (iob2); nor is")
-    assert "it iob1, for at train.conll:11 'B-A' after 'O'" in words
+    assert "it is not iob1 either, since at train.conll:11 'B-A' after 'O'" in words
     assert "--repair" in words
 
 
@@ -69,7 +69,7 @@ def test_broken_spans_are_mended_if_asked() -> None:
     assert compute_scores(tagging, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 1
     strict = replace(tagging, repair=False)
     assert compute_scores(strict, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 2 / 3
-    with pytest.raises(DataError, match=r"train.conll:12: 'I-B' after 'O'.*Mend it there, say --tags.scheme"):
+    with pytest.raises(DataError, match=r"train.conll:12: 'I-B' after 'O'.*Correct it there, use --tags.scheme"):
         TagSet(Labels(()), IOB2, IOB2).learned(list("abc"), ["O", "O", "I-B"], AT)
 
 
@@ -105,7 +105,9 @@ def test_holes_stay_open_and_known_neighbors_are_checked() -> None:
     np.testing.assert_array_equal(counted.ids(["B-A", "?", "O"]), [0, -1, 2])
     with pytest.raises(DataError, match=r"train.conll:12: 'I-A' cannot stand there \(iob2\)"):
         tagging.learned(list("abc"), ["?", "O", "I-A"], AT)
-    with pytest.raises(DataError, match="leaves holes in sentences, whose tags in iob1 cannot be turned into iob2"):
+    with pytest.raises(
+        DataError, match="leaves gaps in sentences, so their tags cannot be converted from iob1 to iob2"
+    ):
         found("I-A ? O", "I-A B-A", unknown="?")
 
 

@@ -139,7 +139,9 @@ def test_what_cannot_be_wished_for_is_said(tmp_path: Path) -> None:
     assert build_acceptor(TranslationConstraints(without=("Zebra",)), words).accepts([5, 6]), (
         "an unknown word is never written anyway"
     )
-    with pytest.raises(DataError, match="must consist of characters that the model knows, got 'Ω' with the unknown 'Ω'"):
+    with pytest.raises(
+        DataError, match="must consist of characters that the model knows, got 'Ω' with the unknown 'Ω'"
+    ):
         build_acceptor(TranslationConstraints(prefix="Ω"), side_of("characters", tmp_path))
     (tmp_path / "empty").write_text("")
     with pytest.raises(DataError, match="has no line: write one for each text"):

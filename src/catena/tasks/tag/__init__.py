@@ -1,1 +1,1 @@
-"""A tag for each word of a sentence: parts of speech, chunks, names, slots, words of Chinese text."""
+"""Tagging: a tag for each word, such as parts of speech, chunks, named entities, slots, or Chinese word boundaries."""

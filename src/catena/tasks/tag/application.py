@@ -1,4 +1,4 @@
-"""Tagging as a whole: train, resume, load."""
+"""The task tag: train, resume, load."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from catena.training.run import RunFolder
 
 
 class TagApplication(LoopedApplication[TagConfig, TagDataset]):
-    """A tag for each word."""
+    """Tagging of the words of sentences."""
 
     settings = TagConfig
 
@@ -60,8 +60,8 @@ class TagApplication(LoopedApplication[TagConfig, TagDataset]):
     def adopted(self, config: TagConfig, start: Pretrained) -> TagConfig:
         if not isinstance(config.model, NeuralTaggerConfig):
             raise ConfigError(
-                f"pretrained = {str(start.folder)!r} starts a network, and model.kind is {config.model.kind!r}: leave "
-                f"one of them out"
+                f"pretrained = {str(start.folder)!r} needs model.kind = 'neural', got {config.model.kind!r}. Remove "
+                f"one of them."
             )
         model = config.model.model_copy(update={"words": adopt_words(config.model.words, start)})
         return config.model_copy(update={"model": model, "pretrained": str(start.folder)})
@@ -103,7 +103,7 @@ class TagApplication(LoopedApplication[TagConfig, TagDataset]):
 
 
 def new_model(config: TagConfig, data: TagDataset, randomness: Randomness) -> TagModel:
-    """A model with fresh weights, drawn by the seed, and word vectors where the config names a file of them."""
+    """A model with random weights from the seed, and word vectors if the config names a file of them."""
     assert isinstance(config.model, NeuralTaggerConfig)
     assert data.encoding is not None
     randomness.seed_torch("weights")

@@ -1,4 +1,4 @@
-"""A tagger that the data and the machine allow in a given time."""
+"""Choice of a tagger that fits the data, the machine and a time limit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.training.config import parse_duration
 
 _EPOCHS = 12
-"""Passes over the data that must fit into the time."""
+"""Number of passes over the data that must fit into the time."""
 _FEW = 1000
-"""Below so many sentences a model on features does as well as a network, and is there sooner."""
+"""Below this number of sentences, a model on features is as accurate as a network and faster to train."""
 SIZES = (256, 128, 64)
-"""Units of a BiLSTM in each direction, the largest first."""
+"""Numbers of BiLSTM units in each direction, largest first."""
 
 
 def fit_to_time(config: TagConfig) -> tuple[TagConfig, list[str]]:
-    """The config with a model that fits, and what was chosen, in words."""
+    """The config with a model that fits, and lines that explain the choice."""
     set_threads(config.machine.threads)
     seconds = parse_duration(config.training.max_time or "5m")
     lengths = [len(one.sentence) for path in config.data.train for one in read_tagged_sentences(config.data, (), path)]
@@ -35,18 +35,20 @@ def fit_to_time(config: TagConfig) -> tuple[TagConfig, list[str]]:
 def choose(
     sentences: int, words: int, seconds: float, speed: float
 ) -> tuple[NeuralTaggerConfig | FeatureTaggerConfig, str]:
-    """A model for so much data and time on a machine that does so many products a second."""
+    """A model for this amount of data and time, on a machine with ``speed`` multiplications per second."""
     if sentences < _FEW:
         return (
             FeatureTaggerConfig(),
             f"a conditional random field on features, the better choice below {_FEW:,} sentences",
         )
     for d in SIZES:
-        cost = 3 * words * 8 * d * (150 + d) / speed  # forward and twice as much backward, four gates, two directions
+        cost = (
+            3 * words * 8 * d * (150 + d) / speed
+        )  # backward takes twice as long as forward, four gates, two directions
         if _EPOCHS * cost <= seconds:
             encoder = NeuralTaggerConfig().encoder.model_copy(update={"d": d})
             chosen = (
                 f"a BiLSTM of {d} units in each direction and a conditional random field, about {cost:.0f} s a pass"
             )
             return NeuralTaggerConfig(encoder=encoder), chosen
-    return FeatureTaggerConfig(), "a conditional random field on features, for even a small network needs more time"
+    return FeatureTaggerConfig(), "a conditional random field on features, since even a small network needs more time"

@@ -1,4 +1,4 @@
-"""Taggers that are chains by themselves, without a network: asked for tags, and scored while they are learned."""
+"""Taggers that are linear chains without a network: prediction, and scores during training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from catena.tasks.words.sentences import Sentence
 
 
 class ChainModel(ABC):
-    """What gives the scores of the tags of sentences, and can tell what it has learned."""
+    """A model that scores the tags of sentences and can describe its parameters."""
 
     @abstractmethod
     def chain(self, sentences: Sequence[Sentence]) -> LinearChain:
@@ -30,11 +30,11 @@ class ChainModel(ABC):
 
     @abstractmethod
     def describe(self, labels: Sequence[str], top: int) -> list[str]:
-        """Lines about the model for a person who looks inside, with the names of the tags."""
+        """Lines that describe the model's parameters, with the names of the tags."""
 
 
 class ChainScorer(Scorer):
-    """Such a model, asked for those sequences of tags alone that their scheme allows."""
+    """A chain model restricted to the tag sequences that the scheme allows."""
 
     def __init__(self, model: ChainModel, tagging: TagSet) -> None:
         self.model, self.tagging = model, tagging
@@ -51,7 +51,7 @@ class ChainScorer(Scorer):
 
 
 class ChainCandidate(Candidate):
-    """Such a model while it is learned. Who learns one keeps what :meth:`take` was given in ``taken``."""
+    """A chain model during training. ``taken`` is the model that :meth:`take` loaded."""
 
     config: TagConfig
     data: TagDataset
@@ -59,7 +59,7 @@ class ChainCandidate(Candidate):
 
     @abstractmethod
     def model(self) -> ChainModel:
-        """The model as it stands."""
+        """The current model."""
 
     @property
     def metric(self) -> str:
@@ -81,5 +81,5 @@ class ChainCandidate(Candidate):
 
 
 def flat_tags(data: TagDataset) -> Int32[np.ndarray, " n"]:
-    """The model's tags of all training words, one after another; -1 where one is not known."""
+    """The model's tags of all training words, concatenated; -1 if a tag is not known."""
     return np.concatenate(data.learned_ids(data.train)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""From files to tagged sentences: read, drop and count, split, find out what the tags mean, encode."""
+"""From data files to tagged sentences: read, drop and count, split, detect the tag scheme, encode."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from catena.tasks.words.encoding import EncodedSentences, WordEncoding
 from catena.tasks.words.sentences import Sentence, column_values, to_sentence
 
 SENTENCES = ("columns", "conllu")
-"""Formats with a word in each line."""
+"""Formats with one word per line."""
 _NAMED = (".conll", ".iob", ".bio", ".iob2")
-"""Names of files with a word in each line, where a few lines show no sign of it."""
+"""File name endings of formats with one word per line, for files whose content does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """A sentence and its tags as they stand in a file; ``example`` is what was read, for writing it again."""
+    """A sentence and its tags as in a file; ``example`` is the original, for writing it back."""
 
     sentence: Sentence
     tags: tuple[str, ...]
@@ -42,8 +42,10 @@ class TaggedSentence:
 
 @dataclass(frozen=True, eq=False)
 class TagDataset:
-    """Everything that training needs. ``encoding`` and ``encoded`` (train, dev and test in a row) are there for
-    neural models alone."""
+    """Everything that training needs.
+
+    Only neural models use ``encoding`` and ``encoded`` (train, dev and test, concatenated).
+    """
 
     tagging: TagSet
     train: list[TaggedSentence]
@@ -55,7 +57,7 @@ class TagDataset:
     encoded: EncodedSentences | None = None
 
     def learned_ids(self, sentences: Sequence[TaggedSentence]) -> list[np.ndarray]:
-        """The model's tags of training sentences as ids; -1 where one is not known."""
+        """The model's tags of training sentences as ids; -1 if a tag is not known."""
         tagging = self.tagging
         return [tagging.ids(tagging.learned(s.sentence.words, s.tags, s.place)) for s in sentences]
 
@@ -64,7 +66,7 @@ class TagDataset:
 
 
 def seen_format(path: str | Path, encoding: str | None) -> DetectedFormat:
-    """The format that a file shows, by its name where a few lines show no sign of it."""
+    """The detected format of a file, by its name if a few lines do not show it."""
     found = detect_format(path, encoding)
     if found.format not in SENTENCES and Path(path).name.removesuffix(".gz").endswith(_NAMED):
         return DetectedFormat("columns", "its name says so")
@@ -72,34 +74,32 @@ def seen_format(path: str | Path, encoding: str | None) -> DetectedFormat:
 
 
 def tagging_format(data: TagDataConfig, path: str | Path) -> DetectedFormat:
-    """The format that the config names or the file shows; one that holds no tagged sentences is refused."""
-    found = (
-        seen_format(path, data.encoding) if data.format == "auto" else DetectedFormat(data.format, "it was asked for")
-    )
+    """The configured or detected format. Raise FormatError if it has no tagged sentences."""
+    found = seen_format(path, data.encoding) if data.format == "auto" else DetectedFormat(data.format, "it was chosen")
     if data.segment and data.format == "auto":
         if found.format in SENTENCES:
             raise FormatError(
-                f"{path} has a word in each line ({found.why}), and --segment is for text with blanks between words, a "
-                f"sentence in each line: leave --segment out, or say --format text if it is such text"
+                f"{path} has one word per line ({found.why}), but --segment needs text with blanks between words, one "
+                f"sentence per line. Remove --segment, or use --format text if it is such text."
             )
         return DetectedFormat("text", "text with blanks between its words")
     if found.format in SENTENCES or (found.format == "text" and data.segment):
         return found
     if found.format == "text":
         raise FormatError(
-            f"{path} is plain text, which has no tags ({found.why}): a tagger learns from files with a word and its "
-            f"tag in each line; give --segment if it is to learn where words end, from text with blanks between them"
+            f"{path} is plain text, which has no tags ({found.why}). Give a file with a word and its tag in each line, "
+            f"or use --segment to learn word boundaries from text with blanks between words."
         )
     if found.format == UNKNOWN:
-        raise FormatError(f"{found.why} (a tagger learns from {' or '.join(SENTENCES)})")
+        raise FormatError(f"{found.why}. Give a file in the format {' or '.join(SENTENCES)}.")
     raise FormatError(
-        f"{path} is read as {found.format!r} ({found.why}), and a tagger learns from {' or '.join(SENTENCES)}: name "
-        f"the format (--format of train, --input-format of other verbs) if that is wrong"
+        f"the format of {path} must be {' or '.join(SENTENCES)}, got {found.format!r} ({found.why}). Name the format "
+        f"with --format (in train) or --input-format (in other commands) if that is wrong."
     )
 
 
 def read_examples(data: TagDataConfig, path: str | Path) -> Iterator[Columns | ConlluSentence | Text]:
-    """The sentences of a file as they stand there."""
+    """The unchanged sentences of a file."""
     found = tagging_format(data, path)
     options = dict(found.options)
     if data.encoding is not None:
@@ -115,7 +115,7 @@ def read_tagged_sentences(
     *,
     tagged: bool = True,
 ) -> Iterator[TaggedSentence]:
-    """The sentences of a file with their tags; without ``tagged`` the tags may be missing, and are not read."""
+    """The sentences of a file with their tags; with ``tagged=False`` tags are not read and may be missing."""
     for example in read_examples(data, path):
         if tally is not None:
             tally.saw()
@@ -134,27 +134,25 @@ def read_tagged_sentences(
 
 _WORD_HEADS = frozenset(("word", "words", "token", "tokens", "form"))
 _TAG_HEADS = frozenset(("tag", "tags", "label", "labels", "pos", "ner"))
-"""What the first and the last column are called in a line that names them."""
+"""Names of the first and the last column in a header line."""
 
 
 def _refuse_header(example: Columns) -> None:
-    """A line of names would be learned as a word and its tag."""
+    """Raise DataError if the first line is a header, which would be read as a word and its tag."""
     first, last = example.rows[0][0].lower(), example.rows[0][-1].lower()
     if example.place.line == 1 and first in _WORD_HEADS and last in _TAG_HEADS:
-        raise DataError(f"{example.place} names the columns, and would be read as a word: delete that line")
+        raise DataError(f"{example.place} is a header, which would be read as a word. Delete this line.")
 
 
 def from_rows(
     data: TagDataConfig, columns: Sequence[str], example: Columns | ConlluSentence, tagged: bool
 ) -> TaggedSentence:
-    """A sentence whose words stand in rows, with its tags if they are to be read."""
+    """A sentence in rows, with its tags if ``tagged``."""
     sentence = to_sentence(example, columns, None if isinstance(example, ConlluSentence) else data.text_column)
     if not tagged:
         return TaggedSentence(sentence, (), example.place, example)
     if isinstance(example, Columns) and len(example.rows[0]) < 2 and data.label_column is None:
-        raise DataError(
-            f"{example.place}: the file has one column, and a tagger learns from words with their tags: add a column"
-        )
+        raise DataError(f"{example.place} must have a word and its tag, got one column. Add a column with the tags.")
     if isinstance(example, Columns):
         _refuse_header(example)
     name = data.label_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
@@ -164,18 +162,18 @@ def from_rows(
 
 
 def _refuse_answers(example: Columns | ConlluSentence, name: str, columns: Sequence[str]) -> None:
-    """A model that is shown the tags that it is to find learns, or is scored on, nothing else."""
+    """Raise DataError if the model reads the column of the tags it must predict."""
     width = len(example.rows[0])
     for one in columns:
         if one == name if isinstance(example, ConlluSentence) else int(one) % width == int(name) % width:
             raise DataError(
-                f"{example.place}: the model reads column {one} of each word, and that is the column of the tags that "
-                f"are to be found: read another column, or name that of the tags with --label-column"
+                f"{example.place}: the model reads column {one} of each word, which is also the column of the tags to "
+                f"predict. Read another column, or name the column of the tags with --label-column."
             )
 
 
 def blocks_of_lines(lines: Iterable[str]) -> Iterator[Columns | ConlluSentence]:
-    """The sentences of tab-separated lines, which blank lines part: CoNLL-U where there are ten fields."""
+    """The sentences of tab-separated lines, separated by blank lines; ten fields mean CoNLL-U."""
     rows: list[tuple[str, ...]] = []
     comments: list[str] = []
     number = 0
@@ -186,7 +184,8 @@ def blocks_of_lines(lines: Iterable[str]) -> Iterator[Columns | ConlluSentence]:
             rows.append(tuple(line.split("\t")))
             if len(rows[-1]) != len(rows[0]):
                 raise FormatError(
-                    f"line {number} of standard input has {len(rows[-1])} fields, where the sentence has {len(rows[0])}"
+                    f"line {number} of standard input must have {len(rows[0])} fields as the lines before it, got "
+                    f"{len(rows[-1])}. Add or remove fields."
                 )
         elif rows:
             place = SourceLocation("standard input", number - len(rows))
@@ -198,7 +197,7 @@ def blocks_of_lines(lines: Iterable[str]) -> Iterator[Columns | ConlluSentence]:
 
 
 def _from_text(data: TagDataConfig, example: Text, tagged: bool) -> TaggedSentence:
-    """The characters of a line of words; its blanks are what is learned, and in prediction they are left out."""
+    """The characters of a line of words; the blanks are the gold labels, and prediction removes them."""
     words = example.text.split()
     kinds = [""] * len(words)
     if data.tag_separator is not None and tagged:
@@ -206,8 +205,8 @@ def _from_text(data: TagDataConfig, example: Text, tagged: bool) -> TaggedSenten
         for i, (word, _, kind) in enumerate(parts):
             if not word:
                 raise DataError(
-                    f"{example.place}: {words[i]!r} has no {data.tag_separator!r} between a word and its tag: mend it, "
-                    f"or leave data.tag_separator out"
+                    f"{example.place}: {words[i]!r} has no {data.tag_separator!r} between a word and its tag. Add it, "
+                    f"or remove data.tag_separator."
                 )
             words[i], kinds[i] = word, kind
     spans, at = [], 0
@@ -231,10 +230,10 @@ def prepare(
     encoding: WordEncoding | None = None,
     words: Vocabulary | None = None,
 ) -> TagDataset:
-    """Read everything a config names, or the given sentences.
+    """Read the files of a config, or the given sentences, into a dataset.
 
-    ``tagging`` and ``encoding`` are those of a trained model, when training goes on from it; ``words`` are those of a
-    language model that the tagger starts from.
+    ``tagging`` and ``encoding`` come from a trained model if training starts from it; ``words`` is the vocabulary of a
+    pretrained language model.
     """
     tally = ReadCounter()
     lines = [] if sources is not None else _describe_files(config.data)
@@ -256,7 +255,7 @@ def prepare(
 
 
 def has_lemmas(config: TagConfig) -> bool:
-    """Whether the tags of files are lemmas."""
+    """Whether the tags of the files are lemmas."""
     named = config.data.label_column == "lemma" and not config.data.segment
     return config.tags.lemmas or named
 
@@ -290,12 +289,14 @@ def _gathered(
 def _split(
     config: TagConfig, parts: Mapping[str, list[TaggedSentence]], randomness: Randomness
 ) -> tuple[list[TaggedSentence], list[TaggedSentence], list[TaggedSentence]]:
-    """Sentences for training, for dev and for test; what is not given is drawn from train by the seed."""
+    """Sentences of train, dev and test; missing sets are split from train with the seed."""
     data, train = config.data, parts["train"]
     test = parts.get("test", [])
     if data.folds is not None:
         if len(train) < data.folds:
-            raise DataError(f"{len(train)} sentences cannot be cut into data.folds = {data.folds} parts")
+            raise DataError(
+                f"data.folds must be at most the number of sentences, {len(train)}, got {data.folds}. Lower data.folds."
+            )
         order = randomness.numpy("folds").permutation(len(train))
         inside = set(np.array_split(order, data.folds)[data.fold or 0].tolist())
         test = [one for i, one in enumerate(train) if i in inside]
@@ -309,7 +310,7 @@ def _split(
             else f"{', '.join(data.train)}, without a sentence,"
         )
         mark = "each sentence has a line of its own" if data.segment else "a blank line follows each sentence"
-        raise DataError(f"{one} cannot be split into train and dev: see that {mark}, or give a dev file with --dev")
+        raise DataError(f"{one} cannot be split into train and dev. Check that {mark}, or give a dev file with --dev.")
     count = min(max(1, round(data.dev_fraction * len(train))), len(train) - 1)
     held = set(randomness.numpy("dev", data.fold or 0).permutation(len(train))[:count].tolist())
     dev = [one for i, one in enumerate(train) if i in held]
@@ -318,17 +319,18 @@ def _split(
 
 def _not_empty(sentences: list[TaggedSentence], part: str) -> list[TaggedSentence]:
     if not sentences:
-        raise DataError(f"no sentence of {part} is left: see what was dropped, and why, in dropped.tsv")
+        raise DataError(f"No sentence of {part} is left. See dropped.tsv for the dropped ones and the reasons.")
     return sentences
 
 
 def _tagging(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
-    """What the tags mean, with the model's tags counted in train."""
+    """The tag scheme, with the model's tags counted in train."""
     placed = [(one.tags, one.place) for one in train]
     found = find_tagging(config.tags, placed, lemmas=has_lemmas(config), segment=config.data.segment)
     if found.own is None and isinstance(config.model, NeuralTaggerConfig) and config.model.structure == "semimarkov":
         raise DataError(
-            "model.structure = 'semimarkov' finds spans, and the tags of the training data mark none: choose crf"
+            "model.structure = 'semimarkov' needs tags that encode spans, which the training data does not have. Use "
+            "model.structure = 'crf'."
         )
     counts: Counter[str] = Counter()
     for one in train:
@@ -336,7 +338,7 @@ def _tagging(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
     counts.pop(found.unknown or "", None)
     if len(counts) < 2:
         only = f"only the tag {next(iter(counts))!r}" if counts else "no tag that is known"
-        raise DataError(f"a tagger needs at least two tags, and the training data has {only}: check --label-column")
+        raise DataError(f"Training data must have at least two tags, got {only}. Check --label-column.")
     names = sorted(counts)
     return replace(found, names=Labels(names, [counts[name] for name in names]))
 
@@ -344,7 +346,7 @@ def _tagging(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
 def _usable(
     config: TagConfig, tagging: TagSet, train: list[TaggedSentence], tally: ReadCounter
 ) -> list[TaggedSentence]:
-    """The training sentences, without those that the model cannot learn from, which are counted as dropped."""
+    """The training sentences that the model can learn from; the others are counted as dropped."""
     limit, kept = config.data.max_length, []
     longest = None
     if isinstance(config.model, NeuralTaggerConfig) and config.model.structure == "semimarkov":
@@ -393,7 +395,7 @@ def _describe(data: TagDataset) -> list[str]:
 
 
 def unseen(data: TagDataset) -> str | None:
-    """A sentence on the tags of dev and test that train does not show; no model gives them."""
+    """A line about tags of dev and test that do not occur in train, so that no model predicts them."""
     tagging = data.tagging
     if tagging.lemmas:
         return None

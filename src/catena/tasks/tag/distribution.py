@@ -1,7 +1,8 @@
-"""A distribution over the tags of some sentences, asked in tags and spans: best, n best, samples, probabilities.
+"""Distribution over the tags of sentences: best, n best, samples, and probabilities of tags and spans.
 
-All of it is exact. A chain is Markov, so the probability of a span is that of its first tag, times that of each next
-tag given the one before, times that of not going on; these follow from the marginals of tags and of neighbors.
+All results are exact. A chain is Markov, so the probability of a span is the probability of its first tag, times the
+probability of each next tag given the previous one, times the probability that the span ends there. These follow from
+the marginals of tags and of adjacent tags.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ TagStructureValue = tuple[list[str], float]
 
 
 class TagDistribution(ABC):
-    """The tags of each sentence of a batch. Tags and spans are the model's own."""
+    """Distribution over the tags of each sentence in a batch, in the scheme of the model."""
 
     tagging: TagSet
     lengths: list[int]
@@ -39,26 +40,26 @@ class TagDistribution(ABC):
 
     @abstractmethod
     def n_best(self, n: int) -> list[list[TagStructureValue]]:
-        """The ``n`` most probable tag sequences of each sentence, best first; fewer where there are no more."""
+        """The ``n`` most probable tag sequences of each sentence, best first; fewer if there are not as many."""
 
     @abstractmethod
     def samples(self, n: int, generator: torch.Generator) -> list[list[TagStructureValue]]:
-        """``n`` tag sequences of each sentence, drawn from the distribution."""
+        """``n`` tag sequences of each sentence, sampled from the distribution."""
 
     @abstractmethod
     def tag_probabilities(self) -> list[np.ndarray]:
-        """For each sentence ``[i, q]``: the probability that word ``i`` has the tag ``q`` of the names."""
+        """For each sentence, ``[i, q]`` is the probability that word ``i`` has tag ``q``."""
 
     @abstractmethod
     def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
-        """For each sentence the probability that each of these is a span: these ends, this kind."""
+        """For each sentence, the probability of each span with these boundaries and this kind."""
 
     @abstractmethod
     def given(self, allowed: Sequence[np.ndarray]) -> TagDistribution:
-        """The same under a condition: ``allowed[b][i, q]`` is True where word ``i`` may have tag ``q``."""
+        """The conditional distribution, where ``allowed[b][i, q]`` is True if word ``i`` may have tag ``q``."""
 
     def padded(self, allowed: Sequence[np.ndarray]) -> Bool[Tensor, "b t q"]:
-        """Masks of sentences as one tensor, True beyond their ends."""
+        """Masks of sentences as one tensor, True after their ends."""
         found = np.ones((len(allowed), max([*self.lengths, 1]), len(self.tagging.names)), bool)
         for row, mask in zip(found, allowed, strict=True):
             row[: len(mask)] = mask
@@ -66,7 +67,7 @@ class TagDistribution(ABC):
 
 
 class ChainDistribution(TagDistribution):
-    """Tags in a chain."""
+    """Tags of a linear chain."""
 
     def __init__(self, chain: LinearChain, tagging: TagSet, lengths: Sequence[int]) -> None:
         self.chain, self.tagging, self.lengths = chain, tagging, list(lengths)
@@ -105,7 +106,7 @@ class ChainDistribution(TagDistribution):
         probability = float(ones[span.begin, tags[0]])
         for i, (p, q) in enumerate(pairwise(tags), span.begin + 1):
             probability *= _share(pairs[i, p, q], ones[i - 1, p])
-        # In iob2 it is the word behind a span that may go on with it; in bilou its last word says that it ends.
+        # In iob2 the word after a span decides whether it continues; in bilou the last word marks its end.
         goes_on = f"{own.inside}-{span.kind}" if span.kind else own.inside
         if own.scheme == "iob2" and span.end < n and goes_on in names:
             last = tags[-1]
@@ -121,8 +122,8 @@ class ChainDistribution(TagDistribution):
     def _names(self, ids: Sequence[int], n: int) -> list[str]:
         if n and ids[0] < 0:
             raise DataError(
-                f"no sequence of tags that the scheme allows fits a sentence of {n} word{'s' if n != 1 else ''}: train "
-                f"on more data, or with --no-constrain"
+                f"No tag sequence that the scheme allows fits a sentence of {n} word{'s' if n != 1 else ''}. Train on "
+                f"more data, or with --no-constrain."
             )
         return [self.tagging.names.names[i] for i in ids[:n]]
 
@@ -135,7 +136,7 @@ class ChainDistribution(TagDistribution):
 
 
 class SegmentDistribution(TagDistribution):
-    """Tags that follow from segments."""
+    """Tags of a segmentation."""
 
     def __init__(self, segments: SemiMarkov, kinds: SegmentKinds, tagging: TagSet, lengths: Sequence[int]) -> None:
         self.segments, self.kinds, self.tagging, self.lengths = segments, kinds, tagging, list(lengths)
@@ -162,7 +163,7 @@ class SegmentDistribution(TagDistribution):
         return found
 
     def _spread(self, table: np.ndarray, chances: np.ndarray, size: int, kind: str | None) -> None:
-        """Add the probabilities of segments of one size and kind, by where they begin, to those of their tags."""
+        """Add the probabilities of segments with one size and kind, by start position, to those of their tags."""
         if not chances.any():
             return
         for j, tag in enumerate(self._segment_tags(size, kind)):
@@ -205,7 +206,7 @@ class SegmentDistribution(TagDistribution):
 
 
 def own_spans(tagging: TagSet, tags: Sequence[str]) -> list[Span]:
-    """The spans that tags of the model mark; none where they break their scheme or mark none."""
+    """The spans of the model's tags; empty if the tags are invalid or do not encode spans."""
     if tagging.own is None:
         return []
     try:
@@ -221,4 +222,4 @@ def _share(part: float, whole: float) -> float:
 def _check_possible(log_z: Tensor) -> None:
     rows = (log_z == NEG_INF).nonzero()[:, 0].tolist()
     if rows:
-        raise ImpossibleError(f"the given tags leave no sequence of tags for sentence {rows[0] + 1}: loosen them")
+        raise ImpossibleError(f"The given tags allow no tag sequence for sentence {rows[0] + 1}. Remove some of them.")

@@ -1,4 +1,4 @@
-"""A tagger in the manner of scikit-learn: lists of words in, lists of tags out.
+"""A tagger with the scikit-learn interface.
 
 tagger = Tagger(structure="crf").fit([["Anna", "sleeps"]], [["B-PER", "O"]])
 tagger.predict([["Bob", "sleeps"]])
@@ -40,22 +40,22 @@ Tags = Iterable[Iterable[Any]]
 
 
 class Tagger(BaseTaskEstimator):
-    """A tag for each word.
+    """Tagger with the scikit-learn interface: lists of words in, lists of tags out.
 
     Args:
         model: the kind of model: neural, features or hmm.
-        structure: how tags are tied together: crf, softmax, memm, perceptron, margin or semimarkov; the model's own
-            choice if None.
-        max_epochs: passes over the sentences, at most; the config's default if None.
-        dev_fraction: share of the sentences that is held out to decide when to stop.
-        seed: of everything that is drawn at random.
-        device: auto, cpu, cuda, mps.
-        settings: any other keys of the config, by their dotted names: ``{"model.encoder.d": 50}``.
+        structure: how tags depend on each other: crf, softmax, memm, perceptron, margin or semimarkov; the model's
+            default if None.
+        max_epochs: maximum number of passes over the sentences; the config's default if None.
+        dev_fraction: fraction of the sentences used as dev set for early stopping.
+        seed: the random seed.
+        device: auto, cpu, cuda or mps.
+        settings: other config options by their dotted names: ``{"model.encoder.d": 50}``.
 
-    Tags are strings or integers, and come back as they were given.
+    Tags are strings or integers; predictions have the same type.
 
-    After ``fit``: ``classes_`` are the tags, ``model_`` is what ``catena.load`` would give, ``scores_`` are those on
-    the sentences held out.
+    After ``fit``, ``classes_`` has the tags, ``model_`` is the trained model as ``catena.load`` returns it, and
+    ``scores_`` has the scores on the dev set.
     """
 
     def __init__(
@@ -75,7 +75,12 @@ class Tagger(BaseTaskEstimator):
         self.scores_: dict[str, float] = {}
 
     def fit(self, X: _Sentences, y: Tags) -> Tagger:
-        """Train on sentences, each a list of words, and the tags of their words."""
+        """Train on sentences and tags.
+
+        Args:
+            X: sentences, each a list of words.
+            y: for each sentence, the tags of its words.
+        """
         words, targets = _paired(X, y)
         classes = Classes.of(targets)
         self._home = tempfile.TemporaryDirectory(prefix="catena-tagger-")
@@ -90,12 +95,12 @@ class Tagger(BaseTaskEstimator):
         return [self._values_of(found.tags) for found in self._fitted().predict([list(words) for words in X])]
 
     def predict_marginals(self, X: _Sentences) -> list[list[float]]:
-        """The probability of each tag that :meth:`predict` gives."""
+        """The probability of each tag that :meth:`predict` returns."""
         asking = PredictOptions(confidence=True)
         return [list(found.probabilities or ()) for found in self._fitted().predict([list(w) for w in X], asking)]
 
     def score(self, X: _Sentences, y: Tags) -> float:
-        """F1 of spans where tags mark spans, otherwise the share of right words."""
+        """Span F1 if the tags encode spans, otherwise the accuracy over words."""
         words, targets = _paired(X, y)
         tagging = self._fitted().tagging
         found = [list(one.tags) for one in self._fitted().predict(words)]
@@ -104,16 +109,16 @@ class Tagger(BaseTaskEstimator):
         return float(build_metric(default_metric(tagging), tagging)(right, found))
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the trained model into a new folder, which ``catena predict`` and ``catena.load`` take."""
+        """Write the trained model into a new folder, for ``catena predict`` and ``catena.load``."""
         self._fitted()
         if Path(folder).exists():
-            raise ConfigError(f"{folder} exists: choose another folder")
+            raise ConfigError(f"{folder} exists. Choose another folder.")
         shutil.copytree(self._source, folder)
         write_estimator(Path(folder), self.get_params(), self._classes)
 
     @classmethod
     def load(cls, folder: str | PathLike[str], device: str = "auto") -> Tagger:
-        """Read a model that ``save`` or ``catena train`` wrote."""
+        """Load a model that ``save`` or ``catena train`` wrote."""
         path = open_checkpoint(Path(folder)).folder
         saved = read_estimator(path)
         if saved is not None:
@@ -132,13 +137,13 @@ class Tagger(BaseTaskEstimator):
         return self
 
     def _values_of(self, tags: Sequence[str]) -> list[Any]:
-        """Tags of the model as they were given; one that was never given, such as a lemma, as it is."""
+        """The model's tags in the user's type; a tag that is not in ``fit``'s data, such as a lemma, is unchanged."""
         values = dict(zip(self._classes.names, self._classes.values, strict=True))
         return [values.get(tag, tag) for tag in tags]
 
     def _fitted(self) -> TagPredictor:
         if self.model_ is None:
-            raise CatenaError("this Tagger is not fitted yet: call fit(sentences, tags) first")
+            raise CatenaError("This Tagger is not fitted yet. Call fit(sentences, tags) first.")
         return self.model_
 
     def _config(self, file: Path) -> TagConfig:
@@ -157,7 +162,7 @@ class Tagger(BaseTaskEstimator):
 
 
 def _params_of(config: TagConfig) -> dict[str, Any]:
-    """The arguments with which a Tagger would have the config of a run of ``catena train``."""
+    """The arguments of a Tagger with the config of a run of ``catena train``."""
     named: dict[str, Any] = {
         "model": config.model.kind,
         "structure": getattr(config.model, "structure", None),
@@ -170,20 +175,23 @@ def _params_of(config: TagConfig) -> dict[str, Any]:
 
 
 def _paired(X: _Sentences, y: Tags) -> tuple[list[list[str]], Targets]:
-    """Sentences and the tags of their words, which must be as many."""
+    """Sentences and the tags of their words. Raise DataError if the numbers differ."""
     sentences, rows = [list(words) for words in X], [list(tags) for tags in y]
     if len(sentences) != len(rows):
         raise DataError(
-            f"there must be tags for each sentence, and there are {len(sentences)} sentences and {len(rows)} of tags"
+            f"y must have one list of tags per sentence ({len(sentences)}), got {len(rows)}. Pass as many lists as "
+            f"sentences."
         )
     for i, (words, tags) in enumerate(zip(sentences, rows, strict=True)):
         if len(words) != len(tags):
-            raise DataError(f"sentence {i} has {len(words)} words and {len(tags)} tags: each word needs one")
+            raise DataError(
+                f"sentence {i} must have one tag per word ({len(words)}), got {len(tags)}. Pass as many tags as words."
+            )
         for value in (*words, *(str(tag) if _is_integer(tag) else tag for tag in tags)):
             if is_missing(value) or not isinstance(value, str) or any(sign in value for sign in "\t\n\r"):
                 raise DataError(
-                    f"sentence {i} has {value!r}: words are strings without tabs and line ends, tags are such strings "
-                    f"or integers"
+                    f"words and tags of sentence {i} must be strings without tabs and line ends (tags may be "
+                    f"integers), got {value!r}. Replace it."
                 )
     return sentences, Targets(rows, "sets")
 
@@ -193,7 +201,7 @@ def _is_integer(tag: object) -> bool:
 
 
 def _columns(X: Sequence[Sequence[str]], y: Sequence[Sequence[str]]) -> str:
-    """Sentences as a column file, for training reads files."""
+    """Sentences as the text of a column file, since training reads files."""
     pairs = zip(X, y, strict=True)
     blocks = ["".join(f"{word}\t{tag}\n" for word, tag in zip(*pair, strict=True)) for pair in pairs if pair[0]]
     return "\n".join(blocks) + "\n"

@@ -1,4 +1,4 @@
-"""Neural taggers: words to states, states to a structure over tags."""
+"""Neural taggers: from words to states, from states to a distribution over tags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from catena.tasks.words.model import SentenceEncoder, WordVectorRows, build_sent
 
 @dataclass(frozen=True)
 class TagBatch:
-    """Sentences on the device of the model, their tags (-1 where not known) and lengths on the CPU."""
+    """Sentences on the model's device, with their tags (-1 if not known) and lengths on the CPU."""
 
     words: WordBatch
     tags: Int[Tensor, "b t"]
@@ -51,7 +51,7 @@ class TagModel(nn.Module):
 def build_model(
     settings: NeuralTaggerConfig, encoding: WordEncoding, tagging: TagSet, vectors: WordVectorRows | None = None
 ) -> TagModel:
-    """The model that a config describes, with fresh weights."""
+    """The model that a config describes, with random weights."""
     encoder = build_sentence_encoder(
         settings.words,
         settings.encoder,
@@ -64,7 +64,7 @@ def build_model(
 
 
 def build_structure(settings: NeuralTaggerConfig, d_in: int, tagging: TagSet) -> TagStructure:
-    """The structure of a config over the tags of a tagging."""
+    """The structure of a config over the tags of a tag set."""
     sizes = d_in, len(tagging.names), tagging.rules()
     match settings.structure:
         case "crf":

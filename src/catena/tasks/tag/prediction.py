@@ -1,4 +1,4 @@
-"""What a tagger says of a sentence, and how that is written: columns, JSON, text with its spans marked."""
+"""Predictions of a tagger, and their output formats: columns, JSON, text with marked spans."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from catena.tasks.tag.dataset import TaggedSentence
 from catena.tasks.written import score_value
 
 _COLORS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
-"""Codes of a terminal's colors; each kind of span or tag has one."""
+"""Terminal color codes; each kind of span or tag has one."""
 
 
 @dataclass(frozen=True)
 class FoundSpan:
-    """Words ``begin`` to ``end - 1`` are a ``kind``, with this probability if it was asked for."""
+    """A span: words ``begin`` to ``end - 1`` are a ``kind``, with its probability if confidence is set."""
 
     begin: int
     end: int
@@ -32,8 +32,11 @@ class FoundSpan:
 
 @dataclass(frozen=True)
 class TagAnswer:
-    """A tag for each word, and the spans that they mark. ``log_prob`` is that of the whole, in nats;
-    ``probabilities`` are those of each tag by itself, if asked for."""
+    """A tag sequence and its spans.
+
+    ``log_prob`` is the log-probability of the sequence in nats; ``probabilities`` are the marginals of its tags if
+    confidence is set.
+    """
 
     tags: tuple[str, ...]
     spans: tuple[FoundSpan, ...] = ()
@@ -43,7 +46,7 @@ class TagAnswer:
 
 @dataclass(frozen=True)
 class TagPrediction:
-    """The best tags of a sentence; with ``probabilities`` of the tags, further ``answers``, or ``samples`` if asked.
+    """The best tags of a sentence; with ``probabilities`` of the tags and n best or sampled ``answers`` if set.
 
     Prints as words with their tags.
     """
@@ -61,7 +64,7 @@ class TagPrediction:
 
 
 def to_marked_text(words: Sequence[str], tags: Sequence[str], spans: Sequence[FoundSpan], between: str = " ") -> str:
-    """Text with its spans in brackets, or with the tag behind each word where tags mark no spans."""
+    """Text with its spans in brackets, or with the tag after each word if tags do not encode spans."""
     if not spans and any(tag != OUTSIDE for tag in tags):
         return between.join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
     parts: list[str] = []
@@ -75,12 +78,12 @@ def to_marked_text(words: Sequence[str], tags: Sequence[str], spans: Sequence[Fo
 
 
 def append_log_prob(text: str, answer: TagAnswer) -> str:
-    """Text with the log-probability behind it, where that was asked for."""
+    """Text followed by its log-probability, if there is one."""
     return text if answer.log_prob is None else f"{text}\t{_number(answer.log_prob)}"
 
 
 def to_color_text(prediction: TagPrediction, kinds: Sequence[str], between: str = " ") -> str:
-    """The text on a terminal: each kind of span, or each tag, in a color of its own."""
+    """The text for a terminal, with one color for each kind of span or tag."""
     color = {kind: _COLORS[i % len(_COLORS)] for i, kind in enumerate(kinds)}
 
     def painted(text: str, kind: str) -> str:
@@ -102,7 +105,7 @@ def to_color_text(prediction: TagPrediction, kinds: Sequence[str], between: str 
 
 
 def as_columns(prediction: TagPrediction, item: Any, column: str) -> str:
-    """One block of columns for each answer, without its blank line: what was read and the tag behind it.
+    """One block of columns for each tag sequence, without the blank line: the input columns and the tag.
 
     CoNLL-U stays CoNLL-U, with the tags in their ``column``.
     """
@@ -165,7 +168,7 @@ def _conllu(
 
 
 def as_json(prediction: TagPrediction, spans: bool) -> str:
-    """One line; with a list of spans, which may be empty, where the tags of the model mark ``spans``."""
+    """One line of JSON; with a list of spans, possibly empty, if the model's tags encode ``spans``."""
     row: dict[str, Any] = {"words": list(prediction.words), "tags": list(prediction.tags)}
     if spans:
         row["spans"] = [_span(span) for span in prediction.spans]
@@ -196,7 +199,7 @@ def _span(span: FoundSpan) -> dict[str, Any]:
 
 
 def as_line(prediction: TagPrediction) -> str:
-    """Tags, log-probability if it was asked for, and words, parted by tabs; a line for each answer."""
+    """Tags, log-probability if set, and words, separated by tabs; one line for each tag sequence."""
     own = TagAnswer(prediction.tags, prediction.spans, prediction.log_prob, prediction.probabilities)
     lines = []
     for answer in prediction.answers or (own,):

@@ -1,4 +1,4 @@
-"""A trained tagger that is ready to be asked. Needs nothing but its own folder."""
+"""Prediction with a trained tagger. Needs only its own folder."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ from catena.tasks.tag.scoring import (
 from catena.tasks.words.sentences import Sentence
 
 BLOCK_SENTENCES, BLOCK_WORDS = 1024, 65_536
-"""Sentences and words that are read and tagged together in a stream."""
+"""Number of sentences and words that are read and tagged together in a stream."""
 _UNSPECIFIED_TAGS = ("_", "?")
-"""What stands in a file of given tags where none is given."""
+"""The placeholder for words without a given tag in a file of given tags."""
 _HEAD = 20
-"""Lines of standard input that are looked at to tell words in lines from texts."""
+"""Number of lines of standard input that are checked for one word per line."""
 _DRAWN = 40
-"""Words of a sentence that a picture shows at most."""
+"""Maximum number of words in a picture."""
 
 
 class TagPredictor(Predictor):
-    """A tagger with its tokenizer and the meaning of its tags."""
+    """A tagger with its tokenizer and tag set."""
 
     asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "constraint"})
     formats: ClassVar[tuple[str, ...]] = ("conll", "text", "color", "tsv", "jsonl")
@@ -87,19 +87,19 @@ class TagPredictor(Predictor):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags that the model gives, as it writes them itself."""
+        """The tags of the model, in its own scheme."""
         return self.tagging.names.names
 
     @property
     def _column(self) -> str:
         return self.config.data.label_column or "upos"
 
-    # --- asking -------------------------------------------------------------------------------------------------------
+    # --- prediction ---------------------------------------------------------------------------------------------------
 
     def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[TagPrediction]:
         """Tags for sentences, each of them a text, a list of words, or a sentence with its columns."""
         if isinstance(items, str):
-            raise DataError("predict takes a list of sentences, and one text was given: put it in a list")
+            raise DataError(f"predict must get a list of sentences, got one text: {items!r:.60}. Put it in a list.")
         return list(self.predict_stream(items, asking))
 
     def predict_stream(
@@ -112,10 +112,10 @@ class TagPredictor(Predictor):
             known = None if given is None else [self._next_given(given, sentence) for sentence in block]
             yield from self._predicted(block, known, asking, draws, number)
         if given is not None and (left := next(given, None)) is not None:
-            raise DataError(f"{left.place}: the file of given tags has more sentences than were asked for")
+            raise DataError(f"{left.place}: the file of given tags has more sentences than the input. Remove the rest.")
 
     def sentence(self, item: Any) -> Sentence:
-        """The words of an item; a text is cut into words, or into characters where the model cuts it into words."""
+        """The words of an item; a text is split into words, or into characters for word segmentation."""
         if isinstance(item, TaggedSentence):
             return item.sentence
         if isinstance(item, Sentence):
@@ -125,7 +125,9 @@ class TagPredictor(Predictor):
             return Sentence(tuple(words))
         if isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
             return Sentence(tuple(item))
-        raise DataError(f"a sentence is a text or a list of words, not {type(item).__name__}: {item!r}")
+        raise DataError(
+            f"a sentence must be a text or a list of words, got {type(item).__name__}: {item!r:.60}. Pass one of these."
+        )
 
     def _predicted(
         self,
@@ -151,7 +153,7 @@ class TagPredictor(Predictor):
     def _answers(
         self, distribution: TagDistribution, sentences: Sequence[Sentence], asking: PredictOptions, seed: int
     ) -> list[TagPrediction]:
-        """The predictions of some sentences, with all that is asked for."""
+        """The predictions of some sentences, with the given options."""
         import torch
 
         answers: list[list[tuple[list[str], float | None]]]
@@ -182,7 +184,7 @@ class TagPredictor(Predictor):
         answers: list[list[tuple[list[str], float | None]]],
         confidence: bool,
     ) -> list[list[TagAnswer]]:
-        """The answers of each sentence as files write them, with the probabilities of their parts if asked for."""
+        """The tag sequences of each sentence in the scheme of the files, with probabilities if ``confidence``."""
         chances = distribution.tag_probabilities() if confidence else None
         made: list[list[TagAnswer]] = [[] for _ in sentences]
         for rank in range(max(len(some) for some in answers)):
@@ -211,10 +213,10 @@ class TagPredictor(Predictor):
     def _confidences(
         self, sentence: Sentence, own: Sequence[str], shown: Sequence[str], chances: np.ndarray
     ) -> tuple[float, ...]:
-        """The probability of each tag that is shown: of all the model's tags that are shown alike."""
+        """The probability of each tag shown: the sum over the model's tags that are shown the same way."""
         files = self.tagging.files
         if files is not None and (files == self.tagging.own or files.scheme == "iob1"):
-            ids = self.tagging.names.ids(own)  # in iob1 the word before decides how a tag is shown
+            ids = self.tagging.names.ids(own)  # in iob1 the previous word decides how a tag is written
             return tuple(float(chances[i, q]) for i, q in enumerate(ids))
         alike = self.tagging.allowed(sentence.words, shown)
         return tuple(float(p) for p in np.minimum((chances * alike).sum(1), 1.0))
@@ -227,16 +229,16 @@ class TagPredictor(Predictor):
         return read_tagged_sentences(data, (), path)
 
     def _next_given(self, given: Iterator[TaggedSentence], sentence: Sentence) -> np.ndarray:
-        """The tags that the words of a sentence may have, by the next sentence of the file."""
+        """The tags that the words of a sentence may have, from the next sentence of the file."""
         if not len(sentence):
             return np.ones((0, len(self.tagging.names)), bool)
         one = next(given, None)
         if one is None:
-            raise DataError("the file of given tags has fewer sentences than were asked for: it needs one for each")
+            raise DataError("The file of given tags has fewer sentences than the input. Add one for each sentence.")
         if one.sentence.words != sentence.words:
             raise DataError(
-                f"{one.place}: the file of given tags has the words {' '.join(one.sentence.words[:6])!r} where the "
-                f"sentence has {' '.join(sentence.words[:6])!r}: both must have the same words"
+                f"{one.place} must have the words of the input, {' '.join(sentence.words[:6])!r}, got "
+                f"{' '.join(one.sentence.words[:6])!r}. Use the same words in both files."
             )
         try:
             return self.tagging.allowed(sentence.words, [None if tag in _UNSPECIFIED_TAGS else tag for tag in one.tags])
@@ -250,14 +252,14 @@ class TagPredictor(Predictor):
             return distribution.given(known)
         except ImpossibleError as error:
             raise ImpossibleError(
-                f"{error} (the first of these begins {' '.join(sentences[0].words[:6])!r}); given tags must fit the "
-                f"scheme of the model"
+                f"{error} The first sentence of the batch begins {' '.join(sentences[0].words[:6])!r}. Given tags need "
+                f"to fit the scheme of the model."
             ) from None
 
     # --- files --------------------------------------------------------------------------------------------------------
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
-        """The sentences of a file: lines of a text, to be cut into words, words in lines of their own, or of trees."""
+        """The sentences of a file: lines of text, to be split into words, one word per line, or trees."""
         format = reading.format or seen_format(path, reading.encoding).format
         if format in SENTENCES:
             data = apply_read_options(self.config.data, reading, format)
@@ -267,10 +269,12 @@ class TagPredictor(Predictor):
         elif format == "text" or reading.format is None:
             yield from (text.text for text in _lines(path, reading.encoding))
         else:
-            raise FormatError(f"--input-format is {format!r}, and a tagger reads text, columns, conllu or brackets")
+            raise FormatError(
+                f"--input-format must be text, columns, conllu or brackets, got {format!r}. Use one of these."
+            )
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
-        """Each line is a text, unless the first ones have tabs: then words stand in lines of their own."""
+        """Each line is a text, or, if the first lines have tabs, a word."""
         first = list(islice(lines, 1))
         while first and (not first[-1].strip() or first[-1].startswith("#")) and len(first) < _HEAD:
             found = list(islice(lines, 1))
@@ -285,7 +289,7 @@ class TagPredictor(Predictor):
             yield from_rows(data, columns, example, tagged=False)
 
     def judge(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> TaggedPredictions:
-        """Tag a file that has the right tags."""
+        """Tag a file that has gold tags."""
         tally = ReadCounter()
         data = apply_read_options(self.config.data, reading, reading.format)
         examples = read_tagged_sentences(data, self.config.model.columns, path, tally)
@@ -296,7 +300,7 @@ class TagPredictor(Predictor):
             found += best_tags(self.scorer, sentences, self.config.evaluation.tokens_at_once)
             right += [tuple(self.tagging.mended(one.tags)) for one in block]
         if not right:
-            raise DataError(f"{path} has no sentence to score: {tally.counts(0).sentence('')}")
+            raise DataError(f"{path} has no sentence to score: {tally.counts(0).sentence('')}. Check the file.")
         return TaggedPredictions(right, found, tally.counts(len(right)).sentence(""))
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
@@ -312,7 +316,7 @@ class TagPredictor(Predictor):
         measure = build_metric(metric or default_metric(self.tagging), self.tagging)
         return PairedPredictions(measure, list(judged.right), [tuple(tags) for tags in judged.found])
 
-    # --- for people ---------------------------------------------------------------------------------------------------
+    # --- reports ------------------------------------------------------------------------------------------------------
 
     def describe(self, top: int) -> list[str]:
         names, tagging = self.tagging.names, self.tagging
@@ -341,7 +345,7 @@ class TagPredictor(Predictor):
         return "\n".join(append_log_prob(to_marked_text(prediction.words, one.tags, one.spans), one) for one in answers)
 
     def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        """A trellis: for each word the tags that it may have, as large as they are probable, and the best path."""
+        """A trellis: the possible tags of each word, sized by probability, and the best path."""
         words, tags, chances = self._trellis(item)
         shown = [i for i in range(len(self.tags)) if chances[:, i].max() >= 0.01 or self.tags[i] in tags]
         names = [self.tags[i] for i in shown]
@@ -360,21 +364,21 @@ class TagPredictor(Predictor):
     def _trellis(self, item: Any) -> tuple[list[str], list[str], np.ndarray]:
         sentence = self.sentence(item)
         if not len(sentence):
-            raise DataError("a sentence without a word has no tags to draw")
+            raise DataError("A sentence without words has no tags to draw. Give at least one word.")
         distribution = self.scorer.distribution([sentence])
         n = min(len(sentence), _DRAWN)
         return list(sentence.words[:n]), distribution.best()[0][:n], distribution.tag_probabilities()[0][:n]
 
 
 def _nothing(asking: PredictOptions) -> TagPrediction:
-    """The prediction for a sentence without a word."""
+    """The prediction for a sentence without words."""
     empty = TagAnswer((), probabilities=() if asking.confidence else None)
     several = asking.n_best > 1 or asking.samples > 0
     return TagPrediction((), (), probabilities=empty.probabilities, answers=(empty,) * several, asking=asking)
 
 
 def apply_read_options(data: TagDataConfig, reading: ReadOptions, format: str | None) -> TagDataConfig:
-    """The data settings of training with what is to be read otherwise."""
+    """The data config of training with the user's read options applied."""
     changes = {key: value for key, value in vars(reading).items() if value is not None}
     return data.model_copy(update={**changes, "format": format or data.format})
 
@@ -386,7 +390,7 @@ def _lines(path: Path, encoding: str | None) -> Iterator[Any]:
 
 
 def _blocks(sentences: Iterator[Sentence]) -> Iterator[list[Sentence]]:
-    """Sentences in lists of bounded size, so that memory does not grow with the input."""
+    """Sentences in lists of bounded size, for constant memory."""
     block: list[Sentence] = []
     words = 0
     for sentence in sentences:
@@ -400,7 +404,7 @@ def _blocks(sentences: Iterator[Sentence]) -> Iterator[list[Sentence]]:
 
 
 def _cut_text(characters: Sequence[str], answer: TagAnswer) -> str:
-    """Text with blanks between its words, and their kinds behind them where the model gives some."""
+    """Text with blanks between its words, and the word tags after them if the model has some."""
     words = []
     for span in answer.spans:
         words.append(span.text + (f"/{span.kind}" if span.kind else ""))

@@ -1,4 +1,4 @@
-"""What a tagger is to those who ask it: sentences in, a distribution over their tags out."""
+"""The common interface of trained taggers: from sentences to a distribution over their tags."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Scorer(ABC):
 
     @abstractmethod
     def distribution(self, sentences: Sequence[Sentence]) -> TagDistribution:
-        """The distribution over the tags of some sentences of at least one word, all at once."""
+        """The distribution over the tags of some nonempty sentences, as one batch."""
 
     @abstractmethod
     def describe(self, top: int) -> list[str]:
-        """Lines about the model for a person who looks inside."""
+        """Lines that describe the model's parameters."""
 
 
 class NeuralScorer(Scorer):
@@ -44,8 +44,8 @@ class NeuralScorer(Scorer):
         return self.of_encoded(self.encoding.encode(sentences), range(len(sentences)))
 
     def of_encoded(self, encoded: EncodedSentences, rows: Sequence[int]) -> TagDistribution:
-        """The same for sentences that are numbers already."""
-        with torch.no_grad():  # not inference mode: confidences are gradients of what comes out
+        """The same for encoded sentences."""
+        with torch.no_grad():  # not inference mode: confidences are gradients of the result
             lengths = torch.from_numpy(encoded.lengths[list(rows)])
             structure = self.model.distribution(encoded.batch(rows, self.device), lengths)
         if isinstance(structure, LinearChain):
@@ -60,14 +60,14 @@ class NeuralScorer(Scorer):
 
 
 def plan_batches(lengths: Sequence[int] | np.ndarray, tokens_at_once: int) -> Iterator[list[int]]:
-    """Sentences of like length together, the longest first, at most so many words with padding."""
+    """Batches of sentences with similar length, longest first, with at most ``tokens_at_once`` words and padding."""
     settings = BatchConfig(batch_size=tokens_at_once, batch_by="tokens")
     for part in BatchPlan.by_length(np.asarray(lengths, np.int64), settings):
         yield [int(i) for i in part]
 
 
 def best_tags(scorer: Scorer, sentences: Sequence[Sentence], tokens_at_once: int) -> list[list[str]]:
-    """The best tags of any number of sentences, as the files write them."""
+    """The best tags of any number of sentences, in the scheme of the files."""
     found: list[list[str]] = [[] for _ in sentences]
     filled = [i for i, sentence in enumerate(sentences) if len(sentence)]
     for part in plan_batches([len(sentences[i]) for i in filled], tokens_at_once):

@@ -1,4 +1,4 @@
-"""From right and found tags, as files write them, to scores and a report. Numpy only."""
+"""Scores and a report from gold and predicted tags in the scheme of the files. Numpy only."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from catena.tasks.unseen import unseen_line
 
 _TagLists = Sequence[Sequence[str]]
 _SPAN_MARKS = frozenset("BIOLUESM")
-"""What a tag of any scheme of spans begins with, and all that it is where spans have no kind."""
+"""Prefixes of span tags in any scheme, which are the whole tag if spans have no kind."""
 _MOST_LABELS = 40
-"""Tags that have a row of their own in a report."""
+"""Maximum number of tags with their own row in a report."""
 
 
 def _accuracy_statistics(references: _TagLists, predictions: _TagLists) -> np.ndarray:
-    """Right and all words of each sentence."""
+    """Number of correct words and of all words in each sentence."""
     pairs = zip(references, predictions, strict=True)
     return np.array([(sum(a == b for a, b in zip(*pair, strict=True)), len(pair[0])) for pair in pairs], np.float64)
 
@@ -56,22 +56,22 @@ _MEASURES = {**_SPAN_MEASURES, "accuracy": _ACCURACY, "sentence_accuracy": _SENT
 
 
 def default_metric(tagging: TagSet) -> str:
-    """The score that counts: F1 where tags mark spans, otherwise the share of right words."""
+    """The main score: F1 if tags encode spans, otherwise the accuracy over words."""
     return "accuracy" if tagging.files is None else "f1"
 
 
 def build_metric(metric: str, tagging: TagSet) -> Metric:
-    """A metric over the tags of sentences, as a function of sums."""
+    """A metric over the tags of sentences, as a function of sums over sentences."""
     known = _MEASURES if tagging.files is not None else {k: v for k, v in _MEASURES.items() if k not in _SPAN_MEASURES}
     if metric not in known:
-        raise ConfigError(f"two taggers can be compared by {', '.join(known)}, not by {metric!r}")
+        raise ConfigError(f"metric must be one of {', '.join(known)}, got {metric!r}. Choose one of these.")
     return known[metric]
 
 
 def drop_unknown_gold(
     right: _TagLists, found: _TagLists, unknown: str | None
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Without the words whose right tag is not known."""
+    """Gold and predicted tags without the words whose gold tag is not known."""
     if unknown is None:
         return [list(tags) for tags in right], [list(tags) for tags in found]
     pairs = [[(a, b) for a, b in zip(*two, strict=True) if a != unknown] for two in zip(right, found, strict=True)]
@@ -80,11 +80,11 @@ def drop_unknown_gold(
 
 
 def compute_scores(tagging: TagSet, right: _TagLists, found: _TagLists) -> dict[str, float]:
-    """Every score of some predictions by name. Spans are scored in sentences whose tags are all known."""
+    """Scores of predictions by name. Spans are scored in sentences whose tags are all known."""
     right = [tagging.mended(tags) for tags in right]
     words = drop_unknown_gold(right, found, tagging.unknown)
     if not words[0]:
-        raise DataError("no word has a tag that is known, so there is nothing to score")
+        raise DataError("No word has a known tag, so there is nothing to score. Check --label-column.")
     scores = {}
     if tagging.files is not None:
         whole = _whole(right, found, tagging.unknown)
@@ -101,7 +101,7 @@ def _whole(right: _TagLists, found: _TagLists, unknown: str | None) -> tuple[lis
 
 @dataclass(frozen=True, eq=False)
 class TaggedPredictions:
-    """Right and found tags of a file, and what was read."""
+    """Gold and predicted tags of a file, and the counts of what was read."""
 
     right: list[tuple[str, ...]]
     found: list[list[str]]
@@ -109,13 +109,13 @@ class TaggedPredictions:
 
 
 def metric_signatures(tagging: TagSet, judged: TaggedPredictions) -> dict[str, str]:
-    """How each score was made."""
+    """The signature of each score: how it was computed."""
     names = _MEASURES if tagging.files is not None else ("accuracy", "sentence_accuracy")
     return {name: f"{_MEASURES[name].name}|n={len(judged.right)}" for name in names}
 
 
 def report_lines(judged: TaggedPredictions, scores: dict[str, float], tagging: TagSet) -> list[str]:
-    """The scores with their intervals, every kind of span or tag, and which tags are taken for which."""
+    """The scores with their intervals, each kind of span or tag, and the confusions."""
     signatures = metric_signatures(tagging, judged)
     lines = [judged.counts]
     known = (
@@ -132,8 +132,8 @@ def report_lines(judged: TaggedPredictions, scores: dict[str, float], tagging: T
     sums = _ACCURACY.statistics(right, found).sum(0)
     interval = wilson_interval(int(sums[0]), int(sums[1]))
     lines.append(
-        f"accuracy {scores['accuracy']:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f}, words taken as "
-        f"independent)   {signatures['accuracy']}"
+        f"accuracy {scores['accuracy']:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f}, assuming "
+        f"independent words)   {signatures['accuracy']}"
     )
     lines.append(f"sentence_accuracy {scores['sentence_accuracy']:.4f}   {signatures['sentence_accuracy']}")
     if tagging.files is None and not tagging.lemmas:
@@ -150,7 +150,7 @@ def _new_kinds(judged: TaggedPredictions, tagging: TagSet) -> list[str]:
 
 
 def _is_of(kinds: set[str], tag: str) -> bool:
-    """Whether a tag marks a span of one of these kinds, or none."""
+    """Whether a tag marks no span or a span of one of these kinds."""
     mark, dash, kind = tag.partition("-")
     return kind in kinds if dash else mark in _SPAN_MARKS
 
@@ -173,7 +173,7 @@ def _span_lines(
     exact = float(span_metrics.F1(*both))
     if exact != scores["f1"]:
         lines.append(
-            f"f1 {exact:.4f} where tags that break {strict} are no spans   span-f1|spans:strict|n={len(right)}"
+            f"f1 {exact:.4f} if tags that break {strict} count as no spans   span-f1|spans:strict|n={len(right)}"
         )
     spans = [span_metrics.spans_of_tags(tags) for tags in (right, found)]
     return [*lines, "", *span_metrics.span_report(*spans).lines(), ""]

@@ -1,8 +1,8 @@
-"""Lemmas as tags: how a word is changed into its dictionary form, written so that other words can be changed alike.
+"""Lemmas as tags: edit scripts that turn a word into its lemma and generalize to other words.
 
-``went`` to ``go`` is a rule for one word; ``walked`` to ``walk`` and ``talked`` to ``talk`` are the same rule: take
-two characters off the end. A script says how the case changes, what is taken off and put on in front, and what behind
-(Straka 2018, section 3.2): ``low|-0+|-2+``. Where word and lemma have nothing in common it is the lemma itself.
+``went`` to ``go`` is a rule for one word; ``walked`` to ``walk`` and ``talked`` to ``talk`` are the same rule: remove
+two characters at the end. A script has the change of case, the characters removed and added at the front, and those at
+the end (Straka 2018, section 3.2): ``low|-0+|-2+``. If word and lemma have nothing in common, it is the lemma itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _WHOLE = "="
 
 
 def edit_script(word: str, lemma: str) -> str:
-    """The script that changes a word into its lemma."""
+    """The script that turns a word into its lemma."""
     for case in _CASES:
         changed = _in_case(word, case)
         if changed == lemma:
@@ -20,7 +20,7 @@ def edit_script(word: str, lemma: str) -> str:
     if not word or not lemma:
         return _WHOLE + lemma
     found = [(_common(_in_case(word, case), lemma), case) for case in _CASES]
-    (size, start, place), case = max(found, key=lambda one: one[0][0])  # of equal ones the first
+    (size, start, place), case = max(found, key=lambda one: one[0][0])  # the first if several are equal
     if size == 0:
         return _WHOLE + lemma
     cut_behind = len(_in_case(word, case)) - start - size
@@ -28,7 +28,7 @@ def edit_script(word: str, lemma: str) -> str:
 
 
 def apply_script(script: str, word: str) -> str:
-    """The word changed by a script; as it is where it has too few characters for it."""
+    """The result of a script on a word; the word itself if it has too few characters."""
     if script.startswith(_WHOLE):
         return script[len(_WHOLE) :]
     try:
@@ -53,7 +53,7 @@ def _part(text: str) -> tuple[int, str]:
 
 
 def _hidden(text: str) -> str:
-    """A text without the sign that parts the script."""
+    """A text with the separator of scripts escaped."""
     return text.replace("\\", "\\b").replace("|", "\\p")
 
 
@@ -69,9 +69,9 @@ def _in_case(word: str, case: str) -> str:
 
 
 def _common(a: str, b: str) -> tuple[int, int, int]:
-    """The longest common part: its size and its places in both; the first one of equal size."""
+    """The longest common substring: its size and its positions in both; the first one if several have this size."""
     best = (0, 0, 0)
-    ends = [0] * (len(b) + 1)  # ends[j]: size of the common part that ends at the present i and at j
+    ends = [0] * (len(b) + 1)  # ends[j]: size of the common substring that ends at i and j
     for i, x in enumerate(a, 1):
         last = 0
         for j, y in enumerate(b, 1):

@@ -2,9 +2,9 @@ r"""Whole segments instead of tags: the semi-Markov structure of a tagger.
 
 .. math::  s(i, j, y) = \sum_{l=i}^{j-1} e_l(y) + b_i(y) + f_{j-1}(y) + d_{j-i}(y)
 
-The score of words i to j-1 being a segment of kind y: what each word says, what the first and the last one say, and how
-long such segments are. Words outside of spans are segments of their own, of length 1. Segments are tied to their
-neighbors as the tags of a chain are (Sarawagi & Cohen 2004, section 2.2).
+The score of a segment of kind y over words i to j-1 is the sum of a score for each word, for the first and the last
+word, and for the length. Words outside of spans are segments of length 1. Adjacent segments have transition scores as
+in a chain (Sarawagi & Cohen 2004, section 2.2).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catena.tasks.tag.structures import SentenceLengths, TagIds, TagStates, TagS
 
 
 class SegmentKinds:
-    """The kinds of segments behind a list of tags, and which tags the words of a segment have."""
+    """The kinds of segments for a list of tags, and the tags of the words of a segment."""
 
     def __init__(self, names: Sequence[str], own: Dialect) -> None:
         parts = [split_tag(name) for name in names]
@@ -50,7 +50,7 @@ class SegmentKinds:
         return tag == (f"{letter}-{kind}" if kind else letter)
 
     def triples(self, tags: TagIds, lengths: SentenceLengths) -> Int[Tensor, "b t 3"]:
-        """The segments of known tags, as the structure takes its members."""
+        """The segments of known tags, in the representation of :class:`SemiMarkov`."""
         b, t = tags.shape
         found = torch.full((b, t, 3), -1)
         for row, n, out in zip(tags, lengths.tolist(), found, strict=True):
@@ -61,7 +61,7 @@ class SegmentKinds:
         return found
 
     def allowed(self, tags: Bool[Tensor, "b t q"], m: int) -> Bool[Tensor, "b t m y"]:
-        """Which segments have tags that are all allowed: ``[..., i, l, y]`` is of l + 1 words from i."""
+        """Mask of segments whose tags are all allowed: ``[..., i, l, y]`` has l + 1 words, starting at i."""
         b, t, _ = tags.shape
         fits = {
             role: (tags[:, :, None, :] & table).any(-1)  # b t y
@@ -79,7 +79,7 @@ class SegmentKinds:
 
 
 class SemiMarkovStructure(TagStructure):
-    """Scores of segments, trained by likelihood."""
+    """Scores of segments, trained by maximum likelihood."""
 
     def __init__(self, d_in: int, kinds: SegmentKinds, m: int) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class SemiMarkovStructure(TagStructure):
         return self.semi_markov(states, lengths)
 
     def given(self, whole: SemiMarkov, tags: Bool[Tensor, "b t q"]) -> SemiMarkov:
-        """Those segmentations alone whose tags are all allowed."""
+        """The distribution over the segmentations whose tags are all allowed."""
         return restrict_tags(whole, self.kinds, tags)
 
     def semi_markov(self, states: TagStates, lengths: SentenceLengths) -> SemiMarkov:
@@ -123,12 +123,12 @@ class SemiMarkovStructure(TagStructure):
 
 
 def restrict_tags(whole: SemiMarkov, kinds: SegmentKinds, tags: Bool[Tensor, "b t q"]) -> SemiMarkov:
-    """Those segmentations alone whose tags are all allowed."""
+    """The distribution over the segmentations whose tags are all allowed."""
     allowed = kinds.allowed(tags, whole.segments.shape[-2])
     segments = torch.where(allowed, whole.segments, NEG_INF)
     return whole.with_score_tensors((segments, *whole.score_tensors()[1:]))
 
 
 def _shifted(x: Float[Tensor, "b t k"], by: int) -> Float[Tensor, "b t k"]:
-    """``[..., i]`` is what stood at ``i + by``; 0 beyond the end."""
+    """``[..., i]`` is the input at ``i + by``; 0 after the end."""
     return x if by == 0 else torch.cat((x[:, by:], torch.zeros_like(x[:, :by])), dim=1)

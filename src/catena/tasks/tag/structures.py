@@ -1,7 +1,7 @@
-r"""Scores of tags over the states of an encoder, and what each structure learns from them.
+r"""Scores of tags from the states of an encoder, and the loss of each structure.
 
 With emissions :math:`e_i(q) = w_q \cdot h_i + b_q`, transitions :math:`a(p, q)`, a beginning and an end, the score of
-tags y is :math:`s(y) = \sum_i e_i(y_i) + \sum_i a(y_{i-1}, y_i) + \dots`, and for the right tags :math:`y^*`:
+tags y is :math:`s(y) = \sum_i e_i(y_i) + \sum_i a(y_{i-1}, y_i) + \dots`. The loss for the gold tags :math:`y^*` is:
 
 ==========  =================================================================================================
 crf         :math:`\log \sum_y \exp s(y) - s(y^*)`
@@ -11,11 +11,11 @@ perceptron  :math:`\max_y s(y) - s(y^*)`
 margin      :math:`\max_y (s(y) + c\,[\text{tags of } y \text{ that differ}]) - s(y^*)`
 ==========  =================================================================================================
 
-Where tags are not known, :math:`y^*` is a set: its members are summed over (crf, softmax, memm), or the best of them
-stands for it (perceptron, margin). Sequences that a scheme does not allow have a score of -inf everywhere.
+If tags are not known, :math:`y^*` is a set: the loss sums over it (crf, softmax, memm) or uses its best sequence
+(perceptron, margin). Sequences that a scheme does not allow have the score -inf.
 
-The dynamic programs run on the CPU, whose kernels answer sooner than a loop of small steps on a GPU does: the scores of
-a batch are a few thousand numbers.
+The dynamic programs run on the CPU, whose kernels are faster than a loop of small steps on a GPU: the scores of a batch
+are a few thousand numbers.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ from catena.structure.base import StructuredDistribution
 from catena.structure.chain import LinearChain
 
 _Rules = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Which tags may follow which, begin a sentence, and end one."""
+"""Masks of the tags that may follow each tag, begin a sentence, and end one."""
 TagStates = Float[Tensor, "b t d"]
 TagIds = Int[Tensor, "b t"]
-"""Ids of tags; -1 where a tag is not known, and beyond the length."""
+"""Ids of tags; -1 if a tag is not known, and after the end."""
 SentenceLengths = Int[Tensor, " b"]
 
 
 class TagStructure(nn.Module, ABC):
-    """From states to a loss and to a distribution. ``tags`` and ``lengths`` are on the CPU, and so is what comes out
-    of :meth:`distribution`."""
+    """Maps states to losses and to a distribution.
+
+    ``tags``, ``lengths`` and the result of :meth:`distribution` are on the CPU.
+    """
 
     @abstractmethod
     def losses(self, states: TagStates, tags: TagIds, lengths: SentenceLengths) -> Float[Tensor, " b"]:
@@ -50,11 +52,11 @@ class TagStructure(nn.Module, ABC):
 
     @abstractmethod
     def distribution(self, states: TagStates, lengths: SentenceLengths) -> StructuredDistribution:
-        """The distribution over tags that the scores stand for."""
+        """The distribution over tags with these scores."""
 
 
 class ChainStructure(TagStructure):
-    """Emissions by a linear layer, and a table of transitions."""
+    """Emissions from a linear layer, and a table of transitions."""
 
     after: Tensor
     begin: Tensor
@@ -68,10 +70,10 @@ class ChainStructure(TagStructure):
         self.ends = nn.Parameter(torch.zeros(k))
         everything = np.ones((k, k), bool), np.ones(k, bool), np.ones(k, bool)
         for name, mask in zip(("after", "begin", "end"), rules or everything, strict=True):
-            self.register_buffer(name, torch.from_numpy(mask), persistent=False)  # follows from the names of the tags
+            self.register_buffer(name, torch.from_numpy(mask), persistent=False)  # determined by the names of the tags
 
     def chain(self, states: TagStates, lengths: SentenceLengths) -> LinearChain:
-        """The scores of all sequences, with -inf for those that are not allowed."""
+        """The scores of all sequences, with -inf for sequences that are not allowed."""
         return LinearChain(
             self.emissions(states),
             torch.where(self.after, self.transitions, NEG_INF).cpu(),
@@ -99,7 +101,7 @@ class CrfTagStructure(ChainStructure):
 
 
 class SoftmaxTagStructure(TagStructure):
-    """Each tag by itself. What a scheme does not allow is left out in prediction alone."""
+    """Independent tags. The scheme's constraints apply only in prediction."""
 
     def __init__(self, d_in: int, k: int, rules: _Rules | None) -> None:
         super().__init__()
@@ -121,7 +123,7 @@ class SoftmaxTagStructure(TagStructure):
 
 
 class MemmTagStructure(ChainStructure):
-    """A maximum-entropy Markov model: each tag given the one before it (McCallum et al. 2000)."""
+    """A maximum-entropy Markov model: each tag given the previous one (McCallum et al. 2000)."""
 
     def losses(self, states: TagStates, tags: TagIds, lengths: SentenceLengths) -> Float[Tensor, " b"]:
         if has_holes(tags, lengths):
@@ -138,7 +140,7 @@ class MemmTagStructure(ChainStructure):
         return self.locally_normalized(states, lengths)
 
     def locally_normalized(self, states: TagStates, lengths: SentenceLengths) -> LinearChain:
-        """The same distribution as a chain, whose log Z is 0 unless the end of a sentence forbids a tag."""
+        """The same distribution as a chain, with log Z = 0 unless the end of a sentence forbids a tag."""
         plain = self.chain(states, lengths)
         assert plain.transitions is not None
         assert plain.start is not None
@@ -150,7 +152,7 @@ class MemmTagStructure(ChainStructure):
 
 
 class PerceptronTagStructure(ChainStructure):
-    """A structured perceptron (Collins 2002): the best sequence gives way to the right one."""
+    """A structured perceptron (Collins 2002): updates toward the gold sequence if the best one differs."""
 
     def losses(self, states: TagStates, tags: TagIds, lengths: SentenceLengths) -> Float[Tensor, " b"]:
         chain = self.chain(states, lengths)
@@ -158,7 +160,7 @@ class PerceptronTagStructure(ChainStructure):
 
 
 class MarginTagStructure(ChainStructure):
-    """A max-margin Markov network (Taskar et al. 2003): other sequences lose by the number of their wrong tags."""
+    """A max-margin Markov network (Taskar et al. 2003): the margin is the number of wrong tags."""
 
     def __init__(self, d_in: int, k: int, rules: _Rules | None, cost: float) -> None:
         super().__init__(d_in, k, rules)
@@ -172,7 +174,7 @@ class MarginTagStructure(ChainStructure):
         return harder.score(harder.argmax()) - chain.score(right)
 
 
-# --- holes ------------------------------------------------------------------------------------------------------------
+# --- unknown tags -----------------------------------------------------------------------------------------------------
 
 
 def has_holes(tags: TagIds, lengths: SentenceLengths) -> bool:
@@ -181,18 +183,18 @@ def has_holes(tags: TagIds, lengths: SentenceLengths) -> bool:
 
 
 def constrain_to_known_tags(chain: LinearChain, tags: TagIds) -> LinearChain:
-    """The chain over those sequences alone that have the tags which are known."""
+    """The chain restricted to the sequences with the known tags."""
     return chain.with_score_tensors((mask_other_tags(chain.emissions, tags), *chain.score_tensors()[1:]))
 
 
 def mask_other_tags(emissions: Float[Tensor, "b t k"], tags: TagIds) -> Float[Tensor, "b t k"]:
-    """Emissions with -inf for all tags but the known one."""
+    """Emissions with -inf for all tags except the known one."""
     allowed = (tags[..., None] < 0) | (torch.arange(emissions.shape[-1]) == tags[..., None])
     return torch.where(allowed, emissions, NEG_INF)
 
 
 def fill_missing_tags(chain: LinearChain, tags: TagIds, lengths: SentenceLengths) -> TagIds:
-    """The tags, with the best ones where they are not known."""
+    """The tags, with the best ones filled in if they are not known."""
     return constrain_to_known_tags(chain, tags).argmax() if has_holes(tags, lengths) else tags
 
 

@@ -1,7 +1,7 @@
-"""Between the tags of files and those of a model: another scheme of spans, edits instead of lemmas, holes.
+"""Conversion between the tags of files and of a model: span schemes, edit scripts for lemmas, unknown tags.
 
-The tags that a model gives are its own (``names``). :meth:`TagSet.learned` makes them from those of a file and says
-with file and line what cannot be; :meth:`TagSet.shown` turns them back.
+The model has its own tags (``names``). :meth:`TagSet.learned` converts the tags of a file and raises an error with file
+and line if it cannot; :meth:`TagSet.shown` converts them back.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from catena.tasks.tag.scripts import apply_script, edit_script
 _TAGGING = "tagging.json"
 _UNKNOWN_ID = -1
 _MISSING_TAG_MARKS = frozenset(("?", "_", "-", "*"))
-"""What people write where a tag is not known."""
+"""Common placeholders for unknown tags."""
 
 
 @dataclass(frozen=True)
 class TagSet:
-    """What the tags mean.
+    """The tag set of a model and its relation to the tags of files.
 
     Args:
         names: the tags of the model.
-        files: how the files write spans; None where tags mark none.
-        own: how the model writes them.
-        lemmas: tags of files are lemmas, those of the model edit scripts.
-        unknown: the tag of files that stands for one not known.
-        repair: spans that break their scheme are taken as conlleval takes them.
-        constrain: only sequences that the scheme allows are given.
+        files: the span scheme of the files; None if tags do not encode spans.
+        own: the span scheme of the model.
+        lemmas: whether tags of files are lemmas and those of the model edit scripts.
+        unknown: the placeholder for unknown tags in files.
+        repair: whether invalid spans are read as conlleval reads them.
+        constrain: whether only sequences that the scheme allows are predicted.
     """
 
     names: Labels
@@ -64,10 +64,10 @@ class TagSet:
     repair: bool = False
     constrain: bool = True
 
-    # --- to the model and back ----------------------------------------------------------------------------------------
+    # --- conversion ---------------------------------------------------------------------------------------------------
 
     def learned(self, words: Sequence[str], tags: Sequence[str], place: SourceLocation | None = None) -> list[str]:
-        """The tags of a file as those of the model; those not known stay as they are."""
+        """The tags of a file as tags of the model; unknown ones stay unchanged."""
         if self.lemmas:
             pairs = zip(words, tags, strict=True)
             return [tag if tag == self.unknown else edit_script(word, tag) for word, tag in pairs]
@@ -84,12 +84,12 @@ class TagSet:
             raise _placed(error, place, self.files.scheme) from None
 
     def _check_known(self, tags: Sequence[str], place: SourceLocation | None) -> None:
-        """Refuse known neighbors that cannot stand side by side."""
+        """Raise DataError for adjacent known tags that the scheme does not allow."""
         assert self.files is not None
         for i, (a, b) in enumerate(pairwise([None, *tags, None])):
             if self.unknown not in (a, b) and not follows(a, b, self.files.scheme):
                 word = min(i, len(tags) - 1)
-                error = SchemeError(word, f"{tags[word]!r} cannot stand there ({self.files.scheme})")
+                error = SchemeError(word, f"{tags[word]!r} is not allowed there ({self.files.scheme})")
                 raise _placed(error, place, self.files.scheme)
 
     def shown(self, words: Sequence[str], tags: Sequence[str]) -> list[str]:
@@ -100,27 +100,27 @@ class TagSet:
             return list(tags)
         try:
             return convert_tags(tags, self.own.scheme, self.files)
-        except SchemeError:  # an unconstrained model breaks its scheme
+        except SchemeError:  # an unconstrained model may predict invalid sequences
             return spans_to_tags(_lenient(tags), len(tags), self.files)
 
     def mended(self, tags: Sequence[str]) -> list[str]:
-        """Tags of a file as they are read: where spans are repaired, what breaks the scheme is written anew."""
+        """Tags of a file as they are read, with invalid spans rewritten if ``repair`` is set."""
         if not self.repair or self.files is None:
             return list(tags)
         return self.shown(tags, self.learned(tags, tags))
 
     def ids(self, tags: Sequence[str]) -> np.ndarray:
-        """The ids of the model's tags; -1 where a tag is not known."""
+        """The ids of the model's tags; -1 if a tag is not known."""
         return np.array([_UNKNOWN_ID if tag == self.unknown else self.names.id(tag) for tag in tags], np.int64)
 
     def spans(self, tags: Sequence[str]) -> frozenset[tuple[int, int, str]]:
-        """The spans that tags of files mark; none where they mark no spans."""
+        """The spans of tags of a file; empty if tags do not encode spans."""
         return conll_spans(tags) if self.files is not None else frozenset()
 
-    # --- what may stand where -----------------------------------------------------------------------------------------
+    # --- allowed tags -------------------------------------------------------------------------------------------------
 
     def rules(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Which of the model's tags may follow which, begin and end a sentence; None where all may."""
+        """Masks of the tags that may follow each tag, begin and end a sentence; None if all may."""
         if self.own is None or not self.constrain:
             return None
         scheme, names = self.own.scheme, self.names.names
@@ -129,7 +129,7 @@ class TagSet:
         return after, begin, np.array([follows(tag, None, scheme) for tag in names], bool)
 
     def allowed(self, words: Sequence[str], tags: Sequence[str | None]) -> np.ndarray:
-        """``[i, q]`` is True where word ``i`` may have the model's tag ``q``, given tags of files; None allows all."""
+        """``[i, q]`` is True if word ``i`` may have the model's tag ``q``, given tags of files; None allows all."""
         mask = np.ones((len(words), len(self.names)), bool)
         for i, (word, tag) in enumerate(zip(words, tags, strict=True)):
             if tag is None or tag == self.unknown:
@@ -137,13 +137,13 @@ class TagSet:
             mask[i] = [self._agrees(word, tag, name) for name in self.names.names]
             if not mask[i].any():
                 raise DataError(
-                    f"the tag {tag!r} of word {i + 1}, {word!r}, is none that this model gives: "
+                    f"the tag {tag!r} of word {i + 1}, {word!r}, is not a tag of this model: "
                     f"{did_you_mean(tag, self.names.names)}"
                 )
         return mask
 
     def _agrees(self, word: str, tag: str, name: str) -> bool:
-        """Whether the model's tag may be turned into this tag of a file."""
+        """Whether the model's tag can be converted to this tag of a file."""
         if self.lemmas:
             return apply_script(name, word) == tag
         if self.files is None or self.own is None or self.files == self.own:
@@ -154,7 +154,7 @@ class TagSet:
         may_begin = self.files.scheme == "iob1" and theirs == "I" and ours == "B"
         return kind == own_kind and (ours == theirs or may_begin)
 
-    # --- kept with the model ------------------------------------------------------------------------------------------
+    # --- files --------------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
         self.names.save(folder / LABELS)
@@ -169,7 +169,7 @@ class TagSet:
             files, own = (None if kept[key] is None else Dialect(**kept[key]) for key in ("files", "own"))
             return cls(Labels.load(folder / LABELS), **{**kept, "files": files, "own": own})
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path} cannot be read ({error}): copy the model again") from None
+            raise CheckpointError(f"{path} cannot be read ({error}). Copy the model again.") from None
 
 
 def _lenient(tags: Sequence[str]) -> list[Span]:
@@ -180,20 +180,20 @@ def _placed(error: SchemeError, place: SourceLocation | None, scheme: str) -> Da
     """The error with the file and line of its word."""
     where = f"{SourceLocation(place.file, place.line + error.word)}: " if place is not None else ""
     return DataError(
-        f"{where}{error}. Mend it there, say --tags.scheme if the files are not {scheme}, or give --repair to read it "
-        f"as conlleval does"
+        f"{where}{error}. Correct it there, use --tags.scheme if the files are not {scheme}, or use --repair to read "
+        f"it as conlleval does."
     )
 
 
-# --- found out from the training data ---------------------------------------------------------------------------------
+# --- detection from the training data ---------------------------------------------------------------------------------
 
 
 def detect_scheme(
     sentences: Sequence[tuple[Sequence[str], SourceLocation]], tags: set[str], unknown: str | None
 ) -> str:
-    """The scheme of tagged sentences: the first of those that allow all of them; plain where tags mark no spans.
+    """The scheme of tagged sentences: the first one that allows all of them; plain if tags do not encode spans.
 
-    Where none allows them the error of the likeliest one is raised, with file and line.
+    If no scheme allows them, the error of the most plausible one is raised, with file and line.
     """
     known = tags - {unknown}
     if not marks_spans(known):
@@ -216,15 +216,14 @@ def detect_scheme(
             return scheme
     (first, at), (second, there) = broken["iob2"], broken["iob1"]
     raise DataError(
-        f"{SourceLocation(at.file, at.line + first.word)}: {first}; nor is it iob1, for at "
-        f"{SourceLocation(there.file, there.line + second.word)} {second}. No scheme allows both: mend the file, or "
-        f"give "
-        f"--repair to read it as conlleval does"
+        f"{SourceLocation(at.file, at.line + first.word)}: {first}; it is not iob1 either, since at "
+        f"{SourceLocation(there.file, there.line + second.word)} {second}. Correct the file, or use --repair to read "
+        f"it as conlleval does."
     )
 
 
 def _refuse_holes(sentences: Sequence[tuple[Sequence[str], SourceLocation]], tags: set[str]) -> None:
-    """Where all tags but a ? or the like mark spans, taking them as plain would silently lose the spans."""
+    """Raise DataError if all tags except a placeholder encode spans, since plain tags would lose the spans."""
     holes = tags & _MISSING_TAG_MARKS
     if not holes or not marks_spans(tags - holes):
         return
@@ -232,17 +231,16 @@ def _refuse_holes(sentences: Sequence[tuple[Sequence[str], SourceLocation]], tag
         for i, tag in enumerate(sentence):
             if tag in holes:
                 raise DataError(
-                    f"{SourceLocation(place.file, place.line + i)}: {tag!r} is no tag of spans, as the others are: "
-                    f"give "
-                    f"--unknown {tag!r} if it stands where the tag is not known, or --scheme plain if it is a tag "
-                    f"like any other"
+                    f"{SourceLocation(place.file, place.line + i)}: {tag!r} does not encode a span as the other tags "
+                    f"do. Use --unknown {tag!r} if it means that the tag is not known, or --scheme plain if it is a "
+                    f"normal tag."
                 )
 
 
 def find_tagging(
     settings: TagSchemeConfig, sentences: Sequence[tuple[Sequence[str], SourceLocation]], *, lemmas: bool, segment: bool
 ) -> TagSet:
-    """What the tags of training sentences mean, with names still to be counted."""
+    """The tag set of training sentences, with its names still to be counted."""
     plain = TagSet(
         Labels(()), None, None, unknown=settings.unknown, repair=settings.repair, constrain=settings.constrain
     )
@@ -261,7 +259,7 @@ def find_tagging(
     own = files if wanted == scheme else Dialect(wanted)  # type: ignore[arg-type]
     if settings.unknown is not None and own != files:
         raise DataError(
-            f"tags.unknown = {settings.unknown!r} leaves holes in sentences, whose tags in {scheme} cannot be turned "
-            f"into {own.scheme}: leave training_scheme out, or write the files as iob2"
+            f"tags.unknown = {settings.unknown!r} leaves gaps in sentences, so their tags cannot be converted from "
+            f"{scheme} to {own.scheme}. Remove training_scheme, or write the files in iob2."
         )
     return replace(plain, files=files, own=own)

@@ -1,4 +1,4 @@
-"""A neural tagger as the training loop sees it."""
+"""A neural tagger as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from catena.tasks.words.pretrained import pretrained_layer_groups
 from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 _SAMPLES = 3
-"""Sentences of dev that are shown with their predictions at each evaluation."""
+"""Number of dev sentences that are shown with their predictions at each evaluation."""
 _WIDTH = 90
 
 
 class TagTask(NeuralTask):
-    """Tagged sentences, a neural model, and the score of its tags."""
+    """Tagged sentences, a neural model, and its metric."""
 
     def __init__(
         self, config: TagConfig, data: TagDataset, model: TagModel, device: torch.device, randomness: Randomness
@@ -83,7 +83,7 @@ class TagTask(NeuralTask):
         return compute_scores(self.data.tagging, [one.tags for one in self.data.test], found)
 
     def _best(self, rows: range) -> list[list[str]]:
-        """The best tags of encoded sentences, as files write them."""
+        """The best tags of encoded sentences, in the scheme of the files."""
         data, found = self.data, {}
         sentences = [*data.train, *data.dev, *data.test]
         for part in plan_batches(self.encoded.lengths[rows.start : rows.stop], self.config.evaluation.tokens_at_once):
@@ -111,7 +111,7 @@ class TagTask(NeuralTask):
 
 
 def _shown(one: TaggedSentence, found: Sequence[str]) -> str:
-    """Words with their tags, where they are not O, and a mark where a tag is wrong."""
+    """Words with their tags other than O, and a mark for wrong tags."""
     parts = []
     for word, right, tag in zip(one.sentence.words, one.tags, found, strict=True):
         mark = "" if tag == right else f"✗{right}"

@@ -126,7 +126,7 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None
         ({"loss": {"adversarial": 0.1}}, "loss.adversarial is only for models on texts"),
         ({"loss": {"sparsity": 0.1}}, "loss.sparsity is only for models on texts"),
         ({"pretrained": "runs/lm"}, "pretrained is only for models on texts"),
-        ({"tokenizer": {"kind": "characters"}}, "tokenizer.kind = 'characters' would cut them"),
+        ({"tokenizer": {"kind": "characters"}}, "tokenizer.kind = 'characters' would split"),
         ({"training": {"metric": "node_acuracy"}}, "did you mean 'node_accuracy'"),
         ({"evaluation": {"binary": ["a=b"]}}, "evaluation.binary must have two sides, got b"),
         ({"evaluation": {"binary": ["a"]}}, "evaluation.binary must be pairs class=side, got 'a'"),
@@ -148,7 +148,7 @@ def test_settings_that_do_not_go_together_are_told(values: dict[str, Any], sente
 def test_what_is_no_treebank_is_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"texts.txt has no trees .* set model.without_tree = 'right'"):
         tree_task(tree_config(tmp_path, LSTM, data={"dev": treebank(tmp_path, "pos\tgood\nneg\tbad\n", "texts.txt")}))
-    with pytest.raises(DataError, match="has only the label '2' at the nodes of the trees"):
+    with pytest.raises(DataError, match="got only the label '2' at the nodes of the trees"):
         tree_task(tree_config(tmp_path, LSTM, "(2 (2 a) (2 b))\n"))
     with pytest.raises(DataError, match="No training tree is left"):
         tree_task(tree_config(tmp_path, LSTM, data={"relabel": [f"{i}=" for i in range(5)]}))

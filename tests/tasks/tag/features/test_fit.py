@@ -110,7 +110,7 @@ def test_killed_anywhere_it_ends_the_same(name: str, at: int, tmp_path: Path, mo
 
 
 def test_a_score_that_the_tags_do_not_have_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training.metric is 'f1', which the task does not score"):
+    with pytest.raises(ConfigError, match=r"training.metric = 'f1' is not a score of this task"):
         TagApplication().train(config(tmp_path, "crf", metric="f1"), tmp_path / "run", SilentReporter())
 
 

@@ -219,7 +219,7 @@ def test_every_sentence_is_in_one_shard() -> None:
 
 def test_nothing_to_learn_from_is_said() -> None:
     problem = Problem(0)
-    with pytest.raises(DataError, match="no token of the training sentences has a tag"):
+    with pytest.raises(DataError, match="No token of the training sentences has a tag"):
         Likelihood(problem.data, np.full_like(problem.tags, -1), problem.layout)
 
 

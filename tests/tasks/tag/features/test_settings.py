@@ -15,7 +15,7 @@ from catena.tasks.tag.features.config import FeatureTaggerConfig
         ({"templates": ["sufix3[0]"]}, "did you mean 'suffix3'"),
         (
             {"templates": ["tag[-1]|w[0]"], "structure": "memm"},
-            "features of pairs of tags are learned by structure = 'crf'",
+            "features of tag pairs need structure = 'crf'",
         ),
         ({"structure": "margin", "optimizer": "lbfgs"}, "a loss with corners"),
         ({"structure": "perceptron", "l1": 0.1}, "l1 = 0.1 needs optimizer = 'lbfgs'"),
@@ -28,7 +28,7 @@ def test_what_does_not_fit_is_refused(values: dict[str, object], words: str) -> 
 
 
 def test_penalties_are_the_models_own() -> None:
-    with pytest.raises(ValidationError, match=r"training.l1 = 0.1 is for networks: a tagger on features has model.l1"):
+    with pytest.raises(ValidationError, match=r"training.l1 = 0.1 is only for networks\. Use model.l1"):
         TagConfig.model_validate({"model": {"kind": "features"}, "training": {"l1": 0.1}})
 
 

@@ -45,16 +45,16 @@ def test_templates_of_crf_plus_plus_are_taken() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("w", "is no name with a place"),
-        ("w[0]|", "is no name with a place"),
+        ("w", "must be a name with a position"),
+        ("w[0]|", "must be a name with a position"),
         ("sufix3[0]", "did you mean 'suffix3'"),
-        ("suffix[0]", r"needs a number, as in suffix3\[0\]"),
-        ("tag[0]", "at another place than the one before"),
+        ("suffix[0]", r"needs a number\. Write it like suffix3\[0\]"),
+        ("tag[0]", "got another position"),
         ("tag[-1]|tag[-1]|w[0]", "more than once"),
         ("w[2..1]", "ends before it begins"),
         ("w[0..1]|w[1..2]", "more than one range"),
         ("U05:%x[-1,0]+%x[0,0]", "more than cells"),
-        ("X05:%x[-1,0]", "is no template of CRF"),
+        ("X05:%x[-1,0]", "is not a template of CRF"),
     ],
 )
 def test_what_is_no_template_is_refused(text: str, words: str) -> None:
@@ -103,5 +103,5 @@ def test_columns_are_those_that_templates_read() -> None:
 
 def test_a_sentence_without_its_columns_is_refused() -> None:
     (template,) = parse_template("column1[0]")
-    with pytest.raises(DataError, match="templates read column '1', and the sentence 'a b' has its words alone"):
+    with pytest.raises(DataError, match="the sentence 'a b' has no column '1', which the model's templates read"):
         template.filled(Sentence(("a", "b")), 0, ("1",))

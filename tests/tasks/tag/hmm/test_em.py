@@ -163,5 +163,5 @@ def test_a_sentence_of_no_probability_is_said() -> None:
         found.tables = HmmTables(
             found.tables.start, found.tables.transitions, found.tables.end, np.log(np.array([[1.0, 0.0], [1.0, 0.0]]))
         )
-    with pytest.raises(ImpossibleError, match=r"set model.smoothing and model.word_smoothing above 0"):
+    with pytest.raises(ImpossibleError, match=r"Set model.smoothing and model.word_smoothing to values above 0"):
         found.step()

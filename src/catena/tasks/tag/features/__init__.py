@@ -1,1 +1,1 @@
-"""Taggers on sparse features: templates, their dictionary, and the models that weigh them."""
+"""Taggers on sparse features: templates, the feature dictionary, and the models."""

@@ -26,46 +26,46 @@ _TEMPLATES = (
     "suffix3[0]",
     "suffix4[0]",
 )
-"""What is seen of a word where nothing else is said: fit for parts of speech and names."""
+"""Default templates, for parts of speech and named entities."""
 
 
 class FeatureTaggerConfig(Config):
-    """A log-linear model on sparse features of words, as CRFsuite and CRF++ have it: quick, and open to inspection."""
+    """A log-linear model on sparse features of words, as in CRFsuite and CRF++: fast and interpretable."""
 
     kind: Literal["features"] = "features"
     """The model."""
     structure: Literal["crf", "softmax", "memm", "perceptron", "margin"] = "crf"
-    """How the tags of a sentence are tied to one another: crf, softmax (not at all), memm (word by word), perceptron or
-    margin."""
+    """How the tags of a sentence depend on each other: crf, softmax (independent), memm (on the previous tag),
+    perceptron or margin."""
     templates: tuple[str, ...] = Field(_TEMPLATES, min_length=1)
-    """What is seen of a word, a template each: w[0], w[-1]|w[0], lower[0], shape[-1..1], prefix3[0], suffix3[0],
-    column1[0] (column 1 of the file), upos[0] (a column of CoNLL-U), bias; tag[-1]|w[0] for a weight with each pair of
-    tags. Those of CRF++ (U05:%x[-1,0]) are taken too."""
+    """Feature templates: w[0], w[-1]|w[0], lower[0], shape[-1..1], prefix3[0], suffix3[0], column1[0] (column 1 of the
+    file), upos[0] (a column of CoNLL-U), bias; tag[-1]|w[0] has a weight for each pair of tags. Templates of CRF++
+    (U05:%x[-1,0]) work too."""
     minimum_count: int = Field(1, ge=1)
-    """Features that train holds less often are left out."""
+    """Minimum number of occurrences of a feature in train."""
     all_tags: bool = False
-    """Give every feature a weight for every tag, not only for those it is seen with; may be better, and is slower."""
+    """Give every feature a weight for every tag, not only for tags it occurs with; may be more accurate, but slower."""
     transitions: Literal["seen", "all"] = "all"
-    """Pairs of neighboring tags that have a weight: those that train holds, or all."""
+    """Pairs of adjacent tags that have a weight: those that occur in train, or all."""
     edges: bool = True
-    """Give first and last tags a weight."""
+    """Learn weights for the first and last tag of a sentence."""
 
     l1: float = Field(0.0, ge=0)
-    """Weight of the sum of the absolute weights, beside the sum of the losses of all sentences (c1 of CRFsuite). Makes
-    most weights zero."""
+    """Weight of the L1 penalty, relative to the sum of the losses of all sentences (c1 of CRFsuite). Makes most weights
+    zero."""
     l2: float = Field(0.1, ge=0)
-    """Weight of the sum of the squared weights (c2 of CRFsuite)."""
+    """Weight of the L2 penalty (c2 of CRFsuite)."""
     optimizer: Literal["auto", "lbfgs", "sgd"] = "auto"
-    """All sentences at each step (lbfgs; OWL-QN with l1), or one at a time (sgd). auto is lbfgs for crf, softmax and
+    """lbfgs uses all sentences in each step (OWL-QN with l1), sgd one sentence. auto is lbfgs for crf, softmax and
     memm."""
     memory: int = Field(6, ge=1)
-    """Steps that lbfgs keeps."""
+    """Number of past steps that lbfgs stores."""
     tolerance: float = Field(1e-5, ge=0)
-    """lbfgs stops when ten steps made the objective smaller by less than this share."""
+    """lbfgs stops if ten steps reduce the objective by less than this fraction."""
     rate: float = Field(0.1, gt=0)
-    """Size of the first steps of sgd; a perceptron has always 1."""
+    """Initial learning rate of sgd; always 1 for a perceptron."""
     cost: float = Field(1.0, gt=0)
-    """With structure margin: by how much the right tags must win for each tag that differs."""
+    """With structure margin: the required margin for each wrong tag."""
 
     @field_validator("templates")
     @classmethod
@@ -80,52 +80,52 @@ class FeatureTaggerConfig(Config):
     def _fits_together(self) -> FeatureTaggerConfig:
         problems = list(self._problems())
         if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError(" ".join(problems))
         return self
 
     def _problems(self) -> Iterator[str]:
         if self.structure in ("perceptron", "margin") and self.optimizer == "lbfgs":
             yield (
-                f"structure = {self.structure!r} has a loss with corners, which optimizer = 'lbfgs' cannot go round: "
-                f"take 'sgd' or 'auto'"
+                f"structure = {self.structure!r} has a loss that is not differentiable, which optimizer = 'lbfgs' "
+                f"cannot minimize. Use 'sgd' or 'auto'."
             )
         pairs = [str(template) for template in parse_templates(self.templates) if template.pairs and template.atoms]
         if pairs and (self.structure != "crf" or self.learns_by == "sgd"):
             yield (
-                f"templates has {pairs[0]!r}, and features of pairs of tags are learned by structure = 'crf' with "
-                f"optimizer = 'lbfgs' alone: leave it out, or take these"
+                f"templates has {pairs[0]!r}, but features of tag pairs need structure = 'crf' and optimizer = "
+                f"'lbfgs'. Remove it, or use these."
             )
         if self.l1 > 0 and self.learns_by == "sgd":
-            yield f"l1 = {self.l1} needs optimizer = 'lbfgs', and a structure that it can train: crf, softmax or memm"
+            yield f"l1 = {self.l1} needs optimizer = 'lbfgs' and structure crf, softmax or memm. Use them or remove it."
 
     @property
     def learns_by(self) -> str:
-        """The optimizer that auto stands for."""
+        """The optimizer, with auto resolved."""
         if self.optimizer != "auto":
             return self.optimizer
         return "sgd" if self.structure in ("perceptron", "margin") else "lbfgs"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The further columns of the file that the templates read, by name or number."""
+        """The columns of the file, other than the words, that the templates read, by name or number."""
         return template_columns(parse_templates(self.templates))
 
 
 SUGGESTED: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 300, "eval_every": 10, "patience": 0}
-"""How it likes to be trained by lbfgs; a step is an iteration."""
+"""Default training options with lbfgs; a step is an iteration."""
 _SUGGESTED_ONLINE: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 20, "eval_every": 1, "patience": 5}
-"""The same for sgd; a step is a pass over all sentences."""
+"""Default training options with sgd; a step is a pass over all sentences."""
 
 
 def training_problems(l1: float, weight_decay: float) -> Iterator[str]:
-    """What the section training says of penalties, which are the model's own here."""
+    """Errors for the penalties of the section training, which this model has in its own section."""
     for name, value, key in (("l1", l1, "l1"), ("weight_decay", weight_decay, "l2")):
         if value:
-            yield f"training.{name} = {value} is for networks: a tagger on features has model.{key} for it"
+            yield f"training.{name} = {value} is only for networks. Use model.{key} for a tagger on features."
 
 
 def training_defaults(model: Any) -> dict[str, Any]:
-    """How a model of these values, before they are checked, likes to be trained."""
+    """The default training options for a model section that is not validated yet."""
     values = model if isinstance(model, Mapping) else getattr(model, "__dict__", {})
     one_by_one = values.get("structure") in ("perceptron", "margin") or values.get("optimizer") == "sgd"
     return _SUGGESTED_ONLINE if one_by_one else SUGGESTED

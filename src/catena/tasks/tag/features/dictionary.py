@@ -1,8 +1,7 @@
-"""From sentences to ids of features: templates are filled in by compiled loops, and a table numbers what they give.
+"""From sentences to feature ids: compiled loops fill in the templates, and a hash table assigns the ids.
 
-A word is looked at once, however often it stands in a text. Memory grows with the different words and the different
-features, and with the ids of the text itself, four bytes for each; what is encoded block by block needs no more than
-a block.
+Each distinct word is processed only once. Memory grows with the number of distinct words and features, and with the ids
+of the text, four bytes each; encoding block by block needs memory for one block only.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from catena.tasks.tag.features.templates import (
 from catena.tasks.words.sentences import Sentence
 
 BLOCK = 8192
-"""Tokens that are looked at together, about."""
+"""Approximate number of tokens that are processed together."""
 REMEMBERED = 500_000
-"""Different words whose looks are kept while a text is read."""
+"""Maximum number of distinct words whose features are cached while a text is read."""
 
 _NAMES = "features.txt"
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureIds:
-    """The features of sentences. Those of token ``i`` are ``ids[token_first[i] : token_first[i + 1]]``.
+    """The features of sentences; those of token ``i`` are ``ids[token_first[i] : token_first[i + 1]]``.
 
     Args:
         ids: features, token by token.
-        token_first: where each token begins in ``ids``; one more at the end.
-        first: where each sentence begins in the tokens; one more at the end.
+        token_first: the start of each token in ``ids``, and the end of the last one.
+        first: the start of each sentence in the tokens, and the end of the last one.
     """
 
     ids: Int32[np.ndarray, " n"]
@@ -59,12 +58,12 @@ class FeatureIds:
 
     @property
     def lengths(self) -> Int64[np.ndarray, " s"]:
-        """Tokens of each sentence."""
+        """Number of tokens of each sentence."""
         return np.diff(self.first)
 
 
 class _Looked(dict[str, int]):
-    """Different words of a column, numbered; ``numbers()[f, self[word]]`` is what look ``f`` sees."""
+    """Ids of the distinct words of a column; ``numbers()[f, self[word]]`` is the hash of feature function ``f``."""
 
     def __init__(self, looks: Sequence[FeatureFunction], column: str | None) -> None:
         super().__init__()
@@ -89,7 +88,7 @@ class _Looked(dict[str, int]):
 
 
 def feature_hash(value: str | None) -> int:
-    """64 bits that stand for a value on every machine; 0 for none."""
+    """64-bit hash of a value, the same on every machine; 0 for None."""
     if value is None:
         return 0
     digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -97,7 +96,7 @@ def feature_hash(value: str | None) -> int:
 
 
 class KeyMaker:
-    """Fills templates in, a block of sentences at a time."""
+    """Fills in templates, one block of sentences at a time."""
 
     def __init__(self, templates: Sequence[Template]) -> None:
         self.templates = tuple(templates)
@@ -116,7 +115,7 @@ class KeyMaker:
         self.atom_offset = np.array([atom.offset for atom in atoms], np.int64)
 
     def keys(self, sentences: Sequence[Sentence], first: Int64[np.ndarray, " s"]) -> UInt64[np.ndarray, "n j"]:
-        """``[i, j]`` is the key of template ``j`` at token ``i`` of all sentences one after another."""
+        """``[i, j]`` is the key of template ``j`` at token ``i`` of the concatenated sentences."""
         values = np.zeros((max(1, self.n_looks), int(first[-1])), np.uint64)
         for looked, rows in self.looked:
             if len(looked) > REMEMBERED:
@@ -130,7 +129,7 @@ class KeyMaker:
 
 
 def sentence_blocks(sentences: Iterable[Sentence], tokens: int = BLOCK) -> Iterator[list[Sentence]]:
-    """Sentences in blocks of at least so many tokens."""
+    """Sentences in blocks of at least ``tokens`` tokens."""
     block: list[Sentence] = []
     held = 0
     for sentence in sentences:
@@ -144,26 +143,26 @@ def sentence_blocks(sentences: Iterable[Sentence], tokens: int = BLOCK) -> Itera
 
 
 def sentence_starts(sentences: Sequence[Sentence]) -> Int64[np.ndarray, " s"]:
-    """Where each sentence begins when all stand one after another, and where the last one ends."""
+    """The start of each sentence if all are concatenated, and the end of the last one."""
     return np.cumsum([0, *map(len, sentences)], dtype=np.int64)
 
 
 class FeatureDictionary:
-    """The features that a model knows, numbered."""
+    """The features of a model and their ids."""
 
     def __init__(
         self, templates: Sequence[Template], keys: UInt64[np.ndarray, " f"], names: Sequence[str] | None = None
     ) -> None:
-        """Take templates and the keys of the features in the order of their ids.
+        """Create a dictionary from the keys of the features in the order of their ids.
 
         Args:
-            templates: what features are made of.
-            keys: of each feature.
-            names: what each feature is, in words; needed only to show and to save them.
+            templates: the feature templates.
+            keys: the key of each feature.
+            names: the readable name of each feature; needed only to print and save them.
         """
         self.templates, self.keys, self.names = tuple(templates), keys, names
         self.of_pairs = np.zeros(len(keys), bool)
-        """The features that speak of pairs of tags; known when they were counted here."""
+        """The features on pairs of tags; known only after :meth:`count`."""
         self._maker = KeyMaker(self.templates)
         size = _table_size(len(keys))
         self._table, self._table_ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
@@ -173,7 +172,7 @@ class FeatureDictionary:
         return len(self.keys)
 
     def encode(self, sentences: Sequence[Sentence]) -> FeatureIds:
-        """The known features of sentences; others are left out."""
+        """The known features of sentences; unknown ones are dropped."""
         keep = np.arange(max(1, len(self.keys)), dtype=np.int32)
 
         def numbered(block: Sequence[Sentence]) -> Int32[np.ndarray, "n j"]:
@@ -185,7 +184,7 @@ class FeatureDictionary:
         return _packed((numbered(block) for block in sentence_blocks(sentences)), keep, sentence_starts(sentences))
 
     def kept(self, chosen: Int64[np.ndarray, " n"]) -> FeatureDictionary:
-        """A dictionary of some of the features, in the order given."""
+        """A dictionary with some of the features, in the given order."""
         names = None if self.names is None else [self.names[i] for i in chosen]
         return FeatureDictionary(self.templates, self.keys[chosen], names)
 
@@ -195,7 +194,7 @@ class FeatureDictionary:
     def count(
         cls, sentences: Sequence[Sentence], templates: Sequence[Template], minimum_count: int = 1
     ) -> tuple[FeatureDictionary, FeatureIds]:
-        """Number all features that sentences have often enough, and encode the sentences on the way."""
+        """Number all features with at least ``minimum_count`` occurrences, and encode the sentences."""
         counter = _Counter(templates)
         raw = [counter.enter(block) for block in sentence_blocks(sentences)]
         keep = np.flatnonzero(counter.counts[: counter.n] >= minimum_count)
@@ -210,7 +209,7 @@ class FeatureDictionary:
     # --- files --------------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        """Write the names of the features, one to a line; their keys are kept with the weights."""
+        """Write the names of the features, one per line; their keys are stored with the weights."""
         assert self.names is not None
         text = "".join(name.replace("\n", "\\n") + "\n" for name in self.names)
         (folder / _NAMES).write_bytes(text.encode("utf-8", "backslashreplace"))
@@ -221,16 +220,16 @@ class FeatureDictionary:
         try:
             names = (folder / _NAMES).read_bytes().decode("utf-8").split("\n")[:-1]
         except OSError as error:
-            raise CheckpointError(f"{folder / _NAMES} cannot be read ({error}): copy the model again") from None
+            raise CheckpointError(f"{folder / _NAMES} cannot be read ({error}). Copy the model again.") from None
         if len(names) != len(keys):
             raise CheckpointError(
-                f"{folder / _NAMES} names {len(names)} features, and the model has {len(keys)}: copy it again"
+                f"{folder / _NAMES} must have {len(keys)} features, got {len(names)}. Copy the model again."
             )
         return cls(parse_templates(templates), keys, names)
 
 
 class _Counter:
-    """Numbers the features of blocks of sentences as they come."""
+    """Assigns ids to the features of blocks of sentences."""
 
     def __init__(self, templates: Sequence[Template]) -> None:
         self.maker = KeyMaker(templates)
@@ -240,7 +239,7 @@ class _Counter:
         self.counts, self.places = np.zeros(size, np.int64), np.zeros(size, np.int64)
 
     def enter(self, block: Sequence[Sentence]) -> Int32[np.ndarray, "n j"]:
-        """The ids of the features of a block, token by token and template by template; -1 for none."""
+        """The ids of the features of a block, by token and template; -1 if there is none."""
         keys = self.maker.keys(block, sentence_starts(block))
         self._make_room(keys.size)
         ids = np.empty(keys.shape, np.int32)
@@ -251,7 +250,7 @@ class _Counter:
         return ids
 
     def keys(self, chosen: Int64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
-        """The keys of features by their ids."""
+        """The keys of features, given their ids."""
         there = np.flatnonzero(self.table)
         keys = np.zeros(max(1, self.n), np.uint64)
         keys[self.table_ids[there]] = self.table[there]
@@ -268,7 +267,7 @@ class _Counter:
 
 
 def _table_size(entries: int) -> int:
-    """A power of two that is at least twice the entries."""
+    """A power of two that is at least twice ``entries``."""
     return 1 << max(4, (2 * entries).bit_length())
 
 
@@ -288,7 +287,7 @@ def _packed(
 
 
 def _names(sentences: Sequence[Sentence], templates: Sequence[Template], places: Int64[np.ndarray, " n"]) -> list[str]:
-    """Features in words, from where each was first met."""
+    """Readable names of features, from their first occurrence."""
     if not len(places):
         return []
     first = sentence_starts(sentences)

@@ -1,4 +1,4 @@
-"""The tagger on features in the task: learned into a run folder, loaded, and asked like any other tagger."""
+"""The tagger on features as part of the task: training into a run folder, and loading."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from catena.training.run import RunFolder
 
 
 class FeatureCandidate(ChainCandidate):
-    """A tagger on features that is being learned."""
+    """A tagger on features during training."""
 
     def __init__(self, config: TagConfig, data: TagDataset, randomness: Randomness) -> None:
         settings = config.model
@@ -74,12 +74,12 @@ class FeatureCandidate(ChainCandidate):
 def fit_features(
     config: TagConfig, data: TagDataset, run: RunFolder, randomness: Randomness, reporter: Reporter
 ) -> TrainResult:
-    """Learn a tagger on features into a run, from the start or from where it stands."""
+    """Train a tagger on features into a run, from scratch or from the last checkpoint."""
     return fit(FeatureCandidate(config, data, randomness), config.training, run, reporter)
 
 
 def load_features(config: TagConfig, checkpoint: Checkpoint, tagging: TagSet) -> ChainScorer:
-    """The tagger of a checkpoint."""
+    """Load the tagger of a checkpoint."""
     settings = config.model
     assert isinstance(settings, FeatureTaggerConfig)
     model = FeatureModel.load(checkpoint.folder, settings.templates, settings.structure, checkpoint.weights())

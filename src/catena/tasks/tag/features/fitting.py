@@ -1,7 +1,7 @@
-"""Models that learn in a few whole steps, kept in a run folder: scored, saved, stopped and gone on with like any other.
+"""Training of models in a few large steps, stored in a run folder: scored, saved, stopped and resumed like a network.
 
-What is learned, and how it is scored, is the candidate's; here is when. A step is whatever the learner takes for one:
-an iteration of L-BFGS, a pass over the sentences, a round of EM.
+The candidate defines what is learned and how it is scored; this module defines when. A step is defined by the learner:
+an iteration of L-BFGS, a pass over the sentences, an iteration of EM.
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ from catena.training.state import TrainingState
 
 
 class Candidate(ABC):
-    """A model that is being learned."""
+    """A model during training."""
 
     tokens: int
-    """Words that one step reads."""
+    """Number of words that one step reads."""
 
     @property
     @abstractmethod
     def learner(self) -> FeatureLearner:
-        """What learns it."""
+        """The learner of its parameters."""
 
     @property
     @abstractmethod
     def metric(self) -> str:
-        """The score that counts; higher is better."""
+        """The main score; higher is better."""
 
     @abstractmethod
     def tensors(self) -> dict[str, Tensor]:
-        """What is kept as the weights of the model as it stands."""
+        """The current weights to store."""
 
     @abstractmethod
     def take(self, tensors: Mapping[str, Tensor], folder: Path) -> None:
-        """Let :meth:`test_scores` be those of the model that was kept so, in a folder."""
+        """Load a stored model from a folder, for :meth:`test_scores`."""
 
     @abstractmethod
     def dev_scores(self) -> dict[str, float]:
-        """The scores on dev of the model as it stands."""
+        """The scores of the current model on dev."""
 
     @abstractmethod
     def test_scores(self) -> dict[str, float]:
-        """The scores on test of what was taken; empty where there is no such file."""
+        """The scores of the model loaded by :meth:`take` on test; empty without a test file."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write all but the tensors into a checkpoint folder."""
+        """Write everything except the tensors into a checkpoint folder."""
 
     @abstractmethod
     def summary(self) -> tuple[str, ...]:
@@ -78,11 +78,11 @@ class Candidate(ABC):
 
     @abstractmethod
     def size(self) -> int:
-        """How many numbers are learned."""
+        """The number of parameters."""
 
 
 def fit(candidate: Candidate, settings: TrainingConfig, run: RunFolder, reporter: Reporter) -> TrainResult:
-    """Learn from the start, or from the last whole checkpoint of the run, to the end."""
+    """Train from scratch, or from the last complete checkpoint of the run, to the end."""
     return _Fit(candidate, settings, run, reporter).go()
 
 
@@ -161,7 +161,7 @@ class _Fit:
         scores = self.candidate.dev_scores()
         if self.metric not in scores:
             known = did_you_mean(self.metric, scores)
-            raise ConfigError(f"training.metric is {self.metric!r}, which the task does not score: {known}")
+            raise ConfigError(f"training.metric = {self.metric!r} is not a score of this task: {known}")
         best = state.best_scores.get(self.metric)
         is_best = best is None or scores[self.metric] > best
         state.stale = 0 if is_best else state.stale + 1
@@ -198,7 +198,7 @@ class _Fit:
         self.run.point_back(self.state.step, self.state.best_step)
 
     def _test(self) -> dict[str, float]:
-        """The scores of the best checkpoint on test, written down once."""
+        """The scores of the best checkpoint on test, stored once."""
         best = self.run.best()
         assert best is not None
         self.candidate.take(read_checkpoint(best).weights(), best)

@@ -1,7 +1,7 @@
-"""What learns the weights of a tagger on features: all sentences at each step, or one after another.
+"""Learners of the weights of a tagger on features: batch (all sentences per step) or online (one at a time).
 
-A learner is asked to take steps until it has nothing more to gain, and can be saved and restored between any two of
-them, bit for bit. Knows nothing of files or of scores on held-out data.
+A learner takes steps until it converges. Its state can be saved and restored between any two steps, bit for bit. It
+knows nothing of files or of scores on dev.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from catena.tasks.tag.features.weights import WeightLayout
 from catena.training.quasi_newton import QuasiNewton
 
 _PERIOD = 10
-"""Steps over which the objective must become smaller by more than the tolerance."""
+"""Number of steps over which the objective must fall by more than the tolerance."""
 
 KINDS = {"crf": CRF, "softmax": SOFTMAX, "memm": MEMM, "perceptron": PERCEPTRON, "margin": MARGIN}
 
 
 class FeatureLearner(ABC):
-    """Something that learns step by step."""
+    """Base class of learners that train step by step."""
 
     @property
     def counts(self) -> bool:
-        """Whether all is counted at once, so that there is nothing to do step by step."""
+        """Whether the model is only counted, so that there are no steps."""
         return False
 
     @abstractmethod
     def step(self) -> bool:
-        """Take a step. False: there is nothing more to gain, and nothing has changed."""
+        """Take a step. Returns False if the learner has converged, and then changes nothing."""
 
     @property
     @abstractmethod
     def loss(self) -> float:
-        """What is made small, per sentence, as of the last step."""
+        """The objective per sentence, as of the last step."""
 
     @abstractmethod
     def vector(self) -> Float64[np.ndarray, " n"]:
-        """The numbers to use now."""
+        """The current parameters."""
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that :meth:`restore` needs."""
+        """The state for :meth:`restore`."""
 
     @abstractmethod
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Stand where :meth:`arrays` was taken."""
+        """Restore the state that :meth:`arrays` returned."""
 
 
 class BatchLearner(FeatureLearner):
@@ -91,11 +91,12 @@ class BatchLearner(FeatureLearner):
 
 
 class OnlineLearner(FeatureLearner):
-    """One sentence at a time, in an order that the seed draws anew for each pass.
+    """Online learner: one sentence at a time, in a new random order for each pass.
 
-    A perceptron's numbers are averages over all moments. The others make small what L-BFGS would, or, for a margin,
+    The weights of a perceptron are averages over all updates. The others minimize the objective of L-BFGS or, for a
+    margin,
 
-        Σ_s max_y (score(y) + cost × wrong tags of y - score(right tags)) + l2 × Σ w²
+        Σ_s max_y (score(y) + cost × wrong tags of y - score(gold tags)) + l2 × Σ w²
     """
 
     def __init__(
@@ -123,8 +124,7 @@ class OnlineLearner(FeatureLearner):
         )  # fmt: skip
         if not np.isfinite(self.total):
             raise DivergedError(
-                f"the weights have grown beyond all bounds in pass {self.passes + 1}: make model.rate = "
-                f"{settings.rate} smaller"
+                f"The weights diverged in pass {self.passes + 1} with model.rate = {settings.rate}. Lower model.rate."
             )
         self.passes += 1
         self.moment += data.sentences
@@ -159,7 +159,7 @@ def build_learner(
     settings: FeatureTaggerConfig,
     randomness: Randomness,
 ) -> FeatureLearner:
-    """The learner that a config asks for."""
+    """The learner for a config."""
     if settings.learns_by == "sgd":
         return OnlineLearner(data, tags, layout, settings, randomness)
     assert settings.structure not in ("perceptron", "margin")

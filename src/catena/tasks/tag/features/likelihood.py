@@ -1,10 +1,10 @@
-r"""The penalized log-likelihood of a tagger on features, and its gradient, over all sentences at once.
+r"""The penalized log-likelihood of a tagger on features, and its gradient, over all sentences.
 
 .. math::  L(w) = \sum_s \big( \log Z_s(w) - w \cdot \phi(x_s, y_s) \big) + \lambda_2 \|w\|_2^2
 
-Z is over all sequences of tags (``crf``), or a product over tokens of sums over tags, each token on its own
-(``softmax``) or after the right tag before it (``memm``; McCallum et al. 2000). Where some tags of a sentence are not
-known, a CRF's second term is the log of the sum over all that agree with the others.
+Z is over all tag sequences (``crf``), or a product over tokens of sums over tags, where each token is independent
+(``softmax``) or follows the gold tag of the previous token (``memm``; McCallum et al. 2000). If some tags of a sentence
+are not known, a CRF's second term is the log of the sum over all sequences that agree with the known tags.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from catena.tasks.tag.features.weights import WeightLayout, pair_counts
 _SummedOver = Literal["crf", "softmax", "memm"]
 
 _MOST_COUNTS = 1 << 27
-"""Numbers that all threads' counts may hold together; with more, fewer threads are used."""
+"""Maximum number of floats in the counts of all threads together; above it, fewer threads are used."""
 _ALWAYS_A_THREAD = 1 << 60
 
 
@@ -48,7 +48,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Transitions as the loops want them."""
+    """Transition scores in the layout of the loops."""
 
     entry: np.ndarray
     end: np.ndarray
@@ -75,16 +75,16 @@ def expectations(
     shards: list[Int64[np.ndarray, "..."]],
     held: bool = False,
 ) -> Sums:
-    """log Z and expected counts of sentences.
+    """Sums of log Z and expected counts of sentences.
 
     Args:
-        data: their features.
-        tags: the tag of each token, -1 where it is not known.
-        layout: where the weights lie.
+        data: the features of the sentences.
+        tags: the tag of each token, -1 if it is not known.
+        layout: the layout of the weights.
         vector: the weights.
-        over: what Z is a sum over.
-        shards: which sentences, those of each thread in a list of their own.
-        held: sum over those sequences only that have the known tags; for ``crf``.
+        over: the structure, which defines Z.
+        shards: the sentences of each thread.
+        held: sum only over sequences with the known tags; for ``crf``.
     """
     weights, transitions = layout.features(vector), layout.transitions(vector)
     start, end = layout.start(vector).copy(), layout.end(vector).copy()
@@ -133,7 +133,7 @@ def _sum_in_logs(
     log_z: Float64[np.ndarray, " s"],
     counts: Float64[np.ndarray, " n"],
 ) -> None:
-    """One sentence of scores so far apart that floats cannot hold their exponentials."""
+    """Add one sentence in log space, for scores whose exponentials overflow."""
     low, high, k = int(data.first[s]), int(data.first[s + 1]), layout.k
     n = high - low
     wide = np.zeros((1, n, layout.width))
@@ -164,7 +164,7 @@ def _sum_in_logs(
 
 
 def split_shards(data: FeatureIds, sentences: Int64[np.ndarray, " c"], n: int) -> list[Int64[np.ndarray, "..."]]:
-    """Sentences shared out to ``n`` threads, long and short ones to each; four of like lengths together."""
+    """Split sentences among ``n`` threads, long and short ones for each, with four of similar length together."""
     order = sentences[np.argsort(-data.lengths[sentences], kind="stable")]
     groups = np.arange(len(order)) // 4
     return [order[groups % n == number] for number in range(n)]
@@ -172,14 +172,15 @@ def split_shards(data: FeatureIds, sentences: Int64[np.ndarray, " c"], n: int) -
 
 @dataclass(eq=False)
 class Likelihood:
-    """Minus the log-likelihood of tags given features, with an L2 penalty: called with weights, it gives value and
-    gradient.
+    """Negative log-likelihood of tags given features, with an L2 penalty.
+
+    Called with weights, it returns the value and the gradient.
 
     Args:
         data: the features of the sentences.
-        tags: the tag of each token, -1 where it is not known.
-        layout: where the weights lie.
-        over: what is normalized.
+        tags: the tag of each token, -1 if it is not known.
+        layout: the layout of the weights.
+        over: the structure, which defines the normalization.
         l2: weight of the sum of the squared weights.
     """
 
@@ -196,7 +197,7 @@ class Likelihood:
         known = np.bincount(sentence_of[self.tags >= 0], minlength=data.sentences)
         chosen = np.flatnonzero(known > 0)
         if not len(chosen):
-            raise DataError("no token of the training sentences has a tag: there is nothing to learn from")
+            raise DataError("No token of the training sentences has a tag. Add tags to the training file.")
         partly = np.flatnonzero((known > 0) & (known < data.lengths)) if self.over == "crf" else chosen[:0]
         self.items = len(chosen)
         self._shards = split_shards(data, chosen, n)
@@ -205,7 +206,7 @@ class Likelihood:
         self._observed = self._count(np.setdiff1d(chosen, partly))
 
     def _count(self, sentences: Int64[np.ndarray, " c"]) -> Float64[np.ndarray, " n"]:
-        """How often each weight is used by the right tags of sentences that are wholly tagged, or of single tokens."""
+        """The count of each weight under the gold tags of fully tagged sentences, or of single tokens."""
         data, layout = self.data, self.layout
         tags = self.tags
         if len(sentences) < data.sentences:

@@ -1,7 +1,6 @@
-"""A trained tagger on features: sentences in, a chain of scores out, and weights that can be read.
+"""A trained tagger on features: maps sentences to a chain of scores, with readable weights.
 
-Which questions are asked of the chain is left to the caller: best tags, marginals, samples and the rest are those of
-:class:`~catena.structure.chain.LinearChain`.
+The chain (:class:`~catena.structure.chain.LinearChain`) gives the best tags, marginals and samples.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from catena.tasks.words.sentences import Sentence
 
 @dataclass(frozen=True, eq=False)
 class FeatureModel(ChainModel):
-    """Weights of features with tags, and of neighboring tags.
+    """Weights of features with tags, and of adjacent tags.
 
     Args:
         dictionary: the features.
-        layout: where their weights lie.
+        layout: the layout of the weights.
         vector: the weights.
         structure: crf, softmax, memm, perceptron or margin.
     """
@@ -40,9 +39,9 @@ class FeatureModel(ChainModel):
     structure: str
 
     def emissions(self, sentences: Sequence[Sentence]) -> tuple[Float[Tensor, "b t w"], Int64[Tensor, " b"]]:
-        """The score of every tag at every word, and how many words each sentence has; 0 beyond.
+        """The score of every tag at every word (0 after the end), and the number of words of each sentence.
 
-        Where features speak of pairs of tags, the scores of all pairs follow those of the tags.
+        With features on tag pairs, the scores of all pairs follow those of the tags.
         """
         data = self.dictionary.encode(sentences)
         scores = np.zeros((data.tokens, self.layout.width))
@@ -73,11 +72,13 @@ class FeatureModel(ChainModel):
             return LinearChain(scores[..., : layout.k].contiguous(), moves, start, end, steps, lengths=lengths)
         return LinearChain(scores, moves, start, end, lengths=lengths)
 
-    # --- a look inside ------------------------------------------------------------------------------------------------
+    # --- inspection ---------------------------------------------------------------------------------------------------
 
     def top_features(self, tag: int, n: int) -> list[tuple[str, float]]:
-        """The features that speak most for a tag, and those that speak most against it, by weight; for "tag"
-        ``k + p * k + q``, those of ``q`` after ``p``."""
+        """The features with the largest and the smallest weights for a tag.
+
+        "Tag" ``k + p * k + q`` is tag ``q`` after ``p``.
+        """
         assert self.dictionary.names is not None
         places = np.flatnonzero(self.layout.pair_tag == tag)
         owners = np.searchsorted(self.layout.pair_first, places, side="right") - 1
@@ -86,7 +87,7 @@ class FeatureModel(ChainModel):
         return [(self.dictionary.names[owners[i]], float(weights[i])) for i in chosen if weights[i] != 0]
 
     def describe(self, labels: Sequence[str], top: int) -> list[str]:
-        """Lines for a person: what speaks for and against each tag, and which tags follow one another."""
+        """Lines with the features of largest and smallest weight for each tag, and the transitions."""
         used = int(np.count_nonzero(self.layout.features(self.vector)))
         lines = [f"{self.structure} on {len(self.dictionary):,} features, {used:,} weights of features with tags"]
         for tag, label in enumerate(labels):
@@ -100,7 +101,7 @@ class FeatureModel(ChainModel):
         moves = self.layout.transitions(self.vector)
         order = np.argsort(-moves, axis=None, kind="stable")
         pairs = [(int(i) // self.layout.k, int(i) % self.layout.k) for i in order]
-        told = [f"{labels[p]} → {labels[q]} {moves[p, q]:+.2f}" for p, q in pairs if moves[p, q] != 0]
+        lines_by_weight = [f"{labels[p]} → {labels[q]} {moves[p, q]:+.2f}" for p, q in pairs if moves[p, q] != 0]
         lines = []
         if self.layout.stepped:
             codes = [(p, q, self.layout.k + p * self.layout.k + q) for p, q in pairs]
@@ -110,14 +111,14 @@ class FeatureModel(ChainModel):
             lines = ["features of pairs of tags: " + "  ".join(shown)]
         return [
             *lines,
-            "transitions with the greatest weights: " + "  ".join(told[:top]),
-            "transitions with the least weights: " + "  ".join(told[::-1][:top]),
+            "transitions with the largest weights: " + "  ".join(lines_by_weight[:top]),
+            "transitions with the smallest weights: " + "  ".join(lines_by_weight[::-1][:top]),
         ]
 
     # --- files --------------------------------------------------------------------------------------------------------
 
     def slim(self) -> FeatureModel:
-        """The same model without weights that are zero, and without features that have none left."""
+        """The same model without zero weights, and without features that have no other weights."""
         layout, weights = self.layout, self.layout.features(self.vector)
         there = weights != 0
         ends = np.concatenate(([0], np.cumsum(there)))[layout.pair_first]
@@ -129,7 +130,7 @@ class FeatureModel(ChainModel):
         return FeatureModel(self.dictionary.kept(kept), slim, vector, self.structure)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What is kept as the model's weights."""
+        """The weights to store."""
         parts = {
             "keys": self.dictionary.keys.view(np.int64),
             "pair_first": self.layout.pair_first,
@@ -146,7 +147,7 @@ class FeatureModel(ChainModel):
         """The model of a checkpoint folder, given its tensors."""
         parts = {name: tensor.numpy() for name, tensor in tensors.items()}
         pairs = len(parts["pair_tag"])
-        k = round((len(parts["vector"]) - pairs + 1) ** 0.5) - 1  # k² + 2k numbers are no weights of features
+        k = round((len(parts["vector"]) - pairs + 1) ** 0.5) - 1  # all but k² + 2k numbers are weights of features
         dictionary = FeatureDictionary.load(folder, templates, parts["keys"].view(np.uint64))
         stepped = bool((parts["pair_tag"] >= k).any())
         layout = WeightLayout(k, parts["pair_first"], parts["pair_tag"], parts["in_use"], stepped)
@@ -159,7 +160,7 @@ def locally_normalized(
     start: Float[Tensor, " k"],
     lengths: Int64[Tensor, " b"],
 ) -> LinearChain:
-    """A chain whose tags are normalized word by word, each given the one before it: log Z is 0."""
+    """A chain that is normalized at each word given the previous tag, so that log Z is 0."""
     first = (scores[:, 0] + start).log_softmax(-1)
     steps = (scores[:, :, None, :] + moves).log_softmax(-1)
     emissions = torch.zeros_like(scores)

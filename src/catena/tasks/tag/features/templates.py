@@ -1,15 +1,15 @@
-"""Feature templates: what a tagger sees of a token and its neighbors, in a notation that a person can write.
+"""Feature templates: the features of a token and its neighbors, in a readable notation.
 
     w[0]                     the word itself
-    w[-1]|w[0]               the word before and this one, as one feature
+    w[-1]|w[0]               the previous word and this one, as one feature
     suffix3[0]               its last three letters; nothing for a shorter word
-    column1[-2..2]           column 1 of the file (part of speech, say; 0 is the word) at five places: five features
+    column1[-2..2]           column 1 of the file (say, part of speech; 0 is the word) at five positions: five features
     upos[0]                  a column of CoNLL-U by its name
-    tag[-1]|w[0]             with the tag before, a weight for each pair of tags
-    bias                     always there
+    tag[-1]|w[0]             with the previous tag: a weight for each pair of tags
+    bias                     always present
 
-A template of CRF++, such as ``U05:%x[-1,0]/%x[0,0]`` or ``B``, is taken too. Places beyond the ends of a sentence have
-values of their own, one for each distance. Imports neither torch nor Numba.
+A template of CRF++, such as ``U05:%x[-1,0]/%x[0,0]`` or ``B``, works too. Positions outside a sentence have special
+values, one for each distance. Imports neither torch nor Numba.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from catena.registry import did_you_mean
 from catena.tasks.words.sentences import Sentence
 
 _LONGEST_RUN = 4
-"""How many equal signs in a row a shape keeps."""
+"""Maximum length of a run of the same sign in a shape."""
 
 
 def shape(word: str) -> str:
-    """Letters as X and x, digits as d, the rest as it is; of more than four alike in a row, four.
+    """Letters as X and x, digits as d, the rest unchanged; runs are shortened to four.
 
     >>> shape("McDonald's-1997")
     "XxXxxxx'x-dddd"
@@ -37,9 +37,9 @@ def shape(word: str) -> str:
 
 
 def collapsed_word_shape(word: str) -> str:
-    """A shape in which no sign stands twice in a row.
+    """A shape in which each run of the same sign is one sign.
 
-    >>> outline("McDonald's-1997")
+    >>> collapsed_word_shape("McDonald's-1997")
     "XxXx'x-d"
     """
     return _shape(word, 1)
@@ -62,19 +62,21 @@ def _shape(word: str, longest: int) -> str:
 
 
 def prefix(n: int) -> Callable[[str], str | None]:
-    """The first ``n`` letters; None of a shorter word."""
+    """The first ``n`` letters; None for a shorter word."""
     return lambda word: word[:n] if len(word) >= n else None
 
 
 def suffix(n: int) -> Callable[[str], str | None]:
-    """The last ``n`` letters; None of a shorter word."""
+    """The last ``n`` letters; None for a shorter word."""
     return lambda word: word[-n:] if len(word) >= n else None
 
 
 @dataclass(frozen=True)
 class FeatureFunction:
-    """One way to look at a token: its name, what is made of a field (None: there is nothing), and which column is read:
-    that of the words, or a further one by its name or number."""
+    """A feature of one token: its name, a function of a field (None: no feature), and the column of the field.
+
+    The column is None for the words, or another column by its name or number.
+    """
 
     name: str
     make: Callable[[str], str | None]
@@ -87,10 +89,10 @@ _PLAIN: dict[str, Callable[[str], str | None]] = {
     "shape": shape,
     "outline": collapsed_word_shape,
 }
-"""Looks at the word that take no number."""
+"""Feature functions of the word without a number."""
 
 _NUMBERED: dict[str, Callable[[int], Callable[[str], str | None]]] = {"prefix": prefix, "suffix": suffix}
-"""Looks at the word that take one, as suffix3."""
+"""Feature functions of the word with a number, such as suffix3."""
 
 _CONLLU = tuple(name for name in ConlluRow._fields if name not in ("id", "form"))
 _KNOWN = (*_PLAIN, "prefix3", "suffix3", "column1", *_CONLLU, "tag", "bias")
@@ -101,7 +103,7 @@ _TAG = "tag[-1]"
 
 @dataclass(frozen=True)
 class Atom:
-    """A look at the token that stands ``offset`` places on."""
+    """A feature function of the token at ``offset`` from the current one."""
 
     look: FeatureFunction
     offset: int
@@ -112,11 +114,11 @@ class Atom:
 
 @dataclass(frozen=True)
 class Template:
-    """Some atoms whose values together are one feature. With no atom it is the bias.
+    """Atoms whose values together are one feature. Without atoms it is the bias.
 
     Args:
-        atoms: in the order they were written.
-        pairs: whether the feature has a weight for each pair of tags, and not for each tag.
+        atoms: the atoms in the order of the template.
+        pairs: whether the feature has a weight for each pair of tags instead of each tag.
     """
 
     atoms: tuple[Atom, ...]
@@ -127,8 +129,10 @@ class Template:
         return "|".join(parts) or _BIAS
 
     def filled(self, sentence: Sentence, i: int, columns: Sequence[str]) -> str | None:
-        """The feature at a token in words, such as ``w[-1]|w[0]=the|cat``; None where there is none. ``columns`` names
-        the further columns of the sentence."""
+        """The readable feature at a token, such as ``w[-1]|w[0]=the|cat``; None if there is none.
+
+        ``columns`` are the names of the sentence's other columns.
+        """
         values = [atom_value(atom, sentence, i, columns) for atom in self.atoms]
         if any(value is None for value in values):
             return None
@@ -136,7 +140,7 @@ class Template:
 
 
 def atom_value(atom: Atom, sentence: Sentence, i: int, columns: Sequence[str]) -> str | None:
-    """What an atom sees from token ``i``."""
+    """The value of an atom at token ``i``."""
     at = i + atom.offset
     if at < 0:
         return f"<{at}>"
@@ -146,19 +150,19 @@ def atom_value(atom: Atom, sentence: Sentence, i: int, columns: Sequence[str]) -
 
 
 def get_column(sentence: Sentence, column: str | None, columns: Sequence[str]) -> Sequence[str]:
-    """The column of a sentence that a look reads."""
+    """The column of a sentence that a feature function reads."""
     if column is None:
         return sentence.words
     if len(sentence.columns) < len(columns):
         raise DataError(
-            f"the model's templates read column {column!r}, and the sentence {' '.join(sentence.words[:8])!r} has its "
-            f"words alone: give it in a file with the columns of the training file"
+            f"the sentence {' '.join(sentence.words[:8])!r} has no column {column!r}, which the model's templates "
+            f"read. Give it in a file with the columns of the training file."
         )
     return sentence.columns[columns.index(column)]
 
 
 def template_columns(templates: Sequence[Template]) -> tuple[str, ...]:
-    """The further columns that templates read, by name or number, in the order they first come."""
+    """The columns, other than the words, that templates read, by name or number, in order of first use."""
     read = (atom.look.column for template in templates for atom in template.atoms)
     return tuple(dict.fromkeys(column for column in read if column is not None))
 
@@ -171,7 +175,7 @@ _CELL = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 
 
 def parse_templates(texts: Sequence[str]) -> list[Template]:
-    """Read templates; one with a range of places becomes several. None is there twice."""
+    """Parse templates without duplicates; one with a range of positions becomes several."""
     found: dict[str, Template] = {}
     for text in texts:
         for template in parse_template(text):
@@ -180,7 +184,7 @@ def parse_templates(texts: Sequence[str]) -> list[Template]:
 
 
 def parse_template(text: str) -> list[Template]:
-    """Read one template; several come of a range of places, as ``w[-2..2]``."""
+    """Parse one template; a range of positions, such as ``w[-2..2]``, gives several."""
     plain = text.strip()
     if "%x" in plain or plain in ("U", "B"):
         return _crf_plus_plus(plain)
@@ -189,10 +193,10 @@ def parse_template(text: str) -> list[Template]:
     parts = plain.split("|")
     pairs = parts.count(_TAG)
     if pairs > 1:
-        raise ConfigError(f"the template {text!r} names the tag before, {_TAG}, more than once: leave one out")
+        raise ConfigError(f"the template {text!r} has {_TAG} more than once. Remove one of them.")
     choices = [_atoms(part, text) for part in parts if part not in (_TAG, _BIAS)]
     if sum(len(choice) > 1 for choice in choices) > 1:
-        raise ConfigError(f"the template {text!r} has more than one range of places: write its templates one by one")
+        raise ConfigError(f"the template {text!r} has more than one range of positions. Write several templates.")
     most = max(map(len, choices), default=1)
     return [Template(tuple(c[min(n, len(c) - 1)] for c in choices), pairs > 0) for n in range(most)]
 
@@ -201,19 +205,21 @@ def _atoms(part: str, template: str) -> list[Atom]:
     match = _ATOM.fullmatch(part.strip())
     if match is None:
         raise ConfigError(
-            f"{part!r} in the template {template!r} is no name with a place, as w[0], suffix3[-1] or column1[-2..2]; "
-            f"parts are joined by |"
+            f"{part!r} in the template {template!r} must be a name with a position, got none. Write it like w[0], "
+            f"suffix3[-1] or column1[-2..2], and join parts by |."
         )
     look = feature_function(match["name"], match["number"], part)
     low = int(match["low"])
     high = low if match["high"] is None else int(match["high"])
     if high < low:
-        raise ConfigError(f"{part!r} in the template {template!r} has a range that ends before it begins")
+        raise ConfigError(
+            f"{part!r} in the template {template!r} has a range that ends before it begins. Swap the ends."
+        )
     return [Atom(look, offset) for offset in range(low, high + 1)]
 
 
 def feature_function(name: str, number: str, part: str) -> FeatureFunction:
-    """The look of a name, such as ``suffix`` and ``3``."""
+    """The feature function with a name and number, such as ``suffix`` and ``3``."""
     if name == "word":
         name = "w"
     if name in _PLAIN and not number:
@@ -229,29 +235,27 @@ def feature_function(name: str, number: str, part: str) -> FeatureFunction:
     if name in _CONLLU and not number:
         return FeatureFunction(name, _PLAIN["w"], name)
     if name == "tag":
-        raise ConfigError(
-            f"{part!r} asks for a tag at another place than the one before: {_TAG} is the only one there is"
-        )
+        raise ConfigError(f"{part!r} must be the tag before, {_TAG}, got another position. Write {_TAG}.")
     if name in (*_NUMBERED, "column"):
-        raise ConfigError(f"{part!r} needs a number, as in {name}3[0]")
-    raise ConfigError(f"{part!r} is no feature: {did_you_mean(name + number, _KNOWN)}")
+        raise ConfigError(f"{part!r} needs a number. Write it like {name}3[0].")
+    raise ConfigError(f"{part!r} is not a feature: {did_you_mean(name + number, _KNOWN)}")
 
 
 def _crf_plus_plus(text: str) -> list[Template]:
     match = _CRF_PLUS_PLUS.fullmatch(text)
     if match is None:
         raise ConfigError(
-            f"{text!r} is no template of CRF++: they read as U05:%x[-1,0]/%x[0,0], or B for pairs of tags"
+            f"{text!r} is not a template of CRF++. Write it like U05:%x[-1,0]/%x[0,0], or B for pairs of tags."
         )
     body = match["body"] or ""
     if _CELL.sub("", body).strip("/ "):
-        raise ConfigError(f"{text!r} holds more than cells %x[row,column] parted by slashes: leave the rest out")
+        raise ConfigError(f"{text!r} has more than cells %x[row,column] separated by slashes. Remove the rest.")
     atoms = tuple(Atom(feature_function("column", column, text), int(row)) for row, column in _CELL.findall(body))
     return [Template(atoms, match["kind"] == "B")]
 
 
 def feature_functions(templates: Sequence[Template]) -> list[FeatureFunction]:
-    """The different looks of templates, in the order they first come."""
+    """The distinct feature functions of templates, in order of first use."""
     found: dict[str, FeatureFunction] = {}
     for template in templates:
         for atom in template.atoms:

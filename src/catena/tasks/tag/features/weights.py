@@ -1,6 +1,6 @@
-"""Where the weights of a tagger on features lie in one long vector.
+"""The layout of the weights of a tagger on features in one vector.
 
-First those of features with tags, then ``k × k`` transitions, ``k`` starts and ``k`` ends. A weight that is not in use
+The weights of features with tags come first, then ``k × k`` transitions, ``k`` starts and ``k`` ends. An unused weight
 stays 0.
 """
 
@@ -15,19 +15,19 @@ from catena.kernels.feature_sums import seen_pairs
 from catena.tasks.tag.features.dictionary import FeatureIds
 
 _WORTH_A_ROW = 8
-"""With so many tags, a feature that is seen with more than a third of them has a row for all."""
+"""With at least this number of tags, a feature that occurs with more than a third of them has a row for all."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightLayout:
-    """Which weights there are.
+    """The weights of a model and their layout.
 
     Args:
-        k: how many tags.
+        k: number of tags.
         pair_first: feature ``f`` has weights for the tags ``pair_tag[pair_first[f] : pair_first[f + 1]]``.
-        pair_tag: see there.
-        in_use: of all weights of the vector, those that are learned.
-        stepped: whether some features speak of pairs of tags: "tag" ``k + p * k + q`` is ``q`` after ``p``.
+        pair_tag: see ``pair_first``.
+        in_use: mask of the weights that are learned.
+        stepped: whether some features are on pairs of tags: "tag" ``k + p * k + q`` is ``q`` after ``p``.
     """
 
     k: int
@@ -38,17 +38,17 @@ class WeightLayout:
 
     @property
     def width(self) -> int:
-        """How many tags, and pairs of tags if features speak of them, have a score at a word."""
+        """Number of scores at a word: tags, and pairs of tags if there are features on them."""
         return self.k + self.k**2 * self.stepped
 
     @property
     def size(self) -> int:
-        """Numbers in the vector."""
+        """Length of the vector."""
         return self.pairs + self.k * self.k + 2 * self.k
 
     @property
     def pairs(self) -> int:
-        """Weights of features with tags."""
+        """Number of weights of features with tags."""
         return len(self.pair_tag)
 
     def features(self, vector: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " p"]:
@@ -79,17 +79,17 @@ def build_layout(
     edges: bool,
     of_pairs: Bool[np.ndarray, " f"] | None = None,
 ) -> WeightLayout:
-    """The weights of a tagger.
+    """Build the layout of the weights of a tagger.
 
     Args:
         data: the features of the training sentences.
-        tags: the tag of each token; -1 where it is not known.
-        features: how many there are.
-        k: how many tags there are.
-        all_tags: let every feature have a weight for every tag, and not for those alone that it is seen with.
+        tags: the tag of each token; -1 if it is not known.
+        features: number of features.
+        k: number of tags.
+        all_tags: give every feature a weight for every tag, not only for tags it occurs with.
         transitions: ``all``, ``seen`` or ``none``.
-        edges: let first and last tags have weights.
-        of_pairs: the features that speak of pairs of neighboring tags; none if omitted.
+        edges: give first and last tags weights.
+        of_pairs: mask of the features on pairs of adjacent tags; none if omitted.
     """
     stepped = of_pairs is not None and bool(of_pairs.any())
     of_pairs = np.zeros(features, bool) if of_pairs is None else of_pairs
@@ -119,9 +119,9 @@ def _padded(
     k: int,
     of_pairs: Bool[np.ndarray, " f"],
 ) -> tuple[Int64[np.ndarray, " f1"], Int32[np.ndarray, " q"], Bool[np.ndarray, " q"]]:
-    """Where the weights of each feature begin, their tags, and which are learned, of features with the tags they have.
+    """The start of each feature's weights, their tags, and a mask of those that are learned.
 
-    A feature with many of the tags is given all of them, in order: adding up rows is quicker than adding one by one.
+    A feature with many of the tags gets all of them, in order: adding rows is faster than adding single weights.
     """
     counts = np.bincount(owners, minlength=features)
     whole = (counts > k // 3) & (counts < k) & ~of_pairs & (k >= _WORTH_A_ROW)
@@ -138,14 +138,14 @@ def _padded(
 def moves_in_use(
     first: Int64[np.ndarray, " s"], tags: Int32[np.ndarray, " m"], k: int, transitions: str
 ) -> Bool[np.ndarray, "k k"]:
-    """``[p, q]``: whether tag ``q`` after ``p`` has a weight."""
+    """``[p, q]`` is True if tag ``q`` after ``p`` has a weight."""
     if transitions != "seen":
         return np.full((k, k), transitions == "all")
     return pair_counts(first, tags, k) > 0
 
 
 def pair_counts(first: Int64[np.ndarray, " s"], tags: Int32[np.ndarray, " m"], k: int) -> Float64[np.ndarray, "k k"]:
-    """How often each tag follows each, where both are known."""
+    """The number of times each tag follows each other tag, where both are known."""
     before, after = tags[:-1], tags[1:]
     inside = np.ones(len(after), bool)
     breaks = first[1:-1]

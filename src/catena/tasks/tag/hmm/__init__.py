@@ -1,1 +1,1 @@
-"""Hidden Markov models as taggers: counted from tags, or learned by EM without them."""
+"""Hidden Markov models as taggers: estimated from counts of tags, or by EM without tags."""

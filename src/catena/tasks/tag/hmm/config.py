@@ -10,31 +10,29 @@ from catena.config import Config
 
 
 class HmmTaggerConfig(Config):
-    """A hidden Markov model: p(tags, words) = Π p(tag | tag before) p(word | tag). Learned in a second, from tags or
-    without them."""
+    """A hidden Markov model: p(tags, words) = Π p(tag | previous tag) p(word | tag). Trained in a second."""
 
     kind: Literal["hmm"] = "hmm"
     """The model."""
     learn: Literal["counts", "em"] = "counts"
-    """counts: from the tags of train; where some are not known, EM goes on from what is counted. em: from the words
-    alone, without a look at the tags, which serve only to name the states when learning is over."""
+    """counts: from the tags of train, then EM if some are not known. em: from the words only; the tags only name the
+    states after training."""
     minimum_count: int = Field(2, ge=1)
-    """Words that train holds less often share a symbol with others of their looks; so do words never seen."""
+    """Minimum number of occurrences of a word in train. Rarer and unseen words use the symbol of their word class."""
     classes: Literal["none", "shapes", "endings"] = "endings"
-    """Looks that such words are told apart by: none, their shape (capitals, digits, hyphens), or that and their last
-    letters."""
+    """Classes of rare words: none, their shape (capitals, digits, hyphens), or shape and last letters."""
     smoothing: float = Field(0.1, ge=0)
-    """What is added to the count of each tag after each tag."""
+    """Added to the count of each tag after each tag."""
     word_smoothing: float = Field(0.01, ge=0)
-    """What is added to the count of each word with each tag."""
+    """Added to the count of each word with each tag."""
     tolerance: float = Field(1e-5, ge=0)
-    """EM stops when a round makes the log-likelihood better by less than this share."""
+    """EM stops if an iteration improves the log-likelihood by less than this fraction."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """It reads words alone."""
+        """No columns other than the words."""
         return ()
 
 
 SUGGESTED: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 100, "patience": 0}
-"""How it likes to be trained; a step is a round of EM."""
+"""Default training options; a step is an iteration of EM."""

@@ -1,12 +1,11 @@
-r"""Learning a hidden Markov model: counts of what is known, expected counts of what is not.
+r"""Training of a hidden Markov model: counts of known tags, expected counts of unknown ones.
 
-A round of EM (Baum et al. 1970; Rabiner 1989, section III C) makes
+An iteration of EM (Baum et al. 1970; Rabiner 1989, section III C) never decreases
 
 .. math::  \sum_s \log p(x_s) + \lambda \sum \log \theta
 
-greater or leaves it as it is, where the second term is the prior that smoothing by adding :math:`\lambda` stands for.
-Expected counts are those of a chain whose scores are log-probabilities. Tags that are known are held, so that a
-sentence that is wholly tagged is simply counted.
+where the second term is the log prior that corresponds to add-:math:`\lambda` smoothing. Expected counts come from a
+chain whose scores are log-probabilities. Known tags are fixed, so a fully tagged sentence is simply counted.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from catena.tasks.tag.hmm.config import HmmTaggerConfig
 
 @dataclass(frozen=True, eq=False)
 class HmmTables:
-    """Log-probabilities: of first tags, of a tag or the end after a tag, and of a symbol with a tag."""
+    """Log-probabilities of first tags, of a tag or the end after a tag, and of a symbol given a tag."""
 
     start: Float64[np.ndarray, " k"]
     transitions: Float64[np.ndarray, "k k"]
@@ -37,12 +36,12 @@ class HmmTables:
     emissions: Float64[np.ndarray, "k v"]
 
     def vector(self) -> Float64[np.ndarray, " n"]:
-        """As the weights of a chain: those of each symbol with all tags first."""
+        """The tables as weights of a chain, beginning with those of each symbol with all tags."""
         return np.concatenate((self.emissions.T.ravel(), self.transitions.ravel(), self.start, self.end))
 
 
 def dense_layout(v: int, k: int) -> WeightLayout:
-    """The layout of a chain with one feature at each token, its symbol, and a weight for each of its tags."""
+    """The layout of a chain with one feature per token, its symbol, and a weight for each tag."""
     first = np.arange(v + 1, dtype=np.int64) * k
     return WeightLayout(k, first, np.tile(np.arange(k, dtype=np.int32), v), np.ones(v * k + k * k + 2 * k, bool))
 
@@ -50,7 +49,7 @@ def dense_layout(v: int, k: int) -> WeightLayout:
 def normalize_counts(
     counts: Float64[np.ndarray, " n"], layout: WeightLayout, smoothing: float, word_smoothing: float
 ) -> HmmTables:
-    """Shares of counts, with something added to each. What was never met with no smoothing is impossible."""
+    """Normalized counts with additive smoothing. Without smoothing, unseen events are impossible."""
     k = layout.k
     words = layout.features(counts).reshape(-1, k).T + word_smoothing
     start = layout.start(counts) + smoothing
@@ -63,20 +62,20 @@ def normalize_counts(
 
 
 def _shares(rows: Float64[np.ndarray, "n m"]) -> Float64[np.ndarray, "n m"]:
-    """Each row divided by its sum; alike where that is 0."""
+    """Each row divided by its sum; uniform if the sum is 0."""
     totals = rows.sum(1, keepdims=True)
     return np.where(totals > 0, rows / np.where(totals > 0, totals, 1.0), 1 / rows.shape[1])
 
 
 class EmLearner(FeatureLearner):
-    """Rounds of EM. The first round counts what is known, or begins from random probabilities where nothing is.
+    """EM. The first iteration starts from counts of known tags, or from random probabilities if there are none.
 
     Args:
-        symbols: of all words, one after another.
-        first: where each sentence begins, and where the last one ends.
-        tags: of all words, -1 where not known.
-        k: how many tags there are.
-        v: how many symbols there are.
+        symbols: the symbols of all words, concatenated.
+        first: the start of each sentence, and the end of the last one.
+        tags: the tags of all words, -1 if not known.
+        k: number of tags.
+        v: number of symbols.
     """
 
     def __init__(
@@ -99,13 +98,13 @@ class EmLearner(FeatureLearner):
         settings, layout = self.settings, self.layout
         known = self._known_counts()
         if known.any():
-            # Something of everything, so that no sequence of what is not known is ruled out from the start.
+            # Some smoothing, so that no sequence of unknown tags is impossible from the start.
             return normalize_counts(known, layout, max(settings.smoothing, 0.1), max(settings.word_smoothing, 0.01))
         noise = randomness.numpy("states").uniform(1.0, 1.5, layout.size)
         return normalize_counts(noise, layout, 0.0, 0.0)
 
     def _known_counts(self) -> Float64[np.ndarray, " n"]:
-        """Counts of words with known tags, and of neighbors whose tags are both known."""
+        """Counts of words with known tags, and of adjacent words that both have known tags."""
         counts, layout, data = np.zeros(self.layout.size), self.layout, self.data
         known = self.tags >= 0
         words = layout.features(counts).reshape(-1, layout.k)
@@ -127,13 +126,12 @@ class EmLearner(FeatureLearner):
     def step(self) -> bool:
         before, settings = self.log_likelihood, self.settings
         if self.rounds > 0 and self.counts:
-            return False  # all is known, and has been counted
+            return False  # all tags are known and counted
         vector = self.tables.vector()
         summed = expectations(self.data, self.tags, self.layout, vector, "crf", self._shards, held=True)
         if not np.isfinite(summed.total):
             raise ImpossibleError(
-                "the model gives a sentence of the training data no probability at all: set model.smoothing and "
-                "model.word_smoothing above 0"
+                "a training sentence has probability 0. Set model.smoothing and model.word_smoothing to values above 0."
             )
         now = summed.total + self._prior()
         if self.rounds > 0 and np.isfinite(before) and now - before < settings.tolerance * abs(now):
@@ -144,7 +142,7 @@ class EmLearner(FeatureLearner):
         return True
 
     def _prior(self) -> float:
-        """What smoothing adds to the log-likelihood."""
+        """The log prior of smoothing, which is added to the log-likelihood."""
         settings, tables, total = self.settings, self.tables, 0.0
         if settings.smoothing > 0:
             total += settings.smoothing * float(tables.start.sum() + tables.transitions.sum() + tables.end.sum())
@@ -154,7 +152,7 @@ class EmLearner(FeatureLearner):
 
     @property
     def loss(self) -> float:
-        """Minus the log-likelihood that the last round began with, per sentence."""
+        """Negative log-likelihood per sentence at the start of the last iteration."""
         return -self.log_likelihood / max(1, self.data.sentences)
 
     def vector(self) -> Float64[np.ndarray, " n"]:

@@ -1,4 +1,4 @@
-"""The hidden Markov model in the task: learned into a run folder, loaded, and asked like any other tagger."""
+"""The hidden Markov model as part of the task: training into a run folder, and loading."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
 _NAMED_BY = 2000
-"""Training sentences whose tags name the states of a model that was learned without tags."""
+"""Number of training sentences whose tags name the states of a model trained without tags."""
 
 
 class HmmCandidate(ChainCandidate):
-    """A hidden Markov model that is being learned."""
+    """A hidden Markov model during training."""
 
     def __init__(self, config: TagConfig, data: TagDataset, randomness: Randomness) -> None:
         settings = config.model
@@ -57,7 +57,7 @@ class HmmCandidate(ChainCandidate):
         return self._learner
 
     def model(self) -> HmmModel:
-        """The model as it stands; its states are those tags that they meet most often."""
+        """The current model; each state gets the tag it co-occurs with most often."""
         model = HmmModel(self._learner.tables, self.symbols)
         return model if self.settings.learn == "counts" else model.renamed(self._names(model))
 
@@ -85,7 +85,7 @@ class HmmCandidate(ChainCandidate):
 
     def summary(self) -> tuple[str, ...]:
         words, looks = len(self.symbols.words), len(self.symbols.looks)
-        return (*self.data.lines, f"{words:,} words, and {looks:,} looks of the words that are rarer")
+        return (*self.data.lines, f"{words:,} words, and {looks:,} classes of rarer words")
 
     def size(self) -> int:
         k, v = len(self.data.tagging.names), len(self.symbols)
@@ -95,10 +95,10 @@ class HmmCandidate(ChainCandidate):
 def fit_hmm(
     config: TagConfig, data: TagDataset, run: RunFolder, randomness: Randomness, reporter: Reporter
 ) -> TrainResult:
-    """Learn a hidden Markov model into a run, from the start or from where it stands."""
+    """Train a hidden Markov model into a run, from scratch or from the last checkpoint."""
     return fit(HmmCandidate(config, data, randomness), config.training, run, reporter)
 
 
 def load_hmm(checkpoint: Checkpoint, tagging: TagSet) -> ChainScorer:
-    """The model of a checkpoint."""
+    """Load the model of a checkpoint."""
     return ChainScorer(HmmModel.load(checkpoint.folder, checkpoint.weights()), tagging)

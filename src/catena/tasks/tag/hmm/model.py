@@ -1,4 +1,4 @@
-"""A trained hidden Markov model: sentences in, the chain of its tags given the words out."""
+"""A trained hidden Markov model: maps sentences to the chain of tags given the words."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from catena.tasks.words.sentences import Sentence
 
 @dataclass(frozen=True, eq=False)
 class HmmModel(ChainModel):
-    """Tables of log-probabilities and the symbols they are of."""
+    """Tables of log-probabilities, and their symbols."""
 
     tables: HmmTables
     symbols: HmmSymbols
 
     def chain(self, sentences: Sequence[Sentence]) -> LinearChain:
-        """The posterior of the tags of each sentence. Its log Z is log p(words), the end of the sentence included."""
+        """The posterior of the tags of each sentence. Its log Z is log p(words), including the end of the sentence."""
         lengths = torch.tensor([len(sentence) for sentence in sentences])
         longest = max(1, int(lengths.max()))
         ids = np.zeros((len(sentences), longest), np.int64)
@@ -38,7 +38,7 @@ class HmmModel(ChainModel):
         return LinearChain(torch.from_numpy(scores), moves, start, end, lengths=lengths)
 
     def renamed(self, order: Sequence[int]) -> HmmModel:
-        """The same model with state ``order[q]`` in place ``q``."""
+        """The same model with state ``order[q]`` as state ``q``."""
         tables, at = self.tables, list(order)
         return HmmModel(
             HmmTables(tables.start[at], tables.transitions[at][:, at], tables.end[at], tables.emissions[at]),
@@ -46,7 +46,7 @@ class HmmModel(ChainModel):
         )
 
     def describe(self, labels: Sequence[str], top: int) -> list[str]:
-        """Lines for a person: the likeliest words of each tag, and what comes after it."""
+        """Lines with the most probable words and next tags of each tag."""
         lines = [f"hidden Markov model of {len(labels)} tags and {len(self.symbols):,} symbols"]
         names, tables = self.symbols.names, self.tables
         for q, label in enumerate(labels):
@@ -58,7 +58,7 @@ class HmmModel(ChainModel):
         return lines
 
     def tensors(self) -> dict[str, Tensor]:
-        """What is kept as the model's weights."""
+        """The weights to store."""
         parts = {name: getattr(self.tables, name) for name in ("start", "transitions", "end", "emissions")}
         return {name: torch.from_numpy(np.array(part)) for name, part in parts.items()}
 
@@ -69,7 +69,7 @@ class HmmModel(ChainModel):
 
 
 def best_names(counts: Float64[np.ndarray, "k k"]) -> list[int]:
-    """A state for each tag, none twice: the pairs that meet most often first. ``counts[state, tag]`` says how often."""
+    """A distinct state for each tag, matched greedily by ``counts[state, tag]``, largest first."""
     k = len(counts)
     order: list[int] = [-1] * k
     taken: set[int] = set()

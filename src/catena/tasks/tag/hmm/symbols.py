@@ -1,6 +1,6 @@
-"""What a hidden Markov model takes for a word: frequent words are themselves, the others are known by their looks.
+"""The symbols of a hidden Markov model: frequent words are their own symbols, rare words use their word class.
 
-A rare word of the training data counts for its looks, so that words never seen are as likely after as rare ones were.
+A rare word of the training data counts for its class, so that unseen words are as probable as rare ones.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from catena.tasks.tag.features.templates import collapsed_word_shape
 
 _SYMBOLS = "symbols.json"
 _ENOUGH = 5
-"""Rare words that looks must have in common to be a symbol of their own."""
+"""Minimum number of rare words in a class with its own symbol."""
 _ENDING = 2
-"""Letters of an ending."""
+"""Number of letters of an ending."""
 
 
 def word_shapes(word: str, classes: str) -> list[str]:
-    """The looks of a word, the most special first; the last is common to all words.
+    """The classes of a word, most specific first; the last is common to all words.
 
-    >>> looks_of("Running", "endings")
+    >>> word_shapes("Running", "endings")
     ['<Xx -ng>', '<Xx>', '<word>']
     """
     whole = collapsed_word_shape(word)
@@ -42,7 +42,7 @@ def word_shapes(word: str, classes: str) -> list[str]:
 
 @dataclass(frozen=True)
 class HmmSymbols:
-    """The symbols of a model: names in the order of their ids, of words and of looks."""
+    """The symbols of a model: words and word classes in the order of their ids."""
 
     words: tuple[str, ...]
     looks: tuple[str, ...]
@@ -57,7 +57,7 @@ class HmmSymbols:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all symbols; looks are in angle brackets."""
+        """The names of all symbols; word classes are in angle brackets."""
         return (*self.words, *self.looks)
 
     def id(self, word: str) -> int:
@@ -69,12 +69,12 @@ class HmmSymbols:
         return next(looks[look] for look in word_shapes(word, self.classes) if look in looks)
 
     def ids(self, sentences: Iterable[Sequence[str]]) -> Int32[np.ndarray, " n"]:
-        """The symbols of all words of sentences, one after another."""
+        """The symbols of all words of the sentences, concatenated."""
         return np.array([self.id(word) for words in sentences for word in words], np.int32)
 
     @classmethod
     def count(cls, sentences: Iterable[Sequence[str]], minimum_count: int, classes: str) -> HmmSymbols:
-        """The words that are frequent enough, and the looks that enough of the others have."""
+        """The words and word classes that are frequent enough."""
         counts = Counter(word for words in sentences for word in words)
         words = sorted(word for word, n in counts.items() if n >= minimum_count)
         rare: Counter[str] = Counter()
@@ -95,4 +95,4 @@ class HmmSymbols:
             kept: dict[str, Any] = json.loads((folder / _SYMBOLS).read_text(encoding="utf-8"))
             return cls(tuple(kept["words"]), tuple(kept["looks"]), str(kept["classes"]))
         except (OSError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{folder / _SYMBOLS} cannot be read ({error}): copy the model again") from None
+            raise CheckpointError(f"{folder / _SYMBOLS} cannot be read ({error}). Copy the model again.") from None
