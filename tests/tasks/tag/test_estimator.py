@@ -37,7 +37,7 @@ def test_a_tagger_is_fitted_asked_kept_and_read_again(tmp_path: Path) -> None:
     assert len(chances) == len(X[0])
     assert all(0.3 < p <= 1 for p in chances)
     tagger.save(tmp_path / "model")
-    with pytest.raises(ConfigError, match="exists. Choose another folder"):
+    with pytest.raises(ConfigError, match=r"exists\. Choose another folder"):
         tagger.save(tmp_path / "model")
     again = Tagger.load(tmp_path / "model", device="cpu")
     assert again.predict(X) == tagger.predict(X)

@@ -1,1 +1,1 @@
-"""Sentences into trees: dependencies from CoNLL-U, phrase structure from brackets."""
+"""Parsing: dependency trees from CoNLL-U, phrase-structure trees from brackets."""

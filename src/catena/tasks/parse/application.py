@@ -1,10 +1,9 @@
-"""Parsing as a whole: the kind of the model decides which half of it does the work.
+"""The task parse: the kind of the model selects the dependency or the constituency application.
 
-**How a half plugs in.** Each is an :class:`~catena.tasks.application.Application` of its own whose config is
-:class:`~catena.tasks.parse.config.ParseConfig`: mostly a :class:`~catena.tasks.looped.LoopedApplication` with
-``prepare``, ``task``, ``dropped``, ``load`` and, for models that are counted, ``fits`` and ``fit``. Its predictor is a
-:class:`~catena.tasks.parse.predictor.ParsePredictor`. ``_HALVES`` names it for each of its kinds; nothing here needs to
-know more.
+Each of the two is an :class:`~catena.tasks.application.Application` with the config
+:class:`~catena.tasks.parse.config.ParseConfig`: usually a :class:`~catena.tasks.looped.LoopedApplication` with
+``prepare``, ``task``, ``dropped``, ``load`` and, for counted models, ``fits`` and ``fit``. Its predictor is a
+:class:`~catena.tasks.parse.predictor.ParsePredictor`. ``_HALVES`` maps each kind of model to its application.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _HALVES = {"biaffine": _DEPENDENCY, **dict.fromkeys(("pcfg", "grammar", "span", 
 
 
 def parser_family(config: ParseConfig) -> Application:
-    """The application that the model of a config belongs to."""
+    """The application for the model of a config."""
     module, _, name = _HALVES[config.model.kind].partition(":")
     half: Application = getattr(importlib.import_module(module), name)()
     return half
 
 
 class ParseApplication(Application):
-    """Sentences into trees."""
+    """Parsing of sentences."""
 
     def train(
         self,

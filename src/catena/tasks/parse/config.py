@@ -1,8 +1,8 @@
-"""The config of a parser, whatever its trees. Imports no torch.
+"""The config of a parser. Imports no torch.
 
-The kind of the model decides which trees: ``biaffine`` is for dependencies, the others are for phrase structure. Where
-no kind is named, the training file decides. A new kind needs a settings class in ``_ParserConfig``, a line in
-``SUGGESTED`` and ``METRICS``, and a line in :data:`catena.tasks.parse.application._HALVES`.
+The kind of the model decides the kind of trees: ``biaffine`` is for dependencies, the others are for phrase structure.
+If no kind is named, the training file decides. A new kind needs a config class in ``_ParserConfig``, an entry in
+``SUGGESTED`` and ``METRICS``, and an entry in :data:`catena.tasks.parse.application._HALVES`.
 """
 
 from __future__ import annotations
@@ -33,49 +33,49 @@ _ParserConfig = Annotated[
 ]
 
 DEPENDENCIES, PHRASES = "biaffine", "span"
-"""The kinds that are taken for CoNLL-U and for brackets where none is named."""
+"""The default kinds for CoNLL-U and for brackets."""
 
 SUGGESTED: dict[str, dict[str, Any]] = {"biaffine": dependency.SUGGESTED, **constituency.SUGGESTED}
-"""How each model likes to be trained, where the config does not say."""
+"""Default training options of each model."""
 
 METRICS: dict[str, tuple[str, ...]] = {"biaffine": dependency.METRICS, **constituency.METRICS}
-"""The scores of each model; the first decides which checkpoint is best."""
+"""The scores of each model; the first selects checkpoints."""
 
 
 class ParseDataConfig(DataConfig):
-    """The files, how they are read, and which part of them is held out."""
+    """The data files, how they are read, and how they are split."""
 
     max_length: int = Field(200, gt=0)
-    """Longest sentence in words that is trained on; longer ones are left out and listed in dropped.tsv. What is
-    predicted may be longer."""
+    """Maximum length of a training sentence in words; longer ones are dropped and listed in dropped.tsv. Prediction has
+    no limit."""
     too_long: Literal["drop"] = "drop"
-    """What happens in training to a sentence that is longer than max_length: half a sentence has no tree."""
+    """Drop training sentences that are longer than max_length. They cannot be cut: half a sentence has no tree."""
 
 
 class ParseEvaluationConfig(Config):
-    """How the model is judged."""
+    """How the model is evaluated."""
 
     words_at_once: int = Field(5000, gt=0)
-    """Words, padding included, that are scored together."""
+    """Number of words, including padding, that are scored together."""
 
 
 class ParseConfig(Config):
-    """Sentences into trees."""
+    """The config of parsing."""
 
     task: Literal["parse"] = "parse"
     """The task this config is for."""
     seed: int = Field(0, ge=0)
-    """The seed of everything that is drawn at random."""
+    """The random seed."""
     pretrained: str | None = None
-    """A run of task lm to start from, on words between blanks: its vectors and its encoder, with their weights, are
-    added to what is seen of a word."""
+    """A run of task lm on words (tokenizer whitespace) to start from: the parser reads its word vectors and its
+    encoder's states in addition to its other inputs."""
     unfreeze: int = Field(1, ge=0)
-    """With pretrained: epochs after which one more layer, from the top, is trained; only what is new is in the first. 0
-    trains everything from the start."""
+    """With pretrained: unfreeze one more layer, from the top, every N epochs; the first N train only the new layers. 0
+    trains all layers from the start."""
     machine: MachineConfig = MachineConfig()
     data: ParseDataConfig = ParseDataConfig()
     tokenizer: TokenizerConfig = WordTokenizerConfig()
-    """How raw text is cut into words; files of trees have theirs."""
+    """How raw text is split into words; files of trees are split already."""
     model: _ParserConfig = BiaffineParserConfig()
     batches: BatchConfig = BatchConfig(batch_size=2000, batch_by="tokens")
     training: TrainingConfig = Field(default_factory=TrainingConfig)
@@ -84,27 +84,27 @@ class ParseConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _suggest(cls, data: Any) -> Any:
-        """Take the model for the trees of the file, and train it as it likes to be trained, unless the config says."""
+        """Fill in the kind of model for the trees of the file, and its default training options."""
         return with_suggestions(_with_kind(data), SUGGESTED, DEPENDENCIES)
 
     @model_validator(mode="after")
     def _fits_together(self) -> ParseConfig:
         if self.tokenizer.kind not in ("whitespace", "words", "characters"):
             raise ValueError(
-                f"tokenizer.kind = {self.tokenizer.kind!r} gives pieces of words, and trees are over words: choose "
-                f"words, whitespace or characters"
+                f"tokenizer.kind must keep words whole for parsing, got {self.tokenizer.kind!r}. Use words, whitespace "
+                f"or characters."
             )
         metric, known = self.training.metric, METRICS[self.model.kind]
         if metric not in (None, *known):
             raise ValueError(
-                f"training.metric = {metric!r} is no score of a parser of kind {self.model.kind!r}: "
+                f"training.metric = {metric!r} is not a score of a parser of kind {self.model.kind!r}: "
                 f"{did_you_mean(str(metric), known)}"
             )
         return self
 
 
 def _with_kind(data: Any) -> Any:
-    """The values of a config, with the kind of model that suits the first training file where none is named."""
+    """The values of a config, with the kind of model for the first training file filled in if none is named."""
     if not isinstance(data, dict):
         return data
     model, files = data.get("model", {}), data.get("data", {})
@@ -123,4 +123,4 @@ def _format_of(files: dict[str, Any]) -> str | None:
     try:
         return detect_format(Path(str(next(iter(train)))), files.get("encoding")).format
     except (CatenaError, OSError):
-        return None  # the reader will say what is wrong with the file
+        return None  # the reader reports what is wrong with the file

@@ -1,6 +1,6 @@
-"""What trained parsers share: streams a block at a time, and constraints that go item by item with what is parsed.
+"""The common part of trained parsers: streams in blocks, and one constraint per item.
 
-A parser of either half says what its items and constraints are (:meth:`ParsePredictor.read_inputs`,
+A subclass defines its items and constraints (:meth:`ParsePredictor.read_inputs`,
 :meth:`ParsePredictor.read_constraints`) and parses a block of them (:meth:`ParsePredictor.parse`).
 """
 
@@ -16,26 +16,26 @@ from catena.errors import DataError
 from catena.tasks.application import DEFAULT_PREDICT_OPTIONS, PredictOptions, Predictor
 
 BLOCK = 1024
-"""Sentences that are read and parsed together in a stream."""
+"""Number of sentences that are read and parsed together in a stream."""
 
 
 class ParsePredictor(Predictor):
-    """A trained parser. An item is a raw text, or a sentence in the words of its file."""
+    """A trained parser. An item is a raw text, or a sentence of a file."""
 
     asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "constraint"})
 
     @abstractmethod
     def parse(self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None) -> list[Any]:
-        """A prediction for each item; ``constraints``, one for each, are None where the asking names no file."""
+        """A prediction for each item; ``constraints`` has one for each item, or is None without a constraint file."""
 
     @abstractmethod
     def read_constraints(self, path: Path) -> Iterator[Any]:
-        """The constraints of a file, one for each item that is parsed."""
+        """The constraints of a file, one for each item."""
 
     def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Any]:
         if isinstance(items, str):
             raise DataError(
-                "predict takes a list of sentences, and one text was given: put it in a list, as in predict([text])"
+                f"predict must get a list of sentences, got one text: {items!r:.60}. Put it in a list: predict([text])."
             )
         return list(self.predict_stream(items, asking))
 
@@ -48,13 +48,13 @@ class ParsePredictor(Predictor):
             constraints = None if rules is None else list(islice(rules, len(block)))
             if constraints is not None and len(constraints) < len(block):
                 raise DataError(
-                    f"{asking.constraint} has constraints for {parsed + len(constraints)} sentences, and more are "
-                    f"to be parsed: it needs one for each, in their order, with _ where nothing is fixed"
+                    f"{asking.constraint} must have a constraint for each sentence, got only "
+                    f"{parsed + len(constraints)}. Add the others in the same order, with _ if nothing is fixed."
                 )
             yield from self.parse(block, asking.after(parsed), constraints)
             parsed += len(block)
         if rules is not None and next(rules, None) is not None:
             raise DataError(
-                f"{asking.constraint} has constraints for more than the {parsed} sentences that were parsed: it needs "
-                f"one for each, in their order"
+                f"{asking.constraint} must have a constraint for each of the {parsed} sentences, got more. Remove the "
+                f"others."
             )

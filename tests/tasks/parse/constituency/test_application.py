@@ -144,7 +144,7 @@ def test_counts_of_parses_and_empty_lines(written: Path, capsys: pytest.CaptureF
     model = load(written, "cpu")
     ambiguous, nothing, empty = model.predict(["the man sees a dog in the park", "man the sees", ""])
     assert (ambiguous.parses, nothing.parses) == (2, 0)
-    assert nothing.note == "the grammar knows every word, and has no parse of them in this order"
+    assert nothing.note == "the grammar has every word, but no parse of them in this order"
     assert empty.note == "the sentence has no words"
     row = json.loads(model.write(nothing, "man the sees", "jsonl"))
     assert (row["parses"], row["tree"]) == (0, "(NOPARSE (N man) (D the) (V sees))")
@@ -205,8 +205,8 @@ def test_bad_files_are_answered_with_a_sentence(folder: Path, capsys: pytest.Cap
     assert "1 tree cannot be split into train and dev" in error
     (folder / "plain.txt").write_text("just some words\nand more\n")
     error = refused(capsys, "train", "parse", str(folder / "plain.txt"), "--model", "span", "-o", str(folder / "x"))
-    assert "a parser of phrases learns from trees in brackets" in error
-    assert "rules of a grammar are read with --model grammar" in error
+    assert "this parser is trained on trees in brackets" in error
+    assert "For the rules of a grammar, use --model grammar" in error
     error = refused(capsys, "train", str(folder / "train.mrg"), "--model", "joint", "-o", str(folder / "x"))
     assert "'joint' is a model of the task transduce, not of parse, which the file looks like" in error
     (folder / "empty.mrg").write_text("")
@@ -223,7 +223,7 @@ def test_trees_without_words_are_dropped_and_listed(folder: Path) -> None:
     assert run("train", "parse", str(path), "--model", "pcfg", "-o", str(folder / "gaps"), "-q") == 0
     listed = (folder / "gaps" / "dropped.tsv").read_text()
     assert "without a word" in listed
-    assert "with a word alone" in listed
+    assert "with only a word" in listed
 
 
 def test_constraints_that_do_not_fit_are_refused(
@@ -233,10 +233,10 @@ def test_constraints_that_do_not_fit_are_refused(
     texts = str(folder / "texts.txt")
     given.write_text("1-2\n")
     error = refused(capsys, "predict", str(counted), texts, "--constraint", str(given))
-    assert "has constraints for 1 sentences, and more are" in error
+    assert "must have a constraint for each sentence, got only 1" in error
     given.write_text("1-20\n_\n")
     error = refused(capsys, "predict", str(counted), texts, "--constraint", str(given))
-    assert "the bracket 1-20 is given for a sentence of 8 words" in error
+    assert "brackets must end at word 8 or before, got 1-20" in error
 
 
 def test_a_model_that_was_damaged_is_refused(counted: Path, tmp_path: Path) -> None:
@@ -266,9 +266,9 @@ def test_what_is_said_of_rules_lines_without_words_and_texts_without_trees(
     rows = [json.loads(line) for line in lines_of(capsys)]
     assert rows[1]["tree"] is None
     assert rows[2]["note"].startswith("the grammar does not have the word 'unicorn'")
-    assert rows[3]["note"] == "the grammar knows every word, and has no parse of them in this order"
+    assert rows[3]["note"] == "the grammar has every word, but no parse of them in this order"
     error = refused(capsys, "evaluate", str(counted), str(folder / "gaps.txt"))
-    assert "a parser of phrases is scored on trees in brackets" in error
+    assert "this parser is evaluated on trees in brackets" in error
     assert "--model" not in error
     assert run("draw", str(bare), "the man sees a dog", "a dog sees the man") == 0
     assert "\n\n" in capsys.readouterr().out, "a blank line between two pictures"

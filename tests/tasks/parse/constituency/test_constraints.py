@@ -32,9 +32,9 @@ def test_a_line_for_each_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("1:NP", r"given.txt:2.*has '1:NP', which is no span"),
-        ("0-3", r"has the span '0-3', whose first word is not 1 or comes after its last"),
-        ("4-3", r"comes after its last"),
+        ("1:NP", r"given.txt:2.*has '1:NP', which is not a span"),
+        ("0-3", r"has the span '0-3', whose first word is below 1 or after its last"),
+        ("4-3", r"or after its last"),
         ("2-2", r"has '2-2', one word without its tag"),
         ("!1-3:NP", r"forbids '!1-3:NP' with a label"),
     ],
@@ -45,7 +45,7 @@ def test_what_is_no_span_is_named_with_its_line(tmp_path: Path, line: str, probl
 
 
 def test_brackets_must_fit_the_sentence_and_each_other() -> None:
-    with pytest.raises(DataError, match="the bracket 2-5 is given for a sentence of 4 words"):
+    with pytest.raises(DataError, match="brackets must end at word 4 or before, got 2-5"):
         check_given((BracketConstraint(1, 5, None, True),), 4)
     with pytest.raises(DataError, match="the brackets 1-3 and 2-4 cross"):
         check_given((BracketConstraint(1, 4, None, True), BracketConstraint(0, 3, None, True)), 4)

@@ -114,7 +114,7 @@ def test_given_brackets_are_kept(decoding: str) -> None:
         for answer in parser.parsed(SENTENCE, asking, high, RNG).answers:
             assert ("NP", 3, 8) not in bracketing(answer.tree).spans
     wrong = parser.parsed(SENTENCE, PredictOptions(), (BracketConstraint(3, 8, "PP", True),), RNG)
-    assert wrong.note == "no parse has the brackets that are given"
+    assert wrong.note == "no parse has the given brackets"
     assert wrong.tree.label == NO_PARSE
 
 
@@ -153,7 +153,7 @@ def test_unknown_words_are_parsed_by_their_class_or_named() -> None:
 def test_a_sentence_that_is_too_long_gets_a_flat_tree_and_a_note() -> None:
     words = ("the",) * 300
     found = pcfg().parsed(words, PredictOptions(), (), RNG)
-    assert found.note == "the sentence has 300 words, more than model.longest = 120: it was not parsed"
+    assert found.note == "the sentence has 300 words, more than model.longest = 120, and was not parsed"
     assert len(found.tree.children) == 300
     assert found.tree.children[0].label == "D"
     assert pcfg(longest=2).parsed(("a", "dog", "sees"), PredictOptions(), (), RNG).note is not None

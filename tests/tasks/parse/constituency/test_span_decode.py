@@ -203,10 +203,10 @@ def test_a_given_tag_is_kept_and_an_unknown_one_refused() -> None:
         scores(4), PredictOptions(), fixed=(BracketConstraint(0, 1, "D", True), BracketConstraint(1, 2, "N", True))
     )
     assert [leaf.label for leaf in found.tree.leaves()][:2] == ["D", "N"]
-    with pytest.raises(DataError, match="the tag 'X' is given for word 1, and training never showed it"):
+    with pytest.raises(DataError, match="the tag 'X' given for word 1 does not occur in training"):
         parsed(scores(4), PredictOptions(), fixed=(BracketConstraint(0, 1, "X", True),))
 
 
 def test_brackets_that_leave_no_tree_are_refused() -> None:
-    with pytest.raises(DataError, match=r"no tree is left by the brackets that are given \(1-2\)"):
+    with pytest.raises(DataError, match=r"No tree has all the given brackets \(1-2\)"):
         parsed(scores(4), PredictOptions(), fixed=(BracketConstraint(0, 2, "VP", True),))

@@ -87,7 +87,7 @@ def test_standard_input_is_text_or_conllu(predictor: DependencyPredictor) -> Non
     assert isinstance(item, ConlluSentence)
     assert item.comment("sent_id") == "7"
     assert list(predictor.items_of_lines(iter([]))) == []
-    with pytest.raises(FormatError, match="the first line of standard input has 2 fields parted by tabs"):
+    with pytest.raises(FormatError, match="the first line of standard input has 2 tab-separated fields"):
         predictor.items_of_lines(iter(["we\tO", "see\tO"]))
     with pytest.raises(FormatError, match="standard input:1"):
         list(predictor.items_of_lines(iter(["# a comment", ""])))
@@ -111,9 +111,9 @@ def test_a_text_without_words_has_an_empty_parse(predictor: DependencyPredictor)
 
 
 def test_what_is_no_sentence_is_refused(predictor: DependencyPredictor) -> None:
-    with pytest.raises(DataError, match="put it in a list"):
+    with pytest.raises(DataError, match="Put it in a list"):
         predictor.predict("we see")
-    with pytest.raises(DataError, match="takes texts, lists of words or sentences of CoNLL-U, and was given int"):
+    with pytest.raises(DataError, match="item must be a text, a list of words or a CoNLL-U sentence, got int"):
         predictor.predict([3])
     with pytest.raises(DataError, match="--alignment is not an option of"):
         predictor.predict(["we see"], PredictOptions(alignment=True))
@@ -193,21 +193,21 @@ def test_fixed_and_forbidden_arcs_and_relations_are_kept(predictor: DependencyPr
 def test_constraints_that_cannot_be_met_are_told_with_their_line(
     predictor: DependencyPredictor, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataError, match=r"rules\.conllu:1: no tree is left by this constraint"):
+    with pytest.raises(DataError, match=r"rules\.conllu:1: this constraint allows no tree"):
         constrained(predictor, tmp_path, conllu("we see", "2 1", "_ _"))
     with pytest.raises(DataError, match=r"rules\.conllu:2: 'subjct' is not one of"):
         constrained(predictor, tmp_path, conllu("we see", "_ _", "_ subjct"))
     wrong = conllu("we see", "_ _", "_ _")
     bad = replace(wrong, rows=(wrong.rows[0]._replace(misc="NotHead=9"), wrong.rows[1]))
-    with pytest.raises(DataError, match=r"rules\.conllu:1: NotHead must name words from 0 \(the root\) to 2"):
+    with pytest.raises(DataError, match=r"rules\.conllu:1: NotHead must list words from 0 \(the root\) to 2"):
         constrained(predictor, tmp_path, bad)
     path = tmp_path / "rules.conllu"
     write(path, [wrong])
-    with pytest.raises(DataError, match="word 2 is 'see' where the sentence has 'hear'"):
+    with pytest.raises(DataError, match="with word 2 'hear', got 'see'"):
         predictor.predict(["we hear"], PredictOptions(constraint=path))
-    with pytest.raises(DataError, match="has constraints for 1 sentences, and more are to be parsed"):
+    with pytest.raises(DataError, match="must have a constraint for each sentence, got only 1"):
         predictor.predict(["we see", "we see"], PredictOptions(constraint=path))
-    with pytest.raises(DataError, match="has constraints for more than the 0 sentences"):
+    with pytest.raises(DataError, match="must have a constraint for each of the 0 sentences, got more"):
         predictor.predict([], PredictOptions(constraint=path))
 
 
@@ -236,7 +236,7 @@ def test_evaluation_tells_scores_with_intervals_and_each_relation(
     answers = predictor.answers(path, "uas")
     assert float(answers.measure(answers.right, answers.given)) == pytest.approx(right / words)
     assert predictor.answers(path).measure.name == "las|conll2018"
-    with pytest.raises(DataError, match=r"two parsers cannot be compared by 'lass'.*'las'"):
+    with pytest.raises(DataError, match=r"'lass' is not a metric for comparing parsers.*'las'"):
         predictor.answers(path, "lass")
 
 

@@ -45,7 +45,7 @@ def test_lifting_moves_an_arc_to_the_head_of_its_head() -> None:
 
 def test_a_circle_is_told_with_its_line() -> None:
     sentence = conllu("a b c d", "0 3 4 2", file="bad.conllu", line=11)
-    with pytest.raises(FormatError, match=r"bad\.conllu:12: the heads go round in a circle \(words 2 → 3 → 4 → 2\)"):
+    with pytest.raises(FormatError, match=r"bad\.conllu:12: the heads form a cycle \(words 2 → 3 → 4 → 2\)"):
         check_tree(sentence, single_root=True)
     with pytest.raises(FormatError, match=r"words 2 → 2"):
         check_tree(conllu("a b", "0 2"), single_root=True)
@@ -54,14 +54,14 @@ def test_a_circle_is_told_with_its_line() -> None:
 def test_lines_are_counted_with_the_rows_of_multiword_tokens() -> None:
     sentence = conllu("a b c", "0 3 2", file="bad.conllu", line=5)
     split = sentence.rows[0]._replace(id="1-2")
-    with pytest.raises(FormatError, match=r"bad\.conllu:7: the heads go round"):
+    with pytest.raises(FormatError, match=r"bad\.conllu:7: the heads form a cycle"):
         check_tree(replace(sentence, rows=(split, *sentence.rows)), single_root=True)
 
 
 def test_several_roots_are_told_unless_they_are_allowed() -> None:
     sentence = conllu("a b c", "0 1 0", file="bad.conllu", line=4)
     with pytest.raises(
-        FormatError, match=r"bad\.conllu:6: the sentence has 2 roots \(words 1, 3\), and one is allowed"
+        FormatError, match=r"bad\.conllu:6: the sentence has 2 roots \(words 1, 3\), but only one is allowed"
     ):
         check_tree(sentence, single_root=True)
     assert check_tree(sentence, single_root=False) == [0, 1, 0]

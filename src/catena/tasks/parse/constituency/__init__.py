@@ -1,1 +1,1 @@
-"""Sentences into phrase-structure trees."""
+"""Phrase-structure parsing."""

@@ -1,4 +1,4 @@
-"""What a phrase-structure parser says of a sentence, and how it is written."""
+"""Predictions of a phrase-structure parser, and their output formats."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from catena.tasks.parse.constituency.trees import flat, relabel_tree
 from catena.tasks.written import score_cell, score_value
 
 Confidence = dict[tuple[str, int, int], float]
-"""The probability of each bracket ``(label, first, end)``, and of tags: those are over one word."""
+"""The probability of each bracket ``(label, first, end)``; tags are brackets over one word."""
 
 
 @dataclass(frozen=True)
 class ParsedTree:
-    """A tree, the log of its probability among all trees of the sentence, and what it means, where that is known."""
+    """A tree, its log-probability among all trees of the sentence and, if known, its logical form."""
 
     tree: Tree
     log_probability: float | None = None
@@ -33,16 +33,16 @@ class ParsedTree:
 
 @dataclass(frozen=True)
 class Parsed:
-    """The answers for one sentence. Prints as its first tree.
+    """The predicted trees of one sentence. Prints as its first tree.
 
     Args:
         words: the sentence.
-        answers: the best trees, the best first; or trees that were drawn.
-        brackets: the probability of every bracket of the answers, if asked for.
-        tags: the probability of the tag of each word in the first answer, if asked for.
-        parses: the number of parses, where a grammar was asked to count them.
-        note: why the tree is not a parse, where it is none.
-        scored: whether log-probabilities are to be written.
+        answers: the n best trees, best first, or samples.
+        brackets: the probability of every bracket of the answers, if confidence is set.
+        tags: the probability of the tag of each word in the first answer, if confidence is set.
+        parses: the number of parses, if a grammar counts them.
+        note: why the tree is not a parse, if it is not.
+        scored: whether log-probabilities are written.
     """
 
     words: tuple[str, ...]
@@ -59,7 +59,7 @@ class Parsed:
         return self.answers[0].tree
 
     def confidence(self, label: str, first: int, end: int) -> float:
-        """The probability that these words are a bracket of this label."""
+        """The probability that these words are a bracket with this label."""
         return (self.brackets or {}).get((label, first, end), 0.0)
 
     def __str__(self) -> str:
@@ -67,12 +67,12 @@ class Parsed:
 
 
 def nothing(asking: PredictOptions) -> Parsed:
-    """What is said of a sentence without a word."""
+    """The prediction for a sentence without words."""
     return Parsed((), (ParsedTree(flat((), ())),), note="the sentence has no words", scored=has_scores(asking))
 
 
 def has_scores(asking: PredictOptions) -> bool:
-    """Whether answers to what is asked have a log-probability each."""
+    """Whether predictions with these options have log-probabilities."""
     return asking.scores or asking.n_best > 1 or asking.samples > 0
 
 
@@ -80,11 +80,11 @@ FORMATS = ("brackets", "tree", "jsonl")
 
 
 def written(parsed: Parsed, format: str) -> str:
-    """A prediction as lines of brackets, as pictures for a terminal, or as one line of JSON."""
+    """A prediction as lines of brackets, as drawings for a terminal, or as one line of JSON."""
     if format == "jsonl":
         return json.dumps(_row(parsed), ensure_ascii=False)
     if not parsed.words:
-        return ""  # a line without words stays one
+        return ""  # a line without words stays empty
     if format == "brackets":
         return "\n".join(
             _prefix(parsed, answer, "\t") + to_text(label_with_probabilities(parsed, answer.tree, ":"))
@@ -102,7 +102,7 @@ def written(parsed: Parsed, format: str) -> str:
 
 
 def label_with_probabilities(parsed: Parsed, tree: Tree, between: str) -> Tree:
-    """The tree with the probability of each bracket in its label, where they are known."""
+    """The tree with the probability of each bracket in its label, if it is known."""
     if parsed.brackets is None or parsed.tags is None:
         return tree
     tags = parsed.tags

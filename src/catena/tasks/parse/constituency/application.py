@@ -1,4 +1,4 @@
-"""Phrase-structure parsing as a whole: train, resume, load."""
+"""Phrase-structure parsing: train, resume, load."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from catena.training.run import RunFolder
 
 
 class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData | SequenceData]):
-    """Sentences into phrase-structure trees."""
+    """Phrase-structure parsing of sentences."""
 
     settings = ParseConfig
 
@@ -99,8 +99,8 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
     def adopted(self, config: ParseConfig, start: Pretrained) -> ParseConfig:
         if not isinstance(config.model, SpanParserConfig):
             raise ConfigError(
-                f"pretrained names a language model to start from, which a parser of kind {config.model.kind!r} cannot "
-                f"use: leave it out, or train one of kind 'span'"
+                f"pretrained needs model.kind = 'span', got {config.model.kind!r}. Remove pretrained, or use --model "
+                f"span."
             )
         words = adopt_words(config.model.words, start)
         model = config.model.model_copy(update={"words": words})

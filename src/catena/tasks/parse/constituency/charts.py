@@ -1,6 +1,6 @@
-"""Parsing with a grammar, counted or written: the best, the k best, samples, expectations, given brackets.
+"""Chart parsing with a grammar: best, k best, samples, expected brackets, and given brackets.
 
-Knows labels and trees where :mod:`catena.grammar` knows symbols and derivations.
+Maps the symbols and derivations of :mod:`catena.grammar` to labels and trees.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Fixed = tuple[BracketConstraint, ...]
 
 @dataclass(frozen=True, eq=False)
 class ChartExpectations:
-    """What is expected of a sentence: labels over spans, and tags.
+    """Expected counts of labels over spans, and probabilities of tags.
 
     Args:
-        counts: ``counts[i, j, q]`` is how often label ``q`` is expected over the words from ``i`` up to ``j``.
-        tags: for each word the probability of each tag.
+        counts: ``counts[i, j, q]`` is the expected count of label ``q`` over the words from ``i`` up to ``j``.
+        tags: the probability of each tag, for each word.
         labels: the names of the labels.
     """
 
@@ -49,20 +49,20 @@ class ChartExpectations:
     labels: tuple[str, ...]
 
     def confidence(self, least: float = 0.01) -> Confidence:
-        """The brackets that are expected often enough."""
+        """The brackets with an expected count of at least ``least``."""
         found = np.argwhere(self.counts >= least)
         return {(self.labels[q], int(i), int(j)): min(1.0, float(self.counts[i, j, q])) for i, j, q in found}
 
 
 class ChartParser:
-    """Answers in trees for one grammar.
+    """Parses sentences with one grammar.
 
     Args:
         grammar: any grammar.
-        labels: for each symbol the labels it stands for, none for a step inside a rule.
-        restore: a derivation as a tree.
-        unknown: the words to try for one that the grammar does not have.
-        beam: prune charts; exact if not given.
+        labels: the labels of each symbol; empty for a step inside a rule.
+        restore: converts a derivation to a tree.
+        unknown: the words to try for a word that the grammar does not have.
+        beam: prunes charts; exact if not given.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class ChartParser:
     # --- trees --------------------------------------------------------------------------------------------------------
 
     def best(self, words: ChartWords, given: Fixed = ()) -> Derivation | None:
-        """The best parse; None where there is none."""
+        """The best parse; None if there is none."""
         return best_parse(self._chart(self.parser.best_rules, words, given), words)
 
     def k_best(self, words: ChartWords, k: int, given: Fixed = ()) -> list[Derivation]:
-        """The best parses, the best first."""
+        """The best parses, best first."""
         if k == 1:
             best = self.best(words, given)
             return [] if best is None else [best]
@@ -92,19 +92,19 @@ class ChartParser:
         return [parse for parse in found if isinstance(parse, Derivation)]
 
     def samples(self, words: ChartWords, n: int, rng: np.random.Generator, given: Fixed = ()) -> list[Derivation]:
-        """Parses drawn by their probability."""
+        """Parses sampled from their distribution."""
         chart = self._chart(self.parser.summed_rules, words, given)
         drawn = (sampled_parse(chart, words, rng) for _ in range(n if chart.total > NEVER else 0))
         return [parse for parse in drawn if parse is not None]
 
     def log_total(self, words: ChartWords, given: Fixed = ()) -> float:
-        """The log of the summed weight of all parses."""
+        """The log of the total weight of all parses."""
         return self._chart(self.parser.summed_rules, words, given).total
 
     def answers(
         self, parses: Sequence[Derivation], log_total: float | None, meanings: bool = False
     ) -> list[ParsedTree]:
-        """Parses as answers, with their share of the summed weight where that is given."""
+        """Parses as predictions, with their fraction of the total weight if that is given."""
         result = []
         for parse in parses:
             share = None if log_total is None else min(0.0, parse.log_weight - log_total)
@@ -114,7 +114,7 @@ class ChartParser:
     # --- expectations -------------------------------------------------------------------------------------------------
 
     def expected(self, words: ChartWords, given: Fixed = ()) -> ChartExpectations | None:
-        """What is expected of all parses together; None where there is no parse."""
+        """Expected counts over all parses; None if there is no parse."""
         closed = self.parser.summed_rules
         found = expectations(closed, self._matches(closed, words), self.beam, self._bars(closed, words, given))
         if found is None:
@@ -139,14 +139,14 @@ class ChartParser:
         return ChartExpectations(counts, tuple(tags), self.labels)
 
     def tree_of_most(self, words: ChartWords, found: ChartExpectations, price: float, top: str) -> Tree:
-        """The tree of the most brackets that can be expected to be right."""
+        """The tree with the largest expected number of correct brackets."""
         tags = [max(here, key=here.__getitem__) if here else top for here in found.tags]
         above = self._above
         brackets = stack_labels(expected_brackets(found.counts, price), lambda p, q: above.get((p, q), 0.0))
         phrases = [LabeledSpan(i, j, (found.labels[q],)) for i, j, q in brackets]
         return phrases_to_tree(words, tags, phrases, top)
 
-    # --- what is prepared once ----------------------------------------------------------------------------------------
+    # --- cached tables ------------------------------------------------------------------------------------------------
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ class ChartParser:
 
     @cached_property
     def _above(self) -> dict[tuple[int, int], float]:
-        """How much weight the rules give to one label directly above another."""
+        """The weight that the rules give to one label directly above another."""
         found: dict[tuple[int, int], float] = {}
         for rule in self.parser.grammar.rules:
             if len(rule.right) == 1 and isinstance(rule.right[0], Nonterminal):
@@ -202,7 +202,7 @@ class ChartParser:
 
 
 def _meaning(parse: Derivation) -> str | None:
-    """The logical form of a parse; None where one of its rules has no meaning, or where none is ever reached."""
+    """The logical form of a parse; None if one of its rules has no meaning, or if evaluation does not end."""
     try:
         return str(parse.logical_form())
     except (DataError, LimitError):
@@ -210,7 +210,7 @@ def _meaning(parse: Derivation) -> str | None:
 
 
 def most_likely_tags(parser: ChartParser, words: ChartWords) -> list[str]:
-    """The tag that gives each word the most weight, whatever stands around it."""
+    """The tag with the largest weight for each word, without context."""
     closed = parser.parser.best_rules
     tags = []
     for word in words:
@@ -221,7 +221,7 @@ def most_likely_tags(parser: ChartParser, words: ChartWords) -> list[str]:
 
 
 def too_long(words: ChartWords, longest: int) -> str | None:
-    """A note on a sentence that is too long to be parsed."""
+    """A note about a sentence that is too long to parse, or None."""
     if len(words) <= longest:
         return None
-    return f"the sentence has {len(words)} words, more than model.longest = {longest}: it was not parsed"
+    return f"the sentence has {len(words)} words, more than model.longest = {longest}, and was not parsed"

@@ -1,7 +1,7 @@
-"""Brackets that are given: a line for each sentence, ``1-3:NP 5-9 !2-4``, or ``_`` for none.
+"""Files of given brackets: one line per sentence, ``1-3:NP 5-9 !2-4``, or ``_`` for none.
 
-Words are numbered from 1, and both ends are inside. A span may have a label, that of its innermost bracket; over one
-word it is the word's tag. ``!`` says that there is no bracket over just these words.
+Words are numbered from 1, and both ends are inclusive. A span may have the label of its innermost bracket; over one
+word it is the word's tag. ``!`` forbids a bracket over exactly these words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GIVEN = re.compile(r"(!?)(\d+)-(\d+)(?::(\S+))?")
 
 
 class BracketConstraint(NamedTuple):
-    """A bracket that must be in the tree, from word ``first`` up to, without, ``end``; or one that must not."""
+    """A bracket that must, or must not, be in the tree, over words ``first`` to ``end - 1``."""
 
     first: int
     end: int
@@ -37,36 +37,38 @@ def _one(path: Path, number: int, line: str, part: str) -> BracketConstraint:
     match = _GIVEN.fullmatch(part)
     cure = "Write first-last or first-last:LABEL, !first-last to forbid, words numbered from 1, and _ for nothing"
     if match is None:
-        raise bad_line(path, number, line, f"has {part[:30]!r}, which is no span", cure)
+        raise bad_line(path, number, line, f"has {part[:30]!r}, which is not a span", cure)
     sign, first, last, label = match.groups()
     if not 1 <= int(first) <= int(last):
         raise bad_line(
-            path, number, line, f"has the span {part!r}, whose first word is not 1 or comes after its last", cure
+            path, number, line, f"has the span {part!r}, whose first word is below 1 or after its last", cure
         )
     if first == last and label is None:
         raise bad_line(path, number, line, f"has {part!r}, one word without its tag", "Give the tag, as in 3-3:NN")
     if sign and label:
-        raise bad_line(path, number, line, f"forbids {part!r} with a label: leave the label out", cure)
+        raise bad_line(path, number, line, f"forbids {part!r} with a label, which is not supported", cure)
     return BracketConstraint(int(first) - 1, int(last), label, not sign)
 
 
 def check_given(given: tuple[BracketConstraint, ...], n: int) -> None:
-    """Refuse brackets beyond the sentence, and those that cross each other."""
+    """Raise DataError for brackets outside the sentence, and for brackets that cross."""
     for one in given:
         if one.end > n:
-            raise DataError(f"the bracket {one.first + 1}-{one.end} is given for a sentence of {n} words")
+            raise DataError(
+                f"brackets must end at word {n} or before, got {one.first + 1}-{one.end}. Correct the file of brackets."
+            )
     wanted = [one for one in given if one.wanted]
     for one in wanted:
         for other in wanted:
             if one.first < other.first < one.end < other.end:
                 raise DataError(
-                    f"the brackets {one.first + 1}-{one.end} and {other.first + 1}-{other.end} cross, so that no tree "
-                    f"has both: leave one of them out"
+                    f"the brackets {one.first + 1}-{one.end} and {other.first + 1}-{other.end} cross, so no tree has "
+                    f"both. Remove one of them."
                 )
 
 
 def crossing_spans(given: tuple[BracketConstraint, ...], n: int) -> set[tuple[int, int]]:
-    """The spans ``(first, end)`` that cross a bracket which must be there."""
+    """The spans ``(first, end)`` that cross a required bracket."""
     found = set()
     for first, end, _, wanted in given:
         if wanted:

@@ -1,4 +1,4 @@
-"""From files to trees: read, cleaned, dropped and counted, split."""
+"""From data files to trees: read, clean, drop and count, split."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from catena.tasks.parse.constituency.trees import clean_tree
 from catena.tasks.unseen import unseen_line
 
 _CURES = {
-    "conllu": ": for dependencies train with --model biaffine",
-    "text": ": rules of a grammar are read with --model grammar",
+    "conllu": " For dependency trees, use --model biaffine.",
+    "text": " For the rules of a grammar, use --model grammar.",
 }
-"""What may be meant by a file of another format."""
+"""Hints for files of other formats."""
 
 
 @dataclass(frozen=True, eq=False)
 class Treebank:
-    """The trees of a run, without traces, and lines that tell of them."""
+    """The trees of a run, without traces, and lines that describe them."""
 
     train: list[Tree]
     dev: list[Tree]
@@ -39,26 +39,26 @@ class Treebank:
 
 
 def bracket_format(data: ParseDataConfig, path: str | Path, to_score: bool = False) -> DetectedFormat:
-    """The format of a file, which must be brackets: those of trees to learn from, or to be scored on."""
+    """The format of a file. Raise FormatError if it is not brackets."""
     found = (
-        DetectedFormat(data.format, "it was asked for") if data.format != "auto" else detect_format(path, data.encoding)
+        DetectedFormat(data.format, "it was chosen") if data.format != "auto" else detect_format(path, data.encoding)
     )
     if found.format == "brackets":
         return found
-    what = "is scored on" if to_score else "learns from"
+    what = "is evaluated on" if to_score else "is trained on"
     if found.format == UNKNOWN:
-        raise FormatError(f"{found.why} (a parser of phrases {what} trees in brackets)")
-    cure = "; 'catena predict' parses a text" if to_score else _CURES.get(found.format, "")
+        raise FormatError(f"{found.why}. Give a file of trees in brackets.")
+    cure = " To parse a text, use 'catena predict'." if to_score else _CURES.get(found.format, "")
     raise FormatError(
-        f"{path} is read as {found.format!r} ({found.why}), and a parser of phrases {what} trees in brackets, "
-        f"such as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))){cure}"
+        f"{path} is read as {found.format!r} ({found.why}), but this parser {what} trees in brackets. Give a file of "
+        f"trees such as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))).{cure}"
     )
 
 
 def read_trees(
     data: ParseDataConfig, functions: bool, path: str | Path, tally: ReadCounter | None = None, to_score: bool = False
 ) -> Iterator[Tree]:
-    """The trees of a file, cleaned; those without a word are counted as dropped."""
+    """The cleaned trees of a file; trees without words are counted as dropped."""
     bracket_format(data, path, to_score)
     for tree in read(path, encoding=data.encoding):
         if tally is not None:
@@ -67,11 +67,11 @@ def read_trees(
         if clean is not None and clean.word is None:
             yield clean
         elif tally is not None:
-            tally.drop("without a word" if clean is None else "with a word alone", tree.place, " ".join(tree.words()))
+            tally.drop("without a word" if clean is None else "with only a word", tree.place, " ".join(tree.words()))
 
 
 def prepare(config: ParseConfig, randomness: Randomness) -> Treebank:
-    """Read everything a config names. Of a written grammar the training files are rules, and are not read here."""
+    """Read the files of a config. The training files of a handwritten grammar are rules, which are not read here."""
     assert isinstance(config.model, ConstituencyParserConfig)
     data, tally = config.data, ReadCounter()
     written = isinstance(config.model, GrammarParserConfig)
@@ -102,7 +102,7 @@ def prepare(config: ParseConfig, randomness: Randomness) -> Treebank:
 
 
 def _unseen_labels(bank: Treebank) -> list[str]:
-    """A line about labels of phrases of dev and test that no tree of train has."""
+    """A line about phrase labels of dev and test that do not occur in train."""
     seen = {label for tree in bank.train for label in _phrase_labels(tree)}
     counts = Counter(label for tree in (*bank.dev, *bank.test) for label in _phrase_labels(tree) if label not in seen)
     line = unseen_line(counts, "dev and test", "phrases have a label") if bank.train else None
@@ -125,19 +125,21 @@ def _too_long(tree: Tree, most: int) -> str | None:
 def _split(
     config: ParseConfig, parts: Mapping[str, list[Tree]], randomness: Randomness
 ) -> tuple[list[Tree], list[Tree], list[Tree]]:
-    """Trees for training, for dev and for test; what is not given is drawn from train by the seed."""
+    """Trees of train, dev and test; missing sets are split from train with the seed."""
     data, train, test = config.data, parts["train"], parts.get("test", [])
     if data.folds is not None:
         if len(train) < data.folds:
-            raise DataError(f"{len(train)} trees cannot be cut into data.folds = {data.folds} parts")
+            raise DataError(
+                f"data.folds must be at most the number of trees, {len(train)}, got {data.folds}. Lower data.folds."
+            )
         order = randomness.numpy("folds").permutation(len(train))
         train, test = _apart(train, np.array_split(order, data.folds)[data.fold or 0])
     if "dev" in parts:
         return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
     if len(train) < 2:
         raise DataError(
-            f"{len(train)} tree{'s' if len(train) != 1 else ''} cannot be split into train and dev: give a dev file "
-            f"with --dev"
+            f"{len(train)} tree{'s' if len(train) != 1 else ''} cannot be split into train and dev. Give a dev file "
+            f"with --dev."
         )
     count = min(max(1, round(data.dev_fraction * len(train))), len(train) - 1)
     train, dev = _apart(train, randomness.numpy("dev", data.fold or 0).permutation(len(train))[:count])
@@ -151,7 +153,7 @@ def _apart(trees: list[Tree], inside: np.ndarray) -> tuple[list[Tree], list[Tree
 
 def _not_empty(trees: list[Tree], part: str) -> list[Tree]:
     if not trees:
-        raise DataError(f"no tree of {part} is left: see what was dropped, and why, in dropped.tsv")
+        raise DataError(f"No tree of {part} is left. See dropped.tsv for the dropped ones and the reasons.")
     return trees
 
 

@@ -1,9 +1,9 @@
-"""Trees as rows of symbols, and back: an opening bracket with its label, what is inside, a closing bracket with it.
+"""Trees as sequences of symbols, and back: labeled opening brackets, leaves, and labeled closing brackets.
 
     (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))   is   (S (NP DT NN )NP (VP VBZ )VP )S
 
-Words are left out: leaves stand for them in their order (Vinyals et al. 2015, section 2.3). Trees may be deep: nothing
-calls itself.
+Words are omitted: leaves represent them in order (Vinyals et al. 2015, section 2.3). Trees may be deep, so no function
+is recursive.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from catena.tasks.kept import LABELS
 from catena.tasks.parse.constituency.trees import tree_tags
 
 PAD, BEGIN, END, FIRST = range(4)
-"""Ids that are no part of a tree, and the first that is."""
+"""Ids that are not part of a tree, and the first that is."""
 _ANY_TAG = "XX"
-"""The leaf of every word where tags are not written."""
+"""The leaf of every word if tags are not written."""
 _TAGS = "tags.json"
 
 
 @dataclass(frozen=True, eq=False)
 class TreeSymbols:
-    """The symbols of trees and their ids: for each label one that opens and one that closes, and one for each tag."""
+    """The symbols of trees and their ids: an opening and a closing one for each label, and one for each tag."""
 
     labels: Labels
     tags: Labels
@@ -45,7 +45,7 @@ class TreeSymbols:
 
     @cached_property
     def ids(self) -> BracketIds:
-        """What opens, what closes, what is a leaf."""
+        """The ids that open, that close, and that are leaves."""
         n = len(self.labels)
         leaves = range(FIRST + 2 * n, len(self))
         return BracketIds(tuple(range(FIRST, FIRST + n)), tuple(range(FIRST + n, FIRST + 2 * n)), tuple(leaves))
@@ -55,7 +55,7 @@ class TreeSymbols:
         return self.tags.names != (_ANY_TAG,)
 
     def written(self, tree: Tree) -> list[int] | None:
-        """The ids of a tree; None where it has a label or a tag that has none."""
+        """The ids of a tree; None if it has an unknown label or tag."""
         n, found = len(self.labels), []
         waiting: list[Tree | int] = [tree]
         while waiting:
@@ -77,7 +77,7 @@ class TreeSymbols:
         return found
 
     def read(self, ids: Iterable[int], words: Sequence[str]) -> Tree:
-        """The tree that ids spell over words. They must spell one."""
+        """The tree of a valid sequence of ids over words."""
         n, left = len(self.labels), iter(words)
         stack: list[tuple[str, list[Tree]]] = [("", [])]
         for id in ids:

@@ -1,4 +1,4 @@
-"""Trained phrase-structure parsers that are ready to be asked. They need nothing but their own folder."""
+"""Prediction with trained phrase-structure parsers. They need only their own folder."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ from catena.tasks.words.encoding import WordEncoding
 from catena.tasks.words.sentences import Sentence, to_sentence
 
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
-"""How brackets are written in a file of brackets."""
+"""The shape of brackets in a file of brackets."""
 
 _Words = tuple[str, ...]
 
 
 class ConstituencyPredictor(ParsePredictor):
-    """A phrase-structure parser. An item is a text, a list of words, or a tree, of which only the words are read."""
+    """A phrase-structure parser. An item is a text, a list of words, or a tree, whose brackets are ignored."""
 
     formats: ClassVar[tuple[str, ...]] = FORMATS
 
@@ -81,9 +81,9 @@ class ConstituencyPredictor(ParsePredictor):
     def answer(
         self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
     ) -> list[Parsed]:
-        """What is asked of sentences that have words."""
+        """Predictions for nonempty sentences, with the given options."""
 
-    # --- what goes in -------------------------------------------------------------------------------------------------
+    # --- input --------------------------------------------------------------------------------------------------------
 
     def words(self, item: Any) -> _Words:
         """The words of an item."""
@@ -99,7 +99,9 @@ class ConstituencyPredictor(ParsePredictor):
         elif isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
             found = item
         else:
-            raise DataError(f"a parser takes texts, lists of words or trees, and was given {type(item).__name__}")
+            raise DataError(
+                f"item must be a text, a list of words or a tree, got {type(item).__name__}. Pass one of these."
+            )
         return tuple(_ESCAPES.get(word, word) for word in found)
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
@@ -125,7 +127,7 @@ class ConstituencyPredictor(ParsePredictor):
     def read_constraints(self, path: Path) -> Iterator[tuple[BracketConstraint, ...]]:
         return read_given(path)
 
-    # --- what comes out -----------------------------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------------------------------
 
     def parse(
         self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None = None
@@ -142,14 +144,14 @@ class ConstituencyPredictor(ParsePredictor):
     def write(self, prediction: Any, item: Any, format: str) -> str:
         return written(prediction, format)
 
-    # --- on trees that are known --------------------------------------------------------------------------------------
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def judge(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> tuple[list[Tree], list[Parsed]]:
-        """The right trees of a file, and the model's answers."""
+        """The gold trees of a file, and the predictions."""
         data = self.config.data.model_copy(update={"format": reading.format or "auto", "encoding": reading.encoding})
         right = list(read_trees(data, self.functions, path, to_score=True))
         if not right:
-            raise DataError(f"{path} has no tree to score")
+            raise DataError(f"{path} has no tree to score. Check the file.")
         return right, self.predict(right)
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
@@ -165,7 +167,7 @@ class ConstituencyPredictor(ParsePredictor):
         right, found = self.judge(path, reading)
         return PairedPredictions(measure, [bracketing(t) for t in right], [bracketing(parsed.tree) for parsed in found])
 
-    # --- for people ---------------------------------------------------------------------------------------------------
+    # --- reports ------------------------------------------------------------------------------------------------------
 
     def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         parsed = self._drawn(item, asking)
@@ -177,12 +179,12 @@ class ConstituencyPredictor(ParsePredictor):
     def _drawn(self, item: Any, asking: PredictOptions) -> Parsed:
         parsed: Parsed = self.predict([item], asking)[0]
         if not parsed.words:
-            raise DataError("a text without words has no tree to draw")
+            raise DataError("A text without words has no tree to draw. Give at least one word.")
         return parsed
 
 
 class CountedPredictor(ConstituencyPredictor):
-    """A grammar, counted or written."""
+    """A parser with a counted or handwritten grammar."""
 
     def __init__(self, config: ParseConfig, tokenizer: Tokenizer, parser: CountedParser) -> None:
         super().__init__(config, tokenizer)
@@ -198,19 +200,19 @@ class CountedPredictor(ConstituencyPredictor):
     def describe(self, top: int) -> list[str]:
         charts = self.parser.charts
         grammar = charts.parser.grammar
-        made = "counted from trees" if isinstance(self.parser, PcfgParser) else "written by a person"
+        made = "counted from trees" if isinstance(self.parser, PcfgParser) else "written by hand"
         phrases = sorted((rule for rule in grammar.rules if len(rule.right) > 1), key=lambda rule: -rule.weight)
         return [
             f"a grammar {made}: {len(grammar.rules):,} rules, {len(grammar.nonterminals):,} symbols, "
             f"{len(grammar.terminals):,} words, start {grammar.start.name}",
             f"labels: {', '.join(charts.labels)}",
-            f"the {min(top, len(phrases))} rules of most weight among those of two symbols and more:",
+            f"the {min(top, len(phrases))} rules with two or more symbols and the largest weights:",
             *(f"  {rule.weight:.4g}  {rule}" for rule in phrases[:top]),
         ]
 
 
 class SpanPredictor(ConstituencyPredictor):
-    """A network that scores spans."""
+    """A parser with a network that scores spans."""
 
     def __init__(
         self,
@@ -247,7 +249,7 @@ class SpanPredictor(ConstituencyPredictor):
 
 
 class SequencePredictor(ConstituencyPredictor):
-    """A network that writes trees."""
+    """A parser with a network that writes trees."""
 
     asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "beam_size"})
 
@@ -259,7 +261,7 @@ class SequencePredictor(ConstituencyPredictor):
         return self.parser.network
 
     def searching(self, asking: PredictOptions) -> SequencePredictor:
-        """The same with a beam of the width that is asked for."""
+        """The same parser with the given beam size."""
         self.check(asking)
         return SequencePredictor(self.config, self.tokenizer, self._searched(asking))
 
@@ -272,14 +274,14 @@ class SequencePredictor(ConstituencyPredictor):
         return SequenceParser(own.network, settings, own.words, own.symbols, own.others)
 
     def together(self, others: Sequence[Predictor]) -> SequencePredictor:
-        """This model and others, whose probabilities are averaged at every step."""
+        """An ensemble of this model and others, with probabilities averaged at every step."""
         own = self.parser
         networks = list(own.others)
         for number, other in enumerate(others, start=2):
             if not isinstance(other, SequencePredictor) or not own.writes_like(other.parser):
                 raise DataError(
-                    f"models that write trees together need the same words, labels and tags, and model {number} has "
-                    f"others: train models of kind seq2seq on the same trees with other seeds, as --seeds 3 does"
+                    f"models of an ensemble need the same words, labels and tags, but model {number} has others. Train "
+                    f"models of kind seq2seq on the same trees with other seeds, as --seeds 3 does."
                 )
             networks += [other.parser.network, *other.parser.others]
         both = SequenceParser(own.network, own.settings, own.words, own.symbols, networks)
@@ -302,7 +304,7 @@ class SequencePredictor(ConstituencyPredictor):
 
 
 def load_predictor(folder: Path, device: torch.device) -> ConstituencyPredictor:
-    """Read a trained parser from a run folder or a checkpoint folder."""
+    """Load a trained parser from a run folder or a checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(ParseConfig, checkpoint.folder / CONFIG)
     tokenizer = load_tokenizer(checkpoint.folder / TOKENIZER)

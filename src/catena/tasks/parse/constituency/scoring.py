@@ -16,18 +16,18 @@ _SAMPLES = 3
 
 
 def compute_scores(right: Sequence[Tree], given: Sequence[Tree]) -> dict[str, float]:
-    """All scores of EVALB, as shares of one."""
+    """All scores of EVALB, in [0, 1]."""
     found = bracket_scores([bracketing(t) for t in right], [bracketing(t) for t in given])
     return {name: float(found[name]) for name in SCORES}
 
 
 def metric_signatures(n: int) -> dict[str, str]:
-    """How each score was made."""
+    """The signature of each score: how it was computed."""
     return {name: f"{bracket_measure(name).name}|n={n}" for name in SCORES}
 
 
 def report_lines(right: Sequence[Tree], given: Sequence[Tree], notes: Sequence[str | None], seed: int) -> list[str]:
-    """Lines for a person: F1 with its interval, EVALB's second table, labels one by one, what was not parsed."""
+    """F1 with its interval, EVALB's second table, each label, and the number of unparsed sentences."""
     gold, own = [bracketing(t) for t in right], [bracketing(t) for t in given]
     measure = bracket_measure()
     interval = bootstrap_score_interval(measure.statistics(gold, own), measure.score, np.random.default_rng(seed))
@@ -43,21 +43,21 @@ def report_lines(right: Sequence[Tree], given: Sequence[Tree], notes: Sequence[s
         )
     failed = [note for note in notes if note]
     if failed:
-        lines.append(f"not parsed: {len(failed):,} of {len(gold):,}, which got a flat tree; the first: {failed[0]}")
+        lines.append(f"not parsed: {len(failed):,} of {len(gold):,}, which get a flat tree; the first: {failed[0]}")
     return [*lines, *label_table(gold, own)]
 
 
 def sample_lines(right: Sequence[Tree], given: Sequence[Tree]) -> list[str]:
-    """A few sentences, and the brackets in which their two trees differ."""
+    """A few sentences, and the brackets in which gold and predicted tree differ."""
     lines = []
     for i in np.linspace(0, len(right) - 1, min(_SAMPLES, len(right))).astype(int):
         gold, own = bracketing(right[i]), bracketing(given[i])
         wrong = [*(Counter(own.spans) - Counter(gold.spans)), *(Counter(gold.spans) - Counter(own.spans))]
         shown = " ".join(gold.words)
         shown = shown if len(shown) <= 60 else shown[:57] + "…"
-        told = [
+        mistakes = [
             f"{'no ' * (span in own.spans)}{span[0]} over '{' '.join(gold.words[span[1] : span[2]])[:30]}'"
             for span in wrong[:2]
         ]
-        lines.append(f"{shown}  →  " + (f"✗ ({', '.join(told)})" if wrong else "✓"))
+        lines.append(f"{shown}  →  " + (f"✗ ({', '.join(mistakes)})" if wrong else "✓"))
     return lines

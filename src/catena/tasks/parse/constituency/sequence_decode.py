@@ -1,7 +1,7 @@
-"""From a network that writes trees to answers: the best, the n best, samples, and brackets as often as they are drawn.
+"""Decoding of a network that writes trees: best, n best, samples, and bracket probabilities from samples.
 
-The search can write nothing but trees over the words (:mod:`catena.search.brackets`). A log-probability is that of
-the sequence under the network; sequences that are no trees have the rest.
+The search writes only trees over the words (:mod:`catena.search.brackets`). Log-probabilities come from the network, which
+also gives some probability to sequences that are not trees.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from catena.tasks.parse.constituency.trees import LabeledSpan, phrases_to_tree, 
 
 _Words = tuple[str, ...]
 _MORE_BRACKETS = 10
-"""Brackets that any tree may have, beside those for each word."""
+"""Number of brackets that any tree may have, in addition to those for each word."""
 _WORDS_AT_ONCE = 4000
-"""Words, padding included, whose trees are searched for together."""
+"""Number of words, including padding, whose trees are searched together."""
 
 
 class SequenceParser:
-    """A network with its words and symbols, ready to be asked.
+    """A network with its words and symbols, ready to parse.
 
     Args:
-        others: further networks over the same words and symbols, whose probabilities are averaged with those of the
-            first at every step.
+        others: further networks over the same words and symbols, whose probabilities are averaged with the first at
+            every step.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SequenceParser:
         return same_words and (mine.labels.names, mine.tags.names) == (theirs.labels.names, theirs.tags.names)
 
     def parse(self, sentences: Sequence[_Words], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Parsed]:
-        """What is asked of each sentence, those of like length together; none may be without words."""
+        """Predictions for nonempty sentences; those of similar length are parsed together."""
         generator = torch.Generator().manual_seed(asking.seed)
         found: dict[int, Parsed] = {}
         self.network.eval()
@@ -106,7 +106,7 @@ class SequenceParser:
     def _search(
         self, sentences: Sequence[_Words], generator: torch.Generator, n_best: int = 1, samples: int = 0
     ) -> Hypotheses:
-        """Sequences for each sentence: the best, or drawn ones."""
+        """The best or the sampled sequences of each sentence."""
         device, own = self.network.device, self.settings
         ids, lengths = pad([self.words.ids(words) for words in sentences])
         source = Source(ids, lengths).to(device)
@@ -132,11 +132,11 @@ class SequenceParser:
         ]
 
 
-# --- what many trees have in common -----------------------------------------------------------------------------------
+# --- statistics of trees ----------------------------------------------------------------------------------------------
 
 
 def bracket_shares(trees: Sequence[Tree]) -> Confidence:
-    """In what share of trees over the same words each bracket stands."""
+    """The fraction of trees over the same words that have each bracket."""
     seen = Counter(
         bracket
         for tree in trees
@@ -146,13 +146,13 @@ def bracket_shares(trees: Sequence[Tree]) -> Confidence:
 
 
 def tag_shares(trees: Sequence[Tree]) -> tuple[dict[str, float], ...]:
-    """In what share of trees each word has each tag."""
+    """The fraction of trees in which each word has each tag."""
     columns = zip(*(tree_tags(tree) for tree in trees), strict=True)
     return tuple({tag: n / len(trees) for tag, n in Counter(column).items()} for column in columns)
 
 
 def max_expected_recall(words: _Words, trees: Sequence[Tree], price: float) -> Tree:
-    """The tree with the most brackets that can be expected to be right, by the trees that were drawn (Goodman 1996)."""
+    """The tree with the largest expected number of correct brackets under sampled trees (Goodman 1996)."""
     tops = Counter(tree.label for tree in trees)
     tags = [max(sorted(shares), key=shares.__getitem__) for shares in tag_shares(trees)]
     labels = sorted({label for tree in trees for phrase in tree_to_phrases(tree) for label in phrase.labels})

@@ -1,4 +1,4 @@
-"""The parser that writes trees as sequences, as the training loop sees it."""
+"""The parser that writes trees as sequences, as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 @dataclass(frozen=True, eq=False)
 class SequenceData:
-    """A treebank in numbers: sentences and trees of train."""
+    """An encoded treebank: the sentences and trees of train as ids."""
 
     bank: Treebank
     words: SourceWords
@@ -48,7 +48,7 @@ class SequenceData:
 def encode(
     config: ParseConfig, bank: Treebank, words: SourceWords | None = None, symbols: TreeSymbols | None = None
 ) -> SequenceData:
-    """A treebank in the encoding of an old model, or in one of its own."""
+    """Encode a treebank, with the encoding of an old model if it is given."""
     assert isinstance(config.model, SequenceParserConfig)
     words = words or SourceWords.count([tree.words() for tree in bank.train], config.model.rare)
     symbols = symbols or TreeSymbols.count(bank.train, config.model.tags)
@@ -57,26 +57,26 @@ def encode(
     if len(kept) < len(written):
         bank.lines.append(f"{len(written) - len(kept):,} trees have a label or tag that the old model does not know")
     if not kept:
-        raise DataError("no tree is left that has only labels and tags of the old model: leave --from out")
+        raise DataError("No training tree has only labels and tags of the old model. Train without --from.")
     targets = [np.array([*ids, END], np.int64) for _, ids in kept]
     mean = sum(map(len, targets)) / sum(len(tree.words()) for tree, _ in kept)
     bank.lines.append(
-        f"{len(symbols.labels)} labels, {len(symbols.tags)} tags, {len(words):,} words and classes; {mean:.2f} symbols "
-        f"of the tree for each word"
+        f"{len(symbols.labels)} labels, {len(symbols.tags)} tags, {len(words):,} words and classes; {mean:.2f} tree "
+        f"symbols per word"
     )
     return SequenceData(bank, words, symbols, [words.ids(tree.words()) for tree, _ in kept], targets)
 
 
 def build_network(settings: SequenceParserConfig, words: SourceWords, symbols: TreeSymbols) -> EncoderDecoder:
-    """The network with fresh weights."""
-    counts = [1] * len(symbols)  # layers by frequency are for large vocabularies
+    """The network with random weights."""
+    counts = [1] * len(symbols)  # adaptive layers are for large vocabularies
     sides = VocabularyInfo(len(words), counts, BEGIN, END, forbidden=(PAD, BEGIN))
     return build_encoder_decoder(settings.network, sides)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearizedTreeBatch:
-    """Sentences and their trees; ``symbols`` counts those of the trees."""
+    """Sentences and their trees; ``symbols`` is the number of tree symbols."""
 
     source: Source
     targets: Int[Tensor, "b t"]

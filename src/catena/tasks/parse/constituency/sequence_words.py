@@ -1,4 +1,4 @@
-"""Words as the source of an encoder-decoder: an id for each that is frequent enough, and classes for the others."""
+"""Words as the source of an encoder-decoder: an id for each frequent word, and classes for the others."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from catena.grammar.words import UNKNOWN, word_classes
 _WORDS = "words.json"
 _END_SYMBOL = "</s>"
 _FEWEST = 3
-"""A class needs so many different words of train; the words of smaller ones are of a coarser one."""
+"""Minimum number of distinct train words in a class; words of smaller classes are in a coarser one."""
 
 
 @dataclass(frozen=True, eq=False)
 class SourceWords:
-    """Ids of words. Unknown words get that of their class (:mod:`catena.grammar.words`)."""
+    """Ids of words. Unknown words get the id of their class (:mod:`catena.grammar.words`)."""
 
     vocabulary: Vocabulary
 
     @classmethod
     def count(cls, sentences: Sequence[Sequence[str]], rare: int) -> SourceWords:
-        """Words that occur more often than ``rare``, and the classes of all of them."""
+        """The words that occur more than ``rare`` times, and the classes of all words."""
         counts = Counter(word for words in sentences for word in words)
         members: dict[str, set[str]] = defaultdict(set)
         for word in counts:
@@ -49,7 +49,7 @@ class SourceWords:
         return next((self.vocabulary.ids([name])[0] for name in known), UNK)
 
     def ids(self, words: Sequence[str]) -> np.ndarray:
-        """The ids of a sentence, and that of its end."""
+        """The ids of a sentence, followed by the end symbol."""
         found = [
             id if id != UNK else self._class_id(word)
             for word, id in zip(words, self.vocabulary.ids(words), strict=True)
@@ -57,8 +57,10 @@ class SourceWords:
         return np.array([*found, self.vocabulary.special(_END_SYMBOL)], np.int64)
 
     def dropout(self, z: float) -> tuple[Int[Tensor, " v"], Float[Tensor, " v"]]:
-        """For each id that of its class, and the probability z / (z + n) that this is read instead; n is how often the
-        word occurs. Classes and marks stay what they are."""
+        """For each id, the id of its class and the probability z / (z + n) of reading the class instead.
+
+        n is the number of occurrences of the word. Classes and special tokens are never replaced.
+        """
         symbols, counts = self.vocabulary.symbols, self.vocabulary.counts
         classes, shares = torch.arange(len(symbols)), torch.zeros(len(symbols))
         for id in range(len(self.vocabulary.specials), len(symbols)):

@@ -1,7 +1,7 @@
-"""From scores of spans to trees: the best, the k best, samples, and the brackets that can be expected.
+"""From scores of spans to trees: best, k best, samples, and bracket probabilities.
 
-Several binary forms may stand for one tree. Samples are exact: a tree is drawn by its probability. The k best are the
-trees whose best binary forms are best, with their exact probabilities, put in order by these.
+A tree may have several binary forms. Samples are exact. The k best are the trees with the best binary forms, sorted by
+their exact probabilities.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from catena.tasks.parse.constituency.span_trees import (
 from catena.tasks.parse.constituency.trees import LabeledSpan, phrases_to_tree
 
 LEAST = 0.01
-"""Brackets of a smaller probability are not told."""
+"""Brackets with a smaller probability are not reported."""
 
 SpanWords = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """The names of chains of labels, and of tags; what is put on top of a tree that has no bracket over all words."""
+    """The names of label chains and of tags, and the label for trees without a bracket over all words."""
 
     chains: Labels
     tags: Labels
@@ -60,12 +60,12 @@ class Names:
 
     @cached_property
     def split(self) -> list[tuple[str, ...]]:
-        """The labels of each chain; that of no phrase has none."""
+        """The labels of each chain; empty for "no phrase"."""
         return [(), *(tuple(name.split(BETWEEN)) for name in self.chains.names)]
 
     @cached_property
     def members(self) -> Float[np.ndarray, "k q"]:
-        """How often each chain has each single label."""
+        """The number of times each chain has each single label."""
         table = np.zeros((len(self.split), len(self.labels)))
         for k, chain in enumerate(self.split):
             for label in chain:
@@ -74,7 +74,7 @@ class Names:
 
     @cached_property
     def above(self) -> dict[tuple[int, int], int]:
-        """How often one single label stands directly above another in the chains of the treebank."""
+        """The number of times one single label is directly above another in the chains of the treebank."""
         found: dict[tuple[int, int], int] = {}
         for chain, count in zip(self.split[1:], self.chains.counts, strict=True):
             numbers = [self.labels.index(label) for label in chain]
@@ -84,14 +84,14 @@ class Names:
 
 
 class SpanDecoder:
-    """Answers for a batch of sentences, on the CPU.
+    """Predictions for a batch of sentences, on the CPU.
 
     Args:
-        settings: the model's.
-        scores: the network's.
+        settings: the config of the model.
+        scores: the scores of the network.
         sentences: the words.
-        names: of labels and tags.
-        given: brackets that are given, for each sentence; None for none.
+        names: the names of labels and tags.
+        given: given brackets for each sentence; None for none.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class SpanDecoder:
             self._constrain(given)
 
     def parsed(self, asking: PredictOptions, generator: torch.Generator) -> list[Parsed]:
-        """What is asked of each sentence."""
+        """Predictions for each sentence, with the given options."""
         likely = asking.samples == 0 and asking.n_best == 1
         phrases = None
         if likely:
@@ -152,7 +152,7 @@ class SpanDecoder:
     def _k_best(self, row: int, k: int) -> list[list[LabeledSpan]]:
         n = len(self.sentences[row])
         found: dict[tuple[LabeledSpan, ...], list[LabeledSpan]] = {}
-        for spans in best_trees(self.spans[row, :n, :n].numpy(), 2 * k):  # a tree has two readings at most
+        for spans in best_trees(self.spans[row, :n, :n].numpy(), 2 * k):  # a tree has at most two readings
             phrases = self._phrases(iter(spans))
             found.setdefault(tuple(sorted(self._readings(phrases, n)[-1])), phrases)
         return list(found.values())[:k]
@@ -188,7 +188,7 @@ class SpanDecoder:
         return answers
 
     def _log_probability(self, row: int, phrases: Sequence[LabeledSpan]) -> float:
-        """That of a tree; its tags are not counted. -inf where a chain of its labels was never seen."""
+        """The log-probability of a tree without its tags; -inf if one of its label chains is unknown."""
         n = len(self.sentences[row])
         known = [
             spans for one in self._readings(phrases, n) if (spans := label_ids(one, self.names.chains)) is not None
@@ -199,18 +199,21 @@ class SpanDecoder:
         return float(log_probabilities(scores, gold_trees(known, [n] * len(known))).logsumexp(0))
 
     def _readings(self, phrases: Sequence[LabeledSpan], n: int) -> list[list[LabeledSpan]]:
-        """The sets of phrases that are written as the tree of these: where the top stands alone above all words, the
-        set without it, above which it is put, and the set with it; else these alone."""
+        """The sets of phrases that are written as the same tree.
+
+        If the top is the only label over all words, these are the set without it, to which it is added, and the set
+        with it; otherwise only the given set.
+        """
         top = LabeledSpan(0, n, (self.names.top,))
         above = [phrase for phrase in phrases if (phrase.first, phrase.end) == (0, n)]
         below = [phrase for phrase in phrases if phrase not in above]
         return [below, [*below, top]] if above in ([], [top]) else [list(phrases)]
 
     def _label_counts(self, row: int) -> Float[np.ndarray, "t u q"]:
-        """How often each single label is expected over each span."""
+        """The expected count of each single label over each span."""
         n = len(self.sentences[row])
         counts = np.zeros((n, n + 1, len(self.names.labels)))
-        labels = self.spans[row, :n, :n].softmax(-1).nan_to_num()  # a span that may not be has no label
+        labels = self.spans[row, :n, :n].softmax(-1).nan_to_num()  # a forbidden span has no label
         chains = (self._span_probabilities[row, :n, :n, None] * labels).numpy()
         upper = np.triu(np.ones((n, n), bool))
         counts[:, 1:][upper] = chains[upper] @ self.names.members
@@ -247,7 +250,9 @@ class SpanDecoder:
             for first, end, label, wanted in some:
                 if wanted and label is not None and end == first + 1:
                     if label not in self.names.tags:
-                        raise DataError(f"the tag {label!r} is given for word {end}, and training never showed it")
+                        raise DataError(
+                            f"the tag {label!r} given for word {end} does not occur in training. Use another tag."
+                        )
                     only = torch.full_like(self.tags[row, first], NEG_INF)
                     only[self.names.tags.id(label)] = 0.0
                     self.tags[row, first] = only
@@ -256,4 +261,4 @@ class SpanDecoder:
                 == NEG_INF
             ):
                 wanted_spans = ", ".join(f"{one.first + 1}-{one.end}" for one in some)
-                raise DataError(f"no tree is left by the brackets that are given ({wanted_spans}): take some back")
+                raise DataError(f"No tree has all the given brackets ({wanted_spans}). Remove some of them.")

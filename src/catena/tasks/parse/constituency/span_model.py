@@ -4,8 +4,8 @@ r"""Scores of labeled spans and of tags from the states of an encoder.
            s(i, j) = V\, \mathrm{relu}(\mathrm{norm}(g_j - g_i + b))
 
 ``g_i`` belongs to the fencepost before word ``i``; the first half of an encoder's units counts as read from the left,
-the second as read from the right (Stern et al. 2017, section 3.1; Kitaev and Klein 2018, section 2). What a span is
-scored by is thus a difference of two vectors that are made once for each fencepost.
+the second as read from the right (Stern et al. 2017, section 3.1; Kitaev and Klein 2018, section 2). The features of a
+span are thus a difference of two vectors that are computed once per fencepost.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ from catena.tasks.words.model import SentenceEncoder, WordVectorRows, build_sent
 
 
 class SpanScores(NamedTuple):
-    """``spans[b, i, j, q]`` is the score of label ``q`` over the words from ``i`` to ``j``, both included, and label 0
-    that of no phrase (0 where ``i > j``); ``tags[b, i, p]`` is the score of tag ``p``."""
+    """Scores of labeled spans and of tags.
+
+    ``spans[b, i, j, q]`` is the score of label ``q`` over the words from ``i`` to ``j``, both included, where label 0
+    means no phrase (0 if ``i > j``); ``tags[b, i, p]`` is the score of tag ``p``.
+    """
 
     spans: Float[Tensor, "b t t k"]
     tags: Float[Tensor, "b t p"]
 
 
 class SpanParser(nn.Module):
-    """An encoder of words, and scores of what spans and words are.
+    """An encoder of words, and scorers of spans and tags.
 
     Args:
         encoder: words to states.
         features: ``fenceposts`` or ``ends``.
-        d_span: hidden units.
-        n_labels: labels of spans, that of no phrase among them.
-        n_tags: tags of words.
-        dropout: for the hidden units.
+        d_span: number of hidden units.
+        n_labels: number of span labels, including "no phrase".
+        n_tags: number of tags.
+        dropout: dropout probability of the hidden units.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class SpanParser(nn.Module):
         half = self.forward_half
         posts = torch.cat(
             (F.pad(states[..., :half], (0, 0, 1, 0)), -F.pad(states[..., half:], (0, 0, 0, 1))), dim=-1
-        )  # post i stands before word i: what was read up to it from the left, less what was read from the right
+        )  # post i is before word i: the left-to-right state minus the right-to-left state
         projected = self.first(posts)
         return projected[:, last + 1] - projected[:, first]
 
@@ -90,7 +93,7 @@ def build_span_parser(
     n_tags: int,
     vectors: WordVectorRows | None = None,
 ) -> SpanParser:
-    """The parser that the settings describe, with fresh weights."""
+    """The parser that a config describes, with random weights."""
     encoder = build_sentence_encoder(
         settings.words,
         settings.encoder,

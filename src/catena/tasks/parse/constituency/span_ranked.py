@@ -1,10 +1,10 @@
-"""The k best trees over scores of spans, each by its best binary form.
+"""The k best trees over scores of spans, ranked by their best binary forms.
 
-The forms of one tree differ in spans without a phrase alone, and a flat tree of many words has more of them than could
-be listed. So every span keeps its k best *sets of phrases*, whichever form they are best in: sets that are equal fall
-together where two parts are joined. A set is known by the sum of random marks of its phrases.
+The binary forms of a tree differ only in spans without a phrase, and a flat tree of many words has too many of them to
+list. So every span keeps its k best *sets of phrases*, each with its best form: equal sets are merged when two parts
+are joined. A set is identified by the sum of random keys of its phrases.
 
-Time O(n³ k log k) for n words, as numpy counts it: one call for each span.
+Time O(n³ k log k) for n words, with one numpy call per span.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _Spans = list[tuple[int, int, int]]
 
 
 def best_trees(scores: Float[np.ndarray, "n n q"], k: int) -> list[_Spans]:
-    """The ``k`` trees whose best binary forms score highest, best first; fewer where there are no more.
+    """The ``k`` trees whose best binary forms score highest, best first; fewer if there are not as many.
 
-    ``scores[i, j, q]`` is the score of label ``q`` over the words ``i`` to ``j``, where label 0 is no phrase.
+    ``scores[i, j, q]`` is the score of label ``q`` over the words ``i`` to ``j``, where label 0 means no phrase.
     """
     chart = _Chart(np.asarray(scores, np.float64), k)
     n = len(scores)
@@ -35,7 +35,7 @@ def best_trees(scores: Float[np.ndarray, "n n q"], k: int) -> list[_Spans]:
 
 
 class _Chart:
-    """For each span its k best sets of phrases: their scores, their keys, and how they came about."""
+    """For each span, its k best sets of phrases: their scores, their keys, and their backpointers."""
 
     def __init__(self, labels: Float[np.ndarray, "n n q"], k: int) -> None:
         n = len(labels)
@@ -46,13 +46,13 @@ class _Chart:
         self.keys = np.zeros((n, n, k), np.uint64)
         self.ways = np.full((n, n, k, 4), -1, np.int32)
         """The label, the last word of the left part, and the ranks of both parts; -1 for the parts of a word."""
-        # Of two sorted lists, the pair of ranks (a, b) has (a + 1)(b + 1) - 1 pairs before it, all of other sets.
+        # In two sorted lists, the pair of ranks (a, b) has (a + 1)(b + 1) - 1 pairs before it, all of other sets.
         fitting = k // (np.arange(k) + 1)
         self.first = np.repeat(np.arange(k), fitting)
         self.second = np.concatenate([np.arange(count) for count in fitting])
 
     def fill(self, i: int, j: int) -> None:
-        """Choose the best sets of the span from ``i`` to ``j``, whose parts are filled."""
+        """Choose the best sets of the span from ``i`` to ``j``, whose parts are filled already."""
         word = np.zeros(1), np.zeros(1, np.uint64), np.full((1, 3), -1)
         scores, keys, parts = self._joined(i, j) if j > i else word
         labels = np.argsort(-self.labels[i, j], kind="stable")
@@ -66,7 +66,7 @@ class _Chart:
         self.ways[i, j, :m] = np.concatenate((label[best, None], parts[inner[best]]), axis=1)
 
     def _joined(self, i: int, j: int) -> tuple[np.ndarray, np.ndarray, Int[np.ndarray, "m 3"]]:
-        """The best sets of two neighboring parts, each set once: scores, keys, and where and which the parts are."""
+        """The best sets of two adjacent parts, without duplicates: scores, keys, and the parts."""
         left, right = slice(i, j), slice(i + 1, j + 1)
         totals = (self.scores[i, left][:, self.first] + self.scores[right, j][:, self.second]).ravel()
         keys = (self.keys[i, left][:, self.first] + self.keys[right, j][:, self.second]).ravel()

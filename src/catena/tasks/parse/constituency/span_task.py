@@ -1,4 +1,4 @@
-"""The span parser as the training loop sees it."""
+"""The span parser as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 CHAINS, TAGS, TOP = "phrases.json", "tags.json", "top.txt"
 _SPANS_AT_ONCE = 400_000
-"""Spans that are scored together when trees are predicted."""
+"""Number of spans that are scored together in prediction."""
 
 
 @dataclass(frozen=True, eq=False)
 class SpanData:
-    """A treebank in numbers: ``spans`` and ``tags`` are those of the training trees."""
+    """An encoded treebank; ``spans`` and ``tags`` belong to the training trees."""
 
     bank: Treebank
     names: Names
@@ -71,7 +71,7 @@ def encode(
     encoding: WordEncoding | None = None,
     words: Vocabulary | None = None,
 ) -> SpanData:
-    """A treebank in the encoding of an old model, or in one of its own; ``words`` are those of a language model."""
+    """Encode a treebank, with the encoding of an old model if given; ``words`` belong to a language model."""
     assert isinstance(config.model, SpanParserConfig)
     if names is None:
         names = Names(chain_names(bank.train), Labels.count(map(tree_tags, bank.train)), _most_common_top(bank.train))
@@ -99,7 +99,7 @@ def _most_common_top(trees: Sequence[Tree]) -> str:
 
 @dataclass(frozen=True)
 class SpanBatch:
-    """Sentences, their trees and their tags, -1 at padding."""
+    """Sentences, their trees and their tags; tags are -1 at padding."""
 
     words: WordBatch
     gold: GoldSpanTrees
@@ -174,7 +174,7 @@ class SpanTask(NeuralTask):
         found = parse_all(self.parser, self.settings, self.data.encoding, words, self.data.names, self.device)
         return [parsed.tree for parsed in found]
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- saving and reports -------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
@@ -190,7 +190,7 @@ class SpanTask(NeuralTask):
 
 
 def save_names(names: Names, folder: Path) -> None:
-    """Write the names of labels and tags, and the label for the top."""
+    """Write the names of labels and tags, and the top label."""
     names.chains.save(folder / CHAINS)
     names.tags.save(folder / TAGS)
     (folder / TOP).write_text(names.top + "\n", encoding="utf-8")
@@ -212,7 +212,7 @@ def parse_all(
     asking: PredictOptions = DEFAULT_PREDICT_OPTIONS,
     given: Sequence[tuple[BracketConstraint, ...]] | None = None,
 ) -> list[Parsed]:
-    """What is asked of each sentence, sentences of like length together; none may be without words."""
+    """Predictions for nonempty sentences; those of similar length are parsed together."""
     encoded = encoding.encode(Sentence(words) for words in sentences)
     generator = torch.Generator().manual_seed(asking.seed)
     found: dict[int, Parsed] = {}

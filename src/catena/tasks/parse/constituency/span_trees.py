@@ -1,12 +1,12 @@
-r"""Phrase-structure trees as members of a span tree, whose spans are binary and have one label each.
+r"""Phrase-structure trees as binary span trees with one label per span.
 
-A chain of brackets over the same words is one label; a span that only splitting a phrase of many parts made has label
-0, "no phrase". A tree thus stands for all its binary forms, and its probability is the sum of theirs:
+A chain of brackets over the same words is one label; a span that only results from binarizing a phrase has label 0, "no
+phrase". A tree thus represents all its binary forms, and its probability is the sum of theirs:
 
 .. math::  p(\text{tree}) = \frac{1}{Z} \sum_{\text{binary forms}} \exp \sum_{(i, j, q)} s_{ij}(q)
 
 which is again a sum over span trees, with every label fixed where the tree has a phrase, and 0 elsewhere. Labels are
-summed out before the trees are, so that only one number for each span reaches the dynamic program.
+summed out before the trees are, so that the dynamic program gets one score per span.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from catena.tasks.parse.constituency.trees import LabeledSpan, tree_to_phrases
 
 NO_PHRASE = 0
 BETWEEN = " "
-"""Between the labels of a chain in its name: no label has a blank."""
+"""The separator of the labels of a chain in its name; no label has a blank."""
 
 
 @dataclass(frozen=True, eq=False)
 class GoldSpanTrees:
-    """Trees of a batch.
+    """The gold trees of a batch.
 
     Args:
-        labels: ``labels[b, i, j]`` is the label over the words ``i`` to ``j``; 0 where there is no phrase.
-        possible: whether a span crosses no phrase.
-        lengths: words of each sentence.
+        labels: ``labels[b, i, j]`` is the label over the words ``i`` to ``j``; 0 if there is no phrase.
+        possible: mask of spans that cross no phrase.
+        lengths: number of words of each sentence.
     """
 
     labels: Int[Tensor, "b t t"]
@@ -46,17 +46,17 @@ class GoldSpanTrees:
     lengths: Int[Tensor, "b"]
 
     def to(self, device: torch.device) -> GoldSpanTrees:
-        """The same on another device."""
+        """The same trees on another device."""
         return GoldSpanTrees(self.labels.to(device), self.possible.to(device), self.lengths.to(device))
 
 
 def chain_names(trees: Sequence[Tree]) -> Labels:
-    """The chains of labels in trees; as labels of spans they are numbered from 1."""
+    """The chains of labels in trees; as span labels they are numbered from 1."""
     return Labels.count([BETWEEN.join(phrase.labels) for phrase in tree_to_phrases(tree)] for tree in trees)
 
 
 def label_ids(phrases: Sequence[LabeledSpan], names: Labels) -> list[tuple[int, int, int]] | None:
-    """``(first, last, label)`` of each phrase; None where a chain is not known."""
+    """``(first, last, label)`` of each phrase; None if a chain is not known."""
     chains = [BETWEEN.join(phrase.labels) for phrase in phrases]
     if any(chain not in names for chain in chains):
         return None
@@ -85,17 +85,17 @@ def gold_trees(spans: Sequence[Sequence[tuple[int, int, int]]], lengths: Sequenc
 
 
 def over_labels(scores: Float[Tensor, "b t t k"], lengths: Int[Tensor, "b"]) -> SpanTree:
-    """All trees, labels summed out; on the CPU, where the dynamic program is."""
+    """The distribution over all trees with labels summed out, on the CPU, where the dynamic program runs."""
     return _trees(scores.logsumexp(-1), lengths)
 
 
 def best_labels(scores: Float[Tensor, "b t t k"], lengths: Int[Tensor, "b"]) -> SpanTree:
-    """All trees, each span with its best label."""
+    """The distribution over all trees with the best label of each span."""
     return _trees(scores.amax(-1), lengths)
 
 
 def of_gold(scores: Float[Tensor, "b t t k"], gold: GoldSpanTrees) -> SpanTree:
-    """The binary forms of given trees."""
+    """The distribution over the binary forms of the gold trees."""
     chosen = scores.gather(-1, gold.labels[..., None])[..., 0]
     return _trees(torch.where(gold.possible, chosen, NEG_INF), gold.lengths)
 
@@ -106,12 +106,12 @@ def _trees(scores: Float[Tensor, "b t t"], lengths: Int[Tensor, "b"]) -> SpanTre
 
 
 def log_probabilities(scores: Float[Tensor, "b t t k"], gold: GoldSpanTrees) -> Float[Tensor, "b"]:
-    """The log-probability of each tree: all its binary forms among all binary trees."""
+    """The log-probability of each tree, summed over its binary forms."""
     return of_gold(scores, gold).log_partition() - over_labels(scores, gold.lengths).log_partition()
 
 
 def margin_losses(scores: Float[Tensor, "b t t k"], gold: GoldSpanTrees, margin: float) -> Float[Tensor, "b"]:
-    """How far the best tree, with ``margin`` added for each span that is wrong, is above the right one; 0 if below.
+    """Hinge loss: the best tree, with ``margin`` added for each wrong span, minus the gold tree; at least 0.
 
     Taskar et al. (2004); Stern et al. (2017), section 4.
     """
@@ -124,7 +124,7 @@ def margin_losses(scores: Float[Tensor, "b t t k"], gold: GoldSpanTrees, margin:
 
 
 def allowed_labels(given: Sequence[BracketConstraint], n: int, t: int, names: Labels) -> Bool[Tensor, "t t k"]:
-    """Which labels each span may have where brackets are given."""
+    """Mask of the labels that each span may have under given brackets."""
     chains = [()] + [tuple(name.split(BETWEEN)) for name in names.names]
     allowed = np.ones((t, t, len(chains)), bool)
     for i, j in crossing_spans(tuple(given), n):

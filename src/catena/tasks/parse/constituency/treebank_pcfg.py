@@ -1,4 +1,4 @@
-"""Parsers that no loop trains: grammars counted from trees, and grammars that people wrote."""
+"""Parsers that need no training loop: grammars counted from trees, and handwritten grammars."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WHAT_NEXT = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
 
 
 class CountedParser(ABC):
-    """Answers of a grammar for one sentence after the other."""
+    """A grammar that parses one sentence at a time."""
 
     charts: ChartParser
     settings: PCFGParserConfig | GrammarParserConfig
@@ -60,11 +60,11 @@ class CountedParser(ABC):
 
     @property
     def top(self) -> str:
-        """The label above brackets that have nothing around them."""
+        """The label over brackets that no other bracket contains."""
         return self.charts.parser.grammar.start.name
 
     def parsed(self, words: ChartWords, asking: PredictOptions, given: Fixed, rng: np.random.Generator) -> Parsed:
-        """All that is asked of one sentence."""
+        """The prediction for one sentence, with the given options."""
         if not words:
             return nothing(asking)
         note = too_long(words, self.settings.longest)
@@ -106,7 +106,7 @@ class CountedParser(ABC):
     def _log_total(self, words: ChartWords, given: Fixed) -> float | None:
         try:
             return self.charts.log_total(words, given)
-        except DivergentSumError:  # the best have an order, if no probabilities
+        except DivergentSumError:  # parses are ranked, but have no probabilities
             return None
 
     def _of_most(self, words: ChartWords, expectation: ChartExpectations) -> ParsedTree:
@@ -128,11 +128,11 @@ class CountedParser(ABC):
 
     def _why_not(self, words: ChartWords, given: Fixed) -> str:
         if given:
-            return "no parse has the brackets that are given"
+            return "no parse has the given brackets"
         parser = self.charts.parser
         strange = [word for word in dict.fromkeys(words) if not parser.leaves(parser.best_rules, word)]
         if not strange:
-            return "the grammar knows every word, and has no parse of them in this order"
+            return "the grammar has every word, but no parse of them in this order"
         near = nearest(strange[0], parser.grammar.terminals, most=1)
         listed = ", ".join(map(repr, strange[:5])) + (" …" if len(strange) > 5 else "")
         hint = f" (did you mean {near[0]!r}?)" if near else ""
@@ -140,13 +140,13 @@ class CountedParser(ABC):
 
 
 class PcfgParser(CountedParser):
-    """A grammar counted from trees.
+    """A parser with a grammar counted from trees.
 
     Args:
-        settings: how it was counted.
-        grammar: its rules.
+        settings: the config of the model.
+        grammar: the rules.
         labels: the labels of each symbol.
-        rooted: whether the trees of the treebank have the label ROOT on top.
+        rooted: whether the trees of the treebank have the label ROOT at the top.
     """
 
     def __init__(
@@ -197,11 +197,11 @@ class PcfgParser(CountedParser):
             labels = {Nonterminal(name): tuple(given) for name, given in data["labels"].items()}
             return cls(settings, grammar, labels, bool(data["rooted"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{folder / SYMBOLS} cannot be read ({error}): copy the model again") from None
+            raise CheckpointError(f"{folder / SYMBOLS} cannot be read ({error}). Copy the model again.") from None
 
 
 class WrittenParser(CountedParser):
-    """A grammar that a person wrote."""
+    """A parser with a handwritten grammar."""
 
     _none = 0
 
@@ -236,7 +236,7 @@ class WrittenParser(CountedParser):
 
 
 def _priors(charts: ChartParser) -> np.ndarray:
-    """The log of how often each symbol is expected in a tree, from the weights of the rules; small where never."""
+    """The log of the expected count of each symbol in a tree, from the weights of the rules; small if it is 0."""
     closed = charts.parser.best_rules
     symbols = {symbol: number for number, symbol in enumerate(closed.binary.symbols)}
     mass = np.zeros(len(symbols))
@@ -254,11 +254,11 @@ def _priors(charts: ChartParser) -> np.ndarray:
     return np.log(np.maximum(mass, 1e-12))
 
 
-# --- as models of a run -----------------------------------------------------------------------------------------------
+# --- models of a run --------------------------------------------------------------------------------------------------
 
 
 def build(config: ParseConfig, bank: Treebank) -> CountedParser:
-    """The parser that a config asks for."""
+    """The parser for a config."""
     if isinstance(config.model, PCFGParserConfig):
         return PcfgParser.count(config.model, bank.train)
     assert isinstance(config.model, GrammarParserConfig)
@@ -266,7 +266,7 @@ def build(config: ParseConfig, bank: Treebank) -> CountedParser:
 
 
 def load(config: ParseConfig, folder: Path) -> CountedParser:
-    """Read a parser from a model folder."""
+    """Load a parser from a model folder."""
     if isinstance(config.model, PCFGParserConfig):
         return PcfgParser.load(config.model, folder)
     assert isinstance(config.model, GrammarParserConfig)
@@ -275,9 +275,9 @@ def load(config: ParseConfig, folder: Path) -> CountedParser:
 
 
 def fit(config: ParseConfig, bank: Treebank, run: RunFolder, randomness: Randomness, reporter: Reporter) -> TrainResult:
-    """Make a parser, score it on dev and test, and keep it in the run.
+    """Build a parser, score it on dev and test, and store it in the run.
 
-    Where no dev file was named, the rules of a treebank are counted once more with the part that was held out.
+    Without a dev file, the rules of a treebank are counted again with the part used as dev set.
     """
     fitting = FitReporter(run, reporter, bank.lines)
     parser = build(config, bank)
@@ -286,7 +286,7 @@ def fit(config: ParseConfig, bank: Treebank, run: RunFolder, randomness: Randomn
     scores = _scores(parser, bank.dev, randomness) if bank.dev else {}
     if isinstance(config.model, PCFGParserConfig) and config.data.dev is None:
         parser = PcfgParser.count(config.model, [*bank.train, *bank.dev])
-        fitting.note("counted again with the trees that were held out, which the scores on dev do not know of")
+        fitting.note("counted again with the dev trees, which the scores on dev do not include")
     test = _scores(parser, bank.test, randomness) if bank.test else {}
 
     def save(folder: Path) -> None:
@@ -304,4 +304,4 @@ def _scores(parser: CountedParser, trees: Sequence[Tree], randomness: Randomness
     try:
         return compute_scores(trees, given)
     except DataError as error:
-        raise DataError(f"the trees cannot be scored: {error}") from None
+        raise DataError(f"The trees cannot be scored: {error}") from None

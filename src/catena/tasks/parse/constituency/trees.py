@@ -1,4 +1,4 @@
-"""Trees as parsers learn and give them: cleaned, as brackets, and back. Trees may be deep: nothing calls itself."""
+"""Conversion of trees: cleaning, to brackets, and back. Trees may be deep, so no function is recursive."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from catena.metrics.brackets import Bracketing
 T = TypeVar("T")
 
 NO_PARSE = "NOPARSE"
-"""The label on top of a flat tree that stands in for a parse that was not found."""
+"""The top label of a flat tree for a sentence without a parse."""
 UNKNOWN_TAG = "X"
-"""The tag of a word that no rule rewrites to."""
+"""The tag of a word that no rule produces."""
 
 
 class LabeledSpan(NamedTuple):
-    """A chain of brackets over the same words, the outer label first, from word ``first`` up to, without, ``end``."""
+    """A chain of brackets over words ``first`` to ``end - 1``, with the outer label first."""
 
     first: int
     end: int
@@ -27,7 +27,7 @@ class LabeledSpan(NamedTuple):
 
 
 def fold(tree: Tree, combine: Callable[[Tree, list[T]], T]) -> T:
-    """Combine the results of the children of each node, from the words up."""
+    """Combine the results of the children of each node, bottom-up."""
     results: list[T] = []
     waiting = [(tree, False)]
     while waiting:
@@ -44,8 +44,7 @@ def fold(tree: Tree, combine: Callable[[Tree, list[T]], T]) -> T:
 
 
 def clean_tree(tree: Tree, functions: bool = False) -> Tree | None:
-    """The tree without traces, an empty outer bracket and, unless asked for, functional tags; None where no word is
-    left."""
+    """The tree without traces, empty outer brackets and, unless ``functions``, function tags; None if empty."""
 
     def node(here: Tree, below: list[Tree | None]) -> Tree | None:
         label = here.label if functions else plain_label(here.label)
@@ -66,7 +65,7 @@ def tree_tags(tree: Tree) -> tuple[str, ...]:
 
 
 def tree_to_phrases(tree: Tree) -> list[LabeledSpan]:
-    """The brackets above the tags, chains of them over the same words as one, each before those inside it."""
+    """The brackets above the tags in preorder, with chains over the same words as one."""
     found: list[LabeledSpan] = []
     at = 0
     waiting: list[Tree | int] = [tree]
@@ -92,7 +91,7 @@ def tree_to_phrases(tree: Tree) -> list[LabeledSpan]:
 
 
 def bracketing(tree: Tree) -> Bracketing:
-    """The tree as the metrics see it."""
+    """The tree in the representation of the metrics."""
     spans = tuple((label, first, end) for first, end, labels in tree_to_phrases(tree) for label in labels)
     return Bracketing(tree.words(), tree_tags(tree), spans)
 
@@ -104,7 +103,7 @@ def phrases_to_tree(
     top: str = ROOT,
     place: SourceLocation = NOWHERE,
 ) -> Tree:
-    """The tree of brackets of which no two cross; ``top`` is put above where none of them holds all words."""
+    """The tree of brackets that do not cross; ``top`` is added if none of them contains all words."""
     order = sorted(phrases, key=lambda phrase: (phrase.first, -phrase.end))
     stack: list[tuple[tuple[str, ...], int, list[Tree]]] = [((top,), len(words), [])]
     at = 0
@@ -128,14 +127,14 @@ def _chain(labels: tuple[str, ...], below: list[Tree], place: SourceLocation) ->
 
 
 def flat(words: Sequence[str], tags: Sequence[str]) -> Tree:
-    """A tree of one bracket, where there is no parse."""
+    """A tree with one bracket, for a sentence without a parse."""
     return Tree(
         NO_PARSE, tuple(Tree(tag, (), word, NOWHERE) for word, tag in zip(words, tags, strict=True)), None, NOWHERE
     )
 
 
 def relabel_tree(tree: Tree, label: Callable[[int, int, Tree], str]) -> Tree:
-    """The tree with other labels: ``label(first, end, node)`` for each node, tags among them."""
+    """The tree with the labels ``label(first, end, node)`` for each node, including tags."""
     ends: dict[int, tuple[int, int]] = {}
     at = 0
 

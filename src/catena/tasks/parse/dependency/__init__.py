@@ -1,1 +1,1 @@
-"""Sentences into dependency trees."""
+"""Dependency parsing."""

@@ -1,4 +1,4 @@
-"""Dependency parsing as a whole: train, resume, load."""
+"""Dependency parsing: train, resume, load."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from catena.tasks.words.pretrained import adopt_words, start_reader
 
 
 class DependencyApplication(LoopedApplication[ParseConfig, DependencyDataset]):
-    """Sentences into dependency trees."""
+    """Dependency parsing of sentences."""
 
     settings = ParseConfig
 

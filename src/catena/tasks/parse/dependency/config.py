@@ -1,4 +1,4 @@
-"""The model of a dependency parser. Imports no torch."""
+"""The config of a dependency parser. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from catena.tasks.words.config import WordInputConfig
 
 _LossName = Literal["matrix_tree", "eisner", "head", "margin"]
 _TREE_COLUMNS = ("head", "deprel", "deps")
-"""The columns of CoNLL-U that a tree is written in."""
+"""The columns of CoNLL-U that encode a tree."""
 
 
 class BiaffineParserConfig(Config):
-    """Dependency trees by biaffine scores of arcs and of their relations (Dozat & Manning 2017)."""
+    """Dependency parser with biaffine scores of arcs and relations (Dozat & Manning 2017)."""
 
     kind: Literal["biaffine"] = "biaffine"
     """The model."""
     loss: _LossName = "matrix_tree"
-    """What training makes small: minus the log-probability of the tree among all trees (matrix_tree) or all projective
-    ones (eisner), that of each word's head by itself (head), or how far trees with wrong arcs come near (margin)."""
+    """The training loss: negative log-likelihood of the tree among all trees (matrix_tree) or all projective trees
+    (eisner), of each word's head independently (head), or hinge loss against the best wrong tree (margin)."""
     trees: Literal["nonprojective", "projective"] = "nonprojective"
-    """The trees that are predicted: any, or those without crossing arcs."""
+    """The predicted trees: any, or only trees without crossing arcs."""
     single_root: bool = True
-    """Exactly one word hangs from the root, as in Universal Dependencies; otherwise one or more."""
+    """Exactly one word is attached to the root, as in Universal Dependencies; if false, one or more."""
     words: WordInputConfig = WordInputConfig()
-    """What is seen of a word."""
+    """The input features of a word."""
     encoder: EncoderConfig = RecurrentConfig(d=200, n_layers=2, dropout=0.33)
-    """What reads the words in a row."""
+    """The encoder over the words of a sentence."""
     dropout: Probability = 0.33
-    """Probability of dropping a unit of the encoder's states, and of the vectors that are scored, in training."""
+    """Dropout probability of the encoder's states and of the head and dependent vectors."""
     locked: bool = True
-    """Drop the same units for all words of a sentence (variational dropout)."""
+    """Variational dropout: drop the same units for all words of a sentence."""
     d_arc: int = Field(400, gt=0)
-    """Units of the vectors of heads and of dependents that arcs are scored by."""
+    """Size of the head and dependent vectors for arcs."""
     d_relation: int = Field(100, gt=0)
-    """Units of those that relations are scored by."""
+    """Size of the head and dependent vectors for relations."""
     margin: float = Field(1.0, gt=0)
-    """With loss = margin: how much better than another tree the right one must score, for each word they differ in."""
+    """With loss = margin: the required margin for each word that differs from the gold tree."""
 
     @model_validator(mode="after")
     def _fits(self) -> BiaffineParserConfig:
         if self.loss == "eisner" and self.trees == "nonprojective":
             raise ValueError(
-                "loss = 'eisner' gives all trees with crossing arcs the probability 0, and trees = 'nonprojective' "
-                "would predict them: set trees = 'projective', or loss = 'matrix_tree'"
+                "loss = 'eisner' gives trees with crossing arcs the probability 0, but trees = 'nonprojective' would "
+                "predict them. Set trees = 'projective' or loss = 'matrix_tree'."
             )
         if shown := [name for name in self.words.columns if name in _TREE_COLUMNS]:
             raise ValueError(
-                f"words.columns has {shown[0]!r}, which holds the trees that are to be found: leave it out (upos, "
-                f"xpos, lemma and feats may be read)"
+                f"words.columns has {shown[0]!r}, a column of the trees to predict. Remove it; upos, xpos, lemma and "
+                f"feats may be read."
             )
         return self
 
 
 METRICS = ("las", "uas", "clas", "mlas")
-"""The scores of a dependency parser; the first decides which checkpoint is best."""
+"""The scores of a dependency parser; the first selects checkpoints."""
 
 SUGGESTED: dict[str, Any] = {
     "optimizer": "adam",
@@ -68,4 +68,4 @@ SUGGESTED: dict[str, Any] = {
     "max_epochs": 40,
     "patience": 10,
 }
-"""How a biaffine parser likes to be trained, where the config does not say."""
+"""Default training options of a biaffine parser."""

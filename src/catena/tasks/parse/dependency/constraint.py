@@ -1,7 +1,7 @@
-"""Constraints on parses as CoNLL-U that is filled in part.
+"""Constraints on parses, given as partly filled CoNLL-U.
 
-A HEAD or DEPREL that is not ``_`` is fixed. ``NotHead=3,4`` in MISC forbids heads (0 is the root),
-``NotDeprel=obj,iobj`` relations.
+A HEAD or DEPREL other than ``_`` is fixed. In MISC, ``NotHead=3,4`` forbids heads (0 is the root) and
+``NotDeprel=obj,iobj`` forbids relations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOT_HEAD, NOT_DEPREL = "NotHead", "NotDeprel"
 def allowed_arcs(
     sentences: Sequence[ConlluSentence], constraints: Sequence[ConlluSentence], names: Labels
 ) -> AllowedArcs:
-    """What the constraints leave of the arcs and relations of a batch of sentences."""
+    """The arcs and relations that the constraints allow, for a batch of sentences."""
     n = 1 + max(len(sentence.words) for sentence in sentences)
     arcs = torch.ones(len(sentences), n, n, dtype=torch.bool)
     relations = torch.ones(len(sentences), n, len(names), dtype=torch.bool)
@@ -41,8 +41,8 @@ def _check_words(sentence: ConlluSentence, constraint: ConlluSentence) -> None:
         i = next((i for i, (a, b) in enumerate(zip(own, theirs, strict=False)) if a != b), min(len(own), len(theirs)))
         a, b = (words[i] if i < len(words) else "no word" for words in (own, theirs))
         raise DataError(
-            f"{constraint.place}: a constraint must have the words of the sentence that it is for, and word {i + 1} is "
-            f"{b!r} where the sentence has {a!r}: give the same sentences in the same order"
+            f"{constraint.place} must have the words of its sentence, with word {i + 1} {a!r}, got {b!r}. Give the "
+            f"same sentences in the same order."
         )
 
 
@@ -54,8 +54,8 @@ def _apply_heads(arcs: Tensor, constraint: ConlluSentence, number: int, word: Co
     for head in _listed(word, NOT_HEAD):
         if not head.isdecimal() or int(head) > len(constraint.words):
             raise DataError(
-                f"{word_location(constraint, number)}: {NOT_HEAD} must name words from 0 (the root) to "
-                f"{len(constraint.words)}, parted by commas, and has {head!r}"
+                f"{word_location(constraint, number)}: {NOT_HEAD} must list words from 0 (the root) to "
+                f"{len(constraint.words)}, got {head!r}. Separate the numbers by commas."
             )
         arcs[int(head), number] = False
 

@@ -1,4 +1,4 @@
-"""From CoNLL-U files to numbers: read, check and count, split, choose vocabularies and relations, encode."""
+"""From CoNLL-U files to arrays: read, check and count, split, choose vocabularies and relations, encode."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ from catena.tasks.words.sentences import Sentence, to_sentence
 
 @dataclass(frozen=True, eq=False)
 class DependencyDataset:
-    """Everything that training needs. ``heads[i]`` and ``relations[i]`` are those of sentence ``i``, -1 if not known;
-    ``examples`` are the sentences of dev and test by their row."""
+    """Everything that training needs.
+
+    ``heads[i]`` and ``relations[i]`` belong to sentence ``i``, -1 if not known; ``examples`` are the sentences of
+    dev and test by their row.
+    """
 
     encoding: WordEncoding
     names: Labels
@@ -50,7 +53,7 @@ class DependencyDataset:
     tally: ReadCounter = field(default_factory=ReadCounter)
 
     def gold(self, rows: np.ndarray, device: torch.device) -> GoldDependencyTrees:
-        """The right trees of some sentences, as a batch."""
+        """The gold trees of some sentences, as a batch."""
         heads, _ = pad([self.heads[int(i)] for i in rows], UNKNOWN)
         relations, _ = pad([self.relations[int(i)] for i in rows], UNKNOWN)
         whole = not any((self.heads[int(i)] < 0).any() for i in rows)
@@ -61,35 +64,37 @@ class DependencyDataset:
 
 
 def read_sentences(data: ParseDataConfig, path: Path | str, to_score: bool = False) -> Iterator[ConlluSentence]:
-    """The sentences of a CoNLL-U file; what is another format is said, in other words if they are to be scored."""
+    """The sentences of a CoNLL-U file. Raise FormatError for other formats, with a hint that fits ``to_score``."""
     if data.format not in ("auto", "conllu"):
-        raise FormatError(f"dependency trees are read from CoNLL-U, and data.format is {data.format!r}: leave it out")
+        raise FormatError(f"data.format must be 'conllu' for dependency trees, got {data.format!r}. Remove it.")
     if data.format == "auto":
         found = detect_format(Path(path), data.encoding)
         if found.format != "conllu":
             if found.format == UNKNOWN_FORMAT:
-                raise FormatError(f"{found.why} (dependency trees are read from CoNLL-U)")
-            rules = ", or --model grammar for rules of a grammar" if found.format == "text" and not to_score else ""
+                raise FormatError(f"{found.why}. Give a CoNLL-U file.")
+            rules = (
+                " For the rules of a grammar, use --model grammar." if found.format == "text" and not to_score else ""
+            )
             raise FormatError(
-                f"{path} looks like {FORMATS[found.format].title} ({found.why}), and dependency trees are read from "
-                f"CoNLL-U: give a file of that format, or name it (--format conllu of train, --input-format conllu of "
-                f"other verbs){rules}"
+                f"{path} looks like {FORMATS[found.format].title} ({found.why}), but dependency trees are read from "
+                f"CoNLL-U. Give a CoNLL-U file, or name the format: --format conllu in train, --input-format conllu in "
+                f"other commands.{rules}"
             )
     yield from read(path, encoding=data.encoding)
 
 
 def parser_input(sentence: ConlluSentence, columns: Sequence[str]) -> Sentence:
-    """What a parser sees of a sentence."""
+    """The input of a parser for a sentence."""
     return to_sentence(sentence, columns)
 
 
 def to_attachments(sentence: ConlluSentence) -> list[DependencyArc]:
-    """A sentence as the metrics read it; every word must have its head."""
+    """A sentence in the representation of the metrics; every word must have its head."""
     return [DependencyArc(int(word.head), word.deprel, word.upos, word.feats) for word in sentence.words]
 
 
 def _gather(config: ParseConfig, tally: ReadCounter) -> dict[str, list[tuple[ConlluSentence, list[int]]]]:
-    """The sentences of every part with their heads, without those that training cannot use."""
+    """The sentences of every file with their heads, without those that training cannot use."""
     data, model = config.data, config.model
     assert isinstance(model, BiaffineParserConfig)
     if not data.train:
@@ -141,14 +146,14 @@ def prepare(
     names: Labels | None = None,
     words: Vocabulary | None = None,
 ) -> DependencyDataset:
-    """Read everything a config names into a dataset.
+    """Read the files of a config into a dataset.
 
     Args:
-        config: what to read, and for which model.
-        randomness: what holds out dev where there is no such file.
-        encoding: that of a trained model, when training goes on from it; ``names`` are its relations.
-        names: see ``encoding``.
-        words: the vocabulary of a language model that is started from.
+        config: the config of the task.
+        randomness: splits dev from train if there is no dev file.
+        encoding: the encoding of a trained model, if training starts from it.
+        names: the relations of this model.
+        words: the vocabulary of a pretrained language model.
     """
     model = config.model
     assert isinstance(model, BiaffineParserConfig)
@@ -162,7 +167,7 @@ def prepare(
     if names is None:
         names = Labels.count(_known_relations(both[i][0]) for i in train)
     if not len(names):
-        raise DataError("no word of train has both a head and a relation: there is nothing to learn from")
+        raise DataError("No word of train has both a head and a relation. Fill the columns HEAD and DEPREL.")
     sentences = encoding.encode(parser_input(sentence, columns) for sentence, _ in both)
     in_train = np.zeros(len(both), bool)
     in_train[train] = True
@@ -178,7 +183,7 @@ def prepare(
     unseen = unseen_line(count_unseen(examples.values(), names), "dev and test", "words have a relation")
     lines += [unseen] if unseen else []
     if n_lifted:
-        lines.append(f"{n_lifted:,} sentences have crossing arcs, which are lifted to be learned as projective trees")
+        lines.append(f"{n_lifted:,} sentences have crossing arcs, which are lifted to make the trees projective")
     arrays = [np.array(h, np.int64) for h in heads]
     return DependencyDataset(encoding, names, sentences, arrays, relations, train, dev, test, examples, lines, tally)
 
@@ -186,7 +191,7 @@ def prepare(
 def _learned_heads(
     heads: list[list[int]], in_train: np.ndarray, model: BiaffineParserConfig
 ) -> tuple[list[list[int]], int]:
-    """Heads that the loss gives a probability to, and how many sentences of train were changed for it."""
+    """Heads with a nonzero probability under the loss, and the number of train sentences changed for it."""
     projective = model.loss == "eisner" or (model.loss == "margin" and model.trees == "projective")
     n, found = 0, []
     for own, learned in zip(heads, in_train.tolist(), strict=True):
@@ -201,14 +206,14 @@ def _known_relations(sentence: ConlluSentence) -> list[str]:
 
 
 def count_unseen(sentences: Iterable[ConlluSentence], names: Labels) -> Counter[str]:
-    """Count the gold relations of sentences that are not among ``names``, both without subtypes, as las is scored."""
+    """Count the gold relations of sentences that are not in ``names``, both without subtypes, as in LAS."""
     known = {name.split(":", 1)[0] for name in names.names}
     found = (name.split(":", 1)[0] for one in sentences for name in _known_relations(one))
     return Counter(name for name in found if name not in known)
 
 
 def _relation_ids(sentence: ConlluSentence, names: Labels, must_know: bool) -> np.ndarray:
-    """The ids of relations; -1 where they are not known. Those of dev and test may be new."""
+    """The ids of relations; -1 if they are not known. Those of dev and test may be new."""
     ids = []
     for number, word in enumerate(sentence.words, start=1):
         if word.deprel in names:
@@ -226,7 +231,7 @@ def _relation_ids(sentence: ConlluSentence, names: Labels, must_know: bool) -> n
 def _rows(
     config: ParseConfig, sizes: Mapping[str, int], randomness: Randomness
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which rows are for training, for dev and for test."""
+    """The rows of train, dev and test."""
     data, starts = config.data, {}
     total = 0
     for part, size in sizes.items():
@@ -235,10 +240,12 @@ def _rows(
     train, none = starts["train"], np.zeros(0, np.int64)
     test, dev = starts.get("test", none), starts.get("dev")
     if dev is not None and not len(dev):
-        raise DataError(f"{data.dev} holds no sentence: name a dev file that has some, or leave it out")
+        raise DataError(f"{data.dev} has no sentences. Name another dev file, or remove it.")
     if data.folds is not None:
         if len(train) < data.folds:
-            raise DataError(f"{len(train)} sentences cannot be cut into data.folds = {data.folds} parts")
+            raise DataError(
+                f"data.folds must be at most the number of sentences, {len(train)}, got {data.folds}. Lower data.folds."
+            )
         order = train[randomness.numpy("folds").permutation(len(train))]
         inside = np.array_split(order, data.folds)[data.fold or 0]
         train, test = np.setdiff1d(train, inside), np.sort(inside)
@@ -249,8 +256,8 @@ def _rows(
     if dev is None or not len(train):
         left = "1 sentence is" if len(train) == 1 else f"{len(train)} sentences are"
         raise DataError(
-            f"{left} left to learn from, which cannot be split into train and dev: see that blank lines part the "
-            f"sentences and that none were dropped, or give a dev file with --dev"
+            f"{left} left to learn from, which cannot be split into train and dev. Check that blank lines separate the "
+            f"sentences and that none were dropped, or give a dev file with --dev."
         )
     return train, dev, test
 

@@ -1,15 +1,15 @@
-r"""From scores to trees: the best, the k best, samples, and the probability of each arc; all of them exact.
+r"""From scores to trees: best, k best, samples, and the probability of each arc, all exact.
 
 A labeled tree has the probability
 
 .. math::  p(y, q) = \frac{1}{Z} \prod_m \exp(a_{h_m m})\, w_{h_m m}(q_m)
 
-where :math:`w_{hm}` are the probabilities of relations given the arc, or, for a model that was trained by a margin, the
+where :math:`w_{hm}` are the probabilities of relations given the arc or, for a model trained with a margin, the
 exponentials of their scores. The best tree is the best pair of arcs and relations.
 
-The scores of all relations on all arcs are never held at once (but for k best): what a tree needs of them, the best and
-the sum, is gathered for some heads at a time, so that memory grows with the square of a sentence and not with the
-number of relations.
+The scores of all relations on all arcs are never in memory together, except for k best: their best value and their sum,
+which a tree needs, are computed for some heads at a time. So memory grows with the square of the sentence length, not
+with the number of relations.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from catena.tasks.parse.dependency.loss import KINDS
 from catena.tasks.parse.dependency.model import ArcScores
 
 AT_ONCE = 2**24
-"""Scores of relations that are held at once."""
+"""Maximum number of relation scores in memory."""
 MOST_SCORES = 2**28
-"""Scores of relations of one sentence that k best may need."""
+"""Maximum number of relation scores of one sentence for k best."""
 LONGEST_PROJECTIVE_SUM = 1000
-"""Words of a sentence over whose projective trees sums are taken: their time grows with the third power."""
+"""Maximum number of words of a sentence for sums over projective trees, whose time is cubic."""
 
 
 @dataclass(frozen=True)
 class Parse:
-    """A tree: for each word the number of its head, 0 for the root, and its relation.
+    """A dependency tree: for each word the number of its head, 0 for the root, and its relation.
 
-    ``log_prob`` is that of the whole labeled tree, in nats; ``confidence`` the probability of each word's arc and
-    relation together, summed over all trees that have them. None where they were not asked for.
+    ``log_prob`` is the log-probability of the labeled tree in nats; ``confidence`` is the probability of each word's
+    arc and relation together, summed over all trees that have them. They are None unless the options request them.
     """
 
     heads: tuple[int, ...]
@@ -54,7 +54,7 @@ class Parse:
 
 @dataclass(frozen=True)
 class AllowedArcs:
-    """What a constraint leaves: ``arcs[b, h, m]``, and ``relations[b, m, q]`` for the word ``m``, whatever its head."""
+    """The result of a constraint: ``arcs[b, h, m]``, and ``relations[b, m, q]`` for word ``m`` with any head."""
 
     arcs: Bool[Tensor, "b n n"]
     relations: Bool[Tensor, "b n k"]
@@ -62,7 +62,7 @@ class AllowedArcs:
 
 @dataclass(frozen=True)
 class RelationSummary:
-    """Of the relations of every arc, on the CPU: the best one's number and log-weight, and the log of their sum."""
+    """For every arc, on the CPU: the best relation and its log-weight, and the log-sum of all relations."""
 
     best: Float[Tensor, "b n n"]
     which: Int[Tensor, "b n n"]
@@ -70,13 +70,13 @@ class RelationSummary:
 
 
 class DependencyDecoder:
-    """Answers for one batch of scored sentences.
+    """Decodes one batch of scored sentences.
 
     Args:
-        settings: the model's.
-        scores: of the batch.
+        settings: the config of the model.
+        scores: the scores of the batch.
         names: the relations.
-        allowed: what a constraint leaves; None for all.
+        allowed: the arcs and relations that a constraint allows; None for all.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ class DependencyDecoder:
             self.arcs = torch.where(allowed.arcs, self.arcs, NEG_INF)
         self.gathered = self._gather()
 
-    # --- answers ------------------------------------------------------------------------------------------------------
+    # --- predictions --------------------------------------------------------------------------------------------------
 
     def best(self) -> list[tuple[list[int], list[int]]]:
-        """Heads and numbers of relations of the best tree of each sentence; heads of -1 where there is none."""
+        """Heads and relation ids of the best tree of each sentence; heads are -1 if there is none."""
         heads, relations = self._best()
         rows = zip(heads.tolist(), relations.tolist(), self.lengths.tolist(), strict=True)
         return [(h[:n], q[:n]) for h, q, n in rows]
 
     def parses(self, asking: PredictOptions, generator: torch.Generator | None = None) -> list[list[Parse]]:
-        """What is asked for of each sentence; nothing where a constraint leaves no tree."""
+        """Parses of each sentence, with the given options; empty if a constraint allows no tree."""
         if not asking.beyond() - {"constraint"}:
             return [[self._parse(h, q)] if -1 not in h else [] for h, q in self.best()]
         self._check_length()
@@ -132,7 +132,7 @@ class DependencyDecoder:
         return heads, torch.stack(relations)
 
     def _top(self, k: int) -> tuple[Int[Tensor, "k b t"], Int[Tensor, "k b t"]]:
-        """The k best labeled trees, sentence by sentence: this alone needs every relation of every arc."""
+        """The k best labeled trees of each sentence; only this needs every relation of every arc."""
         heads = torch.full((k, len(self.lengths), self.arcs.shape[-1] - 1), -1)
         relations = torch.zeros_like(heads)
         for row, length in enumerate(self.lengths.tolist()):
@@ -142,7 +142,7 @@ class DependencyDecoder:
             if n * n * len(self.names) > MOST_SCORES:
                 raise DataError(
                     f"the k best parses of a sentence of {length:,} words need {n * n * len(self.names):,} scores of "
-                    f"relations at once, more than {MOST_SCORES:,}: ask for the best alone, or cut the sentence"
+                    f"relations, more than {MOST_SCORES:,}. Request only the best parse, or split the sentence."
                 )
             labels = self._log_weights(self._one(row, n).relations().float().cpu(), row)
             tree = KINDS[self.settings.trees](
@@ -177,7 +177,7 @@ class DependencyDecoder:
         return RelationSummary(torch.cat(best, 1), torch.cat(which, 1), torch.cat(total, 1))
 
     def _log_weights(self, relations: Tensor, row: int | None) -> Tensor:
-        """The log-weights of relations ``[b, h, m, k]``, of one sentence or of all."""
+        """The log-weights of relations ``[b, h, m, k]``, for one sentence or for all."""
         weights = relations.log_softmax(-1) if self._normalized else relations
         if self.allowed is None:
             return weights
@@ -185,7 +185,7 @@ class DependencyDecoder:
         return torch.where(mine[:, None].to(weights.device), weights, NEG_INF)
 
     def _log_weights_at(self, heads: Int[Tensor, "b t"]) -> Float[Tensor, "b t k"]:
-        """The log-weights of the relations of each word with its head."""
+        """The log-weights of the relations of each word to its head."""
         relations = self.scores.relations_at(heads.to(self.scores.arcs.device)).float().cpu()
         weights = relations.log_softmax(-1) if self._normalized else relations
         return weights if self.allowed is None else torch.where(self.allowed.relations[:, 1:], weights, NEG_INF)
@@ -197,8 +197,7 @@ class DependencyDecoder:
         log_z: Float[Tensor, "b"],
         marginals: Float[Tensor, "b n n"] | None,
     ) -> list[Parse | None]:
-        """A tree of each sentence with its log-probability and, if there are marginals, the confidence in its parts;
-        None where there is no tree."""
+        """A tree of each sentence with its log-probability and, with marginals, its confidence; None without a tree."""
         weights = self._log_weights_at(heads).gather(-1, relations.clamp_min(0)[..., None])[..., 0].double()
         scores = self._at(self.arcs, heads).double() + weights
         given_arc = (weights - self._at(self.gathered.total, heads)).exp()
@@ -219,7 +218,7 @@ class DependencyDecoder:
         return ArcScores(s.arcs[at, :n, :n], s.lengths[at], s.heads[at, :n], s.dependents[at, :n], s.biaffine)
 
     def _at(self, table: Tensor, heads: Tensor) -> Tensor:
-        """``table[b, heads[b, m], m]`` for every word; anything where a head is -1."""
+        """``table[b, heads[b, m], m]`` for every word; arbitrary if a head is -1."""
         return table[:, :, 1:].gather(1, heads.clamp_min(0)[:, None])[:, 0]
 
     def _parse(
@@ -235,7 +234,7 @@ class DependencyDecoder:
         longest = int(self.lengths.max()) if len(self.lengths) else 0
         if self.settings.trees == "projective" and longest > LONGEST_PROJECTIVE_SUM:
             raise DataError(
-                f"a sentence has {longest:,} words, and probabilities over projective trees are summed for up to "
-                f"{LONGEST_PROJECTIVE_SUM:,}, for the time grows with the third power: ask for the best parse alone, "
-                f"or cut the sentence"
+                f"probabilities over projective trees are limited to sentences of {LONGEST_PROJECTIVE_SUM:,} words, "
+                f"since time is cubic, but a sentence has {longest:,}. Request only the best parse, or split the "
+                f"sentence."
             )

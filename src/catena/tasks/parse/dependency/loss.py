@@ -1,4 +1,4 @@
-r"""What training a dependency parser makes small, one number for each sentence.
+r"""Losses of a dependency parser, one value for each sentence.
 
 With the score :math:`s(y)` of a tree, the sum of the scores of its arcs:
 
@@ -10,12 +10,12 @@ margin       :math:`\max_{y'} (s(y') + c(y', y)) - s(y)`, with a cost c for each
              (Taskar et al. 2004; McDonald et al. 2005)
 ===========  =========================================================================================================
 
-To the first three is added minus the log-probability of each word's relation, given its arc; in the last, relations are
-part of the tree and of its score. Where heads are not known, matrix_tree and eisner sum over all that may be, and head
-leaves the word out.
+The first three add the negative log-probability of each word's relation given its arc; in the last, relations are part
+of the tree and of its score. If heads are not known, matrix_tree and eisner sum over all possible ones, and head skips
+the word.
 
-Sums and searches over trees are done by kernels on the CPU, to which the scores of arcs (not those of relations) are
-carried from a GPU: they are few, and no loop over words runs there.
+Sums and searches over trees run in CPU kernels. The scores of arcs (not those of relations) are copied from a GPU: they
+are few, and no loop over words runs there.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ KINDS: dict[str, Callable[..., DependencyDistribution]] = {
 
 @dataclass(frozen=True)
 class GoldDependencyTrees:
-    """The right heads and relations; -1 where they are not known, and at padding.
+    """The gold heads and relations; -1 if they are not known, and at padding.
 
-    ``whole`` says that every word of the batch has its head.
+    ``whole`` is True if every word of the batch has a head.
     """
 
     heads: Int[Tensor, "b t"]
@@ -65,7 +65,7 @@ def sentence_losses(settings: BiaffineParserConfig, scores: ArcScores, gold: Gol
 
 
 def head_losses(scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
-    """Minus the log-probability of the head of each word, drawn by itself from all other nodes."""
+    """Negative log-probability of the head of each word, independently of the other words."""
     nodes = torch.arange(scores.arcs.shape[-1], device=scores.arcs.device)
     there = (nodes <= scores.lengths[:, None])[:, :, None] & (nodes[:, None] != nodes)
     log_probs = scores.arcs.float().masked_fill(~there, -torch.inf).log_softmax(1)[:, :, 1:]
@@ -74,7 +74,7 @@ def head_losses(scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "
 
 
 def tree_losses(kind: str, single_root: bool, scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
-    """Minus the log-probability of the heads that are known, among all trees of a kind."""
+    """Negative log-probability of the known heads among all trees of a kind."""
     heads = gold.heads.cpu()
     tree = KINDS[kind](scores.arcs.float().cpu(), lengths=scores.lengths.cpu(), single_root=single_root)
     right = tree.score(heads) if gold.whole else _given(tree, heads).log_partition()
@@ -87,7 +87,7 @@ def _given(tree: DependencyDistribution, heads: Tensor) -> DependencyDistributio
 
 
 def relation_losses(scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
-    """Minus the log-probability of the relation of each word with a known arc."""
+    """Negative log-probability of the relation of each word with a known arc."""
     logits = scores.relations_at(gold.heads).float()
     targets = torch.where(gold.heads >= 0, gold.relations, -1)
     losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
@@ -95,12 +95,12 @@ def relation_losses(scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tenso
 
 
 def margin_losses(settings: BiaffineParserConfig, scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
-    """By how much the right trees fail to be better than each other one by its cost. Every head must be known."""
+    """Hinge loss: the best tree with its cost, minus the gold tree. All heads must be known."""
     arcs, known = scores.arcs.float(), gold.heads >= 0
     index = gold.heads.clamp_min(0)[:, None]
     at_right = scores.relations_at(gold.heads).float()  # b t k
     right = arcs[:, :, 1:].gather(1, index)[:, 0] + at_right.gather(-1, gold.relations.clamp_min(0)[..., None])[..., 0]
-    # The best relation of each arc, with its cost; on the right arc the right relation costs nothing.
+    # The best relation of each arc, with its cost; on the gold arc the gold relation has no cost.
     free = F.one_hot(gold.relations.clamp_min(0), at_right.shape[-1])
     best = scores.relations().float().amax(-1)[:, :, 1:] + settings.margin
     best = best.scatter(1, index, (at_right + settings.margin * (1 - free)).amax(-1)[:, None])

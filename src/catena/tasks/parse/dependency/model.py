@@ -4,7 +4,7 @@ r"""A biaffine parser: a score for every arc between two words, and for every re
     a_{hm} = y_m^\top U x_h + u^\top x_h, \qquad
     l_{hm}(q) = [y'_m; 1]^\top U_q\, [x'_h; 1]
 
-where :math:`x` are vectors of words as heads, :math:`y` as dependents, each by a layer of its own from the encoder's
+where :math:`x` are vectors of words as heads and :math:`y` as dependents, each from its own layer over the encoder's
 states; :math:`x'` and :math:`y'` are those for relations. The root has a learned state.
 """
 
@@ -28,9 +28,9 @@ class Biaffine(nn.Module):
 
     Args:
         d: size of the vectors.
-        k: scores for each pair.
-        head_bias: give each score a part that depends on the dependent alone. For arcs it would cancel out: every word
-            has one head.
+        k: number of scores for each pair.
+        head_bias: add a term that depends only on the dependent. For arcs it would cancel out, since every word has
+            one head.
     """
 
     def __init__(self, d: int, k: int, head_bias: bool) -> None:
@@ -45,7 +45,7 @@ class Biaffine(nn.Module):
         return (x @ turned.reshape(b, i, m * k)).reshape(b, x.shape[1], m, k)
 
     def pairs(self, heads: Float[Tensor, "b t d"], dependents: Float[Tensor, "b t d"]) -> Float[Tensor, "b t k"]:
-        """The scores of each dependent with one head."""
+        """The scores of each dependent with one given head."""
         x, y = self._with_ones(heads, dependents)
         return (torch.einsum("btj,kij->btki", y, self.weight) @ x[..., None])[..., 0]
 
@@ -55,14 +55,14 @@ class Biaffine(nn.Module):
 
 @dataclass(frozen=True)
 class ArcScores:
-    """The scores of a batch of sentences, those of relations as far as they are asked for.
+    """The scores of a batch of sentences, with relations scored on demand.
 
     Args:
         arcs: ``arcs[b, h, m]`` is the score of the arc from ``h`` to ``m``; node 0 is the root.
-        lengths: the words of each sentence.
+        lengths: number of words of each sentence.
         heads: vectors of the nodes as heads, for relations.
-        dependents: likewise as dependents.
-        biaffine: what scores relations.
+        dependents: vectors of the nodes as dependents, for relations.
+        biaffine: the scorer of relations.
     """
 
     arcs: Float[Tensor, "b n n"]
@@ -76,17 +76,17 @@ class ArcScores:
         return self.biaffine(self.heads, self.dependents)
 
     def relations_from(self, first: int, last: int) -> Float[Tensor, "b h n k"]:
-        """The same for the heads ``first`` to ``last`` alone, the last one left out."""
+        """The scores for the heads ``first`` to ``last - 1``."""
         return self.biaffine(self.heads[:, first:last], self.dependents)
 
     def relations_at(self, heads: Int[Tensor, "b t"]) -> Float[Tensor, "b t k"]:
-        """The scores of the relations of each word with one head, whatever it is where that is below 0."""
+        """The scores of the relations of each word to one given head; arbitrary if the head is below 0."""
         index = heads.clamp_min(0)[..., None].expand(-1, -1, self.heads.shape[-1])
         return self.biaffine.pairs(self.heads.gather(1, index), self.dependents[:, 1:])
 
 
 class BiaffineParser(nn.Module):
-    """Words to scores of arcs and relations."""
+    """Maps words to scores of arcs and relations."""
 
     def __init__(self, settings: BiaffineParserConfig, encoder: SentenceEncoder, n_relations: int) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ def _layer(settings: BiaffineParserConfig, d_in: int, d_out: int) -> nn.Module:
 def build_parser(
     settings: BiaffineParserConfig, encoding: WordEncoding, n_relations: int, vectors: WordVectorRows | None = None
 ) -> BiaffineParser:
-    """A parser with fresh weights."""
+    """A parser with random weights."""
     encoder = build_sentence_encoder(
         settings.words,
         settings.encoder,

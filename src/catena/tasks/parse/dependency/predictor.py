@@ -1,4 +1,4 @@
-"""A trained dependency parser that is ready to be asked. Needs nothing but its own folder."""
+"""Prediction with a trained dependency parser. Needs only its own folder."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _STANDARD_INPUT = "standard input"
 class DependencyPredictor(ParsePredictor):
     """A dependency parser with its encoding and the names of its relations.
 
-    An item is a text, a list of words, or a sentence of a CoNLL-U file, whose trees are not looked at.
+    An item is a text, a list of words, or a sentence of a CoNLL-U file, whose tree is ignored.
     """
 
     formats: ClassVar[tuple[str, ...]] = ("conllu", "text", "jsonl")
@@ -80,23 +80,23 @@ class DependencyPredictor(ParsePredictor):
     def find_network(self) -> BiaffineParser:
         return self.parser
 
-    # --- what goes in -------------------------------------------------------------------------------------------------
+    # --- input --------------------------------------------------------------------------------------------------------
 
     def sentence(self, item: Any) -> ConlluSentence:
-        """An item as a sentence of words."""
+        """An item as a CoNLL-U sentence."""
         if isinstance(item, ConlluSentence):
             return item
         if columns := self.settings.words.columns:
             raise DataError(
-                f"this parser reads {', '.join(columns)} of each word, which plain text has not: give CoNLL-U with "
-                f"these columns filled, by a tagger for example"
+                f"this parser reads {', '.join(columns)} of each word, which plain text does not have. Give CoNLL-U "
+                f"with these columns filled, for example by a tagger."
             )
         if isinstance(item, str):
             return sentence_of_words(self.tokenizer.tokens(item), item)
         if isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
             return sentence_of_words(item, None)
         raise DataError(
-            f"a parser takes texts, lists of words or sentences of CoNLL-U, and was given {type(item).__name__}"
+            f"item must be a text, a list of words or a CoNLL-U sentence, got {type(item).__name__}. Pass one of these."
         )
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
@@ -111,7 +111,7 @@ class DependencyPredictor(ParsePredictor):
             yield from (example.text for example in read_text(path, encoding=reading.encoding))
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
-        """The lines of standard input as texts, or the sentences of CoNLL-U if the first line is such."""
+        """The lines of standard input as texts, or as CoNLL-U if the first line looks like it."""
         first = next(lines, None)
         if first is None:
             return iter(())
@@ -119,15 +119,15 @@ class DependencyPredictor(ParsePredictor):
             return read_lines(_STANDARD_INPUT, enumerate(chain((first,), lines), start=1))
         if "\t" in first.strip():
             raise FormatError(
-                f"the first line of standard input has {first.count(chr(9)) + 1} fields parted by tabs, and a parser "
-                f"reads a text in each line, or CoNLL-U with its ten fields: give words in columns as a file"
+                f"the first line of standard input has {first.count(chr(9)) + 1} tab-separated fields, but a parser "
+                f"reads one text per line, or CoNLL-U with ten fields. Give words in columns as a file."
             )
         return chain((first,), lines)
 
     def read_constraints(self, path: Path) -> Iterator[ConlluSentence]:
         return read(path)
 
-    # --- what comes out -----------------------------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------------------------------
 
     def parse(
         self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None = None
@@ -162,11 +162,11 @@ class DependencyPredictor(ParsePredictor):
         for i, parses in enumerate(decoder.parses(asking, generator)):
             if not parses and constraints is not None:
                 raise DataError(
-                    f"{constraints[i].place}: no tree is left by this constraint "
+                    f"{constraints[i].place}: this constraint allows no tree "
                     f"({'projective' if self.settings.trees == 'projective' else 'any'} trees"
-                    f"{' with one root' if self.settings.single_root else ''}): take some of it back"
+                    f"{' with one root' if self.settings.single_root else ''}). Remove part of it."
                 )
-            parses = parses if sentences[i].words else []  # no words are no sure tree
+            parses = parses if sentences[i].words else []  # a sentence without words has no tree
             found.append(DependencyPrediction(sentences[i], tuple(parses), drawn, scored))
         return found
 
@@ -177,16 +177,16 @@ class DependencyPredictor(ParsePredictor):
             return to_conllu(prediction)
         return "\n".join(_sketched(prediction)) + "\n"
 
-    # --- on trees that are known --------------------------------------------------------------------------------------
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def judge(
         self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS
     ) -> tuple[list[list[DependencyArc]], list[list[DependencyArc]], list[ConlluSentence]]:
-        """The right trees of a file, the model's own, and its sentences."""
+        """The gold trees of a file, the predicted ones, and the sentences."""
         data = self.config.data.model_copy(update={"format": reading.format or "auto", "encoding": reading.encoding})
         sentences = list(read_sentences(data, path, to_score=True))
         if not sentences:
-            raise DataError(f"{path} has no sentence to score")
+            raise DataError(f"{path} has no sentence to score. Check the file.")
         for sentence in sentences:
             check_tree(sentence, single_root=False, whole=True)
         predicted = self.predict(sentences)
@@ -207,11 +207,11 @@ class DependencyPredictor(ParsePredictor):
     ) -> PairedPredictions:
         name = metric or METRICS[0]
         if name not in MEASURES:
-            raise DataError(f"two parsers cannot be compared by {name!r}: {did_you_mean(name, MEASURES)}")
+            raise DataError(f"{name!r} is not a metric for comparing parsers: {did_you_mean(name, MEASURES)}")
         references, predictions, _ = self.judge(path, reading)
         return PairedPredictions(MEASURES[name], references, predictions)
 
-    # --- for people ---------------------------------------------------------------------------------------------------
+    # --- reports ------------------------------------------------------------------------------------------------------
 
     def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         prediction = self._best_of(item, asking)
@@ -224,7 +224,7 @@ class DependencyPredictor(ParsePredictor):
     def _best_of(self, item: Any, asking: PredictOptions) -> DependencyPrediction:
         found: DependencyPrediction = self.predict([item], asking)[0]
         if not found.words:
-            raise DataError("a text without words has no tree to draw")
+            raise DataError("A text without words has no tree to draw. Give at least one word.")
         return found
 
     def describe(self, top: int) -> list[str]:
@@ -238,7 +238,7 @@ class DependencyPredictor(ParsePredictor):
 
 
 def _sketched(prediction: DependencyPrediction) -> Iterator[str]:
-    """Every parse as a drawing for a terminal, with its probability where that was asked for."""
+    """Every parse as a drawing for a terminal, with its probability if it has one."""
     for number, parse in enumerate(prediction.parses, start=1):
         if len(prediction.parses) > 1 or parse.log_prob is not None:
             named = f"{'sample' if prediction.drawn else 'parse'} {number}"
@@ -251,7 +251,7 @@ def _sketched(prediction: DependencyPrediction) -> Iterator[str]:
 
 
 def load_predictor(folder: Path, device: torch.device) -> DependencyPredictor:
-    """Read a trained parser from a run folder or a checkpoint folder."""
+    """Load a trained parser from a run folder or a checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(ParseConfig, checkpoint.folder / CONFIG)
     assert isinstance(config.model, BiaffineParserConfig)

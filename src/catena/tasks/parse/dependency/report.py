@@ -1,4 +1,4 @@
-"""How well trees were found, for people to read."""
+"""The evaluation report of a dependency parser."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST_MISTAKES = 10
 
 
 def report_lines(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]], seed: int) -> list[str]:
-    """The scores with their intervals, each relation, and which relations are taken for which."""
+    """The scores with their intervals, each relation, and the confusions."""
     rows = count_trees(references, predictions)
     words = sum(len(tree) for tree in references)
     lines = [
-        f"{len(references):,} sentences, {words:,} words; intervals hold 95 % of {_RESAMPLES:,} resamples of sentences"
+        f"{len(references):,} sentences, {words:,} words; intervals cover 95 % of {_RESAMPLES:,} resamples of sentences"
     ]
     for name in METRICS:
         measure = MEASURES[name]
@@ -44,12 +44,11 @@ def _crossing_line(rows: np.ndarray) -> str:
     n, hits = int(rows[:, -2].sum()), int(rows[:, -1].sum())
     if not n:
         return "nonprojective_recall: no word is non-projective"
-    return f"nonprojective_recall {100 * hits / n:.2f}: {hits:,} of {n:,} words on crossing arcs have the right head"
+    return f"nonprojective_recall {100 * hits / n:.2f}: {hits:,} of {n:,} words on crossing arcs have the correct head"
 
 
 def _relation_table(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> list[str]:
-    """For each relation, subtypes apart: how many of those predicted and of those there are have arc and relation
-    right."""
+    """Precision and recall of arc and relation together, for each relation with its subtype."""
     gold: Counter[str] = Counter(word.relation for tree in references for word in tree)
     own: Counter[str] = Counter(word.relation for tree in predictions for word in tree)
     hits: Counter[str] = Counter(
@@ -67,7 +66,7 @@ def _relation_table(references: list[list[DependencyArc]], predictions: list[lis
 
 
 def _mistakes(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> list[str]:
-    """The most frequent wrong relations on right arcs."""
+    """The most frequent wrong relations on correct arcs."""
     wrong: Counter[tuple[str, str]] = Counter(
         (a.relation, b.relation)
         for right, given in zip(references, predictions, strict=True)
@@ -75,7 +74,7 @@ def _mistakes(references: list[list[DependencyArc]], predictions: list[list[Depe
         if a.head == b.head and a.relation != b.relation
     )
     if not wrong:
-        return ["no relation is wrong where the head is right"]
+        return ["no relation is wrong if the head is correct"]
     ordered = sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:_MOST_MISTAKES]
     listed = [f"  {n:>5}  {a} taken for {b}" for (a, b), n in ordered]
-    return ["the most frequent wrong relations where the head is right:", *listed]
+    return ["the most frequent wrong relations with a correct head:", *listed]

@@ -1,4 +1,4 @@
-"""The dependency parser as the training loop sees it."""
+"""The dependency parser as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 RELATIONS = "relations.json"
 _SAMPLES = 3
-"""Sentences of dev that are shown with what is wrong in their parses."""
+"""Number of dev sentences that are shown with the mistakes in their parses."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ParseBatch:
     words: WordBatch
     gold: GoldDependencyTrees
     known: int
-    """Words whose heads are known."""
+    """Number of words with a known head."""
 
 
 class DependencyTask(NeuralTask):
@@ -103,7 +103,7 @@ class DependencyTask(NeuralTask):
         return compute_all_scores(*self._parsed(self.data.test)) if len(self.data.test) else {}
 
     def _parsed(self, rows: np.ndarray) -> tuple[list[list[DependencyArc]], list[list[DependencyArc]]]:
-        """The right trees and the model's own of some sentences."""
+        """The gold trees and the predicted trees of some sentences."""
         examples = [self.data.examples[int(i)] for i in rows]
         size = self.config.evaluation.words_at_once
         found = parse_all(self.parser, self.settings, self.data.sentences, rows, self.data.names, size, self.device)
@@ -126,7 +126,7 @@ class DependencyTask(NeuralTask):
             lines.append(f"{shown}  →  " + (f"✗ {mistakes}" if wrong else "✓"))
         return lines
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- saving and reports -------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
@@ -150,7 +150,7 @@ def parse_all(
     words_at_once: int,
     device: torch.device,
 ) -> list[tuple[list[int], list[str]]]:
-    """Heads and relations of some sentences, in the order of ``rows``; sentences of like length are parsed together."""
+    """Heads and relations of sentences, in the order of ``rows``; those of similar length are parsed together."""
     batches = BatchConfig(batch_size=words_at_once, batch_by="tokens")
     plan = BatchPlan.by_length(sentences.lengths[rows], batches)
     found: dict[int, tuple[list[int], list[str]]] = {}
@@ -163,13 +163,13 @@ def parse_all(
 
 
 def with_tags(example: ConlluSentence, heads: Sequence[int], relations: Sequence[str]) -> list[DependencyArc]:
-    """A predicted tree with the tags and features that the file has."""
+    """A predicted tree with the tags and features of the file."""
     rows = zip(example.words, heads, relations, strict=True)
     return [DependencyArc(head, relation, word.upos, word.feats) for word, head, relation in rows]
 
 
 def compute_scores(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> dict[str, float]:
-    """The scores by name, the one that chooses checkpoints first."""
+    """The scores by name, beginning with the one that selects checkpoints."""
     sums = count_trees(references, predictions).sum(0)
     return {name: float(MEASURES[name].score(sums)) for name in METRICS}
 
@@ -177,6 +177,6 @@ def compute_scores(references: list[list[DependencyArc]], predictions: list[list
 def compute_all_scores(
     references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]
 ) -> dict[str, float]:
-    """The same, with those that are too rare to be told at each evaluation."""
+    """The scores of :func:`compute_scores` and those that are too noisy to report at each evaluation."""
     sums = count_trees(references, predictions).sum(0)
     return {name: float(measure.score(sums)) for name, measure in MEASURES.items()}

@@ -1,4 +1,4 @@
-"""Parses as CoNLL-U and JSON: what the file had is kept, HEAD and DEPREL are the parser's."""
+"""Parses as CoNLL-U and JSON: HEAD and DEPREL are predicted, other columns are copied from the input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.tasks.parse.dependency.decode import Parse
 
 @dataclass(frozen=True)
 class DependencyPrediction:
-    """The parses of a sentence, best first, or as they were drawn. ``heads`` and ``relations`` are of the first."""
+    """The parses of a sentence, best first, or samples. ``heads`` and ``relations`` belong to the first."""
 
     sentence: ConlluSentence
     parses: tuple[Parse, ...]
@@ -27,36 +27,36 @@ class DependencyPrediction:
 
     @property
     def best(self) -> Parse:
-        """The first parse; that of a sentence without words is empty."""
+        """The first parse; empty for a sentence without words."""
         return self.parses[0] if self.parses else Parse((), ())
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """For each word the number of its head, from 1; 0 for the root."""
+        """For each word, the number of its head, counted from 1; 0 for the root."""
         return self.best.heads
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """For each word its relation to its head."""
+        """For each word, its relation to its head."""
         return self.best.relations
 
     @property
     def probability(self) -> float | None:
-        """The probability of the first parse, if it was asked for."""
+        """The probability of the first parse, if scores are set."""
         return None if self.best.log_prob is None else math.exp(self.best.log_prob)
 
 
 def sentence_of_words(words: Sequence[str], text: str | None) -> ConlluSentence:
-    """A sentence of CoNLL-U that knows nothing but its words, and the text that they come from."""
+    """A CoNLL-U sentence with only its words and, if given, its text."""
     rows = tuple(ConlluRow(str(i), word, *"________") for i, word in enumerate(words, start=1))
     comments = () if text is None else (f"# text = {' '.join(text.split())}",)
     return ConlluSentence(rows, comments, SourceLocation("text", 1))
 
 
 def to_conllu(prediction: DependencyPrediction) -> str:
-    """A block for each parse, with the blank line between and, but for its line end, the one after; "" for no words.
+    """A CoNLL-U block for each parse, separated by blank lines; "" for a sentence without words.
 
-    A probability is a comment, the confidence in each word stands in MISC; both are given if they were asked for.
+    If they are set, the probability is in a comment, and the confidence in each word is in MISC.
     """
     if not prediction.words:
         return ""
@@ -90,8 +90,10 @@ def _rows(sentence: ConlluSentence, parse: Parse) -> Iterator[ConlluRow]:
 
 
 def to_json(prediction: DependencyPrediction) -> str:
-    """One line: the words, and of the first parse or of all that were asked for, heads and relations; of a sentence
-    without words, an empty one whose probability is null, if it was asked for."""
+    """One line of JSON: the words, and heads and relations of the parses.
+
+    A sentence without words has one empty parse, with probability null if scores are set.
+    """
     parses = [_as_dict(parse, prediction.scored) for parse in prediction.parses or (prediction.best,)]
     row: dict[str, object] = {"words": list(prediction.words)}
     if len(parses) == 1 and not prediction.drawn:
