@@ -1,4 +1,4 @@
-"""What can be asked of every model: questions that cannot be meant are refused before any work."""
+"""Prediction options: invalid values and combinations are rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catena.tasks.application import PredictOptions
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("options", "words"),
     [
         ({"n_best": 0}, "n_best must be 1 or more, got 0"),
         ({"samples": -1}, "samples must be 0 or more, got -1"),
@@ -23,9 +23,9 @@ from catena.tasks.application import PredictOptions
         ({"samples": 2, "length_penalty": 0.0}, "samples = 2 cannot be combined with length_penalty"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(asked: dict[str, Any], words: str) -> None:
+def test_predict_options_with_invalid_values_are_rejected(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        PredictOptions(**asked)
+        PredictOptions(**options)
     assert PredictOptions(n_best=2, beam_size=1, length_penalty=0.0, max_length=1).beyond() == {
         "n_best", "beam_size", "length_penalty", "max_length",
     }  # fmt: skip

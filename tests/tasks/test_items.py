@@ -1,4 +1,4 @@
-"""What a model is asked for: texts in a list, or one by one."""
+"""Inputs of ``predict``: texts in a list or any iterable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catena.errors import DataError
 from catena.tasks.items import listed_texts
 
 
-def test_texts_come_in_a_list_or_one_by_one() -> None:
+def test_listed_texts_accepts_iterables_and_rejects_one_text() -> None:
     assert listed_texts(text for text in ("a", "")) == listed_texts(("a", "")) == ["a", ""]
     with pytest.raises(DataError, match="predict must get a list of texts, got one text"):
         listed_texts("a text")

@@ -1,4 +1,4 @@
-"""Weights of attention for people."""
+"""Tables and drawings of attention weights."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ LOOKS = AttentionMaps(tuple(np.random.default_rng(i).random((2, 7, 3)) for i in 
     ("word", "places"),
     {"Zwei": [0], "▁Zwei": [0], "Haustüren": [1, 2, 3, 4], "Haus": [1], "türen": [2, 3, 4], "</s>": [6]}.items(),
 )
-def test_a_word_is_a_token_or_the_pieces_that_spell_it(word: str, places: list[int]) -> None:
+def test_token_indices_of_a_token_or_of_its_pieces(word: str, places: list[int]) -> None:
     assert token_indices(word, ROWS) == places
 
 
-def test_a_word_that_does_not_look_is_answered_with_the_nearest() -> None:
+def test_token_indices_of_unknown_word_suggests_the_nearest() -> None:
     with pytest.raises(DataError, match="'Zwe' is not one of the words that attend: did you mean 'Zwei'"):
         token_indices("Zwe", ROWS)
 
 
-def test_what_is_drawn_is_the_mean_of_what_is_asked_for() -> None:
+def test_attention_table_is_the_mean_of_selected_layers_and_heads() -> None:
     table, rows = attention_table(LOOKS, PredictOptions())
     assert rows == list(ROWS)
     np.testing.assert_allclose(table, sum(layer[h] for layer in LOOKS.layers for h in (0, 1)) / 6)

@@ -1,4 +1,4 @@
-"""What the applications share that the loop trains."""
+"""The common part of applications with a training loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Infinite(TinyTask, looped.NeuralTask):
         return {"perplexity": math.inf, "accuracy": 0.5}
 
 
-def test_the_scores_on_test_are_written_once_however_often_a_run_is_resumed(tmp_path: Path) -> None:
+def test_test_scores_are_stored_once_after_resumes(tmp_path: Path) -> None:
     run = create_run(tmp_path / "run", "", seed=1)
     outcome = RunResult("max_epochs", 3, 1.0, "perplexity", 3, {}, None, None, run.path)
     for _ in range(2):

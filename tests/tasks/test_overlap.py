@@ -1,4 +1,4 @@
-"""Warnings about dev and test files that hold training data."""
+"""Warnings about dev and test files that contain training data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(path: Path, lines: list[str]) -> Path:
     return path
 
 
-def test_same_file_is_reported_whatever_its_name(tmp_path: Path) -> None:
+def test_same_file_is_reported_under_any_name(tmp_path: Path) -> None:
     train = write(tmp_path / "train.tsv", LINES)
     (tmp_path / "link.tsv").symlink_to(train)
     (line,) = overlap_warnings({"train": train, "dev": tmp_path / "link.tsv"})
@@ -28,7 +28,7 @@ def test_same_file_is_reported_whatever_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("shared", "warned"), [(0, False), (3, False), (20, True), (25, True)])
-def test_shared_lines_are_counted(tmp_path: Path, shared: int, warned: bool) -> None:
+def test_common_lines_are_counted(tmp_path: Path, shared: int, warned: bool) -> None:
     train = write(tmp_path / "train.tsv", LINES)
     own = [f"label0\tanother sentence about the topic {i}" for i in range(25 - shared)]
     test = write(tmp_path / "test.tsv", [*LINES[:shared], *own, *LINES[:shared]])
@@ -40,14 +40,14 @@ def test_shared_lines_are_counted(tmp_path: Path, shared: int, warned: bool) -> 
         )
 
 
-def test_words_in_lines_are_compared_by_sentence(tmp_path: Path) -> None:
+def test_column_files_are_compared_by_sentence(tmp_path: Path) -> None:
     train = write(tmp_path / "train.conll", BLOCKS[:50])
     assert overlap_warnings({"train": train, "dev": write(tmp_path / "other.conll", BLOCKS[50:])}) == []
     (line,) = overlap_warnings({"train": train, "dev": write(tmp_path / "dev.conll", BLOCKS[40:])})
     assert "10 of the 20 different records of dev" in line
 
 
-def test_short_records_count_where_all_are_short(tmp_path: Path) -> None:
+def test_short_records_count_if_all_are_short(tmp_path: Path) -> None:
     words = [f"w{i}\tv{i}" for i in range(40)]
     train = write(tmp_path / "train.tsv", words[:30])
     assert len(overlap_warnings({"train": train, "dev": write(tmp_path / "a.tsv", words[20:])})) == 1
@@ -66,7 +66,7 @@ def test_several_and_compressed_files(tmp_path: Path) -> None:
     assert "20 of the 20 different records of dev" in line
 
 
-def test_train_reports_it_and_keeps_it_in_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_prints_overlap_warning_and_logs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = write(tmp_path / "train.tsv", LINES)
     words = ["train", "classify", train, "--dev", train, "--model", "loglinear", "--max-epochs", "1"]
     assert main([str(word) for word in (*words, "-o", tmp_path / "run")]) == 0

@@ -1,4 +1,4 @@
-"""Pretrain a language model, start a classifier from it by one key, free its layers one after another."""
+"""Pretrain a language model, start a classifier from it, unfreeze its layers one by one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def classify(tmp_path: Path, run: Path, **options: Any) -> ClassifyConfig:
 
 
 @pytest.mark.parametrize("kind", ["lstm", "transformer"])
-def test_one_key_starts_a_classifier_and_nothing_else_is_needed_to_load_it(tmp_path: Path, kind: str) -> None:
+def test_pretrained_classifier_loads_without_the_language_model(tmp_path: Path, kind: str) -> None:
     run = pretrain(tmp_path, kind)
     theirs = open_checkpoint(run).weights()
     config = classify(tmp_path, run)
@@ -75,7 +75,7 @@ def test_one_key_starts_a_classifier_and_nothing_else_is_needed_to_load_it(tmp_p
     assert "film" in predictor.encoding.vocabulary  # type: ignore[attr-defined]
 
 
-def test_layers_are_freed_from_the_top_epoch_by_epoch(tmp_path: Path) -> None:
+def test_layers_are_unfrozen_from_the_top_by_epoch(tmp_path: Path) -> None:
     run = pretrain(tmp_path)
     config = classify(
         tmp_path, run, training={"max_epochs": 4, "patience": 0, "keep_last": 9}, batches={"batch_size": 8}
@@ -94,21 +94,21 @@ def test_layers_are_freed_from_the_top_epoch_by_epoch(tmp_path: Path) -> None:
         assert changed == [i + 1 >= epoch for i in range(4)], name
 
 
-def test_everything_is_trained_at_once_if_asked(tmp_path: Path) -> None:
+def test_unfreeze_zero_trains_all_layers(tmp_path: Path) -> None:
     run = pretrain(tmp_path)
     ClassifyApplication().train(classify(tmp_path, run, unfreeze=0), tmp_path / "run", SilentReporter())
     first, last = (open_checkpoint(tmp_path / "run" / name).weights() for name in ("checkpoints/step-000000", "last"))
     assert all(not torch.equal(first[name], last[name]) for name in first if name != "temperature")
 
 
-def test_a_resumed_fine_tuning_ends_the_same(tmp_path: Path) -> None:
+def test_resumed_fine_tuning_gives_the_same_result(tmp_path: Path) -> None:
     run = pretrain(tmp_path)
     config = classify(tmp_path, run, training={"max_epochs": 3, "patience": 0})
     whole = ClassifyApplication().train(config, tmp_path / "whole", SilentReporter())
     assert ClassifyApplication().resume(tmp_path / "whole", SilentReporter()).scores == whole.scores
 
 
-def test_what_cannot_start_a_classifier_is_refused(tmp_path: Path) -> None:
+def test_invalid_pretrained_models_are_rejected(tmp_path: Path) -> None:
     ngram = pretrain(tmp_path, "ngram", order=2)
     with pytest.raises(ConfigError, match="is a model of kind 'ngram', which has no encoder"):
         open_pretrained(ngram)
@@ -123,12 +123,12 @@ def test_what_cannot_start_a_classifier_is_refused(tmp_path: Path) -> None:
         start.put_into(nn.Embedding(3, 2), nn.Identity())
 
 
-def test_groups_hold_every_parameter_once_the_top_first() -> None:
+def test_layer_groups_have_every_parameter_once_top_first() -> None:
     for settings in (RecurrentConfig(d=3, n_layers=3, bidirectional=True), TransformerConfig(d=8, n_heads=2)):
         encoder = build_encoder(settings, 5)
         groups = layers_from_the_top(encoder)
         assert sorted(id(p) for group in groups for p in group) == sorted(id(p) for p in encoder.parameters())
-    assert len(groups) == 3, "two layers, and the map below them"
+    assert len(groups) == 3, "two layers, and the input projection"
     unfreeze_top_layers(groups, 2, 1)
     assert [all(p.requires_grad for p in group) for group in groups] == [True, False, False]
     unfreeze_top_layers(groups, 5, 2)

@@ -1,4 +1,4 @@
-"""What is asked for is put over the search of a config, whose limits stay."""
+"""The search of a config with prediction options applied; the limits of the config stay."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ LIMITS = {"max_length": 30, "min_length": 2, "no_repeat": 3}
 
 
 @pytest.mark.parametrize("own", [GreedyConfig, SampleConfig, BeamConfig, DiverseBeamConfig])
-def test_limits_stay(own: type[BaseSearchConfig]) -> None:
+def test_search_options_keep_the_limits_of_the_config(own: type[BaseSearchConfig]) -> None:
     how = own.model_validate(LIMITS)
     assert how.limits() == LIMITS
     for found in (best_search(how, 3), best_search(how, 7, 6), drawn_search(how, 4)):
         assert found.limits() == LIMITS
-        assert found == type(found).model_validate(found.model_dump()), "a search that fits together"
+        assert found == type(found).model_validate(found.model_dump()), "a valid search config"
 
 
-def test_beams_are_as_wide_as_they_must_be() -> None:
+def test_best_search_has_the_smallest_sufficient_beam() -> None:
     assert best_search(GreedyConfig(), 2).width == 5
     assert best_search(GreedyConfig(), 9).width == 9
     assert best_search(BeamConfig(width=3), 2).width == 3
@@ -27,7 +27,7 @@ def test_beams_are_as_wide_as_they_must_be() -> None:
     assert best_search(DiverseBeamConfig(width=6, groups=3), 7).width == 9
 
 
-def test_what_is_drawn_is_drawn_as_the_config_says() -> None:
+def test_sampling_search_keeps_the_options_of_the_config() -> None:
     cool = SampleConfig(temperature=0.5)
     assert drawn_search(cool, 4) == cool.model_copy(update={"n": 4})
     assert drawn_search(BeamConfig(), 4) == SampleConfig(n=4)

@@ -1,4 +1,4 @@
-"""How models like to be trained, unless the config says so."""
+"""Default training options of each model."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SUGGESTED = {"a": {"optimizer": "sgd", "momentum": 0.9}, "b": {"optimizer": "ada
         ({"training": {"optimizer": "adam"}}, {"optimizer": "adam"}),
     ],
 )
-def test_suggestions_go_behind_what_is_said(data: dict[str, object], training: dict[str, object]) -> None:
+def test_user_values_override_suggestions(data: dict[str, object], training: dict[str, object]) -> None:
     before = repr(data)
     assert with_suggestions(data, SUGGESTED, "a")["training"] == training
     assert repr(data) == before
 
 
-def test_what_is_no_mapping_is_left_to_the_schema() -> None:
+def test_suggestions_return_other_types_unchanged() -> None:
     assert with_suggestions("text", SUGGESTED, "a") == "text"
 
 
@@ -40,7 +40,7 @@ def test_what_is_no_mapping_is_left_to_the_schema() -> None:
     ("schema", "kind", "optimizer"),
     [(LmConfig, "transformer", "adamw"), (LmConfig, "lstm", "adam"), (ClassifyConfig, "transformer", "adamw")],
 )
-def test_each_kind_is_trained_in_its_way(schema: type, kind: str, optimizer: str) -> None:
+def test_each_kind_has_its_training_defaults(schema: type, kind: str, optimizer: str) -> None:
     assert parse(schema, {"model": {"kind": kind}}).training.optimizer == optimizer
     assert parse(schema, {"model": {"kind": kind}, "training": {"optimizer": "sgd"}}).training.optimizer == "sgd"
 
@@ -55,7 +55,7 @@ WARM = [
 
 
 @pytest.mark.parametrize(("schema", "model"), WARM)
-def test_a_warm_up_that_is_suggested_fits_into_the_steps(schema: type, model: dict[str, object]) -> None:
+def test_suggested_warm_up_is_shorter_than_max_steps(schema: type, model: dict[str, object]) -> None:
     usual = parse(schema, {"model": model}).training.warmup_steps
     assert usual >= 100
 
@@ -70,7 +70,7 @@ def test_a_warm_up_that_is_suggested_fits_into_the_steps(schema: type, model: di
 
 
 @pytest.mark.parametrize(("schema", "model"), WARM)
-def test_steps_that_are_asked_for_are_taken(schema: type, model: dict[str, object]) -> None:
+def test_max_steps_removes_suggested_epochs(schema: type, model: dict[str, object]) -> None:
     def epochs(**training: int) -> int | None:
         return parse(schema, {"model": model, "training": training}).training.max_epochs
 

@@ -1,4 +1,4 @@
-"""Gold labels that training never showed, in the tasks other than classify."""
+"""Gold labels that do not occur in training, in tasks other than classify."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_unseen_line_names_the_five_most_frequent() -> None:
     assert unseen_line({}, "this file", "words have a tag") is None
 
 
-def test_unseen_relations_are_reported_and_no_classes(tmp_path: Path) -> None:
+def test_unseen_relations_are_reported_and_not_classes(tmp_path: Path) -> None:
     sentences = [conllu("we see cats", "2 0 2", "nsubj root obj")]
     made = config(tmp_path, sentences)
     dev = tmp_path / "dev.conllu"

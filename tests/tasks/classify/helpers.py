@@ -1,4 +1,4 @@
-"""Small things that the tests of the classifier share."""
+"""Helpers for the tests of the classifier."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def config_of(values: dict[str, Any] | None = None) -> ClassifyConfig:
 def task_of(
     config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any], dev: Sequence[str] | None = None
 ) -> ClassifyTask:
-    """A task on lists. ``dev`` are texts with the same labels; the training texts themselves if omitted."""
+    """A task on lists. ``dev`` has texts with the same labels; default: the training texts."""
     rows = [list(some) if isinstance(some, (list, tuple)) else [str(some)] for some in labels]
     randomness = Randomness(config.seed)
     sources = {"train": from_lists(texts, rows, "train"), "dev": from_lists(dev or texts, rows, "dev")}
@@ -33,7 +33,7 @@ def task_of(
 
 
 def fit(config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any]) -> tuple[ClassifyTask, dict[str, float]]:
-    """Train on lists, and give the scores on the same lists."""
+    """Train on lists and return the scores on the same lists."""
     task = task_of(config, texts, labels)
     train(task, config.training, None, task.randomness, SilentReporter())
     task.model.eval()

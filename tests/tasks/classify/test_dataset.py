@@ -23,7 +23,7 @@ GENERATOR = Randomness(3)
 
 
 @given(classes=st.lists(st.integers(0, 3), min_size=2, max_size=60), share=st.floats(0.05, 0.9), seed=st.integers(0, 5))
-def test_a_split_keeps_every_row_once_and_takes_each_class_alike(classes: list[int], share: float, seed: int) -> None:
+def test_split_is_a_stratified_partition(classes: list[int], share: float, seed: int) -> None:
     rows = np.arange(10, 10 + len(classes))
     labels = np.full(10 + len(classes), -1)
     labels[10:] = classes
@@ -33,17 +33,17 @@ def test_a_split_keeps_every_row_once_and_takes_each_class_alike(classes: list[i
     assert len(held) == min(max(1, round(share * len(rows))), len(rows) - 1)
     of_class, held_of_class = Counter(classes), Counter(labels[held].tolist())
     for value, count in of_class.items():
-        # Whole examples only: a class may be off by one, and by what the rounding of the whole adds.
+        # Each class may be off by one example, plus the rounding of the total.
         assert abs(held_of_class[value] - share * count) <= 1.5 + 0.5 * count / len(classes)
 
 
-def test_a_rare_class_is_held_out_in_its_share() -> None:
+def test_split_holds_out_a_rare_class_proportionally() -> None:
     classes = np.array([0] * 180 + [1] * 20)
     _, held = split(np.arange(200), classes, 0.1, Randomness(1).numpy("dev"))
     assert Counter(classes[held].tolist()) == {0: 18, 1: 2}
 
 
-def test_a_split_depends_on_the_seed_alone() -> None:
+def test_split_depends_only_on_the_seed() -> None:
     rows, classes = np.arange(50), np.arange(50) % 3
     first, again, other = (split(rows, classes, 0.2, Randomness(s).numpy("dev"))[1].tolist() for s in (0, 0, 1))
     assert first == again
@@ -51,7 +51,7 @@ def test_a_split_depends_on_the_seed_alone() -> None:
 
 
 @given(n=st.integers(3, 40), folds=st.integers(2, 3))
-def test_folds_are_parts_of_nearly_one_size_that_cover_all(n: int, folds: int) -> None:
+def test_folds_are_a_partition_of_nearly_equal_sizes(n: int, folds: int) -> None:
     rows = np.arange(n)
     inside = []
     for fold in range(folds):
@@ -70,7 +70,7 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_counts_reconcile_and_what_is_dropped_is_told(tmp_path: Path) -> None:
+def test_counts_reconcile_and_dropped_examples_are_listed(tmp_path: Path) -> None:
     lines = ["a\tone two", "b\tthree", "", "a\tone two three four five", "b\tfour"]
     train = write(tmp_path / "train.tsv", "\n".join(lines) + "\n")
     config = config_of(
@@ -82,7 +82,7 @@ def test_counts_reconcile_and_what_is_dropped_is_told(tmp_path: Path) -> None:
     assert len(data.train) + len(data.dev) == 3
 
 
-def test_long_texts_can_be_cut_instead(tmp_path: Path) -> None:
+def test_too_long_cut_truncates_texts(tmp_path: Path) -> None:
     train = write(tmp_path / "train.tsv", "a\tone two three four five\nb\tsix\nb\tseven\n")
     values = {"train": [train], "format": "tsv-label", "max_length": 2, "too_long": "cut"}
     data = prepare(config_of({"data": values, "tokenizer": {"kind": "whitespace"}}), Randomness(0))
@@ -90,7 +90,7 @@ def test_long_texts_can_be_cut_instead(tmp_path: Path) -> None:
     assert not data.tally.dropped
 
 
-def test_dev_is_never_thinned_by_its_length(tmp_path: Path) -> None:
+def test_long_dev_texts_are_never_dropped(tmp_path: Path) -> None:
     train = write(tmp_path / "train.tsv", "a\tone two\nb\tsix\n")
     dev = write(tmp_path / "dev.tsv", "a\tone two three four\nb\tfive\n")
     config = config_of(
@@ -104,7 +104,7 @@ def test_dev_is_never_thinned_by_its_length(tmp_path: Path) -> None:
     assert data.texts.lengths[data.dev].tolist() == [3, 1]
 
 
-def test_the_vocabulary_is_that_of_the_training_part_alone(tmp_path: Path) -> None:
+def test_vocabulary_comes_only_from_train(tmp_path: Path) -> None:
     train = write(tmp_path / "train.tsv", "a\tone two\nb\tsix\n")
     dev = write(tmp_path / "dev.tsv", "a\tnever\nb\tsix\n")
     values = {"data": {"train": [train], "dev": dev, "format": "tsv-label"}, "tokenizer": {"kind": "whitespace"}}
@@ -115,7 +115,7 @@ def test_the_vocabulary_is_that_of_the_training_part_alone(tmp_path: Path) -> No
     assert "never" not in [bag.encoding.name(i) for i in range(bag.encoding.size)]
 
 
-def test_several_training_files_are_read_one_after_the_other(tmp_path: Path) -> None:
+def test_multiple_training_files_are_concatenated(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{i}.tsv", f"a\tone{i}\nb\ttwo{i}\n") for i in range(3)]
     data = prepare(config_of({"data": {"train": files, "format": "tsv-label"}}), Randomness(0))
     assert len(data.train) + len(data.dev) == 6
@@ -124,7 +124,7 @@ def test_several_training_files_are_read_one_after_the_other(tmp_path: Path) -> 
 TREES = "(3 (2 a) (4 (3 good) (2 film)))\n(1 (2 a) (0 (1 bad) (2 film)))\n"
 
 
-def test_every_phrase_of_a_tree_is_an_example_once(tmp_path: Path) -> None:
+def test_phrases_gives_each_distinct_phrase_once(tmp_path: Path) -> None:
     path = write(tmp_path / "trees.txt", TREES)
     tally = ReadCounter()
     found = [(e.labels[0], e.text) for e in read_labeled_texts(ClassifyDataConfig(), path, tally, phrases=True)]
@@ -143,7 +143,7 @@ def test_every_phrase_of_a_tree_is_an_example_once(tmp_path: Path) -> None:
     assert sentences == [("3", "a good film"), ("1", "a bad film")]
 
 
-def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
+def test_relabel_renames_and_drops_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "trees.txt", TREES)
     tally = ReadCounter()
     data = ClassifyDataConfig(relabel=("0=neg", "1=neg", "2=", "3=pos", "4=pos"))
@@ -152,7 +152,7 @@ def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
     assert tally.counts(6).dropped == {"met before": 2, "with a label that is left out": 2}
 
 
-# --- what cannot be used ----------------------------------------------------------------------------------------------
+# --- unusable data ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -164,20 +164,18 @@ def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
         (["a"], [["x"]], "at least two labels"),
     ],
 )
-def test_data_that_cannot_serve_is_answered_with_a_sentence(
-    texts: list[str], labels: list[list[str]], words: str
-) -> None:
+def test_unusable_data_is_rejected(texts: list[str], labels: list[list[str]], words: str) -> None:
     with pytest.raises(DataError, match=words):
         prepare(config_of(), Randomness(0), {"train": from_lists(texts, labels, "X")})
 
 
-def test_a_text_column_taken_for_the_label_is_noticed() -> None:
+def test_text_column_read_as_label_is_rejected() -> None:
     texts, labels = [f"t{i}" for i in range(1200)], [[f"a long sentence {i}"] for i in range(1200)]
     with pytest.raises(DataError, match="probably the text was read as the label"):
         prepare(config_of(), Randomness(0), {"train": from_lists(texts, labels, "X")})
 
 
-def test_trained_subwords_see_the_training_texts(tmp_path: Path) -> None:
+def test_subword_tokenizer_is_trained_on_the_training_texts(tmp_path: Path) -> None:
     train = write(tmp_path / "train.tsv", "a\tbanana banana\nb\tananas ananas\n" * 20)
     values = {"data": {"train": [train], "format": "tsv-label"}, "tokenizer": {"kind": "bpe", "size": 270}}
     from_file = prepare(config_of(values), Randomness(0))
@@ -190,8 +188,8 @@ def test_trained_subwords_see_the_training_texts(tmp_path: Path) -> None:
     assert tokens == from_list.encoding.tokens("banana")
 
 
-def test_labels_that_may_be_joined_are_told_of() -> None:
-    """Where several are expected and no text has two: the separator is likely missing."""
+def test_multilabel_without_separator_is_reported() -> None:
+    """If several labels are expected and no text has two, the separator is probably missing."""
     config = config_of({"data": {"multilabel": True}})
     for second, told in (["x|y"], True), (["x", "y"], False):
         lines = prepare(config, GENERATOR, {"train": from_lists(["a", "b", "c"], [["x"], second, ["z"]], "here")}).lines

@@ -30,7 +30,7 @@ def test_fit_predict_score() -> None:
     assert "accuracy" in model.scores_
 
 
-def test_labels_come_back_as_they_were_given() -> None:
+def test_predictions_have_the_type_of_the_labels() -> None:
     numbers = [len(label) for label in Y]
     found = small().fit(X, numbers).predict(X[:3])
     assert set(found.tolist()) <= set(numbers)
@@ -45,7 +45,7 @@ def test_multilabel() -> None:
     assert 0 <= model.score(X, labels) <= 1
 
 
-def test_the_same_seed_gives_the_same_model() -> None:
+def test_same_seed_gives_the_same_model() -> None:
     first, again = (small(seed=5).fit(X, Y).predict_proba(X[:20]) for _ in range(2))
     assert np.array_equal(first, again)
 
@@ -60,7 +60,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
         model.save(tmp_path / "model")
 
 
-def test_any_key_of_the_config_can_be_set() -> None:
+def test_settings_set_any_config_option() -> None:
     model = small(settings={"model.features.ngrams": 1, "tokenizer.kind": "characters"}).fit(X[:60], Y[:60])
     assert model.config_.model.features.ngrams == 1
     assert model.config_.tokenizer.kind == "characters"
@@ -68,7 +68,7 @@ def test_any_key_of_the_config_can_be_set() -> None:
         small(settings={"model.features.ngram": 1}).fit(X, Y)
 
 
-def test_what_cannot_be_used_is_said() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(CatenaError, match="not fitted yet"):
         small().predict(X)
     with pytest.raises(DataError, match="one label per text"):
@@ -79,7 +79,7 @@ def test_what_cannot_be_used_is_said() -> None:
         TextClassifier("cnnn").fit(X, Y)
 
 
-def test_it_works_in_scikit_learn() -> None:
+def test_estimator_works_in_scikit_learn() -> None:
     base = pytest.importorskip("sklearn.base")
     from sklearn.model_selection import GridSearchCV, cross_val_score
     from sklearn.pipeline import Pipeline
@@ -105,7 +105,7 @@ def _lower(texts: list[str]) -> list[str]:
     return [text.lower() for text in texts]
 
 
-def test_scikit_learn_is_not_needed() -> None:
+def test_estimator_works_without_scikit_learn() -> None:
     code = (
         "import sys; sys.modules['sklearn'] = None\n"
         "from catena import TextClassifier\n"
@@ -116,8 +116,8 @@ def test_scikit_learn_is_not_needed() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_one_label_is_no_list_of_labels() -> None:
-    """A string would be taken for the list of its letters, and a list for the name of one class."""
+def test_label_and_list_of_labels_are_not_confused() -> None:
+    """A string must not be read as a list of letters, nor a list as the name of one class."""
     with pytest.raises(
         DataError, match=r"label 0 must be a list of labels with multilabel=True, got 'weather'. Pass \['weather'\]"
     ):

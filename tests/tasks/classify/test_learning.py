@@ -1,4 +1,4 @@
-"""What each model can learn and what it cannot: Boolean functions, and the 8-3-8 identity (Rumelhart et al. 1986)."""
+"""What each model can and cannot learn: Boolean functions, and the 8-3-8 identity (Rumelhart et al. 1986)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.tasks.classify.helpers import config_of, fit, task_of
 
 
 def boolean(function: Any, n: int) -> tuple[list[str], list[str]]:
-    """All inputs of a Boolean function as texts: the words of the inputs that are true, and one that is always in."""
+    """All inputs of a Boolean function as texts: one word for each true input, and a word that is always present."""
     texts, labels = [], []
     for inputs in itertools.product((0, 1), repeat=n):
         texts.append(" ".join(["always"] + [f"x{i}" for i, value in enumerate(inputs) if value]))
@@ -40,17 +40,17 @@ def perceptron(epochs: int = 100) -> Any:
     ids=["and", "or", "majority"],
 )
 @pytest.mark.parametrize("n", [2, 3])
-def test_the_perceptron_learns_what_a_line_can_part(function: Any, n: int) -> None:
+def test_perceptron_learns_linearly_separable_functions(function: Any, n: int) -> None:
     _, scores = fit(perceptron(), *boolean(function, n))
     assert scores["accuracy"] == 1.0
 
 
-def test_the_perceptron_does_not_learn_xor() -> None:
+def test_perceptron_does_not_learn_xor() -> None:
     _, scores = fit(perceptron(), *boolean(xor, 2))
-    assert scores["accuracy"] <= 0.75  # a line has at most three of the four points on the right side
+    assert scores["accuracy"] <= 0.75  # a line classifies at most three of the four points correctly
 
 
-def test_the_multilayer_perceptron_learns_xor() -> None:
+def test_multilayer_perceptron_learns_xor() -> None:
     config = config_of(
         {
             "model": {
@@ -67,10 +67,10 @@ def test_the_multilayer_perceptron_learns_xor() -> None:
     )
     _, scores = fit(config, *boolean(xor, 2))
     assert scores["accuracy"] == 1.0
-    assert scores["log_loss"] < 0.3, "the four points must be told apart with confidence"
+    assert scores["log_loss"] < 0.3, "the four points must be classified with confidence"
 
 
-def test_a_linear_model_cannot_tell_xor_apart_however_it_is_trained() -> None:
+def test_linear_model_never_learns_xor() -> None:
     config = config_of(
         {
             "model": {"kind": "loglinear", "features": {"ngrams": 1}},
@@ -82,7 +82,7 @@ def test_a_linear_model_cannot_tell_xor_apart_however_it_is_trained() -> None:
     assert scores["accuracy"] <= 0.75
 
 
-def test_three_sigmoid_units_learn_to_carry_one_of_eight() -> None:
+def test_three_sigmoid_units_learn_the_identity_of_eight() -> None:
     config = config_of(
         {
             "model": {
@@ -110,11 +110,11 @@ def test_three_sigmoid_units_learn_to_carry_one_of_eight() -> None:
     batch = task.data.texts.batch(task.data.train, task.data.labels, task.device)
     codes = task.model(batch).hidden
     assert codes is not None
-    assert codes.shape == (8, 3), "all that the output layer sees of a word is three numbers"
+    assert codes.shape == (8, 3), "the output layer reads three numbers per word"
     assert len({tuple((row > row.mean()).tolist()) for row in codes.T}) == 3
 
 
-def test_a_task_is_the_same_for_the_same_seed() -> None:
+def test_same_seed_gives_the_same_task() -> None:
     texts, labels = boolean(all, 3)
     config = perceptron(3)
     a, b = task_of(config, texts, labels), task_of(config, texts, labels)

@@ -32,7 +32,7 @@ def task():
 
 
 def probabilities(model: LinearClassifier, words: Counter, ids: dict[str, int]) -> list[float]:
-    """p(y | x) of one text by the formula, in plain Python."""
+    """p(y | x) of one text from the formula, in plain Python."""
     weight, bias = model.features.weight.tolist(), model.features.bias.tolist()
     k = len(bias)
     scores = [bias[j] + sum(n * weight[ids[w]][j] for w, n in words.items()) for j in range(k)]
@@ -44,7 +44,7 @@ def vocabulary(task) -> dict[str, int]:
     return {task.data.encoding.name(i): i for i in range(task.data.encoding.size)}
 
 
-def test_the_gradient_is_expected_minus_observed_counts(task) -> None:
+def test_gradient_is_expected_minus_observed_counts(task) -> None:
     ids, names = vocabulary(task), task.data.names
     batch = task.epoch(1).batch(0)
     task.loss(batch).total.backward()
@@ -58,7 +58,7 @@ def test_the_gradient_is_expected_minus_observed_counts(task) -> None:
     assert np.abs(task.model.features.weight.grad.numpy() - wanted).max() < 1e-12
 
 
-def test_the_hessian_is_the_covariance_of_the_features(task) -> None:
+def test_hessian_is_the_covariance_of_the_features(task) -> None:
     # Of the log-likelihood of one text, with the feature vector f(x, y) = counts of x in the block of y.
     ids, k = vocabulary(task), len(task.data.names)
     text = Counter(TEXTS[0].split())
@@ -80,8 +80,8 @@ def test_the_hessian_is_the_covariance_of_the_features(task) -> None:
     assert np.abs(hessian.numpy() - covariance).max() < 1e-12
 
 
-def test_at_the_optimum_expected_counts_equal_observed_ones() -> None:
-    # Without a penalty, gradient descent goes on until the two agree (here the texts cannot be parted, so it ends).
+def test_expected_counts_equal_observed_counts_at_the_optimum() -> None:
+    # Without a penalty, gradient descent runs until the two agree (the texts are not separable, so it converges).
     texts, labels = ["a", "a", "a", "b", "b", "b"], ["x", "x", "y", "x", "y", "y"]
     values = {
         "model": {"kind": "loglinear", "features": {"ngrams": 1}},

@@ -29,20 +29,20 @@ def test_each_loss_over_multilabel_is_its_formula(name: str, scores: list[float]
     assert found.item() == pytest.approx(oracle.several(name, scores, right), abs=1e-9)
 
 
-def test_the_perceptron_moves_from_a_tie() -> None:
+def test_perceptron_loss_has_a_gradient_at_a_tie() -> None:
     logits = torch.zeros(1, 3, requires_grad=True)
     LOSSES["perceptron"].single(logits, torch.tensor([2]), 0.0).sum().backward()
     assert logits.grad is not None
     assert logits.grad.tolist() == [[1.0, 0.0, -1.0]]
 
 
-def test_balanced_weights_give_each_class_the_same_say() -> None:
+def test_balanced_weights_give_each_class_the_same_total() -> None:
     counts = torch.tensor([90, 10])
     weights = balanced_weights(counts)
     assert (weights * counts).tolist() == pytest.approx([50.0, 50.0])
 
 
-def test_smoothing_has_one_meaning_in_all_losses() -> None:
+def test_label_smoothing_has_the_same_minimum_in_all_losses() -> None:
     # The minimum over the logits of a smoothed loss lies where softmax equals the smoothed target.
     target = torch.tensor(oracle.target(3, 1, 0.3), dtype=torch.float64)
     for name in ("cross_entropy", "squared_error"):

@@ -44,7 +44,7 @@ def test_probabilities_are_a_distribution_and_labels_their_argmax(run: Path) -> 
         assert list(found.probabilities) == list(model.labels)
 
 
-def test_a_text_is_predicted_alike_alone_and_among_others(run: Path) -> None:
+def test_prediction_is_independent_of_the_batch(run: Path) -> None:
     model = catena.load(run)
     together = model.log_probabilities(QUESTIONS)
     for i, text in enumerate(QUESTIONS):
@@ -55,12 +55,12 @@ def test_a_text_is_predicted_alike_alone_and_among_others(run: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_saved_model_is_the_one_that_was_trained(kind: str, tmp_path: Path) -> None:
+def test_loaded_model_equals_the_trained_one(kind: str, tmp_path: Path) -> None:
     folder = train_on_sample(tmp_path / "run", kind)
     first = catena.load(folder).log_probabilities(QUESTIONS)
     moved = tmp_path / "elsewhere" / "model"
     moved.parent.mkdir()
-    shutil.copytree(folder / "best", moved)  # the checkpoint alone, away from its run
+    shutil.copytree(folder / "best", moved)  # only the checkpoint, without its run
     shutil.rmtree(folder)
     assert np.array_equal(catena.load(moved).log_probabilities(QUESTIONS), first)
 
@@ -91,7 +91,7 @@ def test_multilabel(tmp_path: Path) -> None:
     (several,) = model.predict(["apple fire"])
     for format in ("tsv", "text"):
         written = model.write(several, "apple fire", format).split("\t")[0]
-        assert set(written.split("|")) == {"red", "big"}, "as they are read"
+        assert set(written.split("|")) == {"red", "big"}, "in the format of the input"
     report = model.evaluate(path)
     by_name: Any = str(path)
     assert model.evaluate(by_name) == report
@@ -100,14 +100,14 @@ def test_multilabel(tmp_path: Path) -> None:
     assert report.signatures["accuracy"] == "subset-accuracy|n=60"
 
 
-def test_bagging_and_its_members(tmp_path: Path) -> None:
-    folder = train_on_sample(tmp_path / "run", "loglinear", bagging={"members": 3})
+def test_bagging_averages_its_models(tmp_path: Path) -> None:
+    folder = train_on_sample(tmp_path / "run", "loglinear", bagging={"members": 3})  # style: option name
     model = catena.load(folder)
     assert "a bag of 3 models" in model.describe(2)
     assert np.allclose(model.predict_proba(QUESTIONS).sum(1), 1.0)
 
 
-def test_the_report_of_an_evaluation(run: Path) -> None:
+def test_evaluation_report(run: Path) -> None:
     model = catena.load(run)
     path = sample_path("assistant/test.tsv")
     report = model.evaluate(path)
@@ -118,7 +118,7 @@ def test_the_report_of_an_evaluation(run: Path) -> None:
     assert report.lines[0] == "read 209; used 209; dropped 0"
 
 
-def test_top_features_are_those_of_a_linear_model(tmp_path: Path, run: Path) -> None:
+def test_top_features_need_a_linear_model(tmp_path: Path, run: Path) -> None:
     model = catena.load(train_on_sample(tmp_path / "run", "loglinear"))
     table = model.top_features(3)
     assert list(table) == list(model.labels)
@@ -144,17 +144,17 @@ def test_predictions_are_written_in_each_format(run: Path) -> None:
     assert sum(row["probabilities"].values()) == pytest.approx(1.0, abs=1e-4)
 
 
-def test_one_text_instead_of_a_list_is_noticed(run: Path) -> None:
+def test_predict_of_one_text_is_rejected(run: Path) -> None:
     with pytest.raises(DataError, match="Put it in a list"):
         catena.load(run).predict("wake me at six")
 
 
-def test_a_path_is_never_tried_as_a_name_on_a_hub(tmp_path: Path) -> None:
+def test_load_never_uses_a_model_hub(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="there is no run or checkpoint"):
         catena.load(tmp_path / "bert-base-uncased")
 
 
-def test_word_vectors_of_a_file(tmp_path: Path) -> None:
+def test_word_vectors_are_read_from_a_file(tmp_path: Path) -> None:
     words = ["wake", "me", "at", "play", "rain"]
     rows = {word: [float(i + j) for j in range(6)] for i, word in enumerate(words)}
     path = tmp_path / "vectors.txt"

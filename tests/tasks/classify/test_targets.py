@@ -22,7 +22,7 @@ TEXTS = ["sun shines", "rain falls", "sun and rain", "nothing here"] * 15
 
 
 class Table:
-    """A data frame as far as it is asked here."""
+    """The part of a data frame that these tests use."""
 
     def __init__(self, rows: Any) -> None:
         self._rows = np.array(rows, object)
@@ -70,7 +70,7 @@ def test_indicator_matrices_of_other_kinds(several: bool) -> None:
         assert np.array_equal(small(multilabel=several).fit(TEXTS, other).predict(TEXTS), expected)
 
 
-def test_scikit_learn_takes_it_for_multilabel() -> None:
+def test_scikit_learn_reads_indicator_matrix_as_multilabel() -> None:
     selection = pytest.importorskip("sklearn.model_selection")
     y = np.array([["sun" in text, "rain" in text] for text in TEXTS], int)
     scores = selection.cross_val_score(small(), TEXTS, y, cv=2, scoring="f1_micro")
@@ -85,7 +85,7 @@ def test_scikit_learn_takes_it_for_multilabel() -> None:
         (np.zeros((2, 2, 2)), r"y must be a list or one column, got shape \(2, 2, 2\)"),
     ],
 )
-def test_tables_that_are_no_targets_are_rejected(y: Any, words: str) -> None:
+def test_tables_that_are_not_targets_are_rejected(y: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         small().fit(["a", "b"], y)
 
@@ -107,7 +107,7 @@ def test_missing_labels_are_rejected_with_their_index(missing: object, several: 
         small(multilabel=several).fit(X[:9], y)
 
 
-def test_none_in_place_of_a_list_of_labels_is_rejected() -> None:
+def test_none_instead_of_a_list_of_labels_is_rejected() -> None:
     with pytest.raises(DataError, match=r"got None at index 1\. Leave these texts out"):
         small(multilabel=True).fit(["a", "b"], [["x"], None])
 
@@ -115,7 +115,7 @@ def test_none_in_place_of_a_list_of_labels_is_rejected() -> None:
 # --- types of labels --------------------------------------------------------------------------------------------------
 
 
-def test_a_number_and_its_name_are_two_classes(tmp_path: Path) -> None:
+def test_number_and_its_string_are_two_classes(tmp_path: Path) -> None:
     y = [1, "1", 2, "2"] * 15
     model = small().fit(TEXTS, y)
     assert len(model.classes_) == 4
@@ -153,7 +153,7 @@ def test_labels_keep_their_type_through_a_file(labels: list[Any], kind: str, tmp
     assert again.score(TEXTS, y) == model.score(TEXTS, y) > 0.2
 
 
-def test_labels_that_json_lacks_are_names_after_loading() -> None:
+def test_labels_without_json_type_are_names_after_loading() -> None:
     days = [date(2024, 1, 1), date(2024, 2, 1)]
     classes = Classes.of(Targets([[day] for day in days], "single"))
     assert classes.array().tolist() == days
@@ -173,7 +173,7 @@ def test_texts_may_come_from_generators_and_tables_of_one_column() -> None:
 
 
 @pytest.mark.parametrize("texts", [np.array([["a", "b"]]), Table([["a", "b"]])])
-def test_tables_of_several_columns_are_no_texts(texts: Any) -> None:
+def test_tables_of_several_columns_are_rejected_as_texts(texts: Any) -> None:
     with pytest.raises(
         DataError, match=r"X must be a list or one column, got shape \(1, 2\)\. Pass one column of it\."
     ):
@@ -183,7 +183,7 @@ def test_tables_of_several_columns_are_no_texts(texts: Any) -> None:
 # --- a loaded classifier ----------------------------------------------------------------------------------------------
 
 
-def test_a_loaded_classifier_keeps_its_parameters_and_is_saved_again(tmp_path: Path) -> None:
+def test_loaded_classifier_keeps_its_parameters(tmp_path: Path) -> None:
     base = pytest.importorskip("sklearn.base")
     model = small(seed=3, dev_fraction=0.2, settings={"model.features.ngrams": 1}).fit(X, Y)
     model.save(tmp_path / "one")
@@ -196,7 +196,7 @@ def test_a_loaded_classifier_keeps_its_parameters_and_is_saved_again(tmp_path: P
     assert np.array_equal(twin.fit(X, Y).predict_proba(X), model.predict_proba(X))
 
 
-def test_a_run_of_the_command_line_is_cloned_with_its_config(tmp_path: Path) -> None:
+def test_estimator_of_a_command_line_run_has_its_config(tmp_path: Path) -> None:
     words = ["train", sample_path("assistant/dev.tsv"), "--model", "loglinear", "--max-epochs", "2", "--ngrams", "1"]
     words += ["--loss", "hinge", "--seed", "4", "-q", "-o", tmp_path / "run"]
     assert main([str(word) for word in words]) == 0

@@ -85,7 +85,7 @@ def test_every_model_gives_a_loss_and_a_gradient_to_every_weight(model: str, sev
     assert not without
 
 
-def test_the_carry_of_highway_layers_is_one_key() -> None:
+def test_highway_carry_option_adds_a_gate() -> None:
     def size(model: str) -> int:
         return sum(p.numel() for p in task_of(config(model), TEXTS, LABELS).model.parameters())
 
@@ -104,14 +104,14 @@ def test_batches_of_any_size_give_the_same_scores(model: str) -> None:
         assert torch.allclose(alone[0], together[list(rows).index(row)], atol=1e-5)
 
 
-def test_the_speed_is_told_in_real_tokens() -> None:
+def test_batch_counts_tokens_without_padding() -> None:
     task = task_of(config_of({"model": SMALL_CNN}), TEXTS, LABELS)
     batch = task.epoch(1).batch(0)
     assert batch.ids.numel() == 6 * 4
     assert task.loss(batch).tokens == sum(len(text.split()) for text in TEXTS) == 13
 
 
-def test_the_mean_loss_is_that_of_torch() -> None:
+def test_mean_loss_equals_torch() -> None:
     task = task_of(config("cnn"), TEXTS, LABELS)
     task.model.eval()
     batch = task.epoch(1).batch(0)
@@ -124,7 +124,7 @@ def test_the_mean_loss_is_that_of_torch() -> None:
     assert smoothed.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-6)
 
 
-def test_balanced_weights_are_those_of_torch() -> None:
+def test_balanced_weights_equal_torch() -> None:
     task = task_of(config("cnn", {"loss": {"class_weights": "balanced"}}), TEXTS, LABELS)
     task.model.eval()
     batch = task.epoch(1).batch(0)
@@ -148,7 +148,7 @@ def test_adversarial_training_adds_the_loss_one_signed_step_away() -> None:
     assert task.loss(batch).total.item() == pytest.approx(wanted, abs=1e-6)
 
 
-def test_the_sparsity_penalty_is_the_mean_size_of_the_text_vector() -> None:
+def test_sparsity_penalty_is_the_mean_l1_norm_of_the_text_vector() -> None:
     plain = task_of(config("cnn"), TEXTS, LABELS)
     penalized = task_of(config("cnn", {"loss": {"sparsity": 0.5}}), TEXTS, LABELS)
     plain.model.eval()
@@ -160,8 +160,8 @@ def test_the_sparsity_penalty_is_the_mean_size_of_the_text_vector() -> None:
     assert penalized.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-6)
 
 
-def test_the_sparsity_penalty_of_a_bag_is_that_of_each_member_on_its_own_sample() -> None:
-    bag = {"bagging": {"members": 3}}
+def test_sparsity_penalty_of_a_bag_uses_the_sample_of_each_model() -> None:
+    bag = {"bagging": {"members": 3}}  # style: option name
     plain = task_of(config("cnn", bag), TEXTS, LABELS)
     penalized = task_of(config("cnn", {**bag, "loss": {"sparsity": 0.5}}), TEXTS, LABELS)
     plain.model.eval()
@@ -175,8 +175,8 @@ def test_the_sparsity_penalty_of_a_bag_is_that_of_each_member_on_its_own_sample(
     assert penalized.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
 
 
-def test_members_of_a_bag_learn_from_their_own_samples() -> None:
-    task = task_of(config("loglinear", {"bagging": {"members": 3}}), TEXTS, LABELS)
+def test_models_of_a_bag_train_on_their_own_samples() -> None:
+    task = task_of(config("loglinear", {"bagging": {"members": 3}}), TEXTS, LABELS)  # style: option name
     counts = task._bootstrap
     assert counts is not None
     train = torch.from_numpy(task.data.train)
@@ -192,7 +192,7 @@ def test_members_of_a_bag_learn_from_their_own_samples() -> None:
     assert task.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
 
 
-def test_a_bag_averages_probabilities_not_scores() -> None:
+def test_bag_averages_probabilities_not_scores() -> None:
     logits = torch.randn(4, 5, 3, dtype=torch.float64)
     found = log_probabilities(logits, False, torch.ones((), dtype=torch.float64)).exp()
     assert torch.allclose(found, logits.softmax(-1).mean(0), atol=1e-12)
@@ -200,13 +200,13 @@ def test_a_bag_averages_probabilities_not_scores() -> None:
     assert torch.allclose(several, logits.sigmoid().mean(0), atol=1e-12)
 
 
-def test_the_temperature_is_fitted_on_dev_and_leaves_training_alone() -> None:
+def test_temperature_is_fitted_on_dev_and_does_not_affect_training() -> None:
     values = {"training": {"max_epochs": 8, "learning_rate": 0.02}}
-    task, _ = fit(config("cnn", values), TEXTS, ["neg", *LABELS[1:]])  # one wrong label, so that no scale is too large
+    task, _ = fit(config("cnn", values), TEXTS, ["neg", *LABELS[1:]])  # one wrong label, so that the scale is bounded
     batch = task.epoch(1).batch(0)
     before = task.loss(batch).total.item()
     with torch.no_grad():
-        task.model.output.weight.mul_(8.0)  # too sure of itself
+        task.model.output.weight.mul_(8.0)  # overconfident
         task.model.output.bias.mul_(8.0)
     sure = task.loss(batch).total.item()
     scores = task.evaluate().scores
@@ -216,18 +216,18 @@ def test_the_temperature_is_fitted_on_dev_and_leaves_training_alone() -> None:
     logits = task.logits(task.data.dev).double()
     labels = torch.from_numpy(task.data.labels[task.data.dev])
     (n, k), near = logits.shape, (temperature, 0.9 * temperature, 1.1 * temperature)
-    spread = k / (k - 1) / (n + 2)  # of which the right label keeps its share: 1 / (n + 2) is left to the others
+    spread = k / (k - 1) / (n + 2)  # 1 / (n + 2) goes to the labels other than the gold one
     at = {t: F.cross_entropy(logits / t, labels, label_smoothing=spread).item() for t in near}
     assert 0.01 < temperature < 100, "the ends of its range would prove nothing"
     assert min(at, key=lambda t: at[t]) == temperature
     assert scores["log_loss"] == pytest.approx(F.cross_entropy(logits / temperature, labels).item(), abs=1e-6)
 
 
-def test_a_small_network_learns_the_shipped_corpus() -> None:
+def test_small_network_learns_the_sample_corpus() -> None:
     examples = load_sample("train")[:250]
     values = {"training": {"max_epochs": 8, "learning_rate": 0.01}, "batches": {"batch_size": 25}}
     task, scores = fit(config("cnn", values), [e.text for e in examples], [e.labels[0] for e in examples])
-    assert scores["accuracy"] > 0.5  # chance is 1 in 15
+    assert scores["accuracy"] > 0.5  # guessing gives 1 in 15
     assert scores["accuracy"] == pytest.approx(
         float((task.logits(task.data.dev).argmax(1).numpy() == task.data.labels[task.data.dev]).mean())
     )
@@ -251,12 +251,12 @@ def test_a_small_network_learns_the_shipped_corpus() -> None:
         ),
     ],
 )
-def test_settings_that_cannot_go_together_are_refused_before_any_data(values: dict[str, Any], words: str) -> None:
+def test_incompatible_options_are_rejected(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         config_of(values)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_config_errors_are_in_one_message() -> None:
     with pytest.raises(ConfigError) as caught:
         config_of({"batches": {"batch_size": 0}, "training": {"optimizr": "adam"}, "model": {"kind": "cnnn"}})
     message = str(caught.value)

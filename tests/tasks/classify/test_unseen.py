@@ -1,4 +1,4 @@
-"""Labels of dev, test and evaluation files that training never showed: errors, but no classes."""
+"""Labels of dev, test and evaluation files that do not occur in training: errors, not classes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def train_on(
     return catena.load(folder / "run"), {"dev": trained.scores, "test": trained.test_scores}
 
 
-def test_label_of_test_file_changes_no_weight(tmp_path: Path) -> None:
+def test_label_of_test_file_does_not_change_weights(tmp_path: Path) -> None:
     plain, before = train_on(tmp_path / "plain", TEST)
     other, scores = train_on(tmp_path / "other", [*TEST, ("fog", "grey sky")])
     assert other.labels == plain.labels == ("rain", "snow", "sun")
@@ -85,7 +85,7 @@ def test_evaluate_counts_unseen_labels_as_errors(tmp_path: Path) -> None:
     assert answers.measure(answers.right, answers.given) == pytest.approx(report.scores["macro_f1"])
 
 
-def test_evaluate_file_of_unseen_labels_alone(tmp_path: Path) -> None:
+def test_evaluate_file_with_only_unseen_labels(tmp_path: Path) -> None:
     model, _ = train_on(tmp_path / "a", TEST)
     report = model.evaluate(Path(write(tmp_path / "fog.tsv", [("fog", "grey sky"), ("fog", "grey street")])))
     assert report.scores["accuracy"] == 0
@@ -159,7 +159,7 @@ def test_split_keeps_the_only_example_of_a_class_in_train(seed: int) -> None:
     assert set(classes[held]) == {0}
 
 
-def test_scores_of_ids_beyond_the_classes_by_hand() -> None:
+def test_scores_of_ids_above_the_classes() -> None:
     log_probs = np.log(np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]]))
     labels = np.array([0, 1, 2])
     scores = compute_scores(log_probs, labels, several=False)

@@ -61,8 +61,10 @@ def trained(made: TagConfig, folder: Path) -> TagPredictor:
 
 
 def drawn(n: int, seed: int) -> list[str]:
-    """Sentences of a hidden Markov model over spans: a word tells its tag but for one word in five, which tells
-    nothing, so that the tags around it must."""
+    """Sentences of a hidden Markov model over spans.
+
+    A word determines its tag, except for one word in five, whose tag depends only on the tags around it.
+    """
     rng = np.random.default_rng(seed)
     after = {"O": ["O", "B-X", "O", "B-Y"], "B-X": ["I-X", "I-X", "O"], "I-X": ["O", "I-X"], "B-Y": ["O", "O", "B-X"]}
     found = []

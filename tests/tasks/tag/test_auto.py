@@ -1,4 +1,4 @@
-"""A tagger for the time there is: the largest that fits, features where little is to be learned from."""
+"""Choice of a tagger for a time limit: the largest that fits, features for little data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catena.tasks.tag.config import NeuralTaggerConfig, TagConfig
 from tests.tasks.tag.helpers import config, write
 
 
-def test_more_time_gives_a_larger_model_and_none_gives_features() -> None:
+def test_more_time_gives_a_larger_model() -> None:
     sizes = []
     for seconds in (1e9, 120.0, 40.0, 0.001):
         model, why = choose(8000, 200_000, seconds, speed=1e11)
@@ -22,7 +22,7 @@ def test_more_time_gives_a_larger_model_and_none_gives_features() -> None:
     assert choose(100, 2000, 1e9, speed=1e11)[0].kind == "features"
 
 
-def test_the_rest_of_the_config_is_kept(tmp_path: Path) -> None:
+def test_fit_to_time_keeps_other_options(tmp_path: Path) -> None:
     made = config(write(tmp_path / "train.conll"), training={"max_time": "30s", "max_epochs": None}, seed=5)
     chosen, lines = TagApplication().fit_to_time(made)
     assert isinstance(chosen, TagConfig)

@@ -1,4 +1,4 @@
-"""Files to tagged sentences: formats, columns, what is dropped, what is refused with file and line."""
+"""Files to tagged sentences: formats, columns, dropped sentences, errors with file and line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_conllu_is_read_by_the_name_of_a_column(tmp_path: Path, column: str | No
     path.write_text(CONLLU * 4, encoding="utf-8")
     data = read(path, data={"label_column": column, "dev": str(path)})
     assert len(data.train) == 8
-    assert data.train[1].sentence.words == ("did", "n't")  # the words, not the range that stands for both
+    assert data.train[1].sentence.words == ("did", "n't")  # the words, not the multiword token
     if column != "lemma":
         assert set(data.tagging.names.names) == tags
     else:
@@ -75,14 +75,14 @@ def test_words_between_blanks_become_tagged_characters(tmp_path: Path) -> None:
         read(path, data={"segment": True, "tag_separator": "/"})
 
 
-def test_columns_are_not_cut_into_characters(tmp_path: Path) -> None:
+def test_segment_rejects_column_files(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     path.write_text("".join("she\tO\nsaw\tO\nBob\tB-PER\n\n" for _ in range(4)), encoding="utf-8")
     with pytest.raises(FormatError, match=r"one word per line .*Remove --segment, or use --format text"):
         read(path, data={"segment": True})
 
 
-def test_what_is_tagged_is_counted_by_its_name(tmp_path: Path) -> None:
+def test_report_counts_words_or_characters(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("我们 爱 北京\n很 大\n", encoding="utf-8")
     lines = read(path, data={"segment": True, "dev": str(path)}).lines
@@ -93,10 +93,10 @@ def test_what_is_tagged_is_counted_by_its_name(tmp_path: Path) -> None:
     )
 
 
-def test_a_text_without_tags_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_text_without_tags_is_rejected_with_a_cure(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("Some text stands here.\nAnd some more.\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"is plain text, which has no tags .* give --segment"):
+    with pytest.raises(FormatError, match=r"is plain text, which has no tags .* use --segment"):
         read(path)
     path.write_text("good\tfine text\nbad\tpoor text\n" * 5, encoding="utf-8")
     with pytest.raises(FormatError, match=r"must be columns or conllu, got 'tsv-label'"):
@@ -111,7 +111,7 @@ def test_a_text_without_tags_is_refused_with_the_way_out(tmp_path: Path) -> None
         read(path)
 
 
-def test_what_cannot_be_tagged_is_said(tmp_path: Path) -> None:
+def test_unusable_data_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.conll:2: 'I-LOC' after 'O' begins a span with I"):
         read(write(tmp_path / "a.conll", ["x/O y/I-LOC", "Bob/B-PER z/O"]), data={"dev": str(tmp_path / "a.conll")})
     with pytest.raises(DataError, match="Training data must have at least two tags, got only the tag 'O'"):
@@ -128,17 +128,17 @@ def test_what_cannot_be_tagged_is_said(tmp_path: Path) -> None:
         config(tmp_path / "e.conll", tokenizer={"kind": "bytes"})
 
 
-def test_a_line_that_names_the_columns_is_no_word(tmp_path: Path) -> None:
+def test_header_line_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     rows = "Dogs N\nbark V\n\n" * 4
     path.write_text("word tag\n" + rows, encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.conll:1 is a header, which would be read as a word\. Delete this line"):
         read(path)
     path.write_text("word N\n" + rows + "token tag\n\n", encoding="utf-8")
-    assert len(read(path).train) > 1, "elsewhere they are words like any other"
+    assert len(read(path).train) > 1, "in other lines they are normal words"
 
 
-def test_an_empty_file_is_named(tmp_path: Path) -> None:
+def test_empty_file_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     path.write_text("", encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.conll, without a sentence, cannot be split into train and dev"):
@@ -146,7 +146,7 @@ def test_an_empty_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("columns", "label"), [("1", None), ("-1", None), ("1", "1"), ("1", "-1")])
-def test_a_model_is_not_shown_the_tags_that_it_is_to_find(tmp_path: Path, columns: str, label: str | None) -> None:
+def test_label_column_as_input_is_rejected(tmp_path: Path, columns: str, label: str | None) -> None:
     path, words = write(tmp_path / "a.conll"), {**TINY["words"], "columns": [columns]}
     with pytest.raises(
         DataError, match=rf"a.conll:1: the model reads column {columns} of each word, which is also the"
@@ -164,7 +164,7 @@ def test_long_sentences_and_long_segments_are_counted_as_dropped(tmp_path: Path)
     assert [d.reason for d in data.tally.dropped] == ["with a span longer than max_segment=2"] * 4
 
 
-def test_tags_that_train_never_shows_are_counted_not_fatal(tmp_path: Path) -> None:
+def test_unseen_tags_are_counted(tmp_path: Path) -> None:
     train, dev = write(tmp_path / "a.conll"), write(tmp_path / "dev.conll", ["x/B-NEW y/O", "z/B-NEW"], times=1)
     data = read(train, data={"dev": str(dev)})
     assert data.lines[-1] == (

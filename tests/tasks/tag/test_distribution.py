@@ -1,4 +1,4 @@
-"""What is asked of a distribution equals what listing all tag sequences gives."""
+"""Results of distributions equal enumeration over all tag sequences."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_all_sequences_are_listed_once_and_sum_to_one(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_tags_and_spans_have_the_probability_of_all_sequences_that_hold_them(number: int) -> None:
+def test_tag_and_span_probabilities_equal_enumeration(number: int) -> None:
     distribution = cases()[number]
     own, names = distribution.tagging.own, distribution.tagging.names
     assert own is not None
@@ -100,7 +100,7 @@ def test_given_tags_condition_the_distribution(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_samples_come_as_often_as_they_are_probable(number: int) -> None:
+def test_sample_frequencies_equal_probabilities(number: int) -> None:
     distribution = cases()[number]
     drawn = distribution.samples(2000, torch.Generator().manual_seed(1))[1]
     for tags, p in listed(distribution)[1][:4]:
@@ -110,7 +110,7 @@ def test_samples_come_as_often_as_they_are_probable(number: int) -> None:
     assert again == distribution.samples(3, torch.Generator().manual_seed(1))
 
 
-def test_tags_that_leave_nothing_are_refused() -> None:
+def test_impossible_given_tags_are_rejected() -> None:
     distribution = chain_distribution(IOB2)
     tags: list[list[str | None]] = [["O", "I-A", None], [None, None], [None]]
     masks = [distribution.tagging.allowed(["w"] * len(one), one) for one in tags]
@@ -120,7 +120,7 @@ def test_tags_that_leave_nothing_are_refused() -> None:
         distribution.tagging.allowed(["w", "w"], [None, "B-C"])
 
 
-def test_a_sentence_that_no_allowed_tags_fit_is_said() -> None:
+def test_sentence_without_allowed_tags_is_reported() -> None:
     tagging = TagSet(Labels(("B", "E")), Dialect("bilou", "M", "E", "S"), Dialect("bilou", "M", "E", "S"))
     rules = tagging.rules()
     assert rules is not None

@@ -1,4 +1,4 @@
-"""Real corpora are read whole and nothing of their tags is lost. Skipped where they are not at hand."""
+"""Real corpora are read completely, and no tags are lost. Skipped if they are not available."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_real_tags_survive_every_scheme(real_data: Path, name: str) -> None:
             assert conll_spans(there) == conll_spans(tags) == strict_spans(tags, "iob2")
 
 
-def test_real_lemmas_come_back(real_data: Path) -> None:
+def test_real_lemmas_are_restored(real_data: Path) -> None:
     scripts = set()
     words = 0
     for sentence in conllu.read(real_data / "ud_english_ewt" / "en_ewt-ud-dev.conllu"):
@@ -31,4 +31,4 @@ def test_real_lemmas_come_back(real_data: Path) -> None:
             assert apply_script(script, word.form) == word.lemma
             scripts.add(script)
             words += 1
-    assert len(scripts) < words / 40  # few scripts serve many words
+    assert len(scripts) < words / 40  # few scripts cover many words

@@ -1,4 +1,4 @@
-"""Lemmas as edits: every lemma comes back, and words that change alike have the same script."""
+"""Edit scripts of lemmas: they restore every lemma, and the same change has the same script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT = st.text(st.sampled_from("abcABC|+-=\\ßéП"), max_size=8)
 
 
 @given(TEXT, TEXT)
-def test_every_lemma_comes_back(word: str, lemma: str) -> None:
+def test_script_of_every_pair_restores_the_lemma(word: str, lemma: str) -> None:
     assert apply_script(edit_script(word, lemma), word) == lemma
 
 
@@ -28,12 +28,12 @@ def test_every_lemma_comes_back(word: str, lemma: str) -> None:
         ([("is", "be")], "=be"),
     ],
 )
-def test_words_that_change_alike_have_the_same_script(words: list[tuple[str, str]], script: str) -> None:
+def test_words_with_the_same_change_have_the_same_script(words: list[tuple[str, str]], script: str) -> None:
     for word, lemma in words:
         assert edit_script(word, lemma) == script
 
 
-def test_a_script_that_does_not_fit_leaves_the_word_alone() -> None:
+def test_script_that_does_not_fit_keeps_the_word() -> None:
     assert apply_script("same|-2+|-3+y", "abcd") == "abcd"
     assert apply_script("same|-2+|-3+y", "abcde") == "y"
     assert apply_script("no script", "abc") == "abc"

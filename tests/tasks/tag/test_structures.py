@@ -1,4 +1,4 @@
-"""Every loss equals its definition, by listing all tag sequences (or segmentations) of small sentences."""
+"""Every loss equals enumeration over all tag sequences (or segmentations) of small sentences."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def allowed(tags: Sequence[int]) -> bool:
 
 def rules() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     after = np.array([[allowed([p, q]) or not allowed([p]) for q in range(K)] for p in range(K)])
-    for p in (2, 3):  # I cannot begin a sentence, so its followers are seen behind a B
+    for p in (2, 3):  # I cannot begin a sentence, so its successors are tested after a B
         after[p] = [allowed([p - 2, p, q]) for q in range(K)]
     return after, np.array([allowed([q]) for q in range(K)]), np.ones(K, bool)
 
@@ -72,7 +72,7 @@ def states() -> Tensor:
 
 
 def score(structure: ChainStructure, h: Tensor, tags: Sequence[int]) -> float:
-    """s(y) of one sentence, added up in the plainest way."""
+    """s(y) of one sentence, as a plain sum."""
     total = float(structure.starts[tags[0]] + structure.ends[tags[-1]])
     for i, q in enumerate(tags):
         total += float(structure.output.weight[q] @ h[i] + structure.output.bias[q])
@@ -87,7 +87,7 @@ def rows(tags: Tensor) -> list[tuple[int, list[int]]]:
 
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
-def test_a_crf_learns_the_likelihood_of_all_that_the_known_tags_leave_open(tags: Tensor, constrained: bool) -> None:
+def test_crf_loss_equals_the_definition(tags: Tensor, constrained: bool) -> None:
     structure, h = make(CrfTagStructure, constrained), states()
     for loss, one, (n, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         everything = log_add(score(structure, one, y) for y in sequences(n, constrained))
@@ -96,7 +96,7 @@ def test_a_crf_learns_the_likelihood_of_all_that_the_known_tags_leave_open(tags:
 
 
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
-def test_a_softmax_learns_each_known_tag_by_itself(tags: Tensor) -> None:
+def test_softmax_loss_equals_the_definition(tags: Tensor) -> None:
     torch.manual_seed(7)
     structure, h = SoftmaxTagStructure(D, K, rules()).double().requires_grad_(False), states()
     for loss, one, (_, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
@@ -108,7 +108,7 @@ def test_a_softmax_learns_each_known_tag_by_itself(tags: Tensor) -> None:
 
 
 def memm_log_prob(structure: ChainStructure, h: Tensor, tags: Sequence[int], constrained: bool) -> float:
-    """log p(y) = Σ log p(y_i | y_{i-1}), each factor normalized over the tags that may stand there."""
+    """log p(y) = Σ log p(y_i | y_{i-1}), each factor normalized over the allowed tags."""
     after, begin, _ = rules()
     total = 0.0
     for i, q in enumerate(tags):
@@ -124,7 +124,7 @@ def memm_log_prob(structure: ChainStructure, h: Tensor, tags: Sequence[int], con
 
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
-def test_a_memm_learns_each_tag_given_the_one_before(tags: Tensor, constrained: bool) -> None:
+def test_memm_loss_equals_the_definition(tags: Tensor, constrained: bool) -> None:
     structure, h = make(MemmTagStructure, constrained), states()
     for loss, one, (n, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         open_ = sequences(n, constrained, known)
@@ -146,7 +146,7 @@ def test_a_memm_is_normalized_word_by_word() -> None:
 
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
-def test_a_perceptron_learns_what_the_best_is_ahead_of_the_right_one(tags: Tensor, constrained: bool) -> None:
+def test_perceptron_loss_equals_the_definition(tags: Tensor, constrained: bool) -> None:
     structure, h = make(PerceptronTagStructure, constrained), states()
     for loss, one, (n, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         best = max(score(structure, one, y) for y in sequences(n, constrained))
@@ -156,7 +156,7 @@ def test_a_perceptron_learns_what_the_best_is_ahead_of_the_right_one(tags: Tenso
 
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
-def test_a_margin_grows_with_the_number_of_wrong_tags(tags: Tensor, constrained: bool) -> None:
+def test_margin_loss_equals_the_definition(tags: Tensor, constrained: bool) -> None:
     cost = 1.5
     structure, h = make(MarginTagStructure, constrained, cost), states()
     for loss, one, (n, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
@@ -173,7 +173,7 @@ def built(kind: type[TagStructure]) -> TagStructure:
 @pytest.mark.parametrize(
     "kind", [CrfTagStructure, MemmTagStructure, PerceptronTagStructure, MarginTagStructure, SoftmaxTagStructure]
 )
-def test_padding_and_neighbors_change_nothing(kind: type[TagStructure]) -> None:
+def test_loss_is_independent_of_padding_and_batch(kind: type[TagStructure]) -> None:
     torch.manual_seed(2)
     structure = built(kind).double()
     h = states()
@@ -186,7 +186,7 @@ def test_padding_and_neighbors_change_nothing(kind: type[TagStructure]) -> None:
 @pytest.mark.parametrize(
     "kind", [CrfTagStructure, MemmTagStructure, PerceptronTagStructure, MarginTagStructure, SoftmaxTagStructure]
 )
-def test_gradients_are_finite_where_most_sequences_are_forbidden(kind: type[TagStructure]) -> None:
+def test_gradients_are_finite_with_constraints(kind: type[TagStructure]) -> None:
     structure = built(kind)
     for tags in (WHOLE, HOLES):
         structure.zero_grad()
@@ -200,7 +200,7 @@ def test_gradients_are_finite_where_most_sequences_are_forbidden(kind: type[TagS
 
 
 def segmentations(n: int, m: int, labels: int, outside: int | None) -> Iterator[list[tuple[int, int, int]]]:
-    """All ways to cut n words into segments of at most m; outside segments are of one word."""
+    """All segmentations of n words with segments of at most m; outside segments have one word."""
     if n == 0:
         yield []
     for size in range(1, min(m, n) + 1):
@@ -238,7 +238,7 @@ BILOU_NAMES = ("B-A", "B-B", "I-A", "I-B", "L-A", "L-B", "O", "U-A", "U-B")
         (BILOU, BILOU_NAMES, ["B-A L-A O U-B", "? I-A ? ?", "?"]),
     ],
 )
-def test_segments_are_learned_by_their_likelihood(own: Dialect, names: tuple[str, ...], sentences: list[str]) -> None:
+def test_segment_loss_equals_the_definition(own: Dialect, names: tuple[str, ...], sentences: list[str]) -> None:
     torch.manual_seed(4)
     m, kinds = 3, SegmentKinds(names, own)
     assert kinds.labels == ["A", "B", None]
@@ -250,7 +250,7 @@ def test_segments_are_learned_by_their_likelihood(own: Dialect, names: tuple[str
     tags = torch.full((3, T), -1)
     for row, one in zip(tags, known, strict=True):
         row[: len(one)] = torch.tensor([names.index(tag) if tag != "?" else -1 for tag in one])
-    for some in ([0, 1, 2], [0]):  # with holes in the batch, and without
+    for some in ([0, 1, 2], [0]):  # with and without unknown tags in the batch
         h = states()[some]
         losses = structure.losses(h, tags[some], lengths[some])
         for loss, one, b in zip(losses, h, some, strict=True):

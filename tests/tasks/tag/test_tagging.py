@@ -1,4 +1,4 @@
-"""Between the tags of files and of the model: nothing is lost, and what cannot be is said with file and line."""
+"""Conversion between the tags of files and of the model, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def found(*sentences: str, **settings: object) -> TagSet:
         (("B-A X-A",), "plain"),
     ],
 )
-def test_the_scheme_is_seen(sentences: tuple[str, ...], scheme: str) -> None:
+def test_detect_scheme(sentences: tuple[str, ...], scheme: str) -> None:
     tags = {tag for tags, _ in placed(*sentences) for tag in tags}
     assert detect_scheme(placed(*sentences), tags, None) == scheme
 
 
 @pytest.mark.parametrize("hole", ["?", "_"])
-def test_a_hole_among_spans_is_not_taken_for_a_tag_unless_it_is_said_to_be_one(hole: str) -> None:
+def test_placeholder_among_spans_needs_the_option_unknown(hole: str) -> None:
     with pytest.raises(DataError, match=rf"train\.conll:21: '\{hole}' does not encode a span.*--unknown '\{hole}'"):
         found("B-A I-A", f"O {hole} B-A")
     assert found("B-A I-A", f"O {hole} B-A", unknown=hole).files == IOB2
@@ -53,19 +53,21 @@ def test_a_hole_among_spans_is_not_taken_for_a_tag_unless_it_is_said_to_be_one(h
     assert found(f"N V {hole}").files is None
 
 
-def test_tags_that_no_scheme_allows_are_shown_with_both_lines() -> None:
+def test_tags_of_no_scheme_are_reported_with_both_lines() -> None:
     with pytest.raises(DataError) as caught:
         found("O B-A I-A", "O O I-B")
     words = str(caught.value)
-    assert words.startswith("train.conll:22: 'I-B' after 'O' begins a span with I, where B-B must stand (iob2); nor is")
+    assert words.startswith(
+        "train.conll:22: 'I-B' after 'O' begins a span with I, where B-B must stand (iob2); it is not"
+    )
     assert "it is not iob1 either, since at train.conll:11 'B-A' after 'O'" in words
     assert "--repair" in words
 
 
-def test_broken_spans_are_mended_if_asked() -> None:
+def test_repair_mends_invalid_spans() -> None:
     tagging = found("O B-A I-A", "O O I-B", repair=True)
     assert tagging.learned(list("abc"), ["O", "O", "I-B"]) == ["O", "O", "B-B"]
-    # What is scored is what was read: a model that finds B-B is right.
+    # Scores use the repaired tags: a prediction of B-B is correct.
     assert compute_scores(tagging, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 1
     strict = replace(tagging, repair=False)
     assert compute_scores(strict, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 2 / 3
@@ -73,7 +75,7 @@ def test_broken_spans_are_mended_if_asked() -> None:
         TagSet(Labels(()), IOB2, IOB2).learned(list("abc"), ["O", "O", "I-B"], AT)
 
 
-def test_the_model_may_learn_another_scheme_than_the_files_have() -> None:
+def test_training_scheme_may_differ_from_the_files() -> None:
     for settings, sentence, learned in (
         ({}, "I-A I-A B-A O", "B-A I-A B-A O"),
         ({"training_scheme": "bilou"}, "B-A I-A B-A O", "B-A L-A U-A O"),
@@ -85,25 +87,25 @@ def test_the_model_may_learn_another_scheme_than_the_files_have() -> None:
         assert tagging.shown(list("wxyz"), own) == sentence.split()
 
 
-def test_an_unconstrained_model_that_breaks_its_scheme_is_still_shown() -> None:
+def test_invalid_predictions_are_shown() -> None:
     tagging = TagSet(Labels(()), IOB2, BILOU, constrain=False)
     assert tagging.rules() is None
     assert tagging.shown(list("abc"), ["O", "L-A", "O"]) == ["O", "B-A", "O"]
 
 
-def test_lemmas_become_edits_and_back() -> None:
+def test_lemmas_convert_to_scripts_and_back() -> None:
     tagging = find_tagging(TagSchemeConfig(unknown="_"), placed("x"), lemmas=True, segment=False)
     own = tagging.learned(["Dogs", "ran", "x"], ["dog", "run", "_"])
     assert own == ["low|-0+|-1+", "same|-0+|-2+un", "_"]
     assert tagging.shown(["Cats", "ran"], own[:2]) == ["cat", "run"]
 
 
-def test_holes_stay_open_and_known_neighbors_are_checked() -> None:
+def test_unknown_tags_stay_and_adjacent_known_tags_are_checked() -> None:
     tagging = found("B-A ? O", "O B-A", unknown="?")
     assert tagging.learned(list("abc"), ["B-A", "?", "O"], AT) == ["B-A", "?", "O"]
     counted = TagSet(Labels(("B-A", "I-A", "O")), IOB2, IOB2, unknown="?")
     np.testing.assert_array_equal(counted.ids(["B-A", "?", "O"]), [0, -1, 2])
-    with pytest.raises(DataError, match=r"train.conll:12: 'I-A' cannot stand there \(iob2\)"):
+    with pytest.raises(DataError, match=r"train.conll:12: 'I-A' is not allowed there \(iob2\)"):
         tagging.learned(list("abc"), ["?", "O", "I-A"], AT)
     with pytest.raises(
         DataError, match="leaves gaps in sentences, so their tags cannot be converted from iob1 to iob2"
@@ -111,7 +113,7 @@ def test_holes_stay_open_and_known_neighbors_are_checked() -> None:
         found("I-A ? O", "I-A B-A", unknown="?")
 
 
-def test_what_may_stand_where_follows_the_scheme() -> None:
+def test_rules_follow_the_scheme() -> None:
     rules = TagSet(Labels(("B-A", "I-A", "I-B", "O")), IOB2, IOB2).rules()
     assert rules is not None
     after, begin, end = rules
@@ -133,14 +135,14 @@ def test_what_may_stand_where_follows_the_scheme() -> None:
         (IOB2, BILOU, "O", {"O"}),
     ],
 )
-def test_a_given_tag_allows_all_that_may_become_it(files: object, own: object, tag: str, allowed: set[str]) -> None:
+def test_given_tag_allows_all_tags_shown_as_it(files: object, own: object, tag: str, allowed: set[str]) -> None:
     names = Labels(sorted({"O", *(f"{x}-{k}" for x in ("BI" if own is IOB2 else "BILU") for k in "AB")}))
     mask = TagSet(names, files, own).allowed(["w", "w"], [tag, None])  # type: ignore[arg-type]
     assert {name for name, may in zip(names.names, mask[0], strict=True) if may} == allowed
     assert mask[1].all()
 
 
-def test_a_tagging_comes_back_from_disk(tmp_path: Path) -> None:
+def test_saved_tag_set_loads_equal(tmp_path: Path) -> None:
     for tagging in (
         TagSet(Labels(("B-A", "O"), (3, 4)), IOB1, IOB2, unknown="?", constrain=False),
         TagSet(Labels(("x", "y"), (1, 2)), None, None, lemmas=True),

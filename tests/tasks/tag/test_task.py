@@ -1,4 +1,4 @@
-"""Taggers learn: every structure finds a known generator's tags, holes included; a resumed run ends the same."""
+"""Every structure recovers the tags of a known generator, also from partial tags; resumed runs are equal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRUCTURES: tuple[StructureName, ...] = ("crf", "softmax", "memm", "perceptron",
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_the_tags_of_a_known_generator_are_found(tmp_path: Path, structure: str) -> None:
+def test_structures_recover_a_known_generator(tmp_path: Path, structure: str) -> None:
     train = write(tmp_path / "train.conll", drawn(120, 1), times=1)
     dev = write(tmp_path / "dev.conll", drawn(40, 2), times=1)
     made = config(train, {"structure": structure}, data={"dev": str(dev)}, training={"max_epochs": 5, "patience": 0})
@@ -35,7 +35,7 @@ def test_the_tags_of_a_known_generator_are_found(tmp_path: Path, structure: str)
 
 
 @pytest.mark.parametrize("structure", ["crf", "semimarkov"])
-def test_half_of_the_tags_are_enough(tmp_path: Path, structure: str) -> None:
+def test_half_of_the_tags_suffice(tmp_path: Path, structure: str) -> None:
     holes = []
     for number, sentence in enumerate(drawn(120, 1)):
         pairs = [pair.split("/") for pair in sentence.split()]
@@ -49,7 +49,7 @@ def test_half_of_the_tags_are_enough(tmp_path: Path, structure: str) -> None:
     assert scores["accuracy"] > 0.85
 
 
-def test_a_killed_run_ends_as_one_that_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_run_equals_uninterrupted_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train = write(tmp_path / "train.conll", drawn(40, 1), times=1)
     model = {"dropout": 0.3, "words": {"embedding": {"d": 8}, "characters": {"kind": "cnn", "filters": 4}}}
     made = config(train, model, training={"max_epochs": 3, "patience": 0})
@@ -71,7 +71,7 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path: Path, monkeypatch: pyte
     assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
 
 
-def test_a_batch_holds_the_tags_of_its_sentences(tmp_path: Path) -> None:
+def test_batch_has_the_tags_of_its_sentences(tmp_path: Path) -> None:
     made = config(write(tmp_path / "train.conll"))
     data = prepare(made, Randomness(0))
     task = TagTask(made, data, new_model(made, data, Randomness(0)), torch.device("cpu"), Randomness(0))
@@ -87,7 +87,7 @@ def test_a_batch_holds_the_tags_of_its_sentences(tmp_path: Path) -> None:
     assert task.describe_batch(batch) == f"{len(rows)} sentences, longest {batch.lengths.max()} words"
 
 
-def test_training_goes_on_from_an_old_model_with_its_tags(tmp_path: Path) -> None:
+def test_training_from_an_old_model_keeps_its_tags(tmp_path: Path) -> None:
     made = config(write(tmp_path / "train.conll"), training={"keep_last": 9})
     TagApplication().train(made, tmp_path / "old", SilentReporter())
     TagApplication().train(made, tmp_path / "new", SilentReporter(), start_from=tmp_path / "old")
@@ -99,7 +99,7 @@ def test_training_goes_on_from_an_old_model_with_its_tags(tmp_path: Path) -> Non
         TagApplication().train(other, tmp_path / "bad", SilentReporter(), start_from=tmp_path / "old")
 
 
-def test_a_language_model_starts_a_tagger_and_is_not_needed_afterwards(tmp_path: Path) -> None:
+def test_pretrained_tagger_loads_without_the_language_model(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("Anna Smith went to New York\nshe saw Bob in Paris\n" * 10, encoding="utf-8")
     values = {

@@ -1,4 +1,4 @@
-"""A small treebank and small models that the tests of tree classifiers share."""
+"""A small treebank and small models for the tests of tree classifiers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def treebank(folder: Path, text: str = TREEBANK, name: str = "trees.txt") -> str
 def tree_config(
     folder: Path, model: dict[str, Any], text: str = TREEBANK, **sections: dict[str, Any]
 ) -> ClassifyConfig:
-    """A config whose train, dev and test are the same treebank."""
+    """A config with the same treebank as train, dev and test."""
     path = treebank(folder, text)
     data = {"train": [path], "dev": path, "test": path, **sections.pop("data", {})}
     training = {"learning_rate": 0.03, "optimizer": "adam", "max_epochs": 30, "patience": 0}

@@ -1,4 +1,4 @@
-"""A trained classifier of trees: answers for trees and texts, what is written, scores of a file, pictures."""
+"""A trained classifier of trees: predictions for trees and texts, output formats, evaluation, pictures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> TreeClassifierPredict
 TREE = "(x (x a) (x (x lovely) (x film)))"
 
 
-def test_a_tree_gets_a_class_at_every_node(predictor: TreeClassifierPredictor) -> None:
+def test_prediction_has_a_class_at_every_node(predictor: TreeClassifierPredictor) -> None:
     (found,) = predictor.predict([TREE])
     assert to_text(found.tree) == "(4 (2 a) (4 (4 lovely) (2 film)))"
     assert found.label == str(found) == "4"
@@ -45,14 +45,14 @@ def test_a_tree_gets_a_class_at_every_node(predictor: TreeClassifierPredictor) -
     assert found.probability == found.probabilities["4"] == max(found.probabilities.values())
 
 
-def test_trees_and_their_brackets_are_the_same_and_labels_are_not_read(predictor: TreeClassifierPredictor) -> None:
+def test_tree_and_its_brackets_give_the_same_prediction(predictor: TreeClassifierPredictor) -> None:
     a, b, c = predictor.predict([TREE, parse(TREE), TREE.replace("x ", "0 ")])
     assert to_text(a.tree) == to_text(b.tree) == to_text(c.tree)
     assert a.probabilities == pytest.approx(b.probabilities, abs=1e-5)
     assert a.probabilities == pytest.approx(c.probabilities, abs=1e-5)
 
 
-def test_many_at_once_equal_one_by_one_and_a_stream(predictor: TreeClassifierPredictor) -> None:
+def test_batch_stream_and_single_predictions_are_equal(predictor: TreeClassifierPredictor) -> None:
     items = TREEBANK.splitlines() * 2
     at_once = predictor.predict(items)
     for item, found in zip(items, at_once, strict=True):
@@ -63,7 +63,7 @@ def test_many_at_once_equal_one_by_one_and_a_stream(predictor: TreeClassifierPre
     assert predictor.predict([]) == []
 
 
-def test_a_text_without_a_tree_is_refused_with_a_sentence(predictor: TreeClassifierPredictor, tmp_path: Path) -> None:
+def test_text_without_a_tree_is_rejected(predictor: TreeClassifierPredictor, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="input:2 has no tree: 'a lovely film'; this model reads trees in brackets"):
         predictor.predict([TREE, "a lovely film"])
     with pytest.raises(DataError, match="has no trees; this model reads trees"):
@@ -74,7 +74,7 @@ def test_a_text_without_a_tree_is_refused_with_a_sentence(predictor: TreeClassif
         predictor.predict(TREE)
 
 
-def test_a_text_is_read_as_a_right_branching_tree_if_the_model_says_so(tmp_path: Path) -> None:
+def test_without_tree_right_reads_text_as_right_branching_tree(tmp_path: Path) -> None:
     predictor = trained(tmp_path, without_tree="right")
     text, tree = predictor.predict(["it is not bad", "(x (x it) (x (x is) (x (x not) (x bad))))"])
     assert text.probabilities == pytest.approx(tree.probabilities, abs=1e-5)
@@ -92,14 +92,14 @@ def test_trees_of_standard_input_may_span_lines(predictor: TreeClassifierPredict
         list(predictor.items_of_lines(iter(["(x film)", ")"])))
 
 
-def test_a_sentence_of_five_thousand_words_is_no_trouble(predictor: TreeClassifierPredictor) -> None:
+def test_sentence_of_five_thousand_words_is_classified(predictor: TreeClassifierPredictor) -> None:
     text = "(x (x good) " * 4999 + "(x film)" + ")" * 4999
     (found,) = predictor.predict([text])
     assert len(found.nodes) == 9999
     assert len(predictor.write(found, text, "brackets").split()) == 9999 + 5000
 
 
-def test_what_is_written(predictor: TreeClassifierPredictor) -> None:
+def test_output_formats(predictor: TreeClassifierPredictor) -> None:
     (found,) = predictor.predict([TREE])
     assert predictor.write(found, TREE, "text") == "4"
     assert predictor.write(found, TREE, "brackets") == "(4 (2 a) (4 (4 lovely) (2 film)))"
@@ -112,13 +112,13 @@ def test_what_is_written(predictor: TreeClassifierPredictor) -> None:
     assert next(iter(row["probabilities"])) == "4"
 
 
-def test_only_confidences_can_be_asked_for(predictor: TreeClassifierPredictor) -> None:
+def test_confidence_is_the_only_option(predictor: TreeClassifierPredictor) -> None:
     predictor.predict([TREE], PredictOptions(confidence=True))
     with pytest.raises(DataError, match="--n-best is not an option of"):
         predictor.predict([TREE], PredictOptions(n_best=2))
 
 
-def test_the_nodes_of_a_chain_share_an_answer_and_come_back_as_they_were(tmp_path: Path) -> None:
+def test_nodes_of_a_chain_have_the_same_class_and_keep_their_shape(tmp_path: Path) -> None:
     predictor = trained(tmp_path, "rntn")
     (found,) = predictor.predict(["(S (NP (DT a)) (VP (X (V lovely)) (Y (Z film)) (W film)))"])
     labels = [label for label, _ in found.nodes]
@@ -134,7 +134,7 @@ def _preorder(tree: object) -> list[object]:
     return [tree, *(node for child in tree.children for node in _preorder(child))]  # type: ignore[attr-defined]
 
 
-def test_a_labeled_file_is_scored_at_roots_and_at_nodes(predictor: TreeClassifierPredictor, tmp_path: Path) -> None:
+def test_evaluate_scores_roots_and_nodes(predictor: TreeClassifierPredictor, tmp_path: Path) -> None:
     path = Path(treebank(tmp_path))
     report = predictor.evaluate(path)
     trees = list(read(path))
@@ -155,7 +155,7 @@ def test_a_labeled_file_is_scored_at_roots_and_at_nodes(predictor: TreeClassifie
     assert answers.given == [(label,) for _, label in roots]
 
 
-def test_pictures_show_the_classes_and_mark_those_that_differ(predictor: TreeClassifierPredictor) -> None:
+def test_picture_marks_classes_that_differ(predictor: TreeClassifierPredictor) -> None:
     plain = predictor.picture(TREE)
     assert plain.svg.count(">4<") == 3
     assert "not in the reference" not in plain.svg
@@ -164,7 +164,7 @@ def test_pictures_show_the_classes_and_mark_those_that_differ(predictor: TreeCla
     assert "lovely" in predictor.sketch(TREE)
 
 
-def test_going_on_from_an_older_run_keeps_words_and_classes(tmp_path: Path) -> None:
+def test_training_from_an_old_run_keeps_words_and_classes(tmp_path: Path) -> None:
     first = trained(tmp_path)
     more = treebank(tmp_path, "(3 (2 the) (3 (3 good) (2 plot)))\n(1 (2 the) (1 (1 bad) (2 plot)))\n", "more.txt")
     config = tree_config(tmp_path, MODELS["tree_lstm"], data={"train": [more]}, training={"max_epochs": 1})
@@ -174,7 +174,7 @@ def test_going_on_from_an_older_run_keeps_words_and_classes(tmp_path: Path) -> N
     assert second.encoding.vocabulary == first.encoding.vocabulary
 
 
-def test_word_vectors_of_a_file_are_taken(tmp_path: Path) -> None:
+def test_word_vectors_are_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text("2 3\nlovely 1 2 3\nfilm 4 5 6\n", encoding="utf-8")
     embedding = {"d": 3, "mode": "static", "vectors": str(tmp_path / "vectors.txt")}
     config = tree_config(tmp_path, {**MODELS["tree_lstm"], "embedding": embedding}, training={"max_epochs": 1})
@@ -184,11 +184,11 @@ def test_word_vectors_of_a_file_are_taken(tmp_path: Path) -> None:
     assert loaded.model.embedding.weight[row].tolist() == [4.0, 5.0, 6.0]
 
 
-def test_it_says_what_it_is(predictor: TreeClassifierPredictor) -> None:
+def test_describe_names_the_model(predictor: TreeClassifierPredictor) -> None:
     lines = predictor.describe(5)
     assert lines[0].startswith("a classifier of trees of kind tree_lstm: 5 classes")
 
 
-def test_the_estimator_of_texts_refuses_trees() -> None:
+def test_text_classifier_rejects_tree_models() -> None:
     with pytest.raises(ConfigError, match="got 'rntn', which reads trees"):
         TextClassifier("rntn").fit(["a", "b"], ["x", "y"])

@@ -10,14 +10,14 @@ from catena.errors import ConfigError
 from catena.tasks.classify.trees.scoring import JudgedNodes, polarity_classes, tree_report, tree_scores, tree_signatures
 
 STANFORD = Labels(["0", "1", "2", "3", "4"])
-ROWS = [  # right class, is a root, probabilities of the five classes
-    (4, True, [0.0, 0.0, 0.1, 0.2, 0.7]),  # right in both
-    (3, False, [0.0, 0.0, 0.1, 0.2, 0.7]),  # wrong of five, right of two
-    (1, True, [0.2, 0.1, 0.6, 0.05, 0.05]),  # neutral is the best of five, but negative is before positive
+ROWS = [  # gold class, is a root, probabilities of the five classes
+    (4, True, [0.0, 0.0, 0.1, 0.2, 0.7]),  # correct in both
+    (3, False, [0.0, 0.0, 0.1, 0.2, 0.7]),  # wrong of five, correct of two
+    (1, True, [0.2, 0.1, 0.6, 0.05, 0.05]),  # neutral is the best of five, but negative is above positive
     (0, False, [0.1, 0.1, 0.1, 0.3, 0.4]),  # wrong in both
-    (2, True, [0.1, 0.1, 0.6, 0.1, 0.1]),  # right of five, not asked of two
+    (2, True, [0.1, 0.1, 0.6, 0.1, 0.1]),  # correct of five, not counted of two
     (1, False, [0.0, 0.3, 0.4, 0.3, 0.0]),  # a tie of two sides goes to the first
-    (1, False, [0.25, 0.25, 0.1, 0.4, 0.0]),  # the best class is positive, and yet negative is before positive
+    (1, False, [0.25, 0.25, 0.1, 0.4, 0.0]),  # the best class is positive, but negative is above positive
 ]
 
 
@@ -28,7 +28,7 @@ def judged() -> JudgedNodes:
     return JudgedNodes(log_probs, labels, roots, STANFORD.names, "read 3")
 
 
-def test_the_four_accuracies() -> None:
+def test_four_accuracies() -> None:
     sides = polarity_classes((), STANFORD)
     scores = tree_scores(judged(), sides)
     assert scores["accuracy"] == pytest.approx(2 / 3)
@@ -42,7 +42,7 @@ def test_the_four_accuracies() -> None:
     assert lines[4].startswith("binary_node_accuracy (of two, at all nodes) 0.8333")
 
 
-def test_sides_are_those_of_the_config_or_of_the_stanford_trees_or_none() -> None:
+def test_polarity_classes_from_config_or_stanford_or_none() -> None:
     assert polarity_classes((), Labels(["a", "b"])) is None
     assert "binary_accuracy" not in tree_scores(judged(), None)
     own = polarity_classes(("no=minus", "yes=plus", "never=minus"), Labels(["maybe", "never", "no", "yes"]))
@@ -53,7 +53,7 @@ def test_sides_are_those_of_the_config_or_of_the_stanford_trees_or_none() -> Non
         polarity_classes(("yess=a", "no=b"), Labels(["no", "yes"]))
 
 
-def test_where_no_root_has_a_class_only_nodes_are_counted() -> None:
+def test_scores_without_labeled_roots_count_only_nodes() -> None:
     nodes = judged()
     without = JudgedNodes(nodes.log_probs, nodes.labels, np.zeros(len(nodes.labels), bool), STANFORD.names, "read 3")
     assert set(tree_scores(without, None)) == {"node_accuracy"}

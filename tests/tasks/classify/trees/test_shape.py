@@ -1,4 +1,4 @@
-"""Trees as networks take them: binary, without chains, and back again."""
+"""Trees in the form that networks accept: binary, without chains, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BINARY = TreeLimits(2, chains=False)
 
 
 def nested(shape: TreeShape, node: int = 0) -> object:
-    """A shape as nested lists: a word, or a list of what is below; with its label in front."""
+    """A shape as nested lists: the label, followed by a word or by the children."""
     below = [nested(shape, i) for i, parent in enumerate(shape.parents) if parent == node]
     return [shape.labels[node], *(below or [shape.words[node]])]
 
@@ -49,7 +49,7 @@ def nested(shape: TreeShape, node: int = 0) -> object:
         ("(A x)", BINARY, ["A", "x"]),
     ],
 )
-def test_what_becomes_of_a_tree(text: str, fit: TreeLimits, expected: object) -> None:
+def test_build_shape_within_limits(text: str, fit: TreeLimits, expected: object) -> None:
     assert nested(build_shape(parse(text), fit)) == expected
 
 
@@ -78,7 +78,7 @@ def preorder(tree: Tree) -> list[Tree]:
 
 
 @given(trees, fits)
-def test_a_shape_keeps_the_words_in_order_and_knows_where_each_node_went(tree: Tree, fit: TreeLimits) -> None:
+def test_shape_keeps_word_order_and_origins(tree: Tree, fit: TreeLimits) -> None:
     shape = build_shape(tree, fit)
     assert [word for word in shape.words if word is not None] == list(tree.words())
     assert shape.parents[0] == -1
@@ -101,14 +101,14 @@ def test_a_shape_keeps_the_words_in_order_and_knows_where_each_node_went(tree: T
 
 
 @given(trees)
-def test_new_labels_go_to_the_nodes_in_the_order_in_which_their_brackets_open(tree: Tree) -> None:
+def test_relabel_tree_assigns_labels_in_preorder(tree: Tree) -> None:
     names = [f"n{i}" for i in range(len(preorder(tree)))]
     changed = relabel_tree(tree, names)
     assert [node.label for node in preorder(changed)] == names
     assert relabel_tree(changed, [node.label for node in preorder(tree)]) == tree
 
 
-def test_deep_trees_need_no_stack() -> None:
+def test_deep_trees_do_not_recurse() -> None:
     tree = Tree("0", (), "x", PLACE)
     for _ in range(3000):
         tree = Tree("1", (Tree("0", (), "y", PLACE), tree), None, PLACE)
@@ -126,5 +126,5 @@ def test_deep_trees_need_no_stack() -> None:
         ("", True, "(L )"),
     ],
 )
-def test_a_text_without_a_tree_becomes_a_branching_one(text: str, right: bool, expected: str) -> None:
+def test_branching_tree_of_words(text: str, right: bool, expected: str) -> None:
     assert to_text(branching_tree(text.split(), "L", PLACE, right)) == expected

@@ -1,4 +1,4 @@
-"""Training on trees: which nodes count, the loss by its definition, every kind of model learns, killed and resumed."""
+"""Training on trees: counted nodes, the definition of the loss, every kind of model, killed and resumed runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LSTM = MODELS["tree_lstm"]
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_kind_learns_a_small_treebank_by_heart(model: str, tmp_path: Path) -> None:
+def test_every_kind_overfits_a_small_treebank(model: str, tmp_path: Path) -> None:
     task = tree_task(tree_config(tmp_path, MODELS[model], training={"max_epochs": 40, "eval_every": 10_000}))
     train(task, task.config.training, None, task.randomness, SilentReporter())
     task.model.eval()
@@ -32,11 +32,11 @@ def test_every_kind_learns_a_small_treebank_by_heart(model: str, tmp_path: Path)
     assert task.test_scores() == pytest.approx(scores)
 
 
-def test_the_loss_is_the_mean_over_all_labeled_nodes(tmp_path: Path) -> None:
+def test_loss_is_the_mean_over_all_labeled_nodes(tmp_path: Path) -> None:
     task = tree_task(tree_config(tmp_path, LSTM, data={"relabel": ["2="]}, batches={"batch_size": 20}))
     batch = task.epoch(1).batch(0)
     output = task.loss(batch)
-    # The classes are those of the nodes that are not neutral, each scored alone in a batch of its tree.
+    # Only nodes that are not neutral have classes; each is scored in a batch with only its tree.
     total, n = 0.0, 0
     trees = task.data.trees
     for row in task.data.train:
@@ -50,7 +50,7 @@ def test_the_loss_is_the_mean_over_all_labeled_nodes(tmp_path: Path) -> None:
     assert output.total.item() == pytest.approx(total / n, abs=1e-6)
 
 
-def test_the_loss_of_the_root_alone(tmp_path: Path) -> None:
+def test_loss_of_only_the_root(tmp_path: Path) -> None:
     text = "(pos (S (NP dogs) (VP bark)))\n(neg (S (NP cats) (VP bite)))\n"
     task = tree_task(tree_config(tmp_path, {**LSTM, "nodes": "root"}, text))
     assert task.data.names.names == ("neg", "pos")
@@ -58,7 +58,7 @@ def test_the_loss_of_the_root_alone(tmp_path: Path) -> None:
     assert set(task.evaluate().scores) == {"accuracy", "node_accuracy", "macro_f1", "log_loss"}
 
 
-def test_options_of_the_loss_count_for_nodes(tmp_path: Path) -> None:
+def test_loss_options_apply_to_nodes(tmp_path: Path) -> None:
     plain = tree_task(tree_config(tmp_path, LSTM, batches={"batch_size": 20}))
     others: list[dict[str, Any]] = [{"kind": "hinge"}, {"label_smoothing": 0.2}, {"class_weights": "balanced"}]
     values = []
@@ -70,7 +70,7 @@ def test_options_of_the_loss_count_for_nodes(tmp_path: Path) -> None:
     assert len({round(value, 5) for value in values}) == 4
 
 
-def test_trees_without_a_class_are_dropped_and_long_ones_are_not_trained_on(tmp_path: Path) -> None:
+def test_unlabeled_and_long_trees_are_dropped(tmp_path: Path) -> None:
     path = treebank(tmp_path, TREEBANK + "(2 (2 the) (2 the))\n", "more.txt")
     config = tree_config(tmp_path, LSTM, data={"train": [path], "relabel": ["2="], "max_length": 3})
     task = tree_task(config)
@@ -82,14 +82,14 @@ def test_trees_without_a_class_are_dropped_and_long_ones_are_not_trained_on(tmp_
     assert len(task.data.dev) == 6
 
 
-def test_dev_is_held_out_of_train_if_there_is_none(tmp_path: Path) -> None:
+def test_dev_is_split_from_train_if_missing(tmp_path: Path) -> None:
     config = tree_config(tmp_path, LSTM, TREEBANK * 3, data={"dev": None, "test": None, "dev_fraction": 0.25})
     task = tree_task(config)
     assert (len(task.data.train), len(task.data.dev), len(task.data.test)) == (18, 6, 0)
     assert task.test_scores() == {}
 
 
-def test_words_that_are_not_in_train_are_unknown_and_case_is_folded_if_asked(tmp_path: Path) -> None:
+def test_words_not_in_train_are_unknown_and_lowercase_applies(tmp_path: Path) -> None:
     dev = treebank(tmp_path, "(4 (2 A) (4 (4 splendid) (2 Film)))\n", "dev.txt")
     task = tree_task(tree_config(tmp_path, LSTM, data={"dev": dev}))
     row = task.data.dev[0]
@@ -98,7 +98,7 @@ def test_words_that_are_not_in_train_are_unknown_and_case_is_folded_if_asked(tmp
     assert names == ["a", "<unk>", "film"]
 
 
-def test_a_leaf_is_one_token_however_the_tokenizer_would_cut_it(tmp_path: Path) -> None:
+def test_leaf_is_one_token_with_every_tokenizer(tmp_path: Path) -> None:
     text = TREEBANK + "(3 (2 do-it-now!) (3 (2 $5) (3 don't)))\n"
     task = tree_task(
         tree_config(tmp_path, LSTM, text, tokenizer={"kind": "words", "lowercase": True, "hyphens": "split"})
@@ -108,7 +108,7 @@ def test_a_leaf_is_one_token_however_the_tokenizer_would_cut_it(tmp_path: Path) 
     assert "don't" in symbols
 
 
-def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_resumed_run_equals_uninterrupted_run(tmp_path: Path) -> None:
     model = {**LSTM, "dropout_hidden": 0.3, "dropout_input": 0.3, "encoder": {"d": 7, "dropout": 0.2}}
     config = tree_config(tmp_path, model, training={"max_epochs": 3})
     killed_anywhere_ends_the_same(lambda: tree_task(config), config.training, tmp_path / "runs", kills=[1, 4])
@@ -122,7 +122,7 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None
             {"data": {"multilabel": True}},
             "data.multilabel is only for models on texts; model",
         ),
-        ({"bagging": {"members": 3}}, "bagging.members is only for models on texts"),
+        ({"bagging": {"members": 3}}, "bagging.members is only for models on texts"),  # style: option name
         ({"loss": {"adversarial": 0.1}}, "loss.adversarial is only for models on texts"),
         ({"loss": {"sparsity": 0.1}}, "loss.sparsity is only for models on texts"),
         ({"pretrained": "runs/lm"}, "pretrained is only for models on texts"),
@@ -140,12 +140,12 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None
         ),
     ],
 )
-def test_settings_that_do_not_go_together_are_told(values: dict[str, Any], sentence: str) -> None:
+def test_incompatible_options_are_rejected(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         config_of({"model": {"kind": "tree_lstm"}, **values})
 
 
-def test_what_is_no_treebank_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_files_without_trees_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"texts.txt has no trees .* set model.without_tree = 'right'"):
         tree_task(tree_config(tmp_path, LSTM, data={"dev": treebank(tmp_path, "pos\tgood\nneg\tbad\n", "texts.txt")}))
     with pytest.raises(DataError, match="got only the label '2' at the nodes of the trees"):
@@ -154,7 +154,7 @@ def test_what_is_no_treebank_is_refused_with_a_sentence(tmp_path: Path) -> None:
         tree_task(tree_config(tmp_path, LSTM, data={"relabel": [f"{i}=" for i in range(5)]}))
 
 
-def test_texts_become_right_branching_trees_if_asked(tmp_path: Path) -> None:
+def test_without_tree_right_trains_on_texts(tmp_path: Path) -> None:
     path = treebank(tmp_path, "pos\ta good film\nneg\ta bad film\npos\tgood\nneg\tbad\n" * 5, "texts.tsv")
     config = tree_config(tmp_path, {**LSTM, "without_tree": "right"}, data={"train": [path], "dev": path, "test": None})
     task = tree_task(config)
@@ -165,7 +165,7 @@ def test_texts_become_right_branching_trees_if_asked(tmp_path: Path) -> None:
     assert task.evaluate().scores["accuracy"] == 1.0
 
 
-def test_samples_show_text_guess_and_right_class(tmp_path: Path) -> None:
+def test_samples_show_text_prediction_and_gold_class(tmp_path: Path) -> None:
     task = tree_task(tree_config(tmp_path, LSTM))
     task.model.eval()
     samples = task.evaluate().samples
@@ -175,7 +175,7 @@ def test_samples_show_text_guess_and_right_class(tmp_path: Path) -> None:
     assert all("✓" in line or "✗ (is " in line for line in samples)
 
 
-def test_a_batch_is_described_by_its_trees_nodes_and_levels(tmp_path: Path) -> None:
+def test_describe_batch_counts_trees_nodes_and_levels(tmp_path: Path) -> None:
     task = tree_task(tree_config(tmp_path, LSTM, batches={"batch_size": 20}))
     batch = task.epoch(1).batch(0)
     assert task.describe_batch(batch) == "8 trees, 44 nodes on 4 levels"

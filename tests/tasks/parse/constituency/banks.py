@@ -1,4 +1,4 @@
-"""A small treebank, drawn from a grammar that is known."""
+"""A small treebank, sampled from a known grammar."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def grammar() -> Grammar:
 
 @lru_cache
 def trees(n: int, seed: int = 0, longest: int = 10_000) -> tuple[Tree, ...]:
-    """Trees of the grammar; with a limit to their words, those within it."""
+    """Sampled trees of the grammar with at most ``longest`` words."""
     beyond = "error" if longest == 10_000 else "retry"
     generator = Generator(grammar(), seed=seed, max_words=longest, beyond=beyond)
     return tuple(parse.tree() for parse in generator.draws(n))
 
 
 def write_bank(path: Path, n: int, seed: int = 0, longest: int = 12) -> Path:
-    """Write n trees of the grammar, one a line."""
+    """Write n trees of the grammar, one per line."""
     path.write_text("".join(to_text(tree) + "\n" for tree in trees(n, seed, longest)), encoding="utf-8")
     return path

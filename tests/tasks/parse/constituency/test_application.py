@@ -1,4 +1,4 @@
-"""Phrase-structure parsers from the command line: train, evaluate, predict, draw, go on, and what is refused."""
+"""Phrase-structure parsers from the command line: train, evaluate, predict, draw, resume, and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a treebank, its test part, a grammar and texts."""
+    """A folder with a treebank, a test set, a grammar and texts."""
     path = tmp_path_factory.mktemp("parse")
     write_bank(path / "train.mrg", 60)
     write_bank(path / "test.mrg", 10, seed=5)
@@ -69,7 +69,7 @@ def written(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["counted", "scored", "written"])
-def test_trees_are_predicted_written_and_scored(
+def test_predict_write_and_evaluate(
     kind: str, folder: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = request.getfixturevalue(kind)
@@ -93,7 +93,7 @@ def test_trees_are_predicted_written_and_scored(
 
 
 @pytest.mark.parametrize("kind", ["counted", "scored", "written"])
-def test_more_can_be_asked(
+def test_predict_options(
     kind: str, folder: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = request.getfixturevalue(kind)
@@ -119,7 +119,7 @@ def test_more_can_be_asked(
     assert "<svg" in (folder / f"{kind}.svg").read_text()
 
 
-def test_trees_can_be_parsed_again_and_words_be_given(counted: Path, folder: Path) -> None:
+def test_items_may_be_trees_words_or_texts(counted: Path, folder: Path) -> None:
     model = load(counted, "cpu")
     trees = list(model.read_inputs(folder / "test.mrg"))
     parsed = model.predict([trees[0], list(trees[0].words()), " ".join(trees[0].words())])
@@ -155,7 +155,7 @@ def test_counts_of_parses_and_empty_lines(written: Path, capsys: pytest.CaptureF
         assert model.write(empty, "", "brackets") == ""
     (nothing,) = model.predict(["man the sees"], PredictOptions(scores=True))
     assert json.loads(model.write(nothing, "man the sees", "jsonl"))["log_probability"] is None
-    assert model.write(nothing, "man the sees", "brackets").startswith("\t(NOPARSE "), "a column without a score"
+    assert model.write(nothing, "man the sees", "brackets").startswith("\t(NOPARSE "), "an empty score column"
     assert "log_probability" not in row
 
 
@@ -172,21 +172,21 @@ def test_a_long_sentence_is_parsed_by_spans(scored: Path) -> None:
     assert len(found.tree.words()) == 300
 
 
-def test_training_goes_on_from_an_older_model(scored: Path, folder: Path) -> None:
+def test_training_from_an_old_model(scored: Path, folder: Path) -> None:
     out = folder / "again"
     train = ["train", "parse", str(folder / "train.mrg"), "--from", str(scored), "--max-epochs", "1", "-o", str(out)]
     assert run(*train, "-q") == 0
     assert (out / "config.toml").exists()
 
 
-def test_learning_by_margin(folder: Path) -> None:
+def test_margin_loss_trains(folder: Path) -> None:
     out = folder / "margin"
     train = ["train", "parse", str(folder / "train.mrg"), "--model", "span", "--loss", "margin"]
     assert run(*train, *SMALL, "-o", str(out), "-q") == 0
     assert load(out, "cpu").evaluate(folder / "test.mrg").scores["f1"] > 0.7
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -194,7 +194,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().err.replace("\n", " ")
 
 
-def test_bad_files_are_answered_with_a_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_files_are_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = folder / "bad.mrg"
     bad.write_text("(S (N a) (V b))\n(S (N a) (V b)\n(S (N c) (V d))\n")
     error = refused(capsys, "train", "parse", str(bad), "--model", "pcfg", "-o", str(folder / "x"))
@@ -226,9 +226,7 @@ def test_trees_without_words_are_dropped_and_listed(folder: Path) -> None:
     assert "with only a word" in listed
 
 
-def test_constraints_that_do_not_fit_are_refused(
-    counted: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_constraints_are_rejected(counted: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = folder / "wrong.txt"
     texts = str(folder / "texts.txt")
     given.write_text("1-2\n")
@@ -239,7 +237,7 @@ def test_constraints_that_do_not_fit_are_refused(
     assert "brackets must end at word 8 or before, got 1-20" in error
 
 
-def test_a_model_that_was_damaged_is_refused(counted: Path, tmp_path: Path) -> None:
+def test_damaged_model_is_rejected(counted: Path, tmp_path: Path) -> None:
     from catena.errors import CheckpointError
     from catena.tasks.parse.constituency.config import PCFGParserConfig
     from catena.tasks.parse.constituency.treebank_pcfg import SYMBOLS, PcfgParser
@@ -251,13 +249,13 @@ def test_a_model_that_was_damaged_is_refused(counted: Path, tmp_path: Path) -> N
         PcfgParser.load(PCFGParserConfig(), tmp_path)
 
 
-def test_what_is_said_of_rules_lines_without_words_and_texts_without_trees(
+def test_reports_on_rules_blank_lines_and_texts(
     counted: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bare = folder / "bare"
     assert run("train", "parse", str(folder / "rules.cfg"), "--model", "grammar", "-o", str(bare)) == 0
     out = capsys.readouterr().out
-    assert "read 0" not in out, "rules are no trees that could be counted"
+    assert "read 0" not in out, "rules are not counted as trees"
     assert "dev:" not in out
     (folder / "gaps.txt").write_text("the man sees a dog\n\nthe man sees a unicorn\nman the\n")
     assert run("predict", str(bare), str(folder / "gaps.txt")) == 0

@@ -1,4 +1,4 @@
-"""Given brackets: how they are read, and what is refused."""
+"""Given brackets: reading and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def given(folder: Path, text: str) -> list[tuple[BracketConstraint, ...]]:
     return list(read_given(path))
 
 
-def test_a_line_for_each_sentence(tmp_path: Path) -> None:
+def test_read_given_has_one_line_per_sentence(tmp_path: Path) -> None:
     assert given(tmp_path, "1-3:NP 5-9 !2-4\n_\n\n2-2:NN\n") == [
         (
             BracketConstraint(0, 3, "NP", True),
@@ -39,7 +39,7 @@ def test_a_line_for_each_sentence(tmp_path: Path) -> None:
         ("!1-3:NP", r"forbids '!1-3:NP' with a label"),
     ],
 )
-def test_what_is_no_span_is_named_with_its_line(tmp_path: Path, line: str, problem: str) -> None:
+def test_invalid_spans_are_rejected_with_their_line(tmp_path: Path, line: str, problem: str) -> None:
     with pytest.raises(FormatError, match=problem):
         given(tmp_path, f"_\n{line}\n")
 

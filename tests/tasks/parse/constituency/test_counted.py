@@ -1,4 +1,4 @@
-"""Grammars as parsers: estimates, answers against listed parses, given brackets, what has no parse."""
+"""Grammars as parsers: estimates, predictions against enumeration, given brackets, sentences without a parse."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def written(text: str, **settings: object) -> WrittenParser:
 # --- estimates --------------------------------------------------------------------------------------------------------
 
 
-def test_counting_many_trees_recovers_the_grammar_they_were_drawn_from() -> None:
+def test_counting_sampled_trees_recovers_the_grammar() -> None:
     parser = PcfgParser.count(PCFGParserConfig(vertical=1, horizontal=None, rare=0), trees(600, seed=1))
     found = {(rule.left.name, rule.right): rule.weight for rule in parser.charts.parser.grammar.rules}
     for rule in grammar().rules:
         assert found[rule.left.name, rule.right] == pytest.approx(rule.weight, abs=0.06)
 
 
-def test_trees_come_back_as_they_were_however_rules_are_cut() -> None:
+def test_markovized_trees_are_restored() -> None:
     for settings in ({"horizontal": 0}, {"horizontal": 2, "vertical": 3}, {"horizontal": None, "vertical": 1}):
         parser = pcfg(decoding="best", **settings)
         for tree in trees(20, seed=5, longest=9):
@@ -54,10 +54,10 @@ def test_trees_come_back_as_they_were_however_rules_are_cut() -> None:
             assert len(texts) == len(set(texts))
 
 
-# --- answers ----------------------------------------------------------------------------------------------------------
+# --- predictions ------------------------------------------------------------------------------------------------------
 
 
-def test_answers_are_those_of_all_parses() -> None:
+def test_predictions_equal_enumeration() -> None:
     parser = pcfg(vertical=1, horizontal=None, decoding="best")
     plain = CFGParser(parser.charts.parser.grammar)
     listed = list(plain.parses(SENTENCE))
@@ -77,11 +77,11 @@ def test_answers_are_those_of_all_parses() -> None:
     assert found.tags[0] == pytest.approx({"D": 1.0})
 
 
-def test_the_tree_of_most_expected_brackets() -> None:
+def test_recall_decoding_has_the_most_expected_brackets() -> None:
     sure = pcfg(decoding="recall", price=0.99).parsed(SENTENCE, PredictOptions(), (), RNG)
     spans = set(bracketing(sure.tree).spans)
     assert ("VP", 2, 8) in spans
-    assert not spans & {("NP", 3, 8)}  # neither way to hang the phrase on is that sure
+    assert not spans & {("NP", 3, 8)}  # neither attachment is probable enough
     greedy = pcfg(decoding="recall", price=0.0).parsed(SENTENCE, PredictOptions(), (), RNG)
     assert len(bracketing(greedy.tree).spans) > len(spans)
     best = pcfg(decoding="best").parsed(SENTENCE, PredictOptions(), (), RNG)
@@ -89,14 +89,14 @@ def test_the_tree_of_most_expected_brackets() -> None:
     assert to_text(middle.tree) == to_text(best.tree)
 
 
-def test_a_tree_with_its_probability_is_one_of_the_grammar() -> None:
+def test_scored_tree_is_a_parse_of_the_grammar() -> None:
     found = pcfg(decoding="recall", price=0.99).parsed(SENTENCE, PredictOptions(scores=True), (), RNG)
     best = pcfg(decoding="best").parsed(SENTENCE, PredictOptions(n_best=2), (), RNG)
     assert to_text(found.tree) == to_text(best.tree)
     assert found.answers[0].log_probability == best.answers[0].log_probability
 
 
-def test_samples_are_parses_and_the_seed_decides() -> None:
+def test_samples_are_parses_and_follow_the_seed() -> None:
     parser = pcfg()
     drawn = [parser.parsed(SENTENCE, PredictOptions(samples=30), (), np.random.default_rng(7)) for _ in range(2)]
     assert [to_text(a.tree) for a in drawn[0].answers] == [to_text(a.tree) for a in drawn[1].answers]
@@ -125,7 +125,7 @@ def test_a_given_tag_is_kept() -> None:
         assert [to_text(answer.tree) for answer in found.answers] == [text]
 
 
-def test_a_wide_beam_changes_nothing_and_a_narrow_one_much() -> None:
+def test_wide_beam_is_exact_and_narrow_beam_is_not() -> None:
     parser = pcfg(beam=200.0, decoding="best")
     assert isinstance(parser.charts.beam, Beam)
     exact = pcfg(decoding="best")
@@ -137,10 +137,10 @@ def test_a_wide_beam_changes_nothing_and_a_narrow_one_much() -> None:
     assert any(narrow.parsed(tree.words(), PredictOptions(), (), RNG).note for tree in trees(15, seed=9, longest=9))
 
 
-# --- what has no parse ------------------------------------------------------------------------------------------------
+# --- sentences without a parse ----------------------------------------------------------------------------------------
 
 
-def test_unknown_words_are_parsed_by_their_class_or_named() -> None:
+def test_unknown_words_use_their_class_or_are_named() -> None:
     strange = ("the", "Zebra", "sees", "a", "dog")
     found = pcfg(rare=0).parsed(strange, PredictOptions(), (), RNG)
     assert found.tree.label == NO_PARSE
@@ -159,11 +159,11 @@ def test_a_sentence_that_is_too_long_gets_a_flat_tree_and_a_note() -> None:
     assert pcfg(longest=2).parsed(("a", "dog", "sees"), PredictOptions(), (), RNG).note is not None
 
 
-def test_no_words_no_tree() -> None:
+def test_sentence_without_words_has_a_note() -> None:
     assert pcfg().parsed((), PredictOptions(), (), RNG).note == "the sentence has no words"
 
 
-# --- grammars that people wrote ---------------------------------------------------------------------------------------
+# --- handwritten grammars ---------------------------------------------------------------------------------------------
 
 MEANT = r"""
 Q  -> 'who' VP      {sem: \x.VP.sem(x)}
@@ -176,7 +176,7 @@ V  -> 'sees'        {sem: see}
 """
 
 
-def test_parses_are_counted_and_have_their_meanings() -> None:
+def test_parses_have_counts_and_meanings() -> None:
     found = written(MEANT).parsed(("who", "sees", "Rex", "in", "Rome"), PredictOptions(n_best=5), (), RNG)
     assert found.parses == 2
     assert {answer.meaning for answer in found.answers} == {
@@ -188,7 +188,7 @@ def test_parses_are_counted_and_have_their_meanings() -> None:
     assert "does not have the word 'hears'" in (nothing.note or "")
 
 
-def test_a_rule_without_a_meaning_leaves_its_parses_without_one() -> None:
+def test_parse_with_a_rule_without_meaning_has_none() -> None:
     found = written("S -> A B {sem: A.sem(B.sem)}\nA -> 'a' {sem: f}\nB -> 'b'").parsed(
         ("a", "b"), PredictOptions(), (), RNG
     )
@@ -196,7 +196,7 @@ def test_a_rule_without_a_meaning_leaves_its_parses_without_one() -> None:
     assert found.note is None
 
 
-def test_parses_without_number_are_not_counted() -> None:
+def test_infinitely_many_parses_are_not_counted() -> None:
     found = written("S -> S | 'a'").parsed(("a",), PredictOptions(), (), RNG)
     assert found.parses is None
     assert to_text(found.tree) == "(S a)"
@@ -215,7 +215,7 @@ def test_words_in_another_case_and_escaped_brackets() -> None:
     assert written(text).parsed(("-LRB-",), PredictOptions(), (), RNG).note is None
 
 
-def test_a_parser_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
+def test_saved_parser_loads_equal(tmp_path: Path) -> None:
     parser = pcfg(horizontal=1, rare=20, smoothing=1.0)
     parser.save(tmp_path)
     again = PcfgParser.load(parser.settings, tmp_path)  # type: ignore[arg-type]
@@ -226,7 +226,7 @@ def test_a_parser_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
         assert one.brackets == two.brackets
 
 
-def test_the_numbers_of_parses_of_the_atis_sentences(real_data: Path) -> None:
+def test_number_of_parses_of_atis_sentences(real_data: Path) -> None:
     parser = WrittenParser(GrammarParserConfig(), read_grammar(real_data / "grammars" / "atis.cfg"))
     lines = (real_data / "grammars" / "atis_sentences.txt").read_text(encoding="utf-8").splitlines()
     pairs = [line.split(" : ") for line in lines if " : " in line and not line.startswith("#")]

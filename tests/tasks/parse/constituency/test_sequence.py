@@ -1,4 +1,4 @@
-"""Parsing by writing the tree: trees as symbols and back, words and classes, answers, and the whole of it."""
+"""Parsing by writing the tree: symbols of trees, words and classes, predictions, and whole runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SMALL: dict[str, Any] = {
 
 @trying(max_examples=40)
 @given(TREES)
-def test_a_tree_comes_back_from_its_symbols(tree: Any) -> None:
+def test_symbols_restore_the_tree(tree: Any) -> None:
     symbols = TreeSymbols.count([tree], tags=True)
     ids = symbols.written(tree)
     assert ids is not None
@@ -66,7 +66,7 @@ def test_a_tree_comes_back_from_its_symbols(tree: Any) -> None:
     assert {word.label for word in found.leaves()} == {"XX"}
 
 
-def test_symbols_are_opened_and_closed_by_their_label(tmp_path: Path) -> None:
+def test_written_symbols_have_labeled_brackets(tmp_path: Path) -> None:
     tree = over("S", [over("NP", [leaf("D", "the"), leaf("N", "cat")]), over("VP", [leaf("V", "sleeps")])])
     symbols = TreeSymbols.count([tree], tags=True)
     named = {
@@ -75,8 +75,8 @@ def test_symbols_are_opened_and_closed_by_their_label(tmp_path: Path) -> None:
         **dict(zip(symbols.ids.leaves, symbols.tags.names, strict=True)),
     }
     assert " ".join(named[id] for id in symbols.written(tree) or ()) == "(S (NP D N )NP (VP V )VP )S"
-    assert symbols.written(over("S", [over("PP", [leaf("D", "the")])])) is None, "a label that is not known"
-    assert symbols.written(over("S", [leaf("P", "in")])) is None, "a tag that is not known"
+    assert symbols.written(over("S", [over("PP", [leaf("D", "the")])])) is None, "an unknown label"
+    assert symbols.written(over("S", [leaf("P", "in")])) is None, "an unknown tag"
     symbols.save(tmp_path)
     assert TreeSymbols.load(tmp_path).written(tree) == symbols.written(tree)
     deep = tree
@@ -90,7 +90,7 @@ def test_rare_and_unknown_words_are_read_as_their_class(tmp_path: Path) -> None:
     words = SourceWords.count(sentences, rare=1)
     known = set(words.vocabulary.symbols[3:])
     assert {"the", "walked", "UNK:cap", "UNK:ed", "UNK"} <= known
-    assert "UNK:num" not in known, "one word makes no class"
+    assert "UNK:num" not in known, "a class needs more than one word"
 
     def names(*given: str) -> list[str]:
         return words.vocabulary.tokens(words.ids(given).tolist())
@@ -115,11 +115,11 @@ def test_rare_and_unknown_words_are_read_as_their_class(tmp_path: Path) -> None:
     assert SourceWords.load(tmp_path).ids(["Berta"]).tolist() == words.ids(["Berta"]).tolist()
 
 
-# --- answers ----------------------------------------------------------------------------------------------------------
+# --- predictions ------------------------------------------------------------------------------------------------------
 
 
 def parser(**settings: Any) -> SequenceParser:
-    """A parser that has learned nothing."""
+    """An untrained parser."""
     torch.manual_seed(1)
     made = SequenceParserConfig.model_validate({**SMALL, **settings})
     bank = trees(20, longest=8)
@@ -132,7 +132,7 @@ SENTENCES = [("dog",), ("the", "unicorn", "sees"), ("a", "dog", "likes", "the", 
 
 
 @pytest.mark.parametrize(
-    ("settings", "asking", "n"),
+    ("settings", "options", "n"),
     [
         ({}, PredictOptions(), 1),
         ({}, PredictOptions(n_best=3, scores=True), 3),
@@ -140,8 +140,8 @@ SENTENCES = [("dog",), ("the", "unicorn", "sees"), ("a", "dog", "likes", "the", 
         ({"decoding": "recall"}, PredictOptions(confidence=True), 1),
     ],
 )
-def test_whatever_is_written_is_a_tree_over_the_words(settings: dict[str, Any], asking: PredictOptions, n: int) -> None:
-    for words, parsed in zip(SENTENCES, parser(**settings).parse(SENTENCES, asking), strict=True):
+def test_search_writes_only_trees_over_the_words(settings: dict[str, Any], options: PredictOptions, n: int) -> None:
+    for words, parsed in zip(SENTENCES, parser(**settings).parse(SENTENCES, options), strict=True):
         assert len(parsed.answers) == n
         assert all(answer.tree.words() == words for answer in parsed.answers)
         assert (parsed.brackets is not None) == asking.confidence
@@ -150,7 +150,7 @@ def test_whatever_is_written_is_a_tree_over_the_words(settings: dict[str, Any], 
             assert all(sum(shares.values()) == pytest.approx(1) for shares in parsed.tags or ())
 
 
-def test_log_probabilities_are_those_of_the_network_and_batches_change_nothing() -> None:
+def test_log_probabilities_equal_the_network_in_any_batch() -> None:
     made = parser()
     for words, parsed in zip(SENTENCES, made.parse(SENTENCES, PredictOptions(n_best=2)), strict=True):
         (alone,) = made.parse([words], PredictOptions(n_best=2))
@@ -163,7 +163,7 @@ def test_log_probabilities_are_those_of_the_network_and_batches_change_nothing()
             assert answer.log_probability == pytest.approx(float(own.sum()), abs=1e-6)
 
 
-def test_networks_write_a_tree_together() -> None:
+def test_ensemble_averages_probabilities() -> None:
     made = parser()
     twice = SequenceParser(made.network, made.settings, made.words, made.symbols, [made.network])
     assert made.writes_like(twice)
@@ -185,7 +185,7 @@ def test_brackets_are_counted_over_trees() -> None:
     assert to_text(max_expected_recall(("a",), [chain, chain], 0.4)) == to_text(chain)
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- whole runs -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def config(folder: Path, **sections: Any) -> ParseConfig:
     return configs.parse(ParseConfig, values)
 
 
-def test_a_parser_is_trained_asked_scored_and_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_predict_evaluate_and_draw(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "config.toml").write_text(configs.to_toml(config(folder)), encoding="utf-8")
     out = str(folder / "run")
     assert main(["train", "parse", "-c", str(folder / "config.toml"), "-o", out]) == 0
@@ -248,7 +248,7 @@ def test_a_parser_is_trained_asked_scored_and_drawn(folder: Path, capsys: pytest
     assert "only labels and tags of the old model" in capsys.readouterr().err
 
 
-def test_a_killed_training_ends_the_same(folder: Path, tmp_path: Path) -> None:
+def test_resumed_run_equals_uninterrupted_run(folder: Path, tmp_path: Path) -> None:
     made = config(
         folder, model={**SMALL, "rare": 0, "unknown_dropout": 5.0}, batches={"batch_size": 60, "batch_by": "tokens"}
     )
@@ -260,7 +260,7 @@ def test_a_killed_training_ends_the_same(folder: Path, tmp_path: Path) -> None:
     killed_anywhere_ends_the_same(make_task, made.training, tmp_path, kills=[2])
 
 
-def test_unknown_words_are_met_in_training(folder: Path) -> None:
+def test_unknown_dropout_replaces_words_in_training(folder: Path) -> None:
     made = config(folder, model={**SMALL, "rare": 0, "unknown_dropout": 1e9})
     data = ConstituencyApplication().prepare(made, Randomness(0), None, None)
     task: Any = ConstituencyApplication().task(made, data, torch.device("cpu"), Randomness(0))
@@ -288,13 +288,13 @@ def test_short_trees_are_learned(folder: Path) -> None:
     assert after["tagging"] > before["tagging"] + 0.1
 
 
-def test_a_language_model_to_start_from_is_refused(folder: Path) -> None:
+def test_pretrained_is_rejected(folder: Path) -> None:
     start = object.__new__(Pretrained)
     with pytest.raises(ConfigError, match="a parser of kind 'seq2seq' cannot use"):
         ConstituencyApplication().adopted(config(folder), start)
 
 
-def test_recall_is_asked_for_by_name() -> None:
+def test_recall_decoding_needs_the_option() -> None:
     assert not SequenceParserConfig().by_recall
     assert SequenceParserConfig(decoding="recall").by_recall
     with pytest.raises(ValueError, match="trees are written without words"):

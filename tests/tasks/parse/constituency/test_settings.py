@@ -1,4 +1,4 @@
-"""The settings of phrase-structure parsers."""
+"""The config of phrase-structure parsers."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def test_expected_brackets_are_for_models_with_probabilities(model: Constituency
     assert model.by_recall == by_recall
 
 
-def test_settings_cost_no_torch() -> None:
+def test_config_does_not_import_torch() -> None:
     code = "import sys, catena.tasks.parse.constituency.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,4 +1,4 @@
-"""Trees from scores of spans, against every tree listed one by one."""
+"""Trees from scores of spans, against enumeration of all trees."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def text_of(tree: Brackets, given: SpanScores, top: str = "TOP") -> str:
 
 
 def listed(given: SpanScores) -> dict[str, float]:
-    """The probability of every tree; those that get the same top are one."""
+    """The probability of every tree; trees that are equal after adding the top are merged."""
     weights = weights_of_trees(given.spans[0].double().tolist())
     total = math.fsum(weights.values())
     found: dict[str, float] = {}
@@ -78,8 +78,8 @@ def test_the_k_best_have_their_exact_probabilities(seed: int) -> None:
 
 
 @pytest.mark.parametrize("top", ["NP", "TOP"])
-def test_the_k_best_are_different_trees_that_share_all_probability(top: str) -> None:
-    """A tree that is given its top is that of the phrases with the top, and is listed once with both probabilities."""
+def test_k_best_trees_are_distinct_and_sum_to_one(top: str) -> None:
+    """A tree with an added top equals the tree that has it, so it is listed once with both probabilities."""
     given = scores(1)
     names = Names(NAMES.chains, NAMES.tags, top)
     decoder = SpanDecoder(SpanParserConfig(), given, [WORDS], names)
@@ -95,7 +95,7 @@ def test_the_k_best_are_different_trees_that_share_all_probability(top: str) -> 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_ranked_trees_are_those_with_the_best_forms(seed: int) -> None:
+def test_ranked_trees_have_the_best_forms(seed: int) -> None:
     given = scores(seed)
     spans = given.spans[0].double().numpy().round(seed % 2 + 1)
     spans[0, 1, seed % 3] = -math.inf
@@ -108,15 +108,15 @@ def test_ranked_trees_are_those_with_the_best_forms(seed: int) -> None:
         assert [best_binary_form(table, tuple(sorted(tree))) for tree in found] == pytest.approx(possible[:k])
 
 
-def test_a_flat_tree_of_many_words_has_its_k_best_too() -> None:
-    """It has more binary forms than could be listed, all of one score."""
+def test_k_best_of_a_flat_tree_of_many_words() -> None:
+    """It has too many binary forms to list, all with the same score."""
     spans = np.full((40, 40, 3), -5.0)
     spans[..., 0] = 0.0
     assert best_trees(spans, 1) == [[]]
     assert sorted(map(len, best_trees(spans, 12))) == [0, *[1] * 11]
 
 
-def test_the_best_tree_is_that_of_the_best_binary_form() -> None:
+def test_best_tree_has_the_best_binary_form() -> None:
     for seed in range(10):
         given = scores(seed)
         best = max(
@@ -130,7 +130,7 @@ def best_form(given: SpanScores, tree: Brackets) -> float:
     return best_binary_form(given.spans[0].double().tolist(), tree)
 
 
-def test_samples_come_as_often_as_they_are_probable() -> None:
+def test_sample_frequencies_equal_probabilities() -> None:
     given = scores(1)
     n = 800
     found = parsed(given, PredictOptions(samples=n))
@@ -161,7 +161,7 @@ def test_confidence_is_the_probability_of_a_bracket() -> None:
     assert sum(found.tags[0].values()) == pytest.approx(1.0)
 
 
-def test_expected_brackets_are_those_above_the_price() -> None:
+def test_recall_decoding_has_the_brackets_above_the_price() -> None:
     given = scores(2)
     sure = parsed(given, PredictOptions(confidence=True), "recall")
     from catena.tasks.parse.constituency.trees import bracketing
@@ -198,7 +198,7 @@ def _spans(tree) -> list[tuple[str, int, int]]:  # type: ignore[no-untyped-def]
     return list(bracketing(tree).spans)
 
 
-def test_a_given_tag_is_kept_and_an_unknown_one_refused() -> None:
+def test_given_tag_is_kept_and_unknown_tag_is_rejected() -> None:
     found = parsed(
         scores(4), PredictOptions(), fixed=(BracketConstraint(0, 1, "D", True), BracketConstraint(1, 2, "N", True))
     )
@@ -207,6 +207,6 @@ def test_a_given_tag_is_kept_and_an_unknown_one_refused() -> None:
         parsed(scores(4), PredictOptions(), fixed=(BracketConstraint(0, 1, "X", True),))
 
 
-def test_brackets_that_leave_no_tree_are_refused() -> None:
+def test_impossible_brackets_are_rejected() -> None:
     with pytest.raises(DataError, match=r"No tree has all the given brackets \(1-2\)"):
         parsed(scores(4), PredictOptions(), fixed=(BracketConstraint(0, 2, "VP", True),))

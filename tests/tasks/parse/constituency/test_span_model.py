@@ -1,4 +1,4 @@
-"""What a span is scored by: its own fenceposts or ends, and nothing of the padding."""
+"""Span scores depend on the fenceposts or ends of the span, and not on padding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch(encoding: WordEncoding, rows: list[int]) -> WordBatch:
 
 
 def by_hand(model: SpanParser, states: torch.Tensor, i: int, j: int) -> torch.Tensor:
-    """The scores of the words i to j of one sentence, from the formula."""
+    """The scores of words i to j of one sentence, from the formula."""
     half, n = model.forward_half, len(states)
     if model.last is not None:
         vector = model.first(states[i]) + model.last(states[j])

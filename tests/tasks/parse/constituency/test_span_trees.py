@@ -1,4 +1,4 @@
-"""Trees over scored spans: probabilities and margins against every binary form, listed one by one."""
+"""Trees over scored spans: probabilities and margins against enumeration of binary forms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batch_of(trees: list[Brackets], t: int):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize(("t", "k"), [(1, 3), (2, 3), (3, 3), (4, 2)])
-def test_probabilities_are_those_of_all_binary_forms(t: int, k: int) -> None:
+def test_log_probabilities_equal_enumeration(t: int, k: int) -> None:
     scores = scores_of(t, k, t)
     weights = weights_of_trees(scores.tolist())
     total = math.fsum(weights.values())
@@ -46,7 +46,7 @@ def test_probabilities_are_those_of_all_binary_forms(t: int, k: int) -> None:
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10_000), margin=st.sampled_from([0.5, 1.0, 3.0]))
-def test_margins_are_those_of_all_binary_forms(seed: int, margin: float) -> None:
+def test_margin_losses_equal_enumeration(seed: int, margin: float) -> None:
     t, k = 3, 2
     scores = scores_of(t, k, seed)
     trees = list(weights_of_trees(scores.tolist()))
@@ -68,7 +68,7 @@ def test_losses_have_the_gradients_of_their_definition(loss) -> None:  # type: i
         assert float(gradient[0, *place]) == pytest.approx(float(difference), abs=1e-4)
 
 
-def test_padding_changes_nothing() -> None:
+def test_losses_are_independent_of_padding() -> None:
     scores = scores_of(3, 2, 1)
     padded = torch.full((1, 5, 5, 2), 7.0, dtype=torch.float64)
     padded[0, :3, :3] = scores
@@ -98,7 +98,7 @@ def test_a_tree_as_spans_with_chains_as_labels(tmp_path) -> None:  # type: ignor
     assert label_ids(tree_to_phrases(one), chain_names([two])) is None
 
 
-def test_given_brackets_leave_labels_that_agree() -> None:
+def test_given_brackets_allow_only_matching_labels() -> None:
     names = Labels(["NP", "S NP", "VP"])
     allowed = allowed_labels(
         [
@@ -112,7 +112,7 @@ def test_given_brackets_leave_labels_that_agree() -> None:
     )
     assert allowed[1, 2].tolist() == [False, True, True, False]
     assert allowed[0, 3].tolist() == [False, True, True, True]
-    assert allowed[2, 3].tolist() == [False, False, False, False]  # it crosses the first, and is no phrase
+    assert allowed[2, 3].tolist() == [False, False, False, False]  # it crosses the first, and is not a phrase
     assert allowed[0, 1].tolist() == [False, False, False, False]
     assert allowed[0, 2].tolist() == [True, True, True, True]
     assert allowed[1, 1].tolist() == [True, True, True, True]

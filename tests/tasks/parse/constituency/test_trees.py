@@ -60,13 +60,13 @@ def read_text(text: str) -> list[Tree]:
 
 
 @given(tree=TREES)
-def test_a_tree_comes_back_from_its_brackets_as_it_was(tree: Tree) -> None:
+def test_phrases_restore_the_tree(tree: Tree) -> None:
     again = phrases_to_tree(tree.words(), tree_tags(tree), tree_to_phrases(tree), "TOP")
     assert to_text(again) == to_text(tree)
 
 
 @given(tree=TREES)
-def test_brackets_are_those_of_a_plain_walk(tree: Tree) -> None:
+def test_bracketing_equals_a_recursive_walk(tree: Tree) -> None:
     found = []
 
     def walk(node: Tree, at: int) -> int:
@@ -90,7 +90,7 @@ def test_chains_are_one_phrase() -> None:
     assert tree_to_phrases(tree) == [LabeledSpan(0, 2, ("S", "VP")), LabeledSpan(1, 2, ("NP",))]
 
 
-def test_what_has_nothing_above_it_gets_a_top() -> None:
+def test_phrases_to_tree_adds_a_top() -> None:
     assert to_text(phrases_to_tree(("a", "b"), ("A", "B"), [], "TOP")) == "(TOP (A a) (B b))"
     assert to_text(phrases_to_tree(("a",), ("A",), [], "TOP")) == "(TOP (A a))"
     assert (
@@ -99,7 +99,7 @@ def test_what_has_nothing_above_it_gets_a_top() -> None:
     assert to_text(flat(("a", "b"), ("A", "B"))) == f"({NO_PARSE} (A a) (B b))"
 
 
-def test_traces_functions_and_the_outer_bracket_go() -> None:
+def test_clean_tree_removes_traces_functions_and_outer_bracket() -> None:
     tree = parse("( (S-TPC (NP-SBJ-1 (-NONE- *)) (VP (VB go) (PRT=2 (RP on)) (-LRB- -LRB-))))")
     clean = clean_tree(tree)
     assert clean is not None
@@ -113,14 +113,14 @@ def test_traces_functions_and_the_outer_bracket_go() -> None:
     assert to_text(several) == "(ROOT (S (N a)) (. .))"
 
 
-def test_every_label_can_be_changed_by_its_place() -> None:
+def test_relabel_tree_gets_the_span_of_each_node() -> None:
     tree = parse("(S (NP (N a)) (VP (V b) (N a)))")
     assert to_text(relabel_tree(tree, lambda i, j, node: f"{node.label}{i}{j}")) == (
         "(S03 (NP01 (N01 a)) (VP13 (V12 b) (N23 a)))"
     )
 
 
-def test_deep_trees_are_no_trouble() -> None:
+def test_deep_trees_do_not_recurse() -> None:
     tree = leaf("N", "a")
     for _ in range(5000):
         tree = over("X", [tree])

@@ -27,7 +27,7 @@ SMALL_MODEL = {
 def conllu(
     words: str, heads: str, relations: str | None = None, file: str = "x.conllu", line: int = 1
 ) -> ConlluSentence:
-    """A sentence from blanks-separated words, heads and relations."""
+    """A sentence from blank-separated words, heads and relations."""
     forms, numbers = words.split(), heads.split()
     names = relations.split() if relations else ["root" if head == "0" else "dep" for head in numbers]
     rows = tuple(
@@ -56,7 +56,7 @@ def gold(heads: list[list[int]], relations: list[list[int]]) -> GoldDependencyTr
 
 
 def config(folder: Path, sentences: list[ConlluSentence], **sections: object) -> ParseConfig:
-    """The config of a small run over these sentences, which are written to a file, for dev as for train."""
+    """The config of a small run with these sentences, written to a file, as train and dev."""
     path = folder / "train.conllu"
     write(path, sentences)
     values: dict[str, object] = {
@@ -69,9 +69,11 @@ def config(folder: Path, sentences: list[ConlluSentence], **sections: object) ->
 
 
 def generated(n: int, seed: int, crossing: bool = False) -> list[ConlluSentence]:
-    """Sentences of a known make: verbs head what follows them up to the next verb, the first verb is the root, a noun
-    before a verb is its subject and one after it its object. With ``crossing``, a word "that" hangs from the first word
-    of its sentence, whatever lies between."""
+    """Sentences of a known generator.
+
+    Verbs are heads of the words after them up to the next verb, the first verb is the root, a noun before a verb is its
+    subject and one after it its object. With ``crossing``, a word "that" is attached to the first word of its sentence.
+    """
     rng = np.random.default_rng(seed)
     found = []
     for i in range(n):

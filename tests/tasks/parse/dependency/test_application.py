@@ -1,4 +1,4 @@
-"""The parser as a whole: it recovers what made its sentences, is resumed exactly, and is started from others."""
+"""Whole runs of the parser: recovery of a known generator, exact resumption, starts from other models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def trained(made: ParseConfig, folder: Path) -> dict[str, float]:
         ("margin", "projective"),
     ],
 )
-def test_every_loss_learns_how_sentences_were_made(tmp_path: Path, loss: str, trees: str) -> None:
+def test_every_loss_recovers_a_known_generator(tmp_path: Path, loss: str, trees: str) -> None:
     model = {**SMALL_MODEL, "loss": loss, "trees": trees}
     made = config(tmp_path, generated(60, 1), model=model, training=LEARNING, batches=BATCHES)
     ParseApplication().train(made, tmp_path / "run", SilentReporter())
@@ -55,7 +55,7 @@ def test_every_loss_learns_how_sentences_were_made(tmp_path: Path, loss: str, tr
     assert report.scores["uas"] > 0.97
 
 
-def test_crossing_arcs_are_learned_by_trees_that_may_cross_and_lifted_for_those_that_may_not(tmp_path: Path) -> None:
+def test_crossing_arcs_are_learned_or_lifted(tmp_path: Path) -> None:
     scores = {}
     for loss, trees in (("matrix_tree", "nonprojective"), ("eisner", "projective")):
         model = {**SMALL_MODEL, "loss": loss, "trees": trees}
@@ -70,7 +70,7 @@ def test_crossing_arcs_are_learned_by_trees_that_may_cross_and_lifted_for_those_
             assert data.heads[0][-1] == 0 or data.heads[0][-1] == 2
 
 
-def test_partly_annotated_sentences_are_learned_from(tmp_path: Path) -> None:
+def test_partial_annotation_is_learned(tmp_path: Path) -> None:
     sentences = generated(80, 1)
     partial = []
     for i, sentence in enumerate(sentences):
@@ -83,7 +83,7 @@ def test_partly_annotated_sentences_are_learned_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loss", ["matrix_tree", "margin"])
-def test_killed_anywhere_a_parser_goes_on(tmp_path: Path, loss: str) -> None:
+def test_killed_and_resumed_run_gives_the_same_result(tmp_path: Path, loss: str) -> None:
     words = {**SMALL_MODEL["words"], "dropout": 0.2, "unknown_dropout": 0.25, "characters": {"kind": "cnn"}}  # type: ignore[dict-item]
     model = {**SMALL_MODEL, "loss": loss, "dropout": 0.3, "words": words}
     training = {"max_epochs": 2, "save_every": 3}
@@ -96,7 +96,7 @@ def test_killed_anywhere_a_parser_goes_on(tmp_path: Path, loss: str) -> None:
     killed_anywhere_ends_the_same(make, made.training, tmp_path, kills=[5])
 
 
-def test_a_run_is_resumed_and_started_from_through_the_application(tmp_path: Path) -> None:
+def test_run_is_resumed_and_used_as_a_start(tmp_path: Path) -> None:
     made = config(tmp_path, generated(20, 1), training={"max_epochs": 2}, batches=BATCHES)
     first = ParseApplication().train(made, tmp_path / "run", SilentReporter())
     again = ParseApplication().resume(tmp_path / "run", SilentReporter())
@@ -108,7 +108,7 @@ def test_a_run_is_resumed_and_started_from_through_the_application(tmp_path: Pat
         ParseApplication().train(other, tmp_path / "other", SilentReporter(), start_from=tmp_path / "run")
 
 
-def test_a_relation_that_an_old_model_does_not_know_is_told_with_its_line(tmp_path: Path) -> None:
+def test_relation_unknown_to_the_old_model_is_reported_with_its_line(tmp_path: Path) -> None:
     made = config(tmp_path, generated(10, 1), training={"max_epochs": 1}, batches=BATCHES)
     trained(made, tmp_path / "run")
     new = config(tmp_path, [conllu("we see", "2 0", "subjct root")], training={"max_epochs": 1}, batches=BATCHES)
@@ -116,7 +116,7 @@ def test_a_relation_that_an_old_model_does_not_know_is_told_with_its_line(tmp_pa
         ParseApplication().train(new, tmp_path / "new", SilentReporter(), start_from=tmp_path / "run")
 
 
-# --- data that cannot be used -----------------------------------------------------------------------------------------
+# --- unusable data ----------------------------------------------------------------------------------------------------
 
 
 def prepared(made: ParseConfig) -> Any:
@@ -136,7 +136,7 @@ def test_sentences_that_training_cannot_use_are_dropped_and_counted(tmp_path: Pa
     assert "without all heads, which loss = margin needs" in {d.reason for d in again.tally.dropped}
 
 
-def test_partly_annotated_crossing_arcs_are_dropped_for_eisner_alone(tmp_path: Path) -> None:
+def test_partial_crossing_arcs_are_dropped_only_for_eisner(tmp_path: Path) -> None:
     sentences = [*generated(6, 1), conllu("a b c d", "3 4 _ _")]
     data = {"train": [str(tmp_path / "train.conllu")]}
     for loss, trees, n in (("eisner", "projective", 1), ("matrix_tree", "nonprojective", 0)):
@@ -144,7 +144,7 @@ def test_partly_annotated_crossing_arcs_are_dropped_for_eisner_alone(tmp_path: P
         assert len(prepared(config(tmp_path, sentences, model=model, data=data)).tally.dropped) == n
 
 
-def test_bad_trees_are_told_with_file_and_line(tmp_path: Path) -> None:
+def test_invalid_trees_are_reported_with_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"train\.conllu:3: the heads form a cycle"):
         prepared(config(tmp_path, [conllu("a b c", "2 0 3")]))
     with pytest.raises(FormatError, match=r"train\.conllu:3: the sentence has 2 roots"):
@@ -162,7 +162,7 @@ def test_a_dev_file_needs_all_heads(tmp_path: Path) -> None:
         prepared(config(tmp_path, [conllu("a b", "0 _")]))
 
 
-def test_files_of_other_formats_and_empty_ones_are_told(tmp_path: Path) -> None:
+def test_other_formats_and_empty_files_are_rejected(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("no trees at all\n", encoding="utf-8")
     made = config(tmp_path, generated(2, 1), data={"train": [str(text)]})
@@ -178,7 +178,7 @@ def test_files_of_other_formats_and_empty_ones_are_told(tmp_path: Path) -> None:
         prepared(one)
 
 
-def test_settings_that_do_not_fit_are_told(tmp_path: Path) -> None:
+def test_incompatible_options_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="loss = 'eisner' gives trees with crossing arcs the probability 0"):
         config(tmp_path, generated(2, 1), model={**SMALL_MODEL, "loss": "eisner"})
     for name in ("head", "deprel", "deps"):
@@ -192,7 +192,7 @@ def test_settings_that_do_not_fit_are_told(tmp_path: Path) -> None:
         config(tmp_path, generated(2, 1), tokenizer={"kind": "bpe"})
 
 
-def test_the_file_decides_the_kind_of_model_where_none_is_named(tmp_path: Path) -> None:
+def test_kind_of_model_defaults_to_the_trees_of_the_file(tmp_path: Path) -> None:
     trees = tmp_path / "trees.mrg"
     trees.write_text("(S (NP (PRP we)) (VP (VBP see)))\n", encoding="utf-8")
     sentences = tmp_path / "sentences.conllu"
@@ -201,10 +201,10 @@ def test_the_file_decides_the_kind_of_model_where_none_is_named(tmp_path: Path) 
         assert parse(ParseConfig, {"data": {"train": [str(path)]}}).model.kind == kind
     named = parse(ParseConfig, {"data": {"train": [str(trees)]}, "model": {"kind": "pcfg"}})
     assert named.model.kind == "pcfg"
-    assert parse(ParseConfig, {"data": {"train": ["missing.mrg"]}}).model.kind == "biaffine"  # the reader will say it
+    assert parse(ParseConfig, {"data": {"train": ["missing.mrg"]}}).model.kind == "biaffine"  # the reader reports it
 
 
-def test_folds_and_a_held_out_dev_part_the_sentences(tmp_path: Path) -> None:
+def test_folds_and_dev_are_a_partition(tmp_path: Path) -> None:
     data = {"train": [str(tmp_path / "train.conllu")], "folds": 4, "fold": 1, "dev_fraction": 0.2}
     found = prepared(config(tmp_path, generated(20, 1), data=data))
     rows = [set(part.tolist()) for part in (found.train, found.dev, found.test)]
@@ -213,7 +213,7 @@ def test_folds_and_a_held_out_dev_part_the_sentences(tmp_path: Path) -> None:
     assert set(found.examples) == rows[1] | rows[2]
 
 
-def test_word_columns_are_seen(tmp_path: Path) -> None:
+def test_word_columns_are_read(tmp_path: Path) -> None:
     words = {**SMALL_MODEL["words"], "columns": ["upos"]}  # type: ignore[dict-item]
     made = config(tmp_path, generated(10, 1), model={**SMALL_MODEL, "words": words}, training={"max_epochs": 1})
     trained(made, tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Decoding against all labeled trees of small sentences, one by one."""
+"""Decoding against enumeration of all labeled trees of small sentences."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ def test_the_best_parse_is_the_most_probable_labeled_tree(loss: str, trees: str)
             }
             best = max(heads, key=heads.__getitem__)
             by_arcs_alone += tuple(h for h, _ in best) == parse.heads
-    assert by_arcs_alone < 16, "relations must have had a say, or this says nothing of them"
+    assert by_arcs_alone < 16, "relations must affect the result, or this test is too weak"
 
 
 @pytest.mark.parametrize(("loss", "trees"), KINDS)
-def test_the_best_come_in_order_with_their_probabilities(scores: ArcScores, loss: str, trees: str) -> None:
+def test_k_best_parses_are_sorted_with_exact_probabilities(scores: ArcScores, loss: str, trees: str) -> None:
     settings = settings_of(loss, trees)
     found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions(n_best=1000))
     for row, parses in enumerate(found):
         every = listed(settings, scores, row)
-        assert len(parses) == len(every)  # all there are, and no more
+        assert len(parses) == len(every)  # all trees, and no others
         assert {as_tree(p) for p in parses} == set(every)
         for parse in parses:
             assert math.exp(parse.log_prob or 0.0) == pytest.approx(every[as_tree(parse)], abs=1e-5)
@@ -116,7 +116,7 @@ def test_confidence_is_the_probability_of_all_trees_with_the_arc_and_relation(
 
 
 @pytest.mark.parametrize(("loss", "trees"), [KINDS[0], KINDS[3]])
-def test_samples_come_as_often_as_they_are_probable(scores: ArcScores, loss: str, trees: str) -> None:
+def test_sample_frequencies_equal_probabilities(scores: ArcScores, loss: str, trees: str) -> None:
     settings, n = settings_of(loss, trees), 1200
     generator = torch.Generator().manual_seed(0)
     found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions(samples=n), generator)
@@ -131,11 +131,11 @@ def test_samples_come_as_often_as_they_are_probable(scores: ArcScores, loss: str
 
 
 @pytest.mark.parametrize(("loss", "trees"), KINDS)
-def test_constraints_condition_every_answer(scores: ArcScores, loss: str, trees: str) -> None:
+def test_constraints_condition_every_parse(scores: ArcScores, loss: str, trees: str) -> None:
     settings = settings_of(loss, trees)
     arcs, relations = torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 2, dtype=torch.bool)
     arcs[0, :, 1] = False
-    arcs[0, 3, 1] = True  # word 1 hangs from word 3
+    arcs[0, 3, 1] = True  # word 3 is the head of word 1
     arcs[0, 0, 2] = False  # word 2 is not the root
     relations[0, 2, 0] = False  # and has relation b
     allowed = AllowedArcs(arcs, relations)
@@ -154,9 +154,9 @@ def test_constraints_condition_every_answer(scores: ArcScores, loss: str, trees:
         assert as_tree(parse) in every
 
 
-def test_a_constraint_that_leaves_no_tree_gives_no_parse(scores: ArcScores) -> None:
+def test_impossible_constraint_gives_no_parse(scores: ArcScores) -> None:
     arcs = torch.ones(2, 4, 4, dtype=torch.bool)
-    arcs[0, 0] = False  # nobody is the root
+    arcs[0, 0] = False  # no word is the root
     decoder = DependencyDecoder(
         settings_of("head", "nonprojective"), scores, NAMES, AllowedArcs(arcs, torch.ones(2, 4, 2).bool())
     )
@@ -169,9 +169,9 @@ def test_a_constraint_that_leaves_no_tree_gives_no_parse(scores: ArcScores) -> N
         assert [bool(parses) for parses in decoder.parses(asking)] == [False, True]
 
 
-def test_several_roots_are_given_if_they_are_allowed() -> None:
+def test_several_roots_are_predicted_if_allowed() -> None:
     arcs = torch.zeros(1, 4, 4, dtype=torch.float64)
-    arcs[:, 0] = 5.0  # everybody wants to be the root
+    arcs[:, 0] = 5.0  # every word prefers the root
     several = BiaffineParserConfig(loss="head", single_root=False)
     assert DependencyDecoder(several, scored(arcs, [3]), NAMES).best()[0][0] == [0, 0, 0]
     assert DependencyDecoder(BiaffineParserConfig(loss="head"), scored(arcs, [3]), NAMES).best()[0][0].count(0) == 1
@@ -188,7 +188,7 @@ def test_relations_gathered_a_few_heads_at_a_time_are_the_same(
     assert DependencyDecoder(settings, scores, NAMES).parses(asking) == at_once
 
 
-def test_what_would_take_too_long_or_too_much_is_said(scores: ArcScores, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_sentences_are_rejected(scores: ArcScores, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "LONGEST_PROJECTIVE_SUM", 2)
     projective = DependencyDecoder(settings_of("head", "projective"), scores, NAMES)
     assert projective.parses(PredictOptions())  # the best is found at any length

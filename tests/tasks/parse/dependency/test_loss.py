@@ -1,4 +1,4 @@
-"""Each loss against its definition, written out over all trees of small sentences."""
+"""Each loss against its definition, by enumeration of all trees of small sentences."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_relations_of_pairs_and_of_all_arcs_are_the_bilinear_form(scores: ArcSco
 
 @pytest.mark.parametrize("single_root", [True, False])
 @pytest.mark.parametrize("loss", ["matrix_tree", "eisner"])
-def test_a_likelihood_is_of_the_tree_among_all_trees(scores: ArcScores, loss: str, single_root: bool) -> None:
+def test_tree_losses_equal_enumeration(scores: ArcScores, loss: str, single_root: bool) -> None:
     trees = "projective" if loss == "eisner" else "nonprojective"
     settings = BiaffineParserConfig(loss=loss, trees=trees, single_root=single_root)
     heads = [[2, 0, 2], [3, 3, 0, 3], [0]]
@@ -98,14 +98,14 @@ def test_head_is_a_softmax_over_the_other_nodes_for_each_word(scores: ArcScores)
         assert found[row].item() == pytest.approx(expected, abs=1e-4)
 
 
-def test_head_leaves_out_words_without_a_known_head(scores: ArcScores) -> None:
+def test_head_loss_skips_words_without_a_known_head(scores: ArcScores) -> None:
     all_known = losses.head_losses(scores, gold([[2, 0, 2], [3, 1, 0, 3], [0]], RELATIONS))
     some = losses.head_losses(scores, gold([[2, 0, -1], [3, 1, 0, 3], [0]], RELATIONS))
     last = [scores.arcs[0, head, 3].item() for head in (0, 1, 2)]
     assert (all_known - some).tolist() == pytest.approx([log_add(last) - last[2], 0.0, 0.0], abs=1e-4)
 
 
-def test_relations_count_where_they_and_their_arcs_are_known(scores: ArcScores) -> None:
+def test_relation_loss_needs_a_known_arc_and_relation(scores: ArcScores) -> None:
     heads, relations = [[2, -1, 2], [3, 1, 0, 3], [0]], [[0, 1, 1], [1, -1, 1, 0], [1]]
     found = losses.relation_losses(scores, gold(heads, relations))
     for row, unknown in ((0, 1), (1, 1), (2, None)):
@@ -143,7 +143,7 @@ def test_margin_is_the_worst_violation_over_all_labeled_trees(scores: ArcScores,
 
 
 @pytest.mark.parametrize("loss", ["matrix_tree", "eisner", "head", "margin"])
-def test_padding_and_the_other_sentences_change_nothing(scores: ArcScores, loss: str) -> None:
+def test_loss_is_independent_of_padding_and_batch(scores: ArcScores, loss: str) -> None:
     settings = BiaffineParserConfig(loss=loss, trees="projective")
     heads = [[2, 0, 2], [3, 3, 0, 3], [0]]
     together = losses.sentence_losses(settings, scores, gold(heads, RELATIONS))

@@ -1,4 +1,4 @@
-"""A trained parser that is asked: all of CoNLL-U kept, every question, constraints, text, long sentences."""
+"""Prediction with a trained parser: CoNLL-U is kept, all options, constraints, text, long sentences."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_all_columns_multiwords_empty_nodes_and_comments_are_kept(
     assert prediction.words == ("We", "see", "cats", "dogs")
 
 
-def test_trees_of_the_input_are_not_looked_at(predictor: DependencyPredictor) -> None:
+def test_trees_of_the_input_are_ignored(predictor: DependencyPredictor) -> None:
     right, wrong = conllu("we see cats", "2 0 2"), conllu("we see cats", "0 1 1")
     assert predictor.predict([right])[0].heads == predictor.predict([wrong])[0].heads == (2, 0, 2)
 
@@ -110,7 +110,7 @@ def test_a_text_without_words_has_an_empty_parse(predictor: DependencyPredictor)
         predictor.picture("")
 
 
-def test_what_is_no_sentence_is_refused(predictor: DependencyPredictor) -> None:
+def test_invalid_items_and_options_are_rejected(predictor: DependencyPredictor) -> None:
     with pytest.raises(DataError, match="Put it in a list"):
         predictor.predict("we see")
     with pytest.raises(DataError, match="item must be a text, a list of words or a CoNLL-U sentence, got int"):
@@ -137,7 +137,7 @@ def test_best_parses_are_written_with_probability_and_confidence(predictor: Depe
     assert one == {"words": ["we", "see", "cats"], "heads": [2, 0, 2], "relations": ["subject", "root", "object"]}
 
 
-def test_samples_are_drawn_by_the_seed(predictor: DependencyPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_follow_the_seed(predictor: DependencyPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     first, again, other = (
         predictor.predict(["cats x birds we y cats that"], PredictOptions(samples=40, seed=seed))[0]
         for seed in (1, 1, 2)
@@ -147,7 +147,7 @@ def test_samples_are_drawn_by_the_seed(predictor: DependencyPredictor, monkeypat
     assert "# sample = 40" in to_conllu(first)
     monkeypatch.setattr("catena.tasks.parse.predictor.BLOCK", 1)
     one, two = predictor.predict(["cats x birds we y cats that"] * 2, PredictOptions(samples=40))
-    assert one != two, "each block draws anew"
+    assert one != two, "each block has its own samples"
     assert all(sum(head == 0 for head in parse.heads) == 1 for parse in first.parses)
 
 
@@ -190,9 +190,7 @@ def test_fixed_and_forbidden_arcs_and_relations_are_kept(predictor: DependencyPr
     assert two.relations[0] not in ("subject", "root")
 
 
-def test_constraints_that_cannot_be_met_are_told_with_their_line(
-    predictor: DependencyPredictor, tmp_path: Path
-) -> None:
+def test_impossible_constraints_are_reported_with_their_line(predictor: DependencyPredictor, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"rules\.conllu:1: this constraint allows no tree"):
         constrained(predictor, tmp_path, conllu("we see", "2 1", "_ _"))
     with pytest.raises(DataError, match=r"rules\.conllu:2: 'subjct' is not one of"):
@@ -211,12 +209,10 @@ def test_constraints_that_cannot_be_met_are_told_with_their_line(
         predictor.predict([], PredictOptions(constraint=path))
 
 
-# --- on known trees ---------------------------------------------------------------------------------------------------
+# --- evaluation -------------------------------------------------------------------------------------------------------
 
 
-def test_evaluation_tells_scores_with_intervals_and_each_relation(
-    predictor: DependencyPredictor, tmp_path: Path
-) -> None:
+def test_evaluation_report_has_intervals_and_each_relation(predictor: DependencyPredictor, tmp_path: Path) -> None:
     path = tmp_path / "gold.conllu"
     sentences = generated(20, 5)
     write(path, sentences)
@@ -240,14 +236,14 @@ def test_evaluation_tells_scores_with_intervals_and_each_relation(
         predictor.answers(path, "lass")
 
 
-def test_a_relation_that_training_never_saw_counts_as_wrong(predictor: DependencyPredictor, tmp_path: Path) -> None:
+def test_unseen_relation_counts_as_an_error(predictor: DependencyPredictor, tmp_path: Path) -> None:
     path = tmp_path / "gold.conllu"
     write(path, [conllu("we see cats", "2 0 2", "subject root unheard")])
     scores = predictor.evaluate(path).scores
     assert (scores["uas"], scores["las"]) == (1.0, pytest.approx(2 / 3))
 
 
-def test_trees_that_cannot_be_scored_are_told(predictor: DependencyPredictor, tmp_path: Path) -> None:
+def test_incomplete_gold_trees_are_rejected(predictor: DependencyPredictor, tmp_path: Path) -> None:
     path = tmp_path / "gold.conllu"
     write(path, [conllu("we see", "2 _")])
     with pytest.raises(FormatError, match=r"gold\.conllu:2: word 2 \('see'\) has no head"):
@@ -257,7 +253,7 @@ def test_trees_that_cannot_be_scored_are_told(predictor: DependencyPredictor, tm
         predictor.evaluate(path, ReadOptions(format="conllu"))
 
 
-def test_a_stream_is_answered_block_by_block(predictor: DependencyPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_stream_works_block_by_block(predictor: DependencyPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catena.tasks.parse.predictor.BLOCK", 3)
     taken = []
 
@@ -279,7 +275,7 @@ def test_a_sentence_of_five_thousand_words_is_parsed(predictor: DependencyPredic
     assert found.heads.count(0) == 1
 
 
-def test_it_describes_itself(predictor: DependencyPredictor) -> None:
+def test_describe_names_the_model(predictor: DependencyPredictor) -> None:
     first, second = predictor.describe(2)
     assert first.startswith("a biaffine dependency parser: nonprojective trees, trained by matrix_tree")
     assert second.startswith("relations: object ")

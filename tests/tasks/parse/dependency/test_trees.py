@@ -14,7 +14,7 @@ from tests.oracle.dependency import all_heads, is_tree
 from tests.tasks.parse.dependency.helpers import conllu
 
 
-def test_a_cycle_is_found_just_where_heads_are_no_tree() -> None:
+def test_find_cycle_is_none_only_for_trees() -> None:
     for heads in itertools.product(range(5), repeat=4):
         cycle = find_cycle(heads)
         assert (cycle is None) == is_tree({i + 1: h for i, h in enumerate(heads)})
@@ -23,12 +23,12 @@ def test_a_cycle_is_found_just_where_heads_are_no_tree() -> None:
             assert all(heads[a - 1] == b for a, b in itertools.pairwise(cycle))
 
 
-def test_unknown_heads_end_a_way() -> None:
+def test_unknown_heads_end_a_path() -> None:
     assert find_cycle([2, -1, 1]) is None
     assert find_cycle([2, 1, -1]) == [1, 2, 1]
 
 
-def test_lifted_trees_are_projective_and_projective_ones_are_left_alone() -> None:
+def test_projectivize_keeps_projective_trees() -> None:
     for heads in all_heads((True,) * 5, True, False):
         found = projectivize(heads)
         assert nonprojective_words(found) == []
@@ -39,11 +39,11 @@ def test_lifted_trees_are_projective_and_projective_ones_are_left_alone() -> Non
 
 
 def test_lifting_moves_an_arc_to_the_head_of_its_head() -> None:
-    # "issue" hangs from "hearing" across "is scheduled": it is moved to "scheduled".
+    # The head of "issue" is "hearing", across "is scheduled": it is moved to "scheduled".
     assert projectivize([2, 4, 4, 0, 7, 7, 2, 4]) == [2, 4, 4, 0, 7, 7, 4, 4]
 
 
-def test_a_circle_is_told_with_its_line() -> None:
+def test_cycle_is_reported_with_its_line() -> None:
     sentence = conllu("a b c d", "0 3 4 2", file="bad.conllu", line=11)
     with pytest.raises(FormatError, match=r"bad\.conllu:12: the heads form a cycle \(words 2 → 3 → 4 → 2\)"):
         check_tree(sentence, single_root=True)
@@ -58,7 +58,7 @@ def test_lines_are_counted_with_the_rows_of_multiword_tokens() -> None:
         check_tree(replace(sentence, rows=(split, *sentence.rows)), single_root=True)
 
 
-def test_several_roots_are_told_unless_they_are_allowed() -> None:
+def test_several_roots_are_reported_unless_allowed() -> None:
     sentence = conllu("a b c", "0 1 0", file="bad.conllu", line=4)
     with pytest.raises(
         FormatError, match=r"bad\.conllu:6: the sentence has 2 roots \(words 1, 3\), but only one is allowed"
@@ -67,7 +67,7 @@ def test_several_roots_are_told_unless_they_are_allowed() -> None:
     assert check_tree(sentence, single_root=False) == [0, 1, 0]
 
 
-def test_a_missing_head_is_allowed_where_trees_may_be_partial() -> None:
+def test_missing_head_is_allowed_in_partial_trees() -> None:
     sentence = conllu("a b", "0 _", file="gold.conllu", line=8)
     assert check_tree(sentence, single_root=True) == get_heads(sentence) == [0, -1]
     with pytest.raises(FormatError, match=r"gold\.conllu:9: word 2 \('b'\) has no head"):

@@ -1,4 +1,4 @@
-"""The features of a text are those that a naive reading of the templates gives, each with a number of its own."""
+"""The features of a text equal those of a naive implementation of the templates, with distinct ids."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def naive(rows: Rows) -> list[list[str]]:
 
 
 @given(SENTENCES, st.integers(1, 3))
-def test_features_are_those_of_a_naive_reading(rows: Rows, least: int) -> None:
+def test_features_equal_a_naive_implementation(rows: Rows, least: int) -> None:
     counted, encoded = FeatureDictionary.count(sentences_of(rows), parse_templates(TEMPLATES), least)
     tokens = naive(rows)
     counts = Counter(feature for token in tokens for feature in token)
@@ -54,7 +54,7 @@ def test_features_are_those_of_a_naive_reading(rows: Rows, least: int) -> None:
 
 
 @given(SENTENCES, SENTENCES)
-def test_other_sentences_show_the_features_that_are_known(rows: Rows, others: Rows) -> None:
+def test_encode_keeps_only_known_features(rows: Rows, others: Rows) -> None:
     counted, _ = FeatureDictionary.count(sentences_of(rows), parse_templates(TEMPLATES))
     assert counted.names is not None
     known = set(counted.names)
@@ -63,7 +63,7 @@ def test_other_sentences_show_the_features_that_are_known(rows: Rows, others: Ro
 
 
 @pytest.mark.parametrize("least", [1, 4])
-def test_blocks_and_a_growing_table_change_nothing(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_size_and_table_growth_do_not_change_ids(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [[(f"word{i % 50}x{i % 7}", "NV"[i % 2]) for i in range(begin, begin + 9)] for begin in range(0, 600, 7)]
     templates = parse_templates(TEMPLATES)
     whole, encoded = FeatureDictionary.count(sentences_of(rows), templates, least)
@@ -78,13 +78,13 @@ def test_blocks_and_a_growing_table_change_nothing(least: int, monkeypatch: pyte
     assert np.array_equal(parts.encode(sentences_of(rows)).ids, encoded.ids)
 
 
-def test_values_have_the_same_numbers_on_every_machine() -> None:
+def test_feature_hash_is_the_same_on_every_machine() -> None:
     assert feature_hash("the") == int.from_bytes(blake2b(b"the", digest_size=8).digest(), "little")
     assert feature_hash(None) == 0
     assert len({feature_hash(value) for value in ("", "a", "A", "<-1>")}) == 4
 
 
-def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
+def test_saved_dictionary_loads_equal(tmp_path: Path) -> None:
     rows = [[("a\u2028b", "N"), ("c", "V")], [("d", "N")]]
     counted, encoded = FeatureDictionary.count(sentences_of(rows), parse_templates(TEMPLATES))
     counted.save(tmp_path)

@@ -1,4 +1,4 @@
-"""What a trained tagger on features gives: chains with the right scores, weights to read, and the same model again."""
+"""A trained tagger on features: chains with correct scores, readable weights, and loading."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_memm_is_normalized_word_by_word() -> None:
     assert chain.log_prob(tags)[0].item() == pytest.approx((first + second + third).item())
 
 
-def test_features_of_pairs_of_tags_are_steps_of_the_chain(tmp_path: Path) -> None:
+def test_tag_pair_features_are_transition_scores(tmp_path: Path) -> None:
     sentences, tags = [Sentence(("a", "b", "c")), Sentence(("c", "b"))], np.array([0, 1, 2, 2, 0], np.int32)
     templates = ("w[0]", "tag[-1]|w[0]")
     dictionary, ids = FeatureDictionary.count(sentences, parse_templates(templates))
@@ -110,7 +110,7 @@ def test_a_softmax_has_no_transitions() -> None:
     assert model.chain(SENTENCES).marginals()[0].numpy() == pytest.approx(probabilities.numpy())
 
 
-def test_slim_and_saved_it_gives_the_same(tmp_path: Path) -> None:
+def test_slim_saved_model_gives_the_same_scores(tmp_path: Path) -> None:
     model = made(l1=0.3)
     slim = model.slim()
     assert slim.layout.pairs < model.layout.pairs
@@ -124,7 +124,7 @@ def test_slim_and_saved_it_gives_the_same(tmp_path: Path) -> None:
     assert loaded.layout.k == 3
 
 
-def test_weights_can_be_read() -> None:
+def test_describe_shows_weights() -> None:
     model = made()
     names = [name for name, _ in model.top_features(2, 3)]
     assert set(names) & {"w[0]=sat", "w[0]=ran", "w[-1]=cat", "w[-1]=dog"}
@@ -136,7 +136,7 @@ def test_weights_can_be_read() -> None:
     assert "D → N" in lines[-2].split(": ")[1].split("  ")[0] or "N → V" in lines[-2]
 
 
-def test_a_sentence_without_known_features_has_scores_all_the_same() -> None:
+def test_sentence_without_known_features_has_scores() -> None:
     model = made()
     chain = model.chain([Sentence(("?", "!"))])
     assert torch.isfinite(chain.log_partition()).all()

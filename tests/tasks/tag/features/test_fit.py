@@ -1,4 +1,4 @@
-"""From files to a run folder and back: trained, killed and resumed, loaded, asked."""
+"""From files to a run folder and back: train, kill and resume, load, predict."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def config(folder: Path, name: str, **training: object) -> TagConfig:
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "em"])
-def test_trained_loaded_and_asked(name: str, tmp_path: Path) -> None:
+def test_trained_model_loads_and_predicts(name: str, tmp_path: Path) -> None:
     trained = TagApplication().train(config(tmp_path, name), tmp_path / "run", SilentReporter())
     assert trained.test_scores["accuracy"] > 0.95
     predictor = TagApplication().load(tmp_path / "run")
@@ -68,13 +68,13 @@ def test_trained_loaded_and_asked(name: str, tmp_path: Path) -> None:
     assert len(predictor.describe(3)) > 3
 
 
-def test_without_tags_the_states_are_named_afterwards(tmp_path: Path) -> None:
+def test_em_names_states_by_tags(tmp_path: Path) -> None:
     trained = TagApplication().train(config(tmp_path, "em", max_epochs=40), tmp_path / "run", SilentReporter())
     assert trained.test_scores["accuracy"] > 0.6
 
 
 @pytest.mark.parametrize("name", ["crf", "hmm"])
-def test_tags_that_are_not_known_are_summed_over(name: str, tmp_path: Path) -> None:
+def test_unknown_tags_are_summed_over(name: str, tmp_path: Path) -> None:
     whole = config(tmp_path, name)
     partly = whole.model_copy(update={
         "data": whole.data.model_copy(update={"train": (str(written(tmp_path, 60, 3, unknown=0.5)),)}),
@@ -85,7 +85,9 @@ def test_tags_that_are_not_known_are_summed_over(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("name", "at"), [("crf", 1), ("crf", 5), ("sparse", 4), ("perceptron", 6), ("em", 4)])
-def test_killed_anywhere_it_ends_the_same(name: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_and_resumed_run_gives_the_same_result(
+    name: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = config(tmp_path, name, save_every=1)
     TagApplication().train(settings, tmp_path / "whole", SilentReporter())
     kind: type[FeatureLearner] = {"perceptron": OnlineLearner, "em": EmLearner}.get(name, BatchLearner)
@@ -109,12 +111,12 @@ def test_killed_anywhere_it_ends_the_same(name: str, at: int, tmp_path: Path, mo
     assert without_times(whole.metrics()) == without_times(killed.metrics())
 
 
-def test_a_score_that_the_tags_do_not_have_is_said(tmp_path: Path) -> None:
+def test_metric_without_spans_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"training.metric = 'f1' is not a score of this task"):
         TagApplication().train(config(tmp_path, "crf", metric="f1"), tmp_path / "run", SilentReporter())
 
 
-def test_a_run_that_came_to_its_end_is_resumed_without_a_word(tmp_path: Path) -> None:
+def test_resume_of_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     first = TagApplication().train(config(tmp_path, "crf"), tmp_path / "run", SilentReporter())
     before = open_run(tmp_path / "run").metrics()
     again = TagApplication().resume(tmp_path / "run", SilentReporter())
@@ -122,7 +124,7 @@ def test_a_run_that_came_to_its_end_is_resumed_without_a_word(tmp_path: Path) ->
     assert open_run(tmp_path / "run").metrics() == before
 
 
-def test_the_scheme_of_the_tags_is_kept_to(tmp_path: Path) -> None:
+def test_predictions_follow_the_tag_scheme(tmp_path: Path) -> None:
     rows = ["a\tO", "b\tB-x", "c\tI-x", ""] * 20 + ["b\tO", "c\tO", ""] * 20
     path = tmp_path / "spans.tsv"
     path.write_text("\n".join(rows), encoding="utf-8")

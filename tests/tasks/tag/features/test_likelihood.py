@@ -1,4 +1,4 @@
-"""Losses equal their definitions by listing all tag sequences, and gradients the slopes of the losses."""
+"""Losses equal enumeration over all tag sequences, and gradients equal finite differences."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Problem:
 @pytest.mark.parametrize("all_tags", [False, True])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_loss_is_its_definition(over: str, all_tags: bool, holes: float, threads: int) -> None:
+def test_loss_equals_its_definition(over: str, all_tags: bool, holes: float, threads: int) -> None:
     for seed in range(3):
         problem = Problem(seed, all_tags=all_tags, holes=holes)
         value, _ = problem.likelihood(over=over, threads=threads)(problem.vector)
@@ -88,20 +88,20 @@ def test_the_loss_is_its_definition(over: str, all_tags: bool, holes: float, thr
 
 @pytest.mark.parametrize("all_tags", [False, True])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
-def test_features_may_speak_of_pairs_of_tags(all_tags: bool, holes: float) -> None:
+def test_tag_pair_features_equal_the_definition(all_tags: bool, holes: float) -> None:
     for seed in range(3):
         problem = Problem(seed, all_tags=all_tags, holes=holes, of_pairs=True)
         assert problem.layout.stepped
         assert (problem.layout.pair_tag >= K).any()
-        for scale in (1.0, 900.0):  # the second is beyond the exponentials of floats
+        for scale in (1.0, 900.0):  # exponentials of the second overflow
             vector = scale * problem.vector
             value, gradient = problem.likelihood(threads=2)(vector)
             assert value == pytest.approx(problem.listed(vector, "crf"), abs=1e-9, rel=1e-9)
             assert np.isfinite(gradient).all()
-        check_slopes(problem.likelihood(l2=0.2), problem.vector)
+        check_gradient(problem.likelihood(l2=0.2), problem.vector)
 
 
-def check_slopes(function: Likelihood, vector: np.ndarray) -> None:
+def check_gradient(function: Likelihood, vector: np.ndarray) -> None:
     _, gradient = function(vector)
     for i in range(len(vector)):
         step = np.zeros(len(vector))
@@ -112,9 +112,9 @@ def check_slopes(function: Likelihood, vector: np.ndarray) -> None:
 
 @pytest.mark.parametrize("over", ["crf", "softmax", "memm"])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
-def test_the_gradient_is_the_slope_of_the_loss(over: str, holes: float) -> None:
+def test_gradient_equals_finite_differences(over: str, holes: float) -> None:
     problem = Problem(1, holes=holes)
-    check_slopes(problem.likelihood(over=over, l2=0.3), problem.vector)
+    check_gradient(problem.likelihood(over=over, l2=0.3), problem.vector)
 
 
 def test_the_penalty_is_the_sum_of_squares() -> None:
@@ -124,7 +124,7 @@ def test_the_penalty_is_the_sum_of_squares() -> None:
     assert with_penalty[1] - without[1] == pytest.approx(1.4 * problem.vector)
 
 
-def test_weights_that_are_not_in_use_have_no_slope() -> None:
+def test_unused_weights_have_zero_gradient() -> None:
     problem = Problem(3)
     layout = build_layout(problem.data, problem.tags, FEATURES, K, all_tags=False, transitions="seen", edges=False)
     _, gradient = Likelihood(problem.data, problem.tags, layout)(problem.vector)
@@ -136,7 +136,7 @@ def test_weights_that_are_not_in_use_have_no_slope() -> None:
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.4])
-def test_scores_that_floats_cannot_take_the_exponential_of_are_summed_all_the_same(holes: float) -> None:
+def test_scores_with_overflowing_exponentials_are_summed(holes: float) -> None:
     problem = Problem(4, holes=holes)
     vector = problem.vector * 900
     value, gradient = problem.likelihood()(vector)
@@ -149,7 +149,7 @@ def test_scores_that_floats_cannot_take_the_exponential_of_are_summed_all_the_sa
 
 
 @pytest.mark.parametrize("of_pairs", [False, True])
-def test_of_scores_that_far_apart_the_best_tags_alone_are_expected(of_pairs: bool) -> None:
+def test_expected_counts_of_extreme_scores_equal_the_best_tags(of_pairs: bool) -> None:
     ends = set()
     for seed in range(6):
         problem = Problem(seed, lengths=(3,), of_pairs=of_pairs)
@@ -174,7 +174,7 @@ def test_pairs_of_tags_are_counted_inside_sentences() -> None:
     assert pair_counts(first, tags, 3).tolist() == [[0, 0, 0], [0, 0, 0], [1, 0, 0]]
 
 
-def test_features_have_weights_for_the_tags_they_are_seen_with() -> None:
+def test_features_have_weights_for_the_tags_they_occur_with() -> None:
     data = FeatureIds(np.array([0, 1, 1, 2], np.int32), np.array([0, 2, 3, 4]), np.array([0, 3]))
     tags = np.array([2, 0, -1], np.int32)
     layout = build_layout(data, tags, 3, 3, all_tags=False, transitions="all", edges=True)
@@ -183,8 +183,8 @@ def test_features_have_weights_for_the_tags_they_are_seen_with() -> None:
     assert layout.size == len(layout.in_use) == 3 + 9 + 6
 
 
-def test_a_row_of_weights_for_all_tags_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Feature 0 is seen with four of nine tags, feature 1 with two."""
+def test_dense_weight_rows_do_not_change_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Feature 0 occurs with four of nine tags, feature 1 with two."""
     tags = np.array([0, 3, 8, 5, 0, 7], np.int32)
     ids = np.array([0, 0, 1, 0, 0, 1, 1], np.int32)
     data = FeatureIds(ids, np.array([0, 1, 3, 4, 5, 6, 7]), np.array([0, 4, 6]))
@@ -217,7 +217,7 @@ def test_every_sentence_is_in_one_shard() -> None:
     assert lengths == sorted(lengths, reverse=True)
 
 
-def test_nothing_to_learn_from_is_said() -> None:
+def test_sentences_without_tags_are_rejected() -> None:
     problem = Problem(0)
     with pytest.raises(DataError, match="No token of the training sentences has a tag"):
         Likelihood(problem.data, np.full_like(problem.tags, -1), problem.layout)

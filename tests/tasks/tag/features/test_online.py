@@ -1,4 +1,4 @@
-"""Learning sentence by sentence: moves are those of a plain reading, averages are averages, objectives come down."""
+"""Online learning: updates equal a plain implementation, averages are exact, objectives decrease."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def order_of(problem: Problem, number: int) -> list[int]:
 
 
 def uses(problem: Problem, s: int, path: Sequence[int]) -> np.ndarray:
-    """How often a sequence of tags of sentence ``s`` uses each weight."""
+    """The number of times a tag sequence of sentence ``s`` uses each weight."""
     data, layout = problem.data, problem.layout
     found = np.zeros(layout.size)
     for t, tag in enumerate(path):
@@ -55,10 +55,10 @@ def best_path(problem: Problem, vector: np.ndarray, s: int, cost: float) -> tupl
     return max(itertools.product(range(K), repeat=len(tags)), key=score)
 
 
-def test_a_perceptron_moves_from_its_best_tags_to_the_right_ones_and_is_averaged_over_all_moments() -> None:
+def test_perceptron_updates_toward_gold_tags_and_averages() -> None:
     problem = Problem(0)
     learner = online(problem, "perceptron")
-    learner.weights += 0.01 * problem.vector  # so that no two sequences are alike
+    learner.weights += 0.01 * problem.vector  # so that no two sequences tie
     weights, moments = learner.weights.copy(), []
     begin = weights.copy()
     for number in range(3):
@@ -72,7 +72,7 @@ def test_a_perceptron_moves_from_its_best_tags_to_the_right_ones_and_is_averaged
     assert learner.vector() == pytest.approx(np.mean(moments, axis=0), abs=1e-9)
 
 
-def test_a_margin_moves_from_the_tags_that_threaten_most_and_shrinks_on_the_way() -> None:
+def test_margin_updates_from_the_most_violating_tags_and_decays() -> None:
     problem = Problem(1)
     learner = online(problem, "margin", rate=0.5, l2=0.7, cost=2.0)
     learner.weights += 0.01 * problem.vector
@@ -103,7 +103,7 @@ def margin_loss_of(problem: Problem, weights: np.ndarray, s: int) -> float:
 
 @pytest.mark.parametrize("structure", ["crf", "softmax", "memm"])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
-def test_one_sentence_moves_the_weights_down_the_slope_of_its_loss(structure: str, holes: float) -> None:
+def test_sgd_step_follows_the_gradient_of_one_sentence(structure: str, holes: float) -> None:
     problem = Problem(2, holes=holes, lengths=(4,))
     assert (problem.tags >= 0).any()
     learner = online(problem, structure, rate=0.3, l2=0.0)
@@ -111,13 +111,13 @@ def test_one_sentence_moves_the_weights_down_the_slope_of_its_loss(structure: st
     value, gradient = Likelihood(problem.data, problem.tags, problem.layout, structure)(problem.vector)
     learner.step()
     moved = learner.weights - problem.vector
-    if structure == "softmax":  # it has no weights but those of features
+    if structure == "softmax":  # it has only weights of features
         moved, gradient = moved[: problem.layout.pairs], gradient[: problem.layout.pairs]
     assert moved == pytest.approx(-0.3 * gradient, abs=1e-9)
     assert learner.total == pytest.approx(value, abs=1e-9)
 
 
-def test_passes_come_near_the_minimum_that_lbfgs_finds() -> None:
+def test_sgd_converges_near_the_lbfgs_minimum() -> None:
     problem = Problem(3)
     settings = FeatureTaggerConfig(l2=0.5, tolerance=1e-12)
     function = Likelihood(problem.data, problem.tags, problem.layout, l2=0.5)
@@ -132,7 +132,7 @@ def test_passes_come_near_the_minimum_that_lbfgs_finds() -> None:
     assert function(np.zeros(problem.layout.size))[0] > 1.05 * exact.search.objective
 
 
-def test_weights_that_are_not_in_use_do_not_move() -> None:
+def test_unused_weights_stay_zero() -> None:
     problem = Problem(4)
     problem.layout.in_use[problem.layout.pairs :] = False
     for structure in ("crf", "memm", "perceptron"):
@@ -142,14 +142,14 @@ def test_weights_that_are_not_in_use_do_not_move() -> None:
         assert (learner.weights[: problem.layout.pairs] != 0).any()
 
 
-def test_steps_that_are_too_long_are_said() -> None:
+def test_diverged_weights_are_reported() -> None:
     problem = Problem(5)
     learner = online(problem, "crf", rate=1e6, l2=0.0)
-    with pytest.raises(DivergedError, match=r"make model.rate = 1000000.0 smaller"):
+    with pytest.raises(DivergedError, match=r"diverged in pass 1 with model.rate = 1000000.0\. Lower"):
         list(itertools.takewhile(bool, (learner.step() for _ in range(20))))
 
 
-def test_an_absolute_penalty_makes_exact_zeros() -> None:
+def test_l1_penalty_gives_exact_zeros() -> None:
     problem = Problem(6, lengths=(4, 4, 5, 3, 5))
     learner = build_learner(
         problem.data, problem.tags, problem.layout, FeatureTaggerConfig(l1=1.0, l2=0.0, tolerance=0.0), Randomness(0)
@@ -161,7 +161,7 @@ def test_an_absolute_penalty_makes_exact_zeros() -> None:
 
 
 @pytest.mark.parametrize("values", [{"l1": 0.5}, {"structure": "perceptron"}, {"structure": "margin"}])
-def test_restored_a_learner_goes_on_bit_for_bit(values: dict[str, object]) -> None:
+def test_restored_learner_continues_bit_for_bit(values: dict[str, object]) -> None:
     problem = Problem(7)
     settings = FeatureTaggerConfig(**values, tolerance=0.0)
 

@@ -1,4 +1,4 @@
-"""Templates are read as they are written, and words are looked at as said."""
+"""Parsing of templates, and features of words."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def names(*texts: str) -> list[str]:
     return [str(template) for template in parse_templates(texts)]
 
 
-def test_templates_are_read_and_written_alike() -> None:
+def test_templates_print_as_they_are_parsed() -> None:
     texts = ["w[0]", "w[-1]|w[0]", "suffix3[0]", "column1[-1]|column1[0]", "bias", "upos[1]", "tag[-1]|w[0]"]
     assert names(*texts) == texts
 
 
-def test_a_range_of_places_is_several_templates() -> None:
+def test_range_of_positions_gives_several_templates() -> None:
     assert names("w[-1..1]") == ["w[-1]", "w[0]", "w[1]"]
     assert names("shape[0]|w[1..2]") == ["shape[0]|w[1]", "shape[0]|w[2]"]
 
 
-def test_none_is_there_twice_however_it_is_written() -> None:
+def test_parse_templates_removes_duplicates() -> None:
     assert names("w[0]", "word[0]", "column0[0]", "w[+0]", "U00:%x[0,0]") == ["w[0]"]
 
 
-def test_templates_of_crf_plus_plus_are_taken() -> None:
+def test_crf_plus_plus_templates_are_parsed() -> None:
     assert names("U05:%x[-1,0]/%x[0,0]", "U10:%x[-2,1]", "U") == ["w[-1]|w[0]", "column1[-2]", "bias"]
     assert [t.pairs for t in parse_templates(["B", "B01:%x[0,0]"])] == [True, True]
     assert names("B01:%x[0,0]") == ["tag[-1]|w[0]"]
@@ -57,7 +57,7 @@ def test_templates_of_crf_plus_plus_are_taken() -> None:
         ("X05:%x[-1,0]", "is not a template of CRF"),
     ],
 )
-def test_what_is_no_template_is_refused(text: str, words: str) -> None:
+def test_invalid_templates_are_rejected(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         parse_template(text)
 
@@ -78,12 +78,12 @@ def test_shapes(word: str, whole: str, short: str) -> None:
 
 
 @given(st.text(max_size=12))
-def test_a_shape_has_no_five_alike_in_a_row(word: str) -> None:
+def test_shape_has_no_run_longer_than_four(word: str) -> None:
     assert not any(len(set(shape(word)[i : i + 5])) == 1 for i in range(len(shape(word)) - 4))
     assert all(a != b for a, b in zip(collapsed_word_shape(word), collapsed_word_shape(word)[1:], strict=False))
 
 
-def test_places_beyond_the_ends_have_values_of_their_own() -> None:
+def test_positions_outside_a_sentence_have_special_values() -> None:
     sentence = Sentence(("a", "b"))
     (far, *_, end) = parse_templates(["w[-2..3]"])
     assert atom_value(far.atoms[0], sentence, 0, ()) == "<-2>"
@@ -92,7 +92,7 @@ def test_places_beyond_the_ends_have_values_of_their_own() -> None:
     assert far.filled(sentence, 0, ()) == "w[-2]=<-2>"
 
 
-def test_columns_are_those_that_templates_read() -> None:
+def test_template_columns() -> None:
     templates = parse_templates(["w[0]", "column2[0]|column1[1]", "upos[0]", "column2[1]"])
     assert template_columns(templates) == ("2", "1", "upos")
     filled = templates[1].filled(
@@ -101,7 +101,7 @@ def test_columns_are_those_that_templates_read() -> None:
     assert filled == "column2[0]|column1[1]=x|q"
 
 
-def test_a_sentence_without_its_columns_is_refused() -> None:
+def test_sentence_without_columns_is_rejected() -> None:
     (template,) = parse_template("column1[0]")
     with pytest.raises(DataError, match="the sentence 'a b' has no column '1', which the model's templates read"):
         template.filled(Sentence(("a", "b")), 0, ("1",))

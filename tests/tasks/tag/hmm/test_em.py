@@ -1,4 +1,4 @@
-"""Counts by hand, likelihoods by listing, EM that never goes down, and a generator that is found again."""
+"""Exact counts, likelihoods by enumeration, monotonic EM, and recovery of a known generator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def learner(sentences: list[list[int]], tags: list[list[int]], k: int, v: int, *
 
 
 def probability(words: list[int], tags: list[int], tables: HmmTables) -> float:
-    """The sum over all tag sequences that agree with the known ones, one by one."""
+    """The sum over all tag sequences that agree with the known tags."""
     total, k = 0.0, len(tables.start)
     for path in itertools.product(range(k), repeat=len(words)):
         if all(tag in (-1, q) for tag, q in zip(tags, path, strict=True)):
@@ -43,7 +43,7 @@ def test_counts_by_hand() -> None:
     assert np.exp(tables.transitions).tolist() == [pytest.approx([0.0, 1 / 2]), pytest.approx([0.0, 1 / 2])]
     assert np.exp(tables.end).tolist() == pytest.approx([1 / 2, 1 / 2])
     assert np.exp(tables.emissions).tolist() == [pytest.approx([1 / 2, 1 / 2, 0]), pytest.approx([0, 1, 0])]
-    assert not found.step(), "all is known: there is nothing more to learn"
+    assert not found.step(), "all tags are known, so there is nothing to learn"
 
 
 def test_smoothing_is_added_to_every_count() -> None:
@@ -56,7 +56,7 @@ def test_smoothing_is_added_to_every_count() -> None:
     assert np.exp(tables.emissions[1]).tolist() == pytest.approx([0.5 / 3.5, 2.5 / 3.5, 0.5 / 3.5])
 
 
-def test_what_is_counted_at_once_is_told_from_what_is_learned_step_by_step() -> None:
+def test_counts_is_true_only_without_unknown_tags() -> None:
     counted = learner([[0, 1], [1]], [[0, 1], [1]], 2, 2)
     assert counted.counts
     assert counted.step()
@@ -66,7 +66,7 @@ def test_what_is_counted_at_once_is_told_from_what_is_learned_step_by_step() -> 
 
 @pytest.mark.parametrize("known", [0.0, 0.4])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_the_likelihood_never_goes_down_and_is_the_sum_over_all_tags(known: float, smoothing: float) -> None:
+def test_likelihood_never_decreases_and_sums_over_all_tags(known: float, smoothing: float) -> None:
     rng = np.random.default_rng(1)
     sentences = [rng.integers(0, 4, size=n).tolist() for n in (3, 1, 4, 2, 5, 3, 4)]
     tags = [[int(rng.integers(0, 3)) if rng.random() < known else -1 for _ in row] for row in sentences]
@@ -86,8 +86,8 @@ def test_the_likelihood_never_goes_down_and_is_the_sum_over_all_tags(known: floa
     assert values[-1] > values[0] + 0.1
 
 
-def test_expected_counts_are_those_of_all_tag_sequences() -> None:
-    """One round from known tables, against counts gathered sequence by sequence."""
+def test_expected_counts_equal_enumeration() -> None:
+    """One iteration from known tables, against counts by enumeration."""
     rng = np.random.default_rng(2)
     words = [0, 2, 1]
     found = learner([words], [[-1, -1, -1]], 2, 3)
@@ -107,8 +107,8 @@ def test_expected_counts_are_those_of_all_tag_sequences() -> None:
     assert np.exp(found.tables.emissions) == pytest.approx(emitted / emitted.sum(1, keepdims=True))
 
 
-def test_a_generator_is_found_again_without_tags() -> None:
-    """Two states that stay where they are and show different words."""
+def test_em_recovers_a_known_generator() -> None:
+    """Two states that rarely change and emit different words."""
     rng = np.random.default_rng(3)
     moves, shows = np.array([[0.85, 0.1], [0.1, 0.85]]), np.array([[0.45, 0.45, 0.1, 0.0], [0.0, 0.1, 0.3, 0.6]])
     sentences = []
@@ -131,8 +131,8 @@ def test_a_generator_is_found_again_without_tags() -> None:
     assert transitions[order][:, order] == pytest.approx(moves, abs=0.05)
 
 
-def test_known_tags_of_some_sentences_steer_those_of_the_others() -> None:
-    """Words 0 and 1 are tagged once each; 2 stands where 1 does, and 3 where 0 does."""
+def test_known_tags_of_some_sentences_guide_the_others() -> None:
+    """Words 0 and 1 are tagged once each; 2 occurs in the contexts of 1, and 3 in those of 0."""
     sentences = [[0, 1], *[[0, 2]] * 8, *[[3, 1]] * 8]
     tags = [[0, 1], *[[-1, -1]] * 16]
     found = learner(sentences, tags, 2, 4, smoothing=0.01, word_smoothing=0.01)
@@ -142,7 +142,7 @@ def test_known_tags_of_some_sentences_steer_those_of_the_others() -> None:
     assert found.tables.emissions[0, 3] > found.tables.emissions[1, 3] + 3
 
 
-def test_restored_it_goes_on_bit_for_bit() -> None:
+def test_restored_learner_continues_bit_for_bit() -> None:
     sentences, tags = [[0, 1, 2], [2, 1], [0, 0, 1, 2]], [[-1] * 3, [-1] * 2, [-1] * 4]
     whole, half, other = (learner(sentences, tags, 2, 3, tolerance=0.0) for _ in range(3))
     for _ in range(6):
@@ -156,7 +156,7 @@ def test_restored_it_goes_on_bit_for_bit() -> None:
     assert other.loss == whole.loss
 
 
-def test_a_sentence_of_no_probability_is_said() -> None:
+def test_sentence_with_probability_zero_is_reported() -> None:
     found = learner([[0, 1], [1]], [[-1, -1], [-1]], 2, 2)
     found.tables = normalize_counts(np.zeros(dense_layout(2, 2).size), dense_layout(2, 2), 0.0, 0.0)
     with np.errstate(divide="ignore"):

@@ -19,14 +19,14 @@ RARE = [f"{letter}running" for letter in "abcdef"]
 TEXT = [("the", "cat", "the"), ("cat",), tuple(RARE), ("X1",)]
 
 
-def test_looks_go_from_special_to_common() -> None:
+def test_word_shapes_go_from_specific_to_general() -> None:
     assert word_shapes("Running", "endings") == ["<Xx -ng>", "<Xx>", "<word>"]
     assert word_shapes("12-34", "endings") == ["<d-d>", "<word>"]
     assert word_shapes("a.b.c.d.e", "shapes") == ["<x.x.…>", "<word>"]
     assert word_shapes("Running", "none") == ["<word>"]
 
 
-def test_frequent_words_are_symbols_and_the_others_have_looks() -> None:
+def test_rare_words_use_the_symbol_of_their_class() -> None:
     symbols = HmmSymbols.count(TEXT, 2, "endings")
     assert symbols.words == ("cat", "the")
     assert symbols.looks == ("<x -ng>", "<x>", "<word>")
@@ -34,7 +34,7 @@ def test_frequent_words_are_symbols_and_the_others_have_looks() -> None:
     assert named == ["the", "<x -ng>", "<x>", "<word>", "<word>"]
 
 
-def test_frequent_words_do_not_speak_for_the_looks_of_rare_ones() -> None:
+def test_frequent_words_do_not_count_for_word_classes() -> None:
     frequent = [("baking", "baking")] * 5
     assert HmmSymbols.count(frequent, 2, "endings").looks == ("<word>",)
     often = [(word, word) for word in ("taking", "making", "waking", "raking", "faking")]
@@ -42,7 +42,7 @@ def test_frequent_words_do_not_speak_for_the_looks_of_rare_ones() -> None:
     assert HmmSymbols.count(often, 3, "endings").looks == ("<x -ng>", "<x>", "<word>")
 
 
-def test_symbols_come_back_from_a_file(tmp_path: Path) -> None:
+def test_saved_symbols_load_equal(tmp_path: Path) -> None:
     symbols = HmmSymbols.count(TEXT, 2, "shapes")
     symbols.save(tmp_path)
     assert HmmSymbols.load(tmp_path) == symbols
@@ -70,7 +70,7 @@ def test_log_z_is_the_probability_of_the_words() -> None:
     assert chain.log_partition().tolist() == pytest.approx([math.log(one), math.log(two)])
 
 
-def test_states_can_be_renamed_and_kept(tmp_path: Path) -> None:
+def test_renamed_states_are_saved(tmp_path: Path) -> None:
     plain, other = model(), model().renamed([1, 0])
     sentences = [Sentence(("cat", "the", "x")), Sentence(("the",))]
     assert torch.allclose(plain.chain(sentences).marginals(), other.chain(sentences).marginals().flip(-1))
@@ -79,11 +79,11 @@ def test_states_can_be_renamed_and_kept(tmp_path: Path) -> None:
     assert torch.equal(loaded.chain(sentences).marginals(), other.chain(sentences).marginals())
 
 
-def test_states_are_named_by_the_tags_they_meet_most_often() -> None:
+def test_best_names_match_states_to_most_frequent_tags() -> None:
     assert best_names(np.array([[1.0, 9.0, 3.0], [8.0, 7.0, 0.0], [5.0, 2.0, 0.0]])) == [1, 0, 2]
 
 
-def test_tables_can_be_read() -> None:
+def test_describe_shows_tables() -> None:
     lines = model().describe(["A", "B"], 2)
     assert lines[0] == "hidden Markov model of 2 tags and 3 symbols"
     assert lines[1].startswith("A: cat 0.700  the 0.200   then A 0.50  B 0.30  the end 0.20")

@@ -1,7 +1,7 @@
 """Decoding of a network that writes trees: best, n best, samples, and bracket probabilities from samples.
 
-The search writes only trees over the words (:mod:`catena.search.brackets`). Log-probabilities come from the network, which
-also gives some probability to sequences that are not trees.
+The search writes only trees over the words (:mod:`catena.search.brackets`). Log-probabilities come from the network,
+which also gives some probability to sequences that are not trees.
 """
 
 from __future__ import annotations
