@@ -144,7 +144,7 @@ def test_search_writes_only_trees_over_the_words(settings: dict[str, Any], optio
     for words, parsed in zip(SENTENCES, parser(**settings).parse(SENTENCES, options), strict=True):
         assert len(parsed.answers) == n
         assert all(answer.tree.words() == words for answer in parsed.answers)
-        assert (parsed.brackets is not None) == asking.confidence
+        assert (parsed.brackets is not None) == options.confidence
         if parsed.brackets is not None:
             assert max(parsed.brackets.values()) <= 1
             assert all(sum(shares.values()) == pytest.approx(1) for shares in parsed.tags or ())
@@ -290,7 +290,7 @@ def test_short_trees_are_learned(folder: Path) -> None:
 
 def test_pretrained_is_rejected(folder: Path) -> None:
     start = object.__new__(Pretrained)
-    with pytest.raises(ConfigError, match="a parser of kind 'seq2seq' cannot use"):
+    with pytest.raises(ConfigError, match="pretrained needs model.kind = 'span', got 'seq2seq'"):
         ConstituencyApplication().adopted(config(folder), start)
 
 
