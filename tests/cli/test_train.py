@@ -535,5 +535,5 @@ def test_flags_of_columns_tell_the_task(catena: Catena, tmp_path: Path) -> None:
     assert "x.tsv has no column '5'" in said.sentence
     (tmp_path / "x.csv").write_text("文本,标签\n很好看,好\n太棒了,好\n不好看,坏\n很差,坏\n", encoding="utf-8")
     words = ("train", tmp_path / "x.csv", "--text-column", "文本", "--max-epochs", "1", "-q", "-o", tmp_path / "run")
-    assert "(--text-column, --label-column)" in catena(*words).sentence
+    assert "--text-column and --label-column" in catena(*words).sentence
     assert catena(*words, "--label-column", "标签", "--model", "loglinear").code == 0
