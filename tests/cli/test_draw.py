@@ -72,7 +72,10 @@ def test_the_name_of_a_file_is_not_drawn(catena: Catena, files: Path, trained: P
     ("words", "sentence"),
     [
         ([], "a model of the task classify cannot draw its predictions. Use 'catena predict' instead."),
-        (["--alignment"], "--alignment is not an option of a model of the task classify. Remove it. Supported options: none."),
+        (
+            ["--alignment"],
+            "--alignment is not an option of a model of the task classify. Remove it. Supported options: none.",
+        ),
     ],
 )
 def test_a_task_without_pictures_says_so(

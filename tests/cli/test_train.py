@@ -164,7 +164,8 @@ CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t
         (b"", "is empty: there is nothing to recognize"),
         (
             b"weather\tis it raining\n",
-            "Training data must have at least two labels, got only the label 'weather'. Check --label-column and the file.",
+            "Training data must have at least two labels, got only the label 'weather'. Check --label-column and the "
+            "file.",
         ),
         (
             b"a\tx y\na\tz w\n" * 9,
@@ -273,9 +274,7 @@ def test_everything_wrong_with_a_config_is_said_at_once_with_its_lines(catena: C
 
 def test_a_config_for_no_task_is_refused(catena: Catena) -> None:
     Path("odd.toml").write_text('task = "fly"\n', encoding="utf-8")
-    assert matches(
-        catena("train", "-c", "odd.toml").sentence, "task in odd.toml must be the name of a task, got …"
-    )
+    assert matches(catena("train", "-c", "odd.toml").sentence, "task in odd.toml must be the name of a task, got …")
 
 
 def test_time_chooses_a_model_and_leaves_the_other_flags_alone(catena: Catena, files: Path) -> None:

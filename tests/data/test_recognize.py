@@ -262,7 +262,7 @@ def test_files_without_labeled_texts_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "just some text\nand more of it\n")
     with pytest.raises(FormatError, match=r"is read as plain text .* which has no labeled texts"):
         list(read_examples(path))
-    with pytest.raises(FormatError, match=r"The format of .*file is not known: .* is empty"):
+    with pytest.raises(FormatError, match=r"the format of .*file is not known: .* is empty"):
         list(read_examples(written(tmp_path, "")))
     with pytest.raises(UnknownNameError, match="no format is called 'cvs': did you mean 'csv'"):
         list(read_examples(path, "cvs"))

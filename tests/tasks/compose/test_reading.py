@@ -208,8 +208,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("values", "said"),
         [
-            ({"data": {"dev_fraction": 0.5, "test_fraction": 0.5}}, "must be less than 1, got 0.5 + 0.5"),
-            ({"data": {"folds": 3}}, "leave it out"),
+            ({"data": {"dev_fraction": 0.5, "test_fraction": 0.5}}, "must be less than 1, got 0.5"),
+            ({"data": {"folds": 3}}, "Remove it"),
             ({"training": {"metric": "accuracy"}}, "is no score of such a model"),
             ({"training": {"metric": "bleu"}, "evaluation": {"texts": 0}}, "set evaluation.texts above 0"),
             ({"training": {"metric": "extra"}}, "would be best for empty texts"),

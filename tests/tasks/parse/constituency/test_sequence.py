@@ -290,7 +290,7 @@ def test_short_trees_are_learned(folder: Path) -> None:
 
 def test_pretrained_is_rejected(folder: Path) -> None:
     start = object.__new__(Pretrained)
-    with pytest.raises(ConfigError, match="pretrained needs model.kind = 'span', got 'seq2seq'"):
+    with pytest.raises(ConfigError, match=r"pretrained needs model.kind = 'span', got 'seq2seq'"):
         ConstituencyApplication().adopted(config(folder), start)
 
 
