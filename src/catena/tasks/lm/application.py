@@ -1,4 +1,4 @@
-"""Language models as a whole: train, resume, load."""
+"""The language modeling task: train, resume and load."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from catena.training.run import RunFolder
 
 
 class LmApplication(LoopedApplication[LmConfig, LmDataset]):
-    """p(next token | those before it)."""
+    """The task ``lm``, p(next token | previous tokens)."""
 
     settings = LmConfig
 
@@ -45,8 +45,8 @@ class LmApplication(LoopedApplication[LmConfig, LmDataset]):
         check_same_model_kind(old, theirs, config)
         if theirs.objective.kind != config.objective.kind:
             raise CheckpointError(
-                f"--from {old} holds a model that was trained for objective.kind = {theirs.objective.kind!r}, not for "
-                f"{config.objective.kind!r}: leave objective.kind out to go on with it"
+                f"objective.kind must be {theirs.objective.kind!r}, the objective of the model in {old}, got "
+                f"{config.objective.kind!r}. Remove objective.kind."
             )
         return prepare(config, randomness, load_encoding(old, config.data.unit))
 
@@ -56,7 +56,7 @@ class LmApplication(LoopedApplication[LmConfig, LmDataset]):
             return MaskedTask(config, data, model, device, randomness)
         task = NextTokenTask(config, data, model, device, randomness)
         if len(task.epoch(1)) == 0:
-            raise DataError("there is nothing to train on: every line is longer than data.max_length; raise it")
+            raise DataError("Every training line is longer than data.max_length. Raise it.")
         return task
 
     def filled_keys(self, config: LmConfig) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""A language model that the text and the machine allow in a given time."""
+"""Choice of a language model that trains within a given time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from catena.tasks.machine import choose_device, set_threads
 from catena.training.config import parse_duration
 
 _EPOCHS = 6
-"""Passes over the text that must fit into the time."""
+"""Number of epochs that must fit into the time."""
 FEW = 20_000
-"""Below so many tokens an n-gram model foretells text better than a network, and is there at once."""
+"""Below this number of tokens an n-gram model predicts text better than a network."""
 _SIZES = (650, 400, 256, 128)
-"""Units of two layers of LSTM, the largest first."""
+"""Hidden sizes of a two-layer LSTM to try, largest first."""
 _WORDS = 20_000
-"""Words of a vocabulary, where it is not known before the text is read."""
+"""Assumed vocabulary size of words if it is unknown before the text is read."""
 
 
 def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
-    """The config with a model that fits, and what was chosen, in words."""
+    """The config with a model that fits the time, and report lines about the choice."""
     set_threads(config.machine.threads)
     seconds = parse_duration(config.training.max_time or "5m")
     lines = words = characters = 0
@@ -37,11 +37,11 @@ def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
     why = ""
     if words <= lines and config.tokenizer == LmConfig().tokenizer:
         values["tokenizer"] = CharacterTokenizerConfig().model_dump()
-        small, why = True, "characters, for each line is one word; "
+        small, why = True, "characters, because each line is one word; "
     tokens = lines + (characters if small else words)
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
     model, kind = choose(tokens, 300 if small else _WORDS, seconds, speed, masked=config.objective.kind == "masked")
-    # What was not chosen is left unsaid, so that the objective may imply it.
+    # Options that were not chosen stay unset, so that the objective can set them.
     sizes = {part: {"d": getattr(model, part).d} for part in ("encoder", "embedding") if hasattr(model, part)}
     values["model"] = {"kind": model.kind, **sizes}
     values["training"] = {"max_time": config.training.max_time}
@@ -51,8 +51,15 @@ def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
 def choose(
     tokens: int, words: int, seconds: float, speed: float, masked: bool = False
 ) -> tuple[LSTMLMConfig | NgramConfig, str]:
-    """A model for so much text and time on a machine that does so many products a second; one that is asked for masked
-    words is a network, however little there is of both."""
+    """The model for an amount of text and time, with the reason in words.
+
+    Args:
+        tokens: number of training tokens.
+        words: vocabulary size.
+        seconds: time limit for training.
+        speed: multiply-adds per second of this machine.
+        masked: whether the objective is masked, which needs a network for any amount of text and time.
+    """
     if tokens < FEW and not masked:
         return NgramConfig(), f"an n-gram model, which is the better choice below {FEW:,} tokens"
     for d in _SIZES:
@@ -62,4 +69,4 @@ def choose(
             embedding = LSTMLMConfig().embedding.model_copy(update={"d": d})
             words_chosen = f"an LSTM with two layers of {d} units, about {cost:.0f} s for a pass"
             return LSTMLMConfig(encoder=encoder, embedding=embedding), words_chosen
-    return NgramConfig(), "an n-gram model, for even a small network needs more time"
+    return NgramConfig(), "an n-gram model, because even a small network needs more time"

@@ -1,7 +1,7 @@
-"""What one step reads: pieces of a text and, one position on, what they are followed by.
+"""Training batches of a language model: input ids and the same ids shifted by one position.
 
-In every batch ``targets[:, i]`` is the token that comes after ``ids[:, i]``. Pieces come in three orders: contiguous,
-windows and sentences; each epoch is a plan whose batches are at hand by number.
+In every batch ``targets[:, i]`` is the token after ``ids[:, i]``. There are three orders: contiguous, windows and
+sentences. Each epoch is a plan whose batches are accessed by index.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from catena.training.task import EpochPlan
 
 @dataclass(frozen=True, eq=False)
 class LmBatch:
-    """Sequences and what follows each of their tokens.
+    """Sequences with the next token of each position.
 
     Args:
-        lengths: how many positions are real; None where all are.
-        first: whether the sequences begin here; otherwise they go on where the batch before ended.
+        lengths: number of real positions of each row; None if there is no padding.
+        first: whether the sequences start here; otherwise they continue the previous batch.
     """
 
     ids: Int[Tensor, "b t"]
@@ -42,7 +42,7 @@ class LmBatch:
 
 
 def as_stream(flat: np.ndarray, begin: int, device: torch.device) -> Int[Tensor, " n"]:
-    """A text with the mark of its beginning in front, on the device: ids are stream[:-1], targets stream[1:]."""
+    """The text after its begin symbol, on the device; ids are stream[:-1] and targets are stream[1:]."""
     stream = torch.empty(len(flat) + 1, dtype=torch.int32)
     stream[0] = begin
     stream[1:] = torch.from_numpy(np.asarray(flat, np.int32))
@@ -50,9 +50,11 @@ def as_stream(flat: np.ndarray, begin: int, device: torch.device) -> Int[Tensor,
 
 
 class ContiguousEpoch(EpochPlan):
-    """The text in ``batch_size`` equal parts, read side by side. Time is on the second axis; parts follow one another
-    on the first, so that row ``i`` of a batch goes on in row ``i`` of the next. Up to ``batch_size - 1`` tokens at the
-    end are left out."""
+    """The text in ``batch_size`` equal parts, read in parallel.
+
+    The first axis is the part and the second axis is time: row ``i`` of a batch continues in row ``i`` of the next
+    batch. Up to ``batch_size - 1`` tokens at the end of the text are dropped.
+    """
 
     def __init__(self, stream: Int[Tensor, " n"], settings: LmBatchConfig, generator: np.random.Generator) -> None:
         n = len(stream) - 1
@@ -71,8 +73,11 @@ class ContiguousEpoch(EpochPlan):
 
 
 def _cuts(width: int, settings: LmBatchConfig, generator: np.random.Generator) -> list[int]:
-    """Where steps begin. With ``vary`` their lengths are normal around ``length``, one in twenty around half of it
-    (Merity et al. 2018, section 4.1)."""
+    """Start positions of the steps.
+
+    With ``vary`` step lengths are normally distributed around ``length``, one in twenty around half of it (Merity et
+    al. 2018, section 4.1).
+    """
     if not settings.vary:
         return [*range(0, width, settings.length), width]
     cuts = [0]
@@ -84,8 +89,10 @@ def _cuts(width: int, settings: LmBatchConfig, generator: np.random.Generator) -
 
 
 class WindowEpoch(EpochPlan):
-    """Windows of ``length`` tokens that together cover the text once, from another beginning in each epoch, in random
-    order."""
+    """Windows of ``length`` tokens that cover the text once, in random order.
+
+    The position of the first window differs between epochs.
+    """
 
     def __init__(self, stream: Int[Tensor, " n"], settings: LmBatchConfig, generator: np.random.Generator) -> None:
         n = len(stream) - 1
@@ -107,7 +114,7 @@ class WindowEpoch(EpochPlan):
 
 
 class SentenceEpoch(EpochPlan):
-    """Lines by themselves, each after the mark of the beginning, those of like length together."""
+    """Single lines, each after the begin symbol, batched by length."""
 
     def __init__(
         self,
@@ -132,7 +139,7 @@ class SentenceEpoch(EpochPlan):
 
 
 def sentences(lines: list[np.ndarray], begin: int, device: torch.device) -> LmBatch:
-    """Lines, each with its end, as one padded batch."""
+    """Lines with their end symbols, as one padded batch."""
     targets, lengths = pad(lines, PAD)
     ids = torch.cat((torch.full((len(lines), 1), begin), targets[:, :-1]), dim=1)
     return LmBatch(ids.to(device), targets.to(device), lengths.to(device), True, int(lengths.sum()))

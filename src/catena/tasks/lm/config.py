@@ -24,25 +24,25 @@ from catena.training.config import TrainingConfig
 
 
 class LmDataConfig(DataConfig):
-    """The files, how they are read, and which part of them is held out."""
+    """Data files of a language model, their format and how they are split."""
 
     unit: Literal["line", "file"] = "line"
-    """line: every line is a text that ends with </s>, which is counted and predicted like a word. file: a file is one
-    text, its line ends are tokens (characters, bytes or subwords), and one </s> stands at its end."""
+    """line: each line is one text; it ends with </s>, which is counted and predicted like a word. file: each file is
+    one text; its line breaks are tokens (characters, bytes or subwords), and </s> comes only at its end."""
     blank_lines: Literal["keep", "drop"] = "keep"
-    """keep counts a blank line as a text of its own, </s> alone (the custom of WikiText); drop leaves it out."""
+    """keep: a blank line is a text that consists of </s> only (the WikiText convention). drop: skip blank lines."""
     dev_fraction: float = Field(0.1, gt=0, lt=1)
-    """Share of the lines of train that is held out when there is no dev file."""
+    """Fraction of the training text used as dev set if no dev file is given."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the lines of train, at its very end, that is held out as test when there is no test file."""
+    """Fraction of the training text, after the dev part, used as test set if no test file is given."""
     split: Literal["end", "random"] = "end"
-    """Hold out the last lines, or lines that the seed draws; the latter suits lines that do not follow one another."""
+    """end: the dev and test sets are the last lines of train. random: they are sampled lines, for independent lines."""
     max_length: int = Field(1000, gt=0)
-    """With batches.order = sentences: the longest line in tokens that is trained on (see too_long)."""
+    """With batches.order = sentences: the longest training line in tokens (see too_long)."""
 
     @model_validator(mode="after")
     def _shares_fit(self) -> LmDataConfig:
-        check_shares(self, self.test_fraction, "cuts labeled examples, and a text is no such")
+        check_shares(self, self.test_fraction, "needs labeled examples, which a text does not have")
         return self
 
 
@@ -62,7 +62,7 @@ _OF_ESTIMATORS = {
     "discount": ("kneser-ney", "absolute-discounting"),
     "backoff": ("stupid-backoff",),
 }
-"""Options of some estimators, and which ones."""
+"""The estimators that each option belongs to."""
 
 
 class NgramConfig(Config):
@@ -71,36 +71,38 @@ class NgramConfig(Config):
     kind: Literal["ngram"] = "ngram"
     """The model."""
     order: int = Field(5, ge=1, le=250)
-    """The longest n-grams, in tokens."""
+    """Length of the longest n-grams, in tokens."""
     estimator: EstimatorName = "modified-kneser-ney"
-    """How probability is taken from what was seen and given to what was not."""
+    """Smoothing method, which moves probability from seen to unseen n-grams."""
     k: float | None = Field(None, gt=0)
-    """With add-k: what is added to every count; 1 if not set."""
+    """With add-k: the value added to every count. 1 if not set."""
     discount: float | None = Field(None, ge=0, le=1)
-    """With kneser-ney and absolute-discounting: what is taken from every count; found from the counts if not set."""
+    """With kneser-ney and absolute-discounting: the value subtracted from every count. Estimated from the counts if
+    not set."""
     backoff: float | None = Field(None, gt=0, le=1)
-    """With stupid-backoff: what the score of a shorter history is multiplied by; 0.4 if not set."""
+    """With stupid-backoff: the factor for the score of a shorter history. 0.4 if not set."""
     prune: tuple[int, ...] = ()
-    """Leave out n-grams of length k that occur this often or less; the last number holds for all longer ones."""
+    """Count thresholds by n-gram length: remove n-grams that occur at most this often. The last threshold also applies
+    to all longer n-grams."""
     prune_entropy: float = Field(0.0, ge=0)
-    """Leave out n-grams whose loss raises perplexity by a share below this, such as 1e-8; 0 keeps all."""
+    """Remove n-grams whose removal raises perplexity by less than this fraction, such as 1e-8. 0 keeps all."""
     memory: int | None = Field(None, ge=16)
-    """MiB that counting may take, about: beyond that n-grams are sorted in pieces on disk. If not set, all is done in
-    memory, which is faster."""
+    """Approximate memory limit for counting, in MiB: larger counts are sorted in blocks on disk. If not set, everything
+    stays in memory, which is faster."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> NgramConfig:
         prune = self.prune
         if prune and (len(prune) > self.order or prune[0] != 0 or list(prune) != sorted(prune)):
             raise ValueError(
-                f"model.prune = {list(prune)} must be at most model.order = {self.order} counts that never fall, the "
-                "first of them 0, such as 0,0,1"
+                f"model.prune must be at most model.order = {self.order} non-decreasing counts that start with 0, got "
+                f"{list(prune)}. Use a value such as 0,0,1."
             )
         for name in self.options():
             if self.estimator not in _OF_ESTIMATORS[name]:
                 raise ValueError(
-                    f"model.{name} is for model.estimator = {' or '.join(map(repr, _OF_ESTIMATORS[name]))}, and it is "
-                    f"{self.estimator!r}: leave {name} out, or take another estimator"
+                    f"model.estimator must be {' or '.join(map(repr, _OF_ESTIMATORS[name]))} if model.{name} is set, "
+                    f"got {self.estimator!r}. Remove {name}, or choose another estimator."
                 )
         return self
 
@@ -110,34 +112,37 @@ class NgramConfig(Config):
 
 
 class LmMixtureConfig(Config):
-    """Language models mixed word by word, with the weights that suit the text best."""
+    """Linear interpolation of language models, with weights fitted on the text."""
 
     kind: Literal["mixture"] = "mixture"
     """The model."""
     runs: tuple[str, ...] = ()
-    """Run folders of language models over the same tokens and vocabulary. The mixture keeps copies of them."""
+    """Run folders of language models with the same tokenizer and vocabulary. The mixture keeps copies of them."""
     cache: int = Field(0, ge=0)
-    """Mix in a model of so many recent tokens of a text; 0 for none."""
+    """Add a cache model over the last N tokens of the text. 0 adds none."""
     cache_decay: float = Field(1.0, gt=0, le=1)
-    """A token in that cache counts so many times as much as the one after it."""
+    """Factor by which the count of a token in the cache falls with each later token."""
     weights: tuple[float, ...] = ()
-    """The weights, the cache last. If not set, those under which the text is most probable, by
-    expectation-maximization: give text that none of the models was trained on."""
+    """The mixture weights; the weight of the cache is last. If not set, expectation-maximization finds the weights that
+    maximize the likelihood of the training text: use text that none of the models was trained on."""
 
     @model_validator(mode="after")
     def _enough(self) -> LmMixtureConfig:
         n = len(self.runs) + (self.cache > 0)
         if n < 2:
             raise ValueError(
-                f"a mixture is of two models or more, and model.runs = {list(self.runs)} with model.cache = "
-                f"{self.cache} make {n}: name more run folders, or give model.cache a size such as 200"
+                f"model.runs and model.cache must make at least 2 models, got model.runs = {list(self.runs)} with "
+                f"model.cache = {self.cache}. Add run folders, or set model.cache to a size such as 200."
             )
         if not self.runs:
-            raise ValueError("a cache alone finds new words impossible: name a run folder in model.runs beside it")
+            raise ValueError(
+                "model.runs is empty, and a cache model gives new words probability 0. Add a run folder to model.runs."
+            )
         sums = not self.weights or abs(sum(self.weights) - 1) < 1e-6
         if self.weights and (len(self.weights) != n or min(self.weights) < 0 or not sums):
             raise ValueError(
-                f"model.weights = {list(self.weights)} must be {n} numbers from 0 that sum to 1, or left out"
+                f"model.weights must be {n} nonnegative values that sum to 1, got {list(self.weights)}. Correct them, "
+                "or remove model.weights to fit them."
             )
         return self
 
@@ -156,57 +161,60 @@ _LmModel = Annotated[
 
 
 class LmBatchConfig(Config):
-    """How the text is cut for one step."""
+    """How the text is split into training batches."""
 
     order: Literal["auto", "contiguous", "windows", "sentences"] = "auto"
-    """contiguous: the text is read in batch_size places at once, and each step goes on where the one before ended.
-    windows: pieces of the text in random order, cut anew in each epoch. sentences: each line by itself, padded.
-    auto is windows for a Transformer, contiguous for the others."""
+    """contiguous: batch_size parallel streams of the text; each step continues where the previous one ended.
+    windows: windows of the text in random order, with new boundaries in each epoch. sentences: single lines, padded.
+    auto: windows for a Transformer or masked objective, contiguous otherwise."""
     batch_size: int = Field(32, gt=0)
-    """Sequences in a batch."""
+    """Number of sequences in a batch."""
     length: int = Field(64, gt=0)
-    """Tokens of each sequence that are read in a step, and that gradients go back through."""
+    """Tokens of each sequence in a step; gradients are truncated to this length."""
     carry: bool = True
-    """With contiguous: carry the state of the encoder from one step to the next, without its gradient. A Transformer
-    begins anew in any case."""
+    """With contiguous: carry the encoder state from one step to the next, without its gradient. A Transformer has no
+    state to carry."""
     vary: bool = False
-    """With contiguous: steps of different lengths around length, so that no place is always the first of a step."""
+    """With contiguous: vary the step length around `length`, so that step boundaries move between epochs."""
     bucket: int = Field(50, ge=0)
-    """With sentences: sort lines by length inside windows of so many batches; 0 for no sorting."""
+    """With sentences: sort lines by length inside windows of N batches. 0 disables sorting."""
 
 
 class ObjectiveConfig(Config):
-    """What is learned."""
+    """The training objective."""
 
     kind: Literal["next", "masked"] = "next"
-    """next predicts each token from those before it. masked guesses hidden tokens from both sides: it makes an encoder
-    to start other models with, and no text."""
+    """next: predict each token from the previous ones. masked: predict masked tokens from both sides, which pretrains
+    an encoder for other tasks and cannot generate text."""
     mask_prob: float = Field(0.15, gt=0, lt=1)
-    """With masked: the share of tokens to guess."""
+    """With masked: the fraction of tokens to predict."""
     activation: float = Field(0.0, ge=0)
-    """Weight of the mean square of the encoder's vectors, dropped out (Merity et al. 2018: 2)."""
+    """Activation regularization: weight of the mean square of the encoder output after dropout (Merity et al. 2018 use
+    2)."""
     slowness: float = Field(0.0, ge=0)
-    """Weight of the mean square of the change of the encoder's vectors from step to step (there: 1)."""
+    """Temporal activation regularization: weight of the mean square of the change of the encoder output between steps
+    (Merity et al. 2018 use 1)."""
 
 
 class LmEvaluationConfig(Config):
-    """How the model is judged."""
+    """How the model is evaluated."""
 
     streams: int = Field(16, gt=0)
-    """Places at which a text is read at once where the state is carried; all but the first begin `context` earlier."""
+    """Number of parallel streams a text is split into if the state is carried. All but the first start `context` tokens
+    early."""
     context: int = Field(256, ge=0)
-    """Tokens that are read before the first that is scored, where reading begins in the middle of a text."""
+    """Context tokens read before the first scored token of a stream that starts inside a text."""
     stride: int | None = Field(None, gt=0)
-    """Tokens that each window of a Transformer scores; the others of the window are context. If not set, half of it."""
+    """Tokens scored in each window of a Transformer; the rest of the window is context. Half the window if not set."""
     sample: int = Field(40, ge=0)
-    """Tokens of text that are written at each evaluation, to look at; 0 for none."""
+    """Tokens of sample text generated at each evaluation. 0 generates none."""
 
 
 METRICS = ("perplexity", "nats_per_token", "bits_per_character", "bits_per_byte")
-"""The scores of a language model that are better when they are smaller."""
+"""Metrics of a language model for which lower is better."""
 
 WHAT_NEXT = ("generate RUN", "score RUN FILE")
-"""What one does with a language model that is trained."""
+"""Commands suggested after training a language model."""
 
 SUGGESTED: dict[str, dict[str, Any]] = {
     "rnn": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
@@ -219,22 +227,22 @@ SUGGESTED: dict[str, dict[str, Any]] = {
         "betas": (0.9, 0.98),
     },
 }  # fmt: skip
-"""How each model likes to be trained, where the config does not say."""
+"""Default training options of each model."""
 
 _BOTH_WAYS: dict[str, dict[str, bool]] = {
     "transformer": {"causal": False},
     **{kind: {"bidirectional": True} for kind in ("rnn", "lstm", "gru")},
 }
-"""How the encoder of each model is made to see both sides of a token."""
+"""Options that make the encoder of each model bidirectional."""
 
 
 class LmConfig(Config):
-    """A language model: p(next token | those before it)."""
+    """Config of a language model, p(next token | previous tokens)."""
 
     task: Literal["lm"] = "lm"
     """The task this config is for."""
     seed: int = Field(0, ge=0)
-    """The seed of everything that is drawn at random."""
+    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: LmDataConfig = LmDataConfig()
     tokenizer: TokenizerConfig = WordTokenizerConfig()
@@ -248,12 +256,12 @@ class LmConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _suggest(cls, data: Any) -> Any:
-        """Train each model as it likes to be trained, unless the config says how."""
+        """Add the default training options of the model where the config has none."""
         return with_suggestions(data, SUGGESTED, "lstm")
 
     @classmethod
     def implied(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """An encoder sees both sides of hidden tokens, unless the config says what it sees."""
+        """The config with a bidirectional encoder if the objective is masked and the config does not set it."""
         objective, model = data.get("objective"), data.get("model", {})
         if not isinstance(objective, Mapping) or objective.get("kind") != "masked" or not isinstance(model, Mapping):
             return data
@@ -266,48 +274,56 @@ class LmConfig(Config):
     def _fits_together(self) -> LmConfig:
         problems = [*self._metric_problems(), *self._text_problems(), *self._model_problems()]
         if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError(" ".join(problems))
         return self
 
     def _metric_problems(self) -> Iterator[str]:
         metric = self.training.metric
         if metric not in (None, *METRICS):
-            yield f"training.metric = {metric!r} is no score of a language model: {did_you_mean(str(metric), METRICS)}"
+            yield (
+                f"Unknown training.metric {metric!r} of a language model: {did_you_mean(str(metric), METRICS)}"
+            )
 
     def _text_problems(self) -> Iterator[str]:
         if self.data.unit == "file":
             if self.tokenizer.kind in ("whitespace", "words"):
                 yield (
-                    f"data.unit = 'file' makes line ends tokens, and tokenizer.kind = {self.tokenizer.kind!r} drops "
-                    f"them: choose characters, bytes, bpe or unigram, or data.unit = 'line'"
+                    f"tokenizer.kind must keep line breaks if data.unit = 'file', got {self.tokenizer.kind!r}. Choose "
+                    f"characters, bytes, bpe or unigram, or set data.unit to 'line'."
                 )
             if self.order == "sentences":
-                yield "batches.order = 'sentences' reads lines by themselves, and data.unit is 'file': set it to 'line'"
+                yield (
+                    "data.unit must be 'line' if batches.order = 'sentences', got 'file'. Set data.unit to 'line', or "
+                    "choose another batches.order."
+                )
 
     def _model_problems(self) -> Iterator[str]:
         masked, kind = self.objective.kind == "masked", self.model.kind
         if masked and kind in ("ngram", "mixture", "feed-forward", "convolution"):
             yield (
-                f"objective.kind = 'masked' needs an encoder that can look both ways, and model.kind is {kind!r}: "
-                f"choose lstm, gru, rnn or transformer"
+                f"model.kind must be lstm, gru, rnn or transformer if objective.kind = 'masked', got {kind!r}. Choose "
+                f"one of them, or set objective.kind to 'next'."
             )
         elif masked and self.order == "contiguous":
-            yield "objective.kind = 'masked' reads pieces whole: set batches.order to 'windows' or 'sentences'"
+            yield (
+                "batches.order must be 'windows' or 'sentences' if objective.kind = 'masked', got 'contiguous'. Choose "
+                "one of the two."
+            )
         for name in ("activation", "slowness"):
             if masked and getattr(self.objective, name):
-                yield f"objective.{name} is for objective.kind = 'next', and it is 'masked': leave {name} out"
+                yield f"objective.kind must be 'next' if objective.{name} is set, got 'masked'. Remove {name}."
         if isinstance(self.model, TransformerLMConfig):
             encoder = self.model.encoder
             if encoder.causal == masked:
                 yield (
-                    f"model.encoder.causal = {str(encoder.causal).lower()} does not go with objective.kind = "
-                    f"{self.objective.kind!r}: set it to {str(not masked).lower()}"
+                    f"model.encoder.causal must be {str(not masked).lower()} if objective.kind = "
+                    f"{self.objective.kind!r}, got {str(encoder.causal).lower()}. Remove it, or change objective.kind."
                 )
             needed = 1 + (self.data.max_length if self.order == "sentences" else self.batches.length)
             if encoder.positions == "learned" and encoder.max_length < needed:
                 yield (
-                    f"model.encoder.max_length = {encoder.max_length} learned positions are fewer than the {needed} "
-                    f"that a sequence has: raise it"
+                    f"model.encoder.max_length must be at least {needed}, the length of a sequence, if positions are "
+                    f"learned, got {encoder.max_length}. Set it to {needed}, or choose other positions."
                 )
         elif (
             isinstance(self.model, RNNLMConfig | LSTMLMConfig | GRULMConfig)
@@ -315,24 +331,27 @@ class LmConfig(Config):
             and not masked
         ):
             yield (
-                "model.encoder.bidirectional = true sees the tokens that are to be predicted: set it to false, or "
-                "objective.kind to 'masked'"
+                "model.encoder.bidirectional must be false if objective.kind = 'next', got true. Set it to false, or "
+                "objective.kind to 'masked'."
             )
         elif (
             isinstance(self.model, ConvolutionLMConfig) and getattr(self.model.encoder, "padding", "causal") != "causal"
         ):
-            yield "model.encoder.padding = 'same' sees the tokens that are to be predicted: set it to 'causal'"
+            yield (
+                "model.encoder.padding must be 'causal' because 'same' sees the tokens to predict, got 'same'. Set it "
+                "to 'causal'."
+            )
 
     @property
     def order(self) -> str:
-        """What batches.order = auto stands for."""
+        """The batch order, with ``auto`` resolved."""
         if self.batches.order != "auto":
             return self.batches.order
         return "windows" if self.model.kind == "transformer" or self.objective.kind == "masked" else "contiguous"
 
     @property
     def carries(self) -> bool:
-        """Whether the state goes from one step to the next."""
+        """Whether the encoder state is carried from one step to the next."""
         return self.order == "contiguous" and self.batches.carry and self.model.kind != "transformer"
 
     @property

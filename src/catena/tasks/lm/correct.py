@@ -1,4 +1,4 @@
-"""Correct text with a language model and a channel of errors: what was meant, given what was written."""
+"""Correct text with a noisy-channel model: a language model and a model of edit errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catena.tasks.lm.predictor import LmPredictor
 
 @dataclass(frozen=True)
 class EditRates:
-    """How probable each error is at a symbol, and how much of a substitution stays among the symbol's confusions."""
+    """Probability of each edit error at a symbol, and of a substitution within the symbol's confusions."""
 
     insert: float = 0.001
     delete: float = 0.001
@@ -31,14 +31,14 @@ class EditRates:
 
 @dataclass(frozen=True)
 class CorrectionResult:
-    """A text, what was probably meant, and how sure that is.
+    """A text, its most probable correction and its posterior probability.
 
     Args:
-        probability: the share of the samples that are the corrected text: an estimate of its posterior probability.
-        alternatives: other texts that were met, with their shares, the most frequent first.
-        accepted: the share of proposed changes that the chains took.
-        effective: how many independent samples the chains are worth.
-        unknown: symbols that the model does not know; a text with such is left as it is, with probability 0.
+        probability: the fraction of samples equal to the corrected text, an estimate of its posterior probability.
+        alternatives: other sampled texts with their fractions, most frequent first.
+        accepted: the acceptance rate of the proposed changes.
+        effective: the effective number of independent samples of the chains.
+        unknown: symbols outside the vocabulary; a text with such symbols is not corrected and has probability 0.
     """
 
     text: str
@@ -51,11 +51,15 @@ class CorrectionResult:
 
 
 class Corrector:
-    """A language model with a channel.
+    """Noisy-channel corrector: a language model and a model of edit errors.
 
     Args:
-        confusions: for a symbol, those that are likely to be written in its place.
-        sharpness: a power of the language model; above 1 it is trusted more.
+        model: the language model.
+        rates: probabilities of the edit errors.
+        confusions: for each symbol, the symbols that are often written instead of it.
+        schedule: steps, chains and temperatures of the sampler.
+        sharpness: exponent of the language model probability; values above 1 give it more weight.
+        seed: seed of the sampler.
     """
 
     def __init__(
@@ -83,7 +87,12 @@ class Corrector:
         )
 
     def correct(self, text: str, number: int = 0) -> CorrectionResult:
-        """Correct one text; ``number`` tells texts apart that are corrected with the same seed."""
+        """Correct one text.
+
+        Args:
+            text: the text to correct.
+            number: index of the text, which selects its random stream under the same seed.
+        """
         encoding = self.model.encoding
         ids = encoding.ids(text)
         if UNK in ids:
@@ -102,7 +111,7 @@ class Corrector:
 
 
 def read_confusions(path: Path) -> dict[str, list[str]]:
-    """Read lines of a symbol, a tab, and the symbols that are confused with it, with spaces between."""
+    """Read lines of a symbol, a tab and the symbols confused with it, separated by spaces."""
     found: dict[str, list[str]] = {}
     with open_text(path) as lines:
         for number, line in lines:
@@ -111,8 +120,8 @@ def read_confusions(path: Path) -> dict[str, list[str]]:
                 continue
             if not tab or not symbol or not near.split():
                 raise FormatError(
-                    f"{path}:{number} must be a symbol, a tab, and the symbols that are confused with it with spaces "
-                    f"between, and is {line[:60]!r}"
+                    f"{path}:{number} must be a symbol, a tab and the symbols confused with it, got {line[:60]!r}. "
+                    f"Separate the confused symbols by spaces."
                 )
             found.setdefault(symbol, []).extend(near.split())
     return found

@@ -1,7 +1,7 @@
-"""From files to ids: read lines, tokenize once, hold out, choose the vocabulary, encode.
+"""From files to ids: read lines, tokenize, split, build the vocabulary, encode.
 
-What is kept of a text is its ids in one flat array (on disk when there are many), where each line ends, and how many
-characters and bytes it had, so that scores by character and by byte are of the text as it was written.
+A text is stored as ids in one flat array (on disk if it is large), the end of each line, and its number of characters
+and bytes, so that scores per character and per byte refer to the original text.
 """
 
 from __future__ import annotations
@@ -25,20 +25,16 @@ from catena.randomness import Randomness
 from catena.tasks.lm.config import LmConfig, LmDataConfig
 from catena.tasks.lm.encoding import LmEncoding, line_tokens, special_tokens
 
-"""Formats that auto finds by the ending of the name; all else is plain text, which any line may look like."""
-
 
 @dataclass(frozen=True, eq=False)
 class TextPart:
-    """Some lines of a text as ids.
+    """Lines of a text as ids.
 
     Args:
-        corpus: the ids; every line with its end, or, where a file is one text, every file.
-        words: tokens and ends together, what perplexity is counted over.
-        characters: Unicode characters of the lines, one for each line end.
-        bytes: the same in bytes of UTF-8.
-        unknown: tokens that are ``<unk>`` to the model.
-        outside: those of them that stand in the text as another word, which the vocabulary lacks.
+        corpus: the ids with an end symbol after every line, or after every file if a file is one text.
+        characters: number of Unicode characters of the lines; each line break counts as one.
+        bytes: number of UTF-8 bytes of the lines; each line break counts as one.
+        outside: number of tokens outside the vocabulary; tokens written as ``<unk>`` in the text do not count.
     """
 
     corpus: Corpus
@@ -48,7 +44,7 @@ class TextPart:
 
     @property
     def flat(self) -> np.ndarray:
-        """All ids, one after another."""
+        """All ids, concatenated."""
         return self.corpus.flat[self.corpus.offsets[0] : self.corpus.offsets[-1]]
 
     @property
@@ -65,7 +61,7 @@ class TextPart:
 
 @dataclass(frozen=True, eq=False)
 class LmDataset:
-    """Everything that training needs. ``counts`` has the frequency of each id in train, ends included."""
+    """The encoded splits. ``counts[id]`` is the frequency of an id in train, end symbols included."""
 
     encoding: LmEncoding
     train: TextPart
@@ -79,13 +75,13 @@ class LmDataset:
 
 
 def read_lines(path: Path, data: LmDataConfig) -> Iterator[str]:
-    """The texts of a file: its lines, or what a column of it holds."""
+    """The texts of a file: its lines, or the cells of its text column."""
     lines = read_texts(path, data.format, data.text_column, data.encoding)
     return lines if data.blank_lines == "keep" else (line for line in lines if line.strip())
 
 
 class _Gatherer:
-    """Lines as provisional numbers, with their sizes."""
+    """Collects lines as provisional token numbers, with their sizes."""
 
     def __init__(self, tokenizer: Tokenizer, unit: str) -> None:
         self.tokenizer, self.unit = tokenizer, unit
@@ -110,13 +106,13 @@ class _Gathered:
     file_ends: np.ndarray
 
     def part(self, lines: np.ndarray, encoding: LmEncoding, unit: str) -> TextPart:
-        """Some of the lines, with ends put in, in the ids of an encoding."""
+        """Selected lines as ids of an encoding, with end symbols inserted."""
         mapping = np.array(encoding.vocabulary.ids(self.names), np.int32)
         other = np.array([name != UNK_SYMBOL for name in self.names], bool)
         ended = np.ones(len(lines), bool) if unit == "line" else np.isin(lines + 1, self.file_ends)
         lengths = self.corpus.lengths[lines]
         offsets = np.concatenate(([0], np.cumsum(lengths + ended)))
-        flat = _room(int(offsets[-1]))
+        flat = _allocate(int(offsets[-1]))
         outside = 0
         for i, line in enumerate(lines.tolist()):
             numbers = self.corpus[line]
@@ -127,8 +123,8 @@ class _Gathered:
         return TextPart(Corpus(flat, offsets), int(self.characters[lines].sum()), int(self.bytes[lines].sum()), outside)
 
 
-def _room(n: int) -> np.ndarray:
-    """Room for ids, in memory while it is small and otherwise in a temporary file."""
+def _allocate(n: int) -> np.ndarray:
+    """An array for ids, in memory if it is small and otherwise in a temporary file."""
     if 4 * n < IN_MEMORY:
         return np.empty(n, np.int32)
     return np.memmap(tempfile.TemporaryFile(prefix="catena-ids-"), np.int32, "w+", shape=(n,))
@@ -149,7 +145,7 @@ def gather(paths: Iterable[Path], data: LmDataConfig, tokenizer: Tokenizer) -> _
 
 
 def encode_lines(lines: Iterable[str], encoding: LmEncoding) -> TextPart:
-    """Lines from anywhere, as one file would hold them."""
+    """Lines encoded as one file."""
     gatherer = _Gatherer(encoding.tokenizer, encoding.unit)
     gatherer.add_file(lines)
     found = _Gathered(
@@ -162,14 +158,20 @@ def encode_lines(lines: Iterable[str], encoding: LmEncoding) -> TextPart:
     return found.part(np.arange(len(found.corpus)), encoding, encoding.unit)
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- preparation ------------------------------------------------------------------------------------------------------
 
 
 def prepare(config: LmConfig, randomness: Randomness, encoding: LmEncoding | None = None) -> LmDataset:
-    """Read everything a config names. ``encoding`` is that of a trained model, when training goes on from it."""
+    """Read and encode the files of a config.
+
+    Args:
+        config: the config of the run.
+        randomness: source of the random split.
+        encoding: the encoding of a trained model if training starts from it; a new one is built otherwise.
+    """
     data = config.data
     if not data.train:
-        raise DataError("there is nothing to train on: name a text file, as in 'catena train lm FILE'")
+        raise DataError("There is no training file. Name a text file, as in 'catena train lm FILE'.")
     paths = [Path(path) for path in data.train]
     tokenizer = encoding.tokenizer if encoding else _learn_tokenizer(config, paths)
     found = gather(paths, data, tokenizer)
@@ -183,7 +185,7 @@ def prepare(config: LmConfig, randomness: Randomness, encoding: LmEncoding | Non
             parts[name] = other.part(np.arange(len(other.corpus)), encoding, data.unit)
     for name, part in parts.items():
         if part.tokens == 0 and name != "test":
-            raise DataError(f"no token of {name} is left: check the files, and data.blank_lines = {data.blank_lines!r}")
+            raise DataError(f"{name} has no tokens. Check its files and data.blank_lines = {data.blank_lines!r}.")
     counts = np.bincount(parts["train"].flat, minlength=len(encoding.vocabulary)).tolist()
     test = parts.get("test")
     test = test if test is not None and test.tokens else None
@@ -191,9 +193,12 @@ def prepare(config: LmConfig, randomness: Randomness, encoding: LmEncoding | Non
 
 
 def split(sizes: np.ndarray, data: LmDataConfig, randomness: Randomness) -> dict[str, np.ndarray]:
-    """Which lines are for training, for dev and for test: dev stands before test, both at the end, or are drawn.
+    """Line indices of train, dev and test; dev comes before test.
 
-    ``sizes`` are the characters of the lines, by which shares are counted, to the nearest whole line.
+    Args:
+        sizes: number of characters of each line. Fractions count characters, rounded to the nearest line.
+        data: the fractions, and whether dev and test are the last lines or random lines.
+        randomness: source of a random split.
     """
     n = len(sizes)
     order = np.arange(n) if data.split == "end" else randomness.numpy("split").permutation(n)
@@ -206,10 +211,10 @@ def split(sizes: np.ndarray, data: LmDataConfig, randomness: Randomness) -> dict
         first_dev -= 1
     if first_dev < 1:
         if n == 0:
-            raise DataError(f"the text is empty: there is nothing to learn from in {', '.join(data.train)}")
+            raise DataError(f"The training text is empty. Check {', '.join(data.train)}.")
         lines = "1 line" if n == 1 else f"{n} lines"
         raise DataError(
-            f"a text of {lines} cannot be split into train, dev and test: give a dev file with --dev, or more text"
+            f"A text of {lines} cannot be split into train, dev and test. Pass a dev file with --dev, or add text."
         )
     rows = {"train": np.sort(order[:first_dev])}
     if dev_fraction:
@@ -219,11 +224,11 @@ def split(sizes: np.ndarray, data: LmDataConfig, randomness: Randomness) -> dict
     return rows
 
 
-def _nearest(reached: np.ndarray, share: float) -> int:
-    """After how many lines about this share is reached."""
-    if not len(reached) or share >= 1:
+def _nearest(reached: np.ndarray, fraction: float) -> int:
+    """Number of lines whose total size is nearest to a fraction of the text."""
+    if not len(reached) or fraction >= 1:
         return len(reached)
-    wanted = share * reached[-1]
+    wanted = fraction * reached[-1]
     i = int(np.searchsorted(reached, wanted))
     before = reached[i - 1] if i else 0
     return i if wanted - before < reached[i] - wanted else i + 1
@@ -244,19 +249,19 @@ def _learn_vocabulary(config: LmConfig, tokenizer: Tokenizer, found: _Gathered, 
 
 
 def describe(parts: Mapping[str, TextPart], encoding: LmEncoding) -> list[str]:
-    """Lines about the data for the start of the report."""
-    lines = [f"vocabulary: {len(encoding.vocabulary):,} symbols, {END_SYMBOL} and other specials among them"]
+    """Report lines about the data, printed before training."""
+    lines = [f"vocabulary: {len(encoding.vocabulary):,} symbols, including {END_SYMBOL} and other special tokens"]
     lines += encoding.vocabulary.notes()
     for name in ("train", "dev", "test"):
         part = parts.get(name)
         if part is not None and part.tokens:
             unknown = part.unknown
-            told = f", {100 * unknown / part.tokens:.2f} % unknown" if unknown else ""
+            percent = f", {100 * unknown / part.tokens:.2f} % unknown" if unknown else ""
             outside = f" ({part.outside:,} of them not in the vocabulary)" if part.outside and name != "train" else ""
-            lines.append(f"{name}: {len(part):,} lines, {part.tokens:,} tokens{told}{outside}")
-            if name == "train" and 2 * unknown > part.tokens - len(part):  # an end for each line
+            lines.append(f"{name}: {len(part):,} lines, {part.tokens:,} tokens{percent}{outside}")
+            if name == "train" and 2 * unknown > part.tokens - len(part):  # one end symbol per line
                 lines.append(
-                    "most words of train are unknown to the model, for they are too rare: --min-count 1 keeps them, "
-                    "--tokenizer characters or bpe writes them in parts"
+                    "most words of train are too rare for the vocabulary and read as <unk>: --min-count 1 keeps them, "
+                    "--tokenizer characters or bpe splits them"
                 )
     return lines

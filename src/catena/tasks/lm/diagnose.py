@@ -1,4 +1,4 @@
-"""Look at a neural language model where it stands: how far back its gradients reach, and how curved its loss is."""
+"""Diagnose a neural language model: gradient flow through time and curvature of the loss."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from catena.training.diagnose.curvature import Curvature, measure_curvature
 from catena.training.diagnose.flow import GradientFlow, decay, measure_flow
 
 VANISHED, EXPLODED = 0.01, 100.0
-"""A gradient has vanished, or exploded, where this share of it arrives at the far end."""
+"""Ratios of the first to the last gradient norm below and above which a gradient vanishes or explodes."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was seen, over so many pieces of text of so many tokens."""
+    """Gradient flow and curvature on ``sequences`` pieces of text of ``steps`` tokens."""
 
     sequences: int
     steps: int
@@ -42,23 +42,28 @@ def diagnose(
     seed: int = 0,
     reading: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> Diagnosis:
-    """Measure gradients and curvature on pieces of a file that the seed chooses.
+    """Measure gradient flow and curvature on random pieces of a file.
 
     Args:
-        steps: how many tokens each piece has, and so how far back gradients are followed.
-        sequences: how many pieces.
-        iterations: of the search for the extreme eigenvalues of the Hessian.
+        predictor: a neural language model that predicts the next token.
+        path: the text file.
+        steps: number of tokens of each piece, through which gradients are followed back.
+        sequences: number of pieces.
+        iterations: number of iterations of the search for the extreme eigenvalues of the Hessian.
+        seed: seed of the choice of pieces.
+        reading: how the file is read.
     """
     model = predictor.model
     if not isinstance(model, NeuralLanguageModel):
         raise CatenaError(
-            "gradients can be followed through a neural language model that predicts the next token, and this is a "
-            f"model of kind {predictor.config.model.kind!r} with the objective {predictor.config.objective.kind!r}"
+            "The model must be neural with objective.kind = 'next' to follow its gradients, got model.kind = "
+            f"{predictor.config.model.kind!r} and objective.kind = {predictor.config.objective.kind!r}. "
+            "Train one with --model lstm."
         )
     stream = as_stream(predictor.part(path, reading).flat, model.begin, predictor.device)
     steps = min(steps, len(stream) - 1)
     if steps < 2:
-        raise DataError(f"{path} must have at least 2 tokens to follow a gradient back, and has {len(stream) - 1}")
+        raise DataError(f"{path} must have at least 2 tokens, got {len(stream) - 1}. Use a longer text.")
     ids = _pieces(stream, steps + 1, sequences, seed)
     flow = measure_flow(model.encoder, model.vectors(ids[:, :-1]), lambda y: _cost(model, y, ids[:, -1]))
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -70,14 +75,14 @@ def diagnose(
 
 
 def verdict(name: str, gradients: list[float]) -> str:
-    """One sentence on how a gradient fares on its way back."""
+    """One sentence on whether a gradient vanishes, explodes or holds through time."""
     rate = decay(gradients)
     if rate is None or gradients[0] == 0:
-        return f"{name}: no gradient arrives"
-    share = gradients[-1] / gradients[0]
-    fate = "vanishes" if share < VANISHED else "explodes" if share > EXPLODED else "holds"
+        return f"{name}: the gradient is 0"
+    fraction = gradients[-1] / gradients[0]
+    fate = "vanishes" if fraction < VANISHED else "explodes" if fraction > EXPLODED else "holds"
     return (
-        f"{name}: the gradient {fate}: x{rate:.3f} for each step back, {share:.2g} of it is left after "
+        f"{name}: the gradient {fate}: x{rate:.3f} per step back, {fraction:.2g} of it is left after "
         f"{len(gradients) - 1} steps"
     )
 
@@ -85,8 +90,8 @@ def verdict(name: str, gradients: list[float]) -> str:
 def _pieces(stream: Int[Tensor, " n"], width: int, sequences: int, seed: int) -> Int[Tensor, "b t"]:
     starts = len(stream) - width + 1
     chosen = torch.randperm(starts, generator=Randomness(seed).torch("diagnose.pieces"))[:sequences].sort().values
-    places = chosen[:, None] + torch.arange(width)
-    return stream[places.to(stream.device)].long()
+    positions = chosen[:, None] + torch.arange(width)
+    return stream[positions.to(stream.device)].long()
 
 
 def _cost(model: NeuralLanguageModel, raw: Tensor, targets: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Text to ids and back: the tokenizer and the vocabulary of a language model, saved beside its weights."""
+"""Text to ids and back: the tokenizer and vocabulary of a language model, saved with its weights."""
 
 from __future__ import annotations
 
@@ -14,22 +14,28 @@ from catena.tasks.lm.config import LmConfig
 
 
 class LmEncoding:
-    """The tokens and ids of texts."""
+    """Converts texts to tokens and ids, and ids back to text.
+
+    Args:
+        tokenizer: splits text into tokens.
+        vocabulary: maps tokens to ids.
+        unit: ``"line"`` if each line is a text, ``"file"`` if each file is one.
+    """
 
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, unit: str) -> None:
         self.tokenizer, self.vocabulary, self.unit = tokenizer, vocabulary, unit
         self.end = vocabulary.special(END_SYMBOL)
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of one line; where a file is one text, with its line end."""
+        """The tokens of one line, with its line break if a file is one text."""
         return line_tokens(self.tokenizer, text, self.unit)
 
     def ids(self, text: str) -> list[int]:
-        """The ids of a text, which may have several lines where a file is one text; no end is added."""
+        """The ids of a text, without an end symbol. The text may have several lines if a file is one text."""
         return self.vocabulary.ids(self.tokenizer.tokens(text))
 
     def text(self, ids: Iterable[int]) -> str:
-        """The text of ids; an end becomes a line end."""
+        """The text of ids. An end symbol becomes a line break."""
         lines: list[list[int]] = [[]]
         for id in ids:
             if id == self.end:
@@ -44,15 +50,15 @@ class LmEncoding:
 
 
 def line_tokens(tokenizer: Tokenizer, line: str, unit: str) -> list[str]:
-    """The tokens of a line; where a file is one text, its line end is a part of it."""
+    """The tokens of a line, with its line break if a file is one text."""
     return tokenizer.tokens(line + "\n" if unit == "file" else line)
 
 
 def special_tokens(config: LmConfig) -> Sequence[str]:
-    """The specials of a model's vocabulary."""
+    """The special tokens of a model's vocabulary."""
     return (*SPECIALS, MASK_SYMBOL) if config.objective.kind == "masked" else SPECIALS
 
 
 def load_encoding(folder: Path, unit: str) -> LmEncoding:
-    """Read the encoding of a model folder."""
+    """Load the encoding of a model folder."""
     return LmEncoding(load_tokenizer(folder / TOKENIZER), Vocabulary.load(folder / VOCABULARY), unit)

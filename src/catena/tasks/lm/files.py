@@ -1,4 +1,4 @@
-"""Files of n-gram models, our own and those of other programs (ARPA), opened as models of the task."""
+"""Load single files of n-gram models, in Catena's format or ARPA, as predictors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catena.tasks.lm.predictor import LmPredictor
 
 
 def open_file(path: Path) -> LmPredictor:
-    """The model of an ARPA file, or of a file that ``NgramModel.save`` wrote. Its tokens stand between blanks."""
+    """The predictor of an ARPA file or a file written by ``NgramModel.save``. It splits text at whitespace."""
     model, tokens = NgramModel.load(path), WhitespaceTokenizerConfig(lowercase=False)
     config = LmConfig(tokenizer=tokens, vocabulary=VocabularyConfig(min_count=1), model=NgramConfig(order=model.order))
     encoding = LmEncoding(build_tokenizer(tokens), model.vocabulary, config.data.unit)

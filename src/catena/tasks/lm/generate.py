@@ -1,4 +1,4 @@
-"""Write text with a language model: go on with prompts by any search, under wishes that every text fulfills."""
+"""Generate text with a language model: continue prompts by any search, under constraints."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from catena.tasks.spelling import build_phrase_acceptors
 
 @dataclass(frozen=True)
 class TextConstraints:
-    """What every text that is written must be like, without its prompt.
+    """Constraints that every generated text satisfies; the prompt is not part of the text.
 
     Args:
-        words: phrases that must each occur.
+        words: phrases that must occur.
         without: phrases that must not occur.
         pattern: a regular expression that must match the whole text.
-        form: a form of verse that it must fill.
+        form: a verse form that the text must fill.
     """
 
     words: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class TextConstraints:
 
 @dataclass(frozen=True)
 class Continuation:
-    """A text that goes on from a prompt: ``prompt + text`` is the whole."""
+    """A generated continuation of a prompt; the whole text is ``prompt + text``."""
 
     prompt: str
     text: str
@@ -61,26 +61,28 @@ class Continuation:
 
 @dataclass(frozen=True)
 class FusionModel:
-    """Another model that has a say in what is written: its log-probabilities count ``weight`` times."""
+    """A second model for shallow fusion, whose log-probabilities are multiplied by ``weight``."""
 
     model: LmPredictor
     weight: float
 
 
 class TextGenerator:
-    """A language model that writes, by one search.
+    """Generates continuations of prompts with a language model and one search.
 
     Args:
-        wishes: what all that is written must be like.
+        model: the language model.
+        settings: the search, such as beam search or sampling.
+        constraints: constraints on the generated texts.
         fused: a second model over the same vocabulary.
-        unknown: write ``<unk>`` where the model would; otherwise known symbols alone are written.
+        unknown: allow ``<unk>`` in the output.
     """
 
     def __init__(
         self,
         model: LmPredictor,
         settings: BaseSearchConfig,
-        wishes: TextConstraints | None = None,
+        constraints: TextConstraints | None = None,
         fused: FusionModel | None = None,
         *,
         unknown: bool = False,
@@ -91,10 +93,10 @@ class TextGenerator:
             _check_same_vocabulary(model, fused.model)
             stepper = shallow_fusion(stepper, fused.model.stepper, fused.weight)
         self._reader = wrap_stepper(settings, ForbidIds(stepper, [] if unknown else [UNK]))
-        self._acceptor = build_acceptor(wishes, model.encoding) if wishes else None
+        self._acceptor = build_acceptor(constraints, model.encoding) if constraints else None
 
     def write(self, prompts: Sequence[str], generator: torch.Generator) -> list[list[Continuation]]:
-        """The texts for each prompt, best first, or in the order they were drawn."""
+        """The continuations of each prompt, best first, or in sampling order."""
         if not prompts:
             return []
         stepper, state = self._begun(prompts)
@@ -102,13 +104,13 @@ class TextGenerator:
         return [[self._written(prompt, one) for one in row] for prompt, row in zip(prompts, found, strict=True)]
 
     def cost(self, prompts: Sequence[str], n: int, generator: torch.Generator) -> ConstraintCost:
-        """What the wishes cost, from ``n`` texts for each prompt, drawn freely but for the wishes."""
+        """Estimate of the probability that the constraints remove, from ``n`` constrained samples per prompt."""
         stepper, state = self._begun(prompts)
-        drawn = sample(stepper, state, generator, self.settings.max_length, KEEPING, n=n)
-        return estimate_cost([one for row in drawn for one in row])
+        samples = sample(stepper, state, generator, self.settings.max_length, KEEPING, n=n)
+        return estimate_cost([one for row in samples for one in row])
 
     def stream(self, prompt: str, generator: torch.Generator) -> Iterator[str]:
-        """The text for one prompt, piece by piece as it is chosen."""
+        """The continuation of one prompt, yielded in pieces while it is generated."""
         stepper, state = self._begun([prompt])
         ids: list[int] = []
         shown = ""
@@ -117,7 +119,9 @@ class TextGenerator:
                 return
             ids.append(id)
             text = self._continuation(prompt, ids)
-            if text.startswith(shown) and not text.endswith("\N{REPLACEMENT CHARACTER}"):  # half a character of bytes
+            if text.startswith(shown) and not text.endswith(
+                "\N{REPLACEMENT CHARACTER}"
+            ):  # an incomplete UTF-8 character
                 yield text[len(shown) :]
                 shown = text
 
@@ -126,7 +130,7 @@ class TextGenerator:
         return Continuation(prompt, self._continuation(prompt, one.ids), tokens, one)
 
     def _continuation(self, prompt: str, ids: Sequence[int]) -> str:
-        """What ids add to a prompt, with the blank that stands before a word."""
+        """The text that ids add to a prompt, with the space before a word."""
         encoding = self.model.encoding
         read = encoding.ids(prompt)
         before = encoding.text(read)
@@ -149,60 +153,62 @@ class TextGenerator:
         return constrained, constrained.after(state, len(listed))
 
 
-def build_acceptor(wishes: TextConstraints, encoding: LmEncoding) -> Acceptor:
-    """The set of sequences that fulfill the wishes."""
-    _check_together(wishes)
+def build_acceptor(constraints: TextConstraints, encoding: LmEncoding) -> Acceptor:
+    """The acceptor of the sequences that satisfy the constraints."""
+    _check_together(constraints)
     cut_in_words = encoding.tokenizer.settings.kind in ("words", "whitespace")
-    parts = _phrases_of_words(wishes, encoding) if cut_in_words else _phrases_of_pieces(wishes, encoding)
-    if wishes.pattern is not None:
-        from catena.structure.automaton.regex import from_regex  # seconds to import, and seldom wanted
+    parts = _phrases_of_words(constraints, encoding) if cut_in_words else _phrases_of_pieces(constraints, encoding)
+    if constraints.pattern is not None:
+        from catena.structure.automaton.regex import from_regex  # takes seconds to import, and is rarely needed
 
         first, later = token_strings(encoding)
         alphabet = sorted(set().union(*first, *later))
-        parts.append(PieceAcceptor(from_regex(wishes.pattern, alphabet), later, first))
-    if wishes.form is not None:
-        parts.append(verse_acceptor(wishes.form, encoding))
+        parts.append(PieceAcceptor(from_regex(constraints.pattern, alphabet), later, first))
+    if constraints.form is not None:
+        parts.append(verse_acceptor(constraints.form, encoding))
     return parts[0] if len(parts) == 1 else Intersection(parts)
 
 
-def _phrases_of_words(wishes: TextConstraints, encoding: LmEncoding) -> list[Acceptor]:
+def _phrases_of_words(constraints: TextConstraints, encoding: LmEncoding) -> list[Acceptor]:
     v = len(encoding.vocabulary)
     parts: list[Acceptor] = []
-    if wishes.words:
-        wanted = [AutomatonAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in wishes.words]
+    if constraints.words:
+        wanted = [AutomatonAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in constraints.words]
         parts.append(Intersection(wanted, in_turn=True))
-    if wishes.without:
-        unwanted = [_phrase(text, encoding) for text in wishes.without]
+    if constraints.without:
+        unwanted = [_phrase(text, encoding) for text in constraints.without]
         parts.append(AutomatonAcceptor(without_phrases(unwanted, v), v))
     return parts
 
 
-def _phrases_of_pieces(wishes: TextConstraints, encoding: LmEncoding) -> list[Acceptor]:
-    """Pieces are read by their characters: a phrase is made of whole words, however it is cut."""
-    if not all(encoding.tokenizer.tokens(text) for text in (*wishes.words, *wishes.without)):
-        raise DataError("a phrase must be of known words, and '' is empty")
-    return build_phrase_acceptors(wishes.words, wishes.without, "", encoding.tokenizer, encoding.vocabulary)
+def _phrases_of_pieces(constraints: TextConstraints, encoding: LmEncoding) -> list[Acceptor]:
+    """Acceptors of phrases over subwords or characters; phrases match at word boundaries in any segmentation."""
+    if not all(encoding.tokenizer.tokens(text) for text in (*constraints.words, *constraints.without)):
+        raise DataError("A phrase must have at least one word, got ''. Remove the empty phrase.")
+    return build_phrase_acceptors(constraints.words, constraints.without, "", encoding.tokenizer, encoding.vocabulary)
 
 
-def _check_together(wishes: TextConstraints) -> None:
-    """Refuse what must not be written within what must: nothing could be written."""
-    for bad in wishes.without:
-        for good in wishes.words:
+def _check_together(constraints: TextConstraints) -> None:
+    """Raise DataError if a forbidden phrase occurs in a required one."""
+    for bad in constraints.without:
+        for good in constraints.words:
             if bad.strip() and f" {' '.join(bad.split())} " in f" {' '.join(good.split())} ":
                 raise DataError(
-                    f"a text with {good!r} and without {bad!r} cannot be written: drop one of the two wishes"
+                    f"--without must not occur in --word, got {bad!r} and {good!r}. Remove one of the two phrases."
                 )
 
 
 def token_strings(encoding: LmEncoding) -> tuple[list[str], list[str]]:
-    """What each id adds to a text, where it is the first and where others stand before it.
+    """The string that each id adds to a text, as the first token and after other tokens.
 
-    Specials add nothing, nor do parts of characters: they are never written where a pattern is asked for.
+    The string is empty for special tokens and incomplete characters, which are never generated under a pattern.
     """
     vocabulary, join = encoding.vocabulary, encoding.tokenizer.join
     names = vocabulary.symbols
     if encoding.tokenizer.settings.kind == "bytes":
-        raise ConfigError("a pattern is made of characters, and this model writes bytes: train one on characters")
+        raise ConfigError(
+            "A pattern needs characters, and this model generates bytes. Train a model with --tokenizer characters."
+        )
     ordinary = range(len(vocabulary.specials), len(vocabulary))
     filler = names[max(ordinary, key=lambda id: (names[id].isalnum(), vocabulary.counts[id]))] if ordinary else ""
     before = join([filler])
@@ -223,8 +229,12 @@ def _phrase(text: str, encoding: LmEncoding) -> list[int]:
     if not ids or UNK in ids:
         unknown = [token for token, id in zip(encoding.tokenizer.tokens(text), ids, strict=True) if id == UNK]
         raise DataError(
-            f"a phrase must be of known words, and {text!r} "
-            + (f"has {', '.join(map(repr, unknown))}, which the model does not know" if unknown else "is empty")
+            (
+                f"The phrase {text!r} has words outside the vocabulary: {', '.join(map(repr, unknown))}. "
+                if unknown
+                else f"A phrase must have at least one word, got {text!r}. "
+            )
+            + "Remove or rephrase it."
         )
     return ids
 
@@ -233,6 +243,6 @@ def _check_same_vocabulary(model: LmPredictor, other: LmPredictor) -> None:
     a, b = model.encoding.vocabulary, other.encoding.vocabulary
     if a.symbols != b.symbols:
         raise ConfigError(
-            f"two models that write together need the same vocabulary, and these have {len(a):,} and {len(b):,} "
-            f"symbols, not all alike: train the second on the same text with the same tokenizer and vocabulary settings"
+            f"Fused models need the same vocabulary; theirs have {len(a):,} and {len(b):,} symbols and differ. Train "
+            f"the second model on the same text with the same tokenizer and vocabulary options."
         )

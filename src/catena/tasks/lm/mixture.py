@@ -1,6 +1,6 @@
-"""Mixtures in the task: other models' runs, weighed on a text and kept in a run folder of their own, copied whole.
+"""Train and load mixtures of language models; the run folder holds copies of the mixed models.
 
-Every line is read by itself, by each model as it begins a text.
+Each model scores every line separately, as the start of a text.
 """
 
 from __future__ import annotations
@@ -32,14 +32,18 @@ PARTS = "parts"
 
 
 def common_encoding(config: LmConfig) -> LmEncoding:
-    """The encoding that all models of a mixture share."""
+    """The encoding of the models of a mixture, which must be the same for all.
+
+    Raises:
+        ConfigError: if the tokenizers, vocabularies or ``data.unit`` differ.
+    """
     assert isinstance(config.model, LmMixtureConfig)
     folders = [open_checkpoint(Path(run)).folder for run in config.model.runs]
     first = configs.load(LmConfig, folders[0] / CONFIG)
     if first.data.unit != config.data.unit:
         raise ConfigError(
-            f"the models of a mixture read a text alike, and data.unit = {config.data.unit!r} where "
-            f"{config.model.runs[0]} has {first.data.unit!r}: set it to that"
+            f"data.unit must be {first.data.unit!r}, as in {config.model.runs[0]}, got {config.data.unit!r}. Set "
+            f"data.unit to {first.data.unit!r}."
         )
     encodings = [load_encoding(folder, config.data.unit) for folder in folders]
     for run, encoding in zip(config.model.runs, encodings, strict=True):
@@ -48,15 +52,15 @@ def common_encoding(config: LmConfig) -> LmEncoding:
             or encoding.tokenizer.settings != encodings[0].tokenizer.settings
         ):
             raise ConfigError(
-                f"the models of a mixture need the same tokens and vocabulary, and {run} has "
-                f"{len(encoding.vocabulary):,} symbols, not all those of {config.model.runs[0]}: train both on the "
-                f"same text with the same tokenizer and vocabulary settings"
+                f"The models of a mixture need the same tokenizer and vocabulary; {run} with "
+                f"{len(encoding.vocabulary):,} symbols differs from {config.model.runs[0]}. Train both on the same "
+                f"text with the same tokenizer and vocabulary options."
             )
     return encodings[0]
 
 
 def train_mixture(config: LmConfig, data: LmDataset, run: RunFolder, reporter: Reporter) -> TrainResult:
-    """Weigh the models on train, score the mixture on dev and test, and keep all of it."""
+    """Fit the mixture weights on train, evaluate on dev and test, and save the run."""
     assert isinstance(config.model, LmMixtureConfig)
     settings, fitting = config.model, FitReporter(run, reporter, data.lines)
     folders = [open_checkpoint(Path(one)).folder for one in settings.runs]
@@ -83,7 +87,7 @@ def train_mixture(config: LmConfig, data: LmDataset, run: RunFolder, reporter: R
 
 
 def load_predictor(folder: Path, device: torch.device) -> LmPredictor:
-    """Read a trained language model, a mixture or another, from a run folder or a checkpoint folder."""
+    """Load a trained language model of any kind from a run folder or checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(LmConfig, checkpoint.folder / CONFIG)
     if not isinstance(config.model, LmMixtureConfig):
@@ -102,6 +106,6 @@ def _models(folders: list[Path], encoding: LmEncoding, settings: LmMixtureConfig
 
 
 def _spelled_out(config: LmConfig, first: Path) -> LmConfig:
-    """The config with the tokens that the models of the mixture have."""
+    """The config with the tokenizer and vocabulary options of the mixed models."""
     theirs = configs.load(LmConfig, first / CONFIG)
     return config.model_copy(update={"tokenizer": theirs.tokenizer, "vocabulary": theirs.vocabulary})

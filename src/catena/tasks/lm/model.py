@@ -1,4 +1,4 @@
-"""From a config to a network, and from word vectors to its first embedding."""
+"""Build the network of a config, with pretrained word vectors if it names a file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ _Network = NeuralLanguageModel | MaskedLanguageModel
 def build_network(
     config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int] | None = None, vectors: EmbeddingRows | None = None
 ) -> _Network:
-    """The network of a config; its weights are drawn, or read afterwards.
+    """The network of a config, with random weights.
 
-    ``counts`` are frequencies by id. Those of the vocabulary, which knows all but the ends, rebuild a saved model:
-    what its output layer made of the true ones is among its weights.
+    Args:
+        config: the config of a neural model.
+        vocabulary: the vocabulary of the model.
+        counts: frequency of each id in train. A saved model may be rebuilt with the counts of the vocabulary, which
+            lack the end symbols: the values derived from the true counts are among its weights.
+        vectors: pretrained embedding rows and a mask of the rows that are set.
     """
     settings = config.model
     assert not isinstance(settings, NgramConfig | LmMixtureConfig)
@@ -40,7 +44,7 @@ def build_network(
 
 
 def new_network(config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int], randomness: Randomness) -> _Network:
-    """A network with fresh weights, drawn by the seed, and word vectors where the config names a file of them."""
+    """A network with weights initialized from the seed, and word vectors if the config names a file."""
     randomness.seed_torch("weights")
     settings = config.model
     assert not isinstance(settings, NgramConfig | LmMixtureConfig)

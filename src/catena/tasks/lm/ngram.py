@@ -1,4 +1,4 @@
-"""n-gram models in the task: counted in one go, kept in a run folder like any other model."""
+"""Train, load and export n-gram models as runs of the task."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _MODEL = "ngrams.bin"
 CPU = torch.device("cpu")
 _MIB = 2**20
 _SENTENCES = 1000
-"""Sentences after which it is told how far the reading is."""
+"""Number of sentences between two progress reports."""
 
 
 def train_ngram(config: LmConfig, data: LmDataset, run: RunFolder, reporter: Reporter) -> TrainResult:
-    """Count and estimate a model, score it on dev and test, and write it as the only checkpoint of a run."""
-    from catena.lm.ngram.model import NgramModel  # brings compiled kernels, which networks do without
+    """Estimate an n-gram model, evaluate it on dev and test, and save it as the only checkpoint of a run."""
+    from catena.lm.ngram.model import NgramModel  # loads compiled kernels, which networks do not need
 
     assert isinstance(config.model, NgramConfig)
     fitting = FitReporter(run, reporter, data.lines)
     settings, encoding = config.model, data.encoding
     model = NgramModel.train_ids(
-        _told_of(count_sequences(data.train, encoding), data.train.tokens, fitting),
+        _with_progress(count_sequences(data.train, encoding), data.train.tokens, fitting),
         encoding.vocabulary,
         settings.order,
         build_estimator(settings),
@@ -49,7 +49,7 @@ def train_ngram(config: LmConfig, data: LmDataset, run: RunFolder, reporter: Rep
     if settings.prune_entropy:
         before = sum(model.packed.trie().shape.sizes)
         model = model.pruned(settings.prune_entropy)
-        fitting.note(f"n-grams: {sum(model.packed.trie().shape.sizes):,} of {before:,} stay after entropy pruning")
+        fitting.note(f"n-grams: {sum(model.packed.trie().shape.sizes):,} of {before:,} remain after entropy pruning")
     for note in model.notes:
         fitting.note(note)
     scores = judge(model, data.dev, config, CPU).scores()
@@ -64,7 +64,7 @@ def train_ngram(config: LmConfig, data: LmDataset, run: RunFolder, reporter: Rep
 
 
 def build_estimator(settings: NgramConfig) -> Any:
-    """The estimator of the settings, with its options bound."""
+    """The estimator of a config, with its options bound."""
     from catena.lm.ngram.estimators import ESTIMATORS
 
     options = settings.options()
@@ -73,8 +73,8 @@ def build_estimator(settings: NgramConfig) -> Any:
     return partial(ESTIMATORS[settings.estimator], **options) if options else settings.estimator
 
 
-def _told_of(sentences: Iterator[np.ndarray], tokens: int, fitting: FitReporter) -> Iterator[np.ndarray]:
-    """The same sentences, while it is told how many of their tokens were read."""
+def _with_progress(sentences: Iterator[np.ndarray], tokens: int, fitting: FitReporter) -> Iterator[np.ndarray]:
+    """The same sentences, with progress reported by the number of tokens read."""
     read = 0
     for n, ids in enumerate(sentences):
         if n % _SENTENCES == 0:
@@ -84,7 +84,7 @@ def _told_of(sentences: Iterator[np.ndarray], tokens: int, fitting: FitReporter)
 
 
 def count_sequences(part: TextPart, encoding: LmEncoding) -> Iterator[np.ndarray]:
-    """The ids that an n-gram model counts, without their ends: lines, or all the text in one."""
+    """The sequences that an n-gram model counts, without end symbols: the lines, or the whole text as one."""
     corpus = part.corpus
     whole = [part.flat] if encoding.unit == "file" else (corpus[i] for i in range(len(corpus)))
     for ids in whole:
@@ -92,24 +92,24 @@ def count_sequences(part: TextPart, encoding: LmEncoding) -> Iterator[np.ndarray
 
 
 def load_ngram(folder: Path) -> AutoregressiveLM[Any]:
-    """Read the model of a checkpoint."""
+    """Load the n-gram model of a checkpoint."""
     from catena.lm.ngram.model import NgramModel
 
     return NgramModel.load(folder / _MODEL)
 
 
 def export_ngram(to: str, model: AutoregressiveLM[Any], path: Path, quantization: str | None) -> None:
-    """Write a model into a file of another program, which must not be there."""
+    """Export an n-gram model to a new ARPA file."""
     from catena.lm.ngram.model import NgramModel
 
     if to != "arpa":
-        raise ConfigError(f"language models are exported to arpa, and not to {to!r}: give --to arpa")
+        raise ConfigError(f"--to must be arpa for a language model, got {to!r}. Pass --to arpa.")
     if quantization is not None:
-        raise ConfigError(f"quantization = {quantization!r} is for networks: leave it out")
+        raise ConfigError(f"--quantization applies only to networks, got {quantization!r}. Remove it.")
     if not isinstance(model, NgramModel):
-        raise DataError("an ARPA file holds an n-gram model, and this one is of another kind: train --model ngram")
+        raise DataError("Only an n-gram model can be exported to ARPA. Train one with --model ngram.")
     if path.exists():
-        raise DataError(f"{path} is there already: name a file that is not")
+        raise DataError(f"{path} exists already. Choose another file name.")
     if not path.parent.is_dir():
-        raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
+        raise DataError(f"Folder not found: {path.parent}. Create it before exporting to {path}.")
     model.save_arpa(path)

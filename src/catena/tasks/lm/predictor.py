@@ -1,4 +1,4 @@
-"""A trained language model that is ready to be asked: it scores texts, and gives a stepper to go on with a prompt."""
+"""Predictor of a trained language model: scores texts and provides a stepper to continue prompts."""
 
 from __future__ import annotations
 
@@ -47,14 +47,17 @@ from catena.tasks.lm.scoring import (
 from catena.tasks.written import valid_json
 
 BLOCK = 1024
-"""Texts that are read and scored together in a stream of them."""
+"""Number of texts scored together in a stream."""
 _LONG = 2048
-"""Tokens above which a text is read in pieces."""
+"""Number of tokens above which a text is scored in pieces."""
 
 
 @dataclass(frozen=True)
 class ScoredText:
-    """A text with the log-probability of each of its tokens, the end among them, in nats. Prints as its total."""
+    """A text with the log-probability in nats of each token, including the end symbol.
+
+    ``str()`` gives the total log-probability.
+    """
 
     text: str
     tokens: tuple[str, ...]
@@ -68,18 +71,18 @@ class ScoredText:
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean of -log p over the tokens and the end."""
+        """exp of the mean of -log p over the tokens and the end symbol."""
         mean = -self.log_prob / len(self.log_probs)
         return math.exp(mean) if mean < 700 else math.inf
 
     @property
     def bits_per_character(self) -> float:
-        """Bits for each character, the end of the text counted as one."""
+        """Bits per character; the end of the text counts as one character."""
         return -self.log_prob / math.log(2) / (len(self.text) + 1)
 
     @property
     def bits_per_byte(self) -> float:
-        """Bits for each byte of UTF-8, the end of the text counted as one."""
+        """Bits per UTF-8 byte; the end of the text counts as one byte."""
         return -self.log_prob / math.log(2) / (len(self.text.encode("utf-8", "surrogatepass")) + 1)
 
     def __str__(self) -> str:
@@ -88,19 +91,19 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class PrefixState:
-    """A model that has read prompts: ``stepper`` and the ``state`` to search from, one row for each prompt."""
+    """A stepper and its state after reading prompts, one row per prompt."""
 
     stepper: AutoregressiveLM[Any]
     state: Any
 
 
 class LmPredictor(Predictor):
-    """A language model with its tokenizer and vocabulary."""
+    """A trained language model with its tokenizer and vocabulary."""
 
     def __init__(self, config: LmConfig, encoding: LmEncoding, model: Any, device: torch.device) -> None:
         self.config, self.encoding = config, encoding
         self.model: Any = model.to(device).eval() if isinstance(model, torch.nn.Module) else model
-        # n-gram models, and mixtures that they lead, are on the CPU.
+        # n-gram models, and mixtures with one as first model, are on the CPU.
         self.device = getattr(self.model, "device", None) or device
 
     @property
@@ -109,18 +112,22 @@ class LmPredictor(Predictor):
 
     @property
     def stepper(self) -> AutoregressiveLM[Any]:
-        """The model as a stepper, for searches; a masked model is none."""
+        """The model as a stepper, for searches.
+
+        Raises:
+            CatenaError: if the model is a masked language model.
+        """
         if isinstance(self.model, MaskedLanguageModel):
             raise CatenaError(
-                "this model guesses hidden words and gives no p(next | prefix): train one with --objective next to "
-                "score and to write text"
+                "A masked language model has no p(next | prefix), so it cannot score or generate text. Train one with "
+                "--objective next."
             )
         return self.model
 
-    # --- going on with a prompt ---------------------------------------------------------------------------------------
+    # --- prompts ------------------------------------------------------------------------------------------------------
 
     def continue_(self, prompts: Sequence[str]) -> PrefixState:
-        """Read prompts, from which a search may go on; an empty prompt is the beginning of a text."""
+        """The stepper and its state after reading prompts; an empty prompt is the start of a text."""
         listed = [self.encoding.ids(prompt) for prompt in prompts]
         lengths = torch.tensor([len(ids) for ids in listed], dtype=torch.long, device=self.device)
         width = max((len(ids) for ids in listed), default=0)
@@ -131,17 +138,17 @@ class LmPredictor(Predictor):
         return PrefixState(stepper, stepper.extend(stepper.start(len(listed)), ids, lengths))
 
     def text(self, ids: Iterable[int]) -> str:
-        """The text of ids that a search has found; an end becomes a line end."""
+        """The text of ids. An end symbol becomes a line break."""
         return self.encoding.text(ids)
 
     # --- scoring texts ------------------------------------------------------------------------------------------------
 
     def predict(self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[ScoredText]:
-        """The log-probabilities of texts, each by itself, with its end."""
+        """The log-probabilities of texts, each scored separately with its end symbol."""
         self.check(asking)
         if isinstance(items, str):
             raise DataError(
-                "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
+                f"items must be a list of texts, got the text {items[:60]!r}. Pass a list, as in predict([text])."
             )
         lines = [[*self.encoding.ids(text), self.encoding.end] for text in items]
         offsets = np.concatenate(([0], np.cumsum([len(line) for line in lines]))).astype(np.int64)
@@ -166,7 +173,7 @@ class LmPredictor(Predictor):
         return np.concatenate([self._long(flat[low:high]) for low, high in pairwise(offsets.tolist())])
 
     def _longest(self) -> int | None:
-        """The longest text that is read in one piece; None where any is."""
+        """The longest text that is scored in one piece; None if there is no limit."""
         return self.config.batches.length if self.config.model.kind == "transformer" else None
 
     def _long(self, ids: np.ndarray) -> np.ndarray:
@@ -193,13 +200,13 @@ class LmPredictor(Predictor):
             given["format"] = "auto"
         return self.config.data.model_copy(update=given)
 
-    # --- a whole file -------------------------------------------------------------------------------------------------
+    # --- files --------------------------------------------------------------------------------------------------------
 
     def part(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> TextPart:
         """A file as ids."""
         part = encode_lines(read_lines(path, self._data(reading)), self.encoding)
         if not part.tokens:
-            raise DataError(f"{path} has no text to score")
+            raise DataError(f"{path} has no text to score. Check the file and data.blank_lines.")
         return part
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
@@ -207,8 +214,8 @@ class LmPredictor(Predictor):
         scores = judge(self.stepper, part, self.config, self.device).scores()
         named = signatures(self.config, part)
         lines = [
-            f"{part.tokens:,} tokens in {len(part):,} lines, ends counted; {part.characters:,} characters, "
-            f"{part.bytes:,} bytes; {part.unknown:,} unknown, of which {part.outside:,} are not in the vocabulary",
+            f"{part.tokens:,} tokens (with end symbols) in {len(part):,} lines; {part.characters:,} characters, "
+            f"{part.bytes:,} bytes; {part.unknown:,} unknown ({part.outside:,} of them not in the vocabulary)",
             *(f"{name} {value:.4f}   {named[name]}" for name, value in scores.items()),
             *unknown_warning(part),
         ]
@@ -219,13 +226,13 @@ class LmPredictor(Predictor):
     ) -> PairedPredictions:
         metric = metric or METRICS[0]
         if metric not in METRICS:
-            raise DataError(f"a language model has no {metric!r}: {did_you_mean(metric, METRICS)}")
+            raise DataError(f"Unknown metric {metric!r} of a language model: {did_you_mean(metric, METRICS)}")
         part = self.part(path, reading)
         judged = judge(self.stepper, part, self.config, self.device)
         if len(impossible := np.flatnonzero(np.isneginf(judged.log_probs))):
             raise DataError(
-                f"{len(impossible):,} of {part.tokens:,} tokens of {path} are impossible under this model, so that its "
-                f"{metric} is infinite and cannot be compared: take an estimator that smooths"
+                f"{len(impossible):,} of {part.tokens:,} tokens of {path} have probability 0 under this model, so its "
+                f"{metric} is infinite and cannot be compared. Choose a smoothed estimator."
             )
         texts = list(read_lines(path, self._data(reading)))
         sizes = {
@@ -233,14 +240,14 @@ class LmPredictor(Predictor):
             "bits_per_byte": [len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts],
         }.get(metric, part.corpus.lengths.tolist())
         right = list(zip(texts, sizes, strict=True))
-        asked_by = {"tokenizer.kind": self.config.tokenizer.kind}
+        conditions = {"tokenizer.kind": self.config.tokenizer.kind}
         unknown = part.unknown / part.tokens
-        return PairedPredictions(build_metric(metric), right, judged.by_line().tolist(), asked_by, unknown)
+        return PairedPredictions(build_metric(metric), right, judged.by_line().tolist(), conditions, unknown)
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
         export_ngram(to, self.stepper, folder, quantization)
 
-    # --- for people ---------------------------------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------------------------------
 
     def describe(self, top: int) -> list[str]:
         config, vocabulary = self.config, self.encoding.vocabulary
@@ -248,7 +255,7 @@ class LmPredictor(Predictor):
         lines = [
             f"a language model of kind {config.model.kind} over {config.tokenizer.kind}: {len(vocabulary):,} symbols",
             f"a text is a {config.data.unit}; blank lines: {config.data.blank_lines}",
-            f"the most frequent: {' '.join(vocabulary.tokens(frequent))}",
+            f"most frequent symbols: {' '.join(vocabulary.tokens(frequent))}",
         ]
         if isinstance(self.model, torch.nn.Module):
             lines.insert(1, f"{sum(p.numel() for p in self.model.parameters()):,} parameters")
@@ -272,7 +279,7 @@ class LmPredictor(Predictor):
 
 
 def build_metric(metric: str) -> Metric:
-    """A score as a function of sums: lines add their nats, and their tokens, characters or bytes."""
+    """A metric as a function of sums over lines: nats, and tokens, characters or bytes."""
 
     def statistics(right: Sequence[tuple[str, int]], given: Sequence[float]) -> np.ndarray:
         return np.array([(-log_prob, size) for (_, size), log_prob in zip(right, given, strict=True)], np.float64)
@@ -287,7 +294,7 @@ def build_metric(metric: str) -> Metric:
 
 
 def build_predictor(checkpoint: Checkpoint, config: LmConfig, device: torch.device) -> LmPredictor:
-    """The counted model or the network of a checkpoint."""
+    """The predictor of an n-gram model or network in a checkpoint."""
     encoding = load_encoding(checkpoint.folder, config.data.unit)
     if not config.is_neural:
         return LmPredictor(config, encoding, load_ngram(checkpoint.folder), device)

@@ -1,14 +1,13 @@
-r"""Rhymes: which symbols sound alike at the end of a line, read from a file or learned from verse.
+r"""Rhyme classes of symbols, read from a file or learned from verse.
 
-Words that end lines which rhyme occur together, so the ends of verse are a graph, and its groups are the rhymes: no
-dictionary is asked, and sounds of another century are found as they were. A partition c of the symbols has the
-modularity
+Symbols at the ends of rhyming lines co-occur. They form a graph whose communities are the rhyme classes, so no
+pronunciation dictionary is needed, and historical rhymes are found too. A partition c of the symbols has the modularity
 
 .. math::  Q(c) = \sum_{ij} \left( w_{ij} - \gamma \frac{k_i k_j}{\sum k} \right) [c_i = c_j]
 
-where :math:`w_{ij}` counts how often i and j end neighboring lines in rhyme and :math:`k_i = \sum_j w_{ij}`; it is
-raised by moving symbols, and then whole groups, as long as that helps (Blondel et al. 2008). A larger :math:`\gamma`
-makes more and smaller groups. Networks of rhymes: List et al. 2017.
+where :math:`w_{ij}` counts how often i and j end neighboring lines in rhyme and :math:`k_i = \sum_j w_{ij}`. It is
+maximized greedily by moving symbols, then whole groups, until no move helps (Blondel et al. 2008). A larger
+:math:`\gamma` makes more and smaller groups. Rhyme networks: List et al. 2017.
 """
 
 from __future__ import annotations
@@ -24,26 +23,32 @@ from catena.data.files import open_text
 from catena.errors import DataError, FormatError
 
 _Graph = Mapping[int, Mapping[int, float]]
-"""``graph[i][j]`` is the weight between i and j, on both sides; ``graph[i][i]`` counts twice what is within i."""
+"""``graph[i][j] == graph[j][i]`` is the weight between i and j; ``graph[i][i]`` is twice the weight within i."""
 
 _RESOLUTIONS = (1.0, 1.5, 2.0, 3.0, 4.0)
 _HELD = 10
 _STRAY = 0.1
-"""The share of neighboring lines that do not rhyme, about."""
+"""Approximate fraction of neighboring lines that do not rhyme."""
 
 
 def rhyming_ends(poem: str, every: int = 2) -> list[str]:
-    """The last symbols of the lines that rhyme: every second one. A line is what stands between marks or line ends."""
+    """The last symbols of the rhyming lines of a poem.
+
+    Args:
+        poem: the text; punctuation marks and line breaks separate lines.
+        every: each ``every``-th line rhymes.
+    """
     return [line[-1] for line in re.findall(r"\w+", poem)[every - 1 :: every]]
 
 
 def learn_rhymes(poems: Iterable[str], min_count: int = 2, resolution: float | None = None) -> dict[str, int]:
-    """The rhyme of each symbol, a number; symbols that seldom end a line have none.
+    """The rhyme class of each symbol, as an integer; rare line ends have none.
 
     Args:
-        min_count: how often a symbol must end a line in rhyme, together with another.
-        resolution: the gamma of the modularity; if omitted, the one of :data:`_RESOLUTIONS` that foretells best which
-            ends stand together in every tenth poem, when the others are learned from.
+        poems: the texts to learn from.
+        min_count: smallest number of times that a symbol ends a rhyming line together with another symbol.
+        resolution: the gamma of the modularity; if omitted, the value of :data:`_RESOLUTIONS` that best predicts the
+            line ends of every tenth poem from the other poems.
     """
     ends = [rhyming_ends(poem) for poem in poems]
     if resolution is None:
@@ -52,8 +57,8 @@ def learn_rhymes(poems: Iterable[str], min_count: int = 2, resolution: float | N
     found = _grouped(ends, min_count, resolution)
     if not found:
         raise DataError(
-            f"no rhymes were found: verse has lines parted by marks or line ends, and every second one rhymes; no two "
-            f"symbols end such lines together min_count = {min_count} times"
+            f"No two symbols end rhyming lines together min_count = {min_count} times. Use verse whose lines end with "
+            f"punctuation or line breaks and whose every second line rhymes, or lower min_count."
         )
     return found
 
@@ -73,7 +78,7 @@ def _grouped(ends: Sequence[Sequence[str]], min_count: int, resolution: float) -
 
 
 def _foretold(rhymes: Mapping[str, int], seen: Sequence[Sequence[str]], held: Sequence[Sequence[str]]) -> float:
-    """The log-likelihood of ends given those before them: by their frequency within the rhyme or, seldom, in all."""
+    """Log-likelihood of line ends given the previous ones, from frequencies within the rhyme class and overall."""
     frequency = Counter(end for each in seen for end in each if end in rhymes)
     mass: Counter[int] = Counter()
     for end, n in frequency.items():
@@ -88,7 +93,7 @@ def _foretold(rhymes: Mapping[str, int], seen: Sequence[Sequence[str]], held: Se
 
 
 def groups(graph: _Graph, resolution: float = 1.0) -> list[int]:
-    """The group of each node, numbered in the order of their first nodes."""
+    """The community of each node, numbered in the order of their first nodes."""
     group = _moved(graph, resolution)
     while True:
         joined = _joined(graph, group)
@@ -99,7 +104,7 @@ def groups(graph: _Graph, resolution: float = 1.0) -> list[int]:
 
 
 def _moved(graph: _Graph, resolution: float) -> list[int]:
-    """Every node by itself at first; then each goes where modularity gains most, until none moves."""
+    """One level of greedy modularity maximization, starting with one group per node."""
     degree = {i: sum(near.values()) for i, near in graph.items()}
     total = sum(degree.values()) or 1.0
     group, mass = {i: i for i in graph}, dict(degree)
@@ -121,7 +126,7 @@ def _moved(graph: _Graph, resolution: float) -> list[int]:
 
 
 def _joined(graph: _Graph, group: Sequence[int]) -> dict[int, dict[int, float]]:
-    """The graph whose nodes are groups."""
+    """The graph whose nodes are the groups."""
     joined: dict[int, dict[int, float]] = {g: {} for g in sorted(set(group))}
     for i, near in graph.items():
         for j, weight in near.items():
@@ -135,15 +140,15 @@ def _numbered(group: Sequence[int]) -> list[int]:
 
 
 def read_rhymes(path: Path) -> dict[str, int]:
-    """Read a file of rhymes: on each line the symbols of one, with spaces between."""
+    """Read a file of rhyme classes: each line has the symbols of one class, separated by spaces."""
     found: dict[str, int] = {}
     with open_text(path) as lines:
         for number, line in lines:
             for symbol in line.split():
                 if found.setdefault(symbol, number) != number:
                     raise FormatError(
-                        f"{path}:{number} has {symbol!r}, which line {found[symbol]} has too: a symbol is of one rhyme"
+                        f"{path}:{number} repeats {symbol!r} of line {found[symbol]}. Keep each symbol in one rhyme."
                     )
     if not found:
-        raise FormatError(f"{path} has no rhymes: write the symbols of a rhyme on a line, with spaces between")
+        raise FormatError(f"{path} has no rhymes. Write the symbols of each rhyme on one line, separated by spaces.")
     return found

@@ -1,9 +1,9 @@
-"""How well a model predicts a text: the log-probability of every token, and the scores that are made of it.
+"""Log-probabilities of the tokens of a text, and the metrics computed from them.
 
-Every token counts, and the end of every line too; perplexity is exp of the mean of -log p over all of them. Where the
-text is one stream, a token is predicted after all that stands before it, in other lines too, as far as the model looks
-back: an encoder with a state reads the text at several places at once, and warms up before each; a Transformer reads
-windows that overlap, of which each scores its last part.
+Every token and every end symbol counts; perplexity is exp of the mean of -log p over all of them. If the text is one
+stream, the context of a token includes previous lines, as far as the model reaches: a recurrent encoder reads the text
+in several parallel streams, each after a warm-up context; a Transformer reads overlapping windows and scores the last
+part of each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.dataset import TextPart
 
 _CHUNK = 512
-"""Positions that are read together where a state is carried, in all streams."""
+"""Number of positions processed in one step if the state is carried, over all streams."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TextLogProbs:
 
 
 def protocol(config: LmConfig, part: TextPart) -> dict[str, object]:
-    """What a score of a part depends on beside the model, for its signature."""
+    """The evaluation conditions of a score, for its signature."""
     return {
         "unit": config.data.unit,
         "blank_lines": config.data.blank_lines,
@@ -77,7 +77,7 @@ def signatures(config: LmConfig, part: TextPart) -> dict[str, str]:
 
 
 def unknown_warning(part: TextPart) -> list[str]:
-    """A line about unknown tokens, which make every score of likelihood look better; empty if there are none."""
+    """A warning about unknown tokens, which improve every likelihood score; empty if there are none."""
     if not part.unknown:
         return []
     percent = 100 * part.unknown / part.tokens
@@ -88,13 +88,13 @@ def unknown_warning(part: TextPart) -> list[str]:
 
 
 def reads_streams(config: LmConfig) -> bool:
-    """Whether lines are read one after another, with what stands before them as context."""
+    """Whether previous lines are context of a line."""
     return config.is_neural and config.order != "sentences"
 
 
 @torch.no_grad()
 def judge(model: AutoregressiveLM, part: TextPart, config: LmConfig, device: torch.device) -> TextLogProbs:
-    """Score every token of a part in the way the model reads text."""
+    """The log-probability of every token of a part, with the context that the model was trained on."""
     if isinstance(model, NeuralLanguageModel) and reads_streams(config):
         stream = as_stream(part.flat, model.begin, device)
         if config.model.kind == "transformer":
@@ -107,13 +107,20 @@ def judge(model: AutoregressiveLM, part: TextPart, config: LmConfig, device: tor
 
 
 def _as_one(part: TextPart) -> TextPart:
-    """All lines as one."""
+    """The part with all lines joined into one."""
     ends = np.array([0, part.tokens], np.int64)
     return TextPart(Corpus(part.flat, ends), part.characters, part.bytes, part.outside)
 
 
 def carried_log_probs(model: NeuralLanguageModel, stream: Tensor, streams: int, context: int) -> Tensor:
-    """log p of every token but the first of a stream, read at several places at once."""
+    """log p of every token of a stream except the first, computed in parallel streams.
+
+    Args:
+        model: the language model.
+        stream: the ids, the begin symbol first.
+        streams: number of parallel streams.
+        context: number of context tokens before each stream except the first.
+    """
     n = len(stream) - 1
     found = torch.empty(n, device=stream.device)
     if n == 0:
@@ -140,7 +147,14 @@ def carried_log_probs(model: NeuralLanguageModel, stream: Tensor, streams: int, 
 
 
 def window_log_probs(model: NeuralLanguageModel, stream: Tensor, width: int, stride: int) -> Tensor:
-    """log p of every token but the first of a stream, in windows of which each scores its last ``stride`` tokens."""
+    """log p of every token of a stream except the first, in windows that score their last ``stride`` tokens.
+
+    Args:
+        model: the language model.
+        stream: the ids, the begin symbol first.
+        width: number of tokens of a window.
+        stride: number of tokens scored in each window except the first, which scores all of its tokens.
+    """
     n = len(stream) - 1
     found = torch.empty(n, device=stream.device)
     width, stride = min(width, n), min(stride, width, max(n, 1))
@@ -149,7 +163,7 @@ def window_log_probs(model: NeuralLanguageModel, stream: Tensor, width: int, str
     starts = torch.arange(0, n - width + 1, stride, device=stream.device)
     if int(starts[-1]) + width < n:
         starts = torch.cat((starts, starts.new_tensor([n - width])))
-    # Later windows are written last, but each scores only what no earlier one has: the first scores all it reads.
+    # Each window scores only tokens that no earlier window scored. The first window scores all of its tokens.
     scored_from = torch.cat((starts.new_zeros(1), starts[:-1] + width))
     at_once = max(1, _CHUNK * 16 // width)
     for i in range(0, len(starts), at_once):
@@ -161,7 +175,7 @@ def window_log_probs(model: NeuralLanguageModel, stream: Tensor, width: int, str
 
 
 def line_log_probs(model: AutoregressiveLM, part: TextPart, device: torch.device) -> np.ndarray:
-    """log p of every token, each line after the mark of the beginning alone."""
+    """log p of every token; the context of a line is only the begin symbol."""
     corpus = part.corpus
     base = int(corpus.offsets[0])
     found = np.zeros(part.tokens, np.float32)

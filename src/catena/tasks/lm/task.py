@@ -1,4 +1,4 @@
-"""The language model as the training loop sees it."""
+"""Language models as tasks of the training loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
 class LmTask(NeuralTask):
-    """What masked and next-token models share: the data and its order."""
+    """Base class of masked and next-token models: the data and its batches."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class LmTask(NeuralTask):
         if self._stream is None:
             assert self._rows is not None
             corpus = self.data.train.corpus
-            longest = self.config.data.max_length + 1  # with the end
+            longest = self.config.data.max_length + 1  # with the end symbol
             return SentenceEpoch(corpus, self._rows, self.begin, settings, self.device, generator, longest)
         if self.config.order == "windows":
             return WindowEpoch(self._stream, settings, generator)
@@ -87,7 +87,7 @@ class LmTask(NeuralTask):
 
 
 class NextTokenTask(LmTask):
-    """A language model that predicts the next token."""
+    """Training task of a language model that predicts the next token."""
 
     what_next = WHAT_NEXT
 
@@ -141,24 +141,24 @@ class NextTokenTask(LmTask):
         return self.judge(part).scores()
 
     def judge(self, part: TextPart) -> TextLogProbs:
-        """Score a part."""
+        """The log-probabilities of a part of the data."""
         return judge(self.lm, part, self.config, self.device)
 
     def _sample(self) -> list[str]:
-        """Some text of the model's own."""
+        """A sampled text of the model."""
         ids: list[int] = []
         state = self.lm.start(1)
         for _ in range(self.config.evaluation.sample):
-            drawn = torch.multinomial(self.lm.log_probs(state).exp().double().cpu(), 1)[:, 0]
-            if int(drawn) == self.lm.end and ids:
+            sampled = torch.multinomial(self.lm.log_probs(state).exp().double().cpu(), 1)[:, 0]
+            if int(sampled) == self.lm.end and ids:
                 break
-            ids.append(int(drawn))
-            state = self.lm.advance(state, drawn.to(self.device))
+            ids.append(int(sampled))
+            state = self.lm.advance(state, sampled.to(self.device))
         return [self.data.encoding.text(ids).replace("\n", " ⏎ ")] if ids else []
 
 
 class MaskedTask(LmTask):
-    """A model that guesses hidden tokens."""
+    """Training task of a masked language model."""
 
     what_next = ("train classify FILE --pretrained RUN",)
 
@@ -185,13 +185,13 @@ class MaskedTask(LmTask):
         return self.masked.hidden(shown, lengths)[chosen], ids[chosen]
 
     def evaluate(self) -> Evaluation:
-        """Scores of hidden tokens of dev, the same ones each time; perplexity is that of the hidden tokens."""
+        """Scores of masked tokens of dev. The same tokens are masked each time, and perplexity covers only them."""
         return Evaluation(self.scores(self.data.dev))
 
     @torch.no_grad()
     def scores(self, part: TextPart) -> dict[str, float]:
-        """How well hidden tokens of a part are guessed."""
-        torch.manual_seed(self.randomness.number("hidden"))  # the loop gives the generators back afterwards
+        """Perplexity and nats per token of the masked tokens of a part."""
+        torch.manual_seed(self.randomness.number("hidden"))  # the training loop restores the generators afterwards
         generator = self.randomness.numpy("hidden")
         settings = self.config.batches
         plan: EpochPlan
@@ -210,7 +210,10 @@ class MaskedTask(LmTask):
 
 
 def penalty(read: EncodedPrefix, settings: ObjectiveConfig, real: Bool[Tensor, "b t"] | None) -> Tensor | float:
-    """What keeps activations small and slow (Merity et al. 2017, equations 1 and 2), a mean over ``real`` positions."""
+    """Activation and temporal activation regularization, a mean over ``real`` positions.
+
+    Merity et al. 2017, equations 1 and 2.
+    """
     total: Tensor | float = 0.0
     if settings.activation:
         sizes = read.dropped if real is None else read.dropped[real]
@@ -223,7 +226,7 @@ def penalty(read: EncodedPrefix, settings: ObjectiveConfig, real: Bool[Tensor, "
 
 
 def trainable_lines(part: TextPart, config: LmConfig) -> np.ndarray:
-    """The lines of a part that are trained on by themselves: none that is longer than allowed."""
+    """Indices of the lines of a part that are not too long to train on."""
     lengths = part.corpus.lengths
     if config.data.too_long == "cut":
         return np.arange(len(lengths))
@@ -240,5 +243,5 @@ def _leaves(state: Any) -> Iterator[Tensor]:
 
 
 def _rebuilt(like: Any, parts: Iterator[Tensor]) -> Any:
-    """Nested tuples as ``like`` is made, with other tensors."""
+    """Nested tuples with the structure of ``like`` and the tensors of ``parts``."""
     return next(parts) if isinstance(like, Tensor) else tuple(_rebuilt(part, parts) for part in like)

@@ -1,4 +1,4 @@
-"""Forms of verse as they are written, and what they ask of a model's symbols."""
+"""Verse forms, their notation, and the acceptor of symbol sequences that fill a form."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ FORMS = {
     "regulated-5": "?????，?????a。/?????，?????a。/?????，?????a。/?????，?????a。",
     "regulated-7": "???????，???????a。/???????，???????a。/???????，???????a。/???????，???????a。",
 }
-"""Names for common forms: the Chinese quatrain and the poem of eight lines, of five or seven characters a line."""
+"""Named forms: the Chinese quatrain and eight-line regulated verse, with five or seven characters per line."""
 
 PART = re.compile(r"([?0-9]+)([a-z]?)([^?0-9a-z]*)")
 
 
 @dataclass(frozen=True)
 class VerseForm:
-    """A form of verse over symbols.
+    """A verse form over symbols.
 
     Args:
-        written: one of :data:`FORMS`, or a form of one's own: a sign for each syllable (``?`` for any, digits as the
-            lexicon has them), a small letter where a line rhymes, and the marks after it, ``/`` for a line end.
-        rhymes: the rhyme of each symbol that has one.
-        lexicon: the meters of each symbol; where it is None, every letter by itself is a syllable of any kind, as
-            Chinese characters are.
+        written: a name in :data:`FORMS`, or your own form: a sign per syllable (``?`` for any, or a digit of the
+            lexicon), a lowercase letter at the end of a rhyming line, then punctuation marks; ``/`` is a line break.
+        rhymes: the rhyme class of each symbol that has one.
+        lexicon: the meters of each symbol; if None, every single letter is a syllable of any kind, which suits Chinese
+            characters.
     """
 
     written: str
@@ -43,7 +43,7 @@ class VerseForm:
 
 
 def verse_acceptor(form: VerseForm, encoding: LmEncoding) -> Verse:
-    """The set of sequences that fill a form."""
+    """The acceptor of the sequences that fill a form."""
     lines = parse_lines(form.written, encoding)
     vocabulary = encoding.vocabulary
     ordinary = range(len(vocabulary.specials), len(vocabulary))
@@ -57,17 +57,17 @@ def verse_acceptor(form: VerseForm, encoding: LmEncoding) -> Verse:
     rhymes = {id: form.rhymes[names[id]] for id in meters if names[id] in form.rhymes}
     if not meters:
         raise DataError(
-            "no symbol of the model fills a form: "
+            "No symbol of the model can fill a verse form. "
             + (
-                "none is a letter by itself, so give --lexicon"
+                "Pass --lexicon, because no symbol is a single letter."
                 if form.lexicon is None
-                else "the lexicon has none of them"
+                else "Pass a --lexicon that has symbols of the model."
             )
         )
     if any(line.rhyme for line in lines) and not rhymes:
         raise ConfigError(
-            f"the form {form.written!r} has rhymes, and no symbol of the model has one: give --rhymes FILE or "
-            f"--rhymes-from FILE"
+            f"The form {form.written!r} has rhymes, but no symbol of the model has a rhyme. Pass --rhymes FILE or "
+            f"--rhymes-from FILE."
         )
     return Verse(lines, meters, len(vocabulary), rhymes)
 
@@ -78,21 +78,25 @@ def parse_lines(written: str, encoding: LmEncoding) -> list[Line]:
     parts = PART.findall(form)
     if not parts or "".join("".join(part) for part in parts) != form:
         raise ConfigError(
-            f"a form of verse is signs of syllables (? or digits), a letter where the line rhymes, and marks, such as "
-            f"{FORMS['quatrain-5']!r}, or a name, and {written!r} is neither: {did_you_mean(written, FORMS)}"
+            f"Unknown verse form {written!r}: {did_you_mean(written, FORMS)}. Or write a form of syllable signs (? or "
+            f"digits), a letter where the line rhymes, and punctuation marks, such as {FORMS['quatrain-5']!r}."
         )
     lines = []
     for signs, letter, marks in parts:
         after = tuple(encoding.ids(marks.replace("/", "\n")))
         if UNK in after:
-            raise DataError(f"the form {form!r} has the marks {marks!r}, which the model does not know: write others")
+            raise DataError(
+                f"The form {form!r} has the punctuation {marks!r}, which is not in the vocabulary. Use other marks."
+            )
         lines.append(Line(signs, letter, after))
     return lines
 
 
 def read_lexicon(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """Read meters and rhymes: lines of a symbol, a tab, its meters with spaces between, and a tab and its rhyme, if it
-    has one."""
+    """Read the meters and rhymes of symbols.
+
+    Each line has a symbol, a tab, its meters separated by spaces and, optionally, a tab and its rhyme.
+    """
     meters: dict[str, tuple[str, ...]] = {}
     rhymes: dict[str, str] = {}
     with open_text(path) as lines:
@@ -102,8 +106,8 @@ def read_lexicon(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]
                 continue
             if not 1 <= len(rest) <= 2 or not symbol or not re.fullmatch(r"[?0-9 ]+", rest[0]) or not rest[0].strip():
                 raise FormatError(
-                    f"{path}:{number} must be a symbol, a tab, its meters (signs such as 01, with spaces between) and "
-                    f"perhaps a tab and its rhyme, and is {line[:60]!r}"
+                    f"{path}:{number} must be a symbol, a tab and its meters, got {line[:60]!r}. Write meters as signs "
+                    f"such as 01, separated by spaces; a tab and a rhyme may follow."
                 )
             meters[symbol] = (*meters.get(symbol, ()), *rest[0].split())
             if rest[1:] and rest[1].strip():

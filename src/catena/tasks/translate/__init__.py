@@ -1,1 +1,1 @@
-"""Sentences to sentences: translation, and summaries, which are the same with other data."""
+"""Sequence-to-sequence models for translation and summarization."""

@@ -1,4 +1,4 @@
-"""Translators as a whole: train, resume, load."""
+"""The translation task: train, resume and load."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from catena.training.report import Reporter
 
 
 class TranslateApplication(LoopedApplication[TranslateConfig, TranslateDataset]):
-    """p(target sentence | source sentence)."""
+    """The task ``translate``, p(target sentence | source sentence)."""
 
     settings = TranslateConfig
 
@@ -42,7 +42,7 @@ class TranslateApplication(LoopedApplication[TranslateConfig, TranslateDataset])
         overwrite: bool = False,
         command: Sequence[str] = (),
     ) -> TrainResult:
-        """Train; where the usual scores cannot be counted and nobody asked for them, by perplexity alone."""
+        """Train; use only perplexity if the packages of the default metrics are missing."""
         assert isinstance(config, TranslateConfig)
         own = _scorable(config, reporter.note)
         return super().train(own, folder, reporter, start_from=start_from, overwrite=overwrite, command=command)
@@ -51,7 +51,7 @@ class TranslateApplication(LoopedApplication[TranslateConfig, TranslateDataset])
         self, config: TranslateConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
     ) -> TranslateDataset:
         for name in config.evaluation.metrics if config.evaluation.sentences else ():
-            build_metric(name, config.evaluation)  # a package that is missing is told before the work begins
+            build_metric(name, config.evaluation)  # reports a missing package before training starts
         if old is None:
             return prepare(config)
         check_same_model_kind(old, configs.load(TranslateConfig, old / CONFIG), config)
@@ -76,12 +76,12 @@ class TranslateApplication(LoopedApplication[TranslateConfig, TranslateDataset])
 
 
 def _scorable(config: TranslateConfig, note: Callable[[str], None]) -> TranslateConfig:
-    """The config without the usual scores, if their package is missing; what is asked for is left for it to be told."""
+    """The config without the default metrics if their package is missing; metrics set by the user stay."""
     evaluation = config.evaluation
     if not evaluation.sentences or evaluation.metrics != USUAL or config.training.metric in USUAL:
         return config
     lost, line = missing_packages(USUAL, evaluation)
     if not lost:
         return config
-    note(f"{line}; perplexity decides which checkpoint is best")
+    note(f"{line}; perplexity chooses the best checkpoint")
     return config.model_copy(update={"evaluation": evaluation.model_copy(update={"metrics": ()})})

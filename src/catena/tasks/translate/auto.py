@@ -1,4 +1,4 @@
-"""A translator that the pairs and the machine allow in a given time."""
+"""Choice of a translator that trains within a given time."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from catena.tasks.translate.dataset import read_pairs
 from catena.training.config import parse_duration
 
 _EPOCHS = 15
-"""Passes over the pairs that must fit into the time."""
+"""Number of epochs that must fit into the time."""
 _FEW = 5000
-"""Below so many pairs a small recurrent network with attention learns more than a Transformer."""
+"""Below this number of pairs a small recurrent network with attention learns more than a Transformer."""
 _VERY_FEW = 1000
-"""Below so many pairs a pass must be cut into many steps, and a part of them is too little to be scored by BLEU."""
+"""Below this number of pairs batches are small, and the dev set is too small for BLEU."""
 _SIZES = ((512, 6, 2048), (256, 4, 1024), (256, 3, 512), (128, 2, 256))
-"""Features, layers of each side and units of the feed-forward layers of a Transformer, the largest first."""
+"""Model size, layers per side and feed-forward size of Transformers to try, largest first."""
 _RECURRENT = (512, 256, 128)
-"""Units of one layer of GRU on each side, the largest first."""
+"""Hidden sizes of a one-layer GRU encoder-decoder to try, largest first."""
 _PIECES = 1.3
-"""Tokens for each word, about."""
+"""Approximate number of tokens per word."""
 
 
 def fit_to_time(config: TranslateConfig) -> tuple[TranslateConfig, list[str]]:
-    """The config with a model that fits, and what was chosen, in words."""
+    """The config with a model that fits the time, and report lines about the choice."""
     set_threads(config.machine.threads)
     seconds = parse_duration(config.training.max_time or "5m")
     pairs = words = 0
@@ -42,14 +42,22 @@ def fit_to_time(config: TranslateConfig) -> tuple[TranslateConfig, list[str]]:
     if pairs < _VERY_FEW:
         values["training"] |= {"learning_rate": 0.005, "metric": "nats_per_token"}
         values["batches"] = {"batch_size": min(4000, max(100, round(_PIECES * words) // 20)), "batch_by": "tokens"}
-        why += "; small batches, large steps, and perplexity to decide, for BLEU of so few says nothing"
+        why += "; small batches, a high learning rate, and perplexity instead of BLEU because dev is small"
     return TranslateConfig.model_validate(values), [f"chosen for {pairs:,} pairs in {seconds:.0f} s: {why}"]
 
 
 def choose(
     pairs: int, tokens: int, v: int, seconds: float, speed: float
 ) -> tuple[TransformerSeq2SeqConfig | RecurrentSeq2SeqConfig, str]:
-    """A model for so many pairs and so much time on a machine that does so many products a second."""
+    """The model for an amount of data and time, with the reason in words.
+
+    Args:
+        pairs: number of training pairs.
+        tokens: number of tokens in them.
+        v: vocabulary size.
+        seconds: time limit for training.
+        speed: multiply-adds per second of this machine.
+    """
     if pairs >= _FEW:
         for d, layers, feed in _SIZES:
             cost = 3 * tokens * (layers * (6 * d * d + 2 * d * feed) + v * d / 2) / speed
@@ -64,5 +72,5 @@ def choose(
             break
     else:
         d = _RECURRENT[-1]
-    why = f"a GRU with attention and {d} units, as suits " + ("few pairs" if pairs < _FEW else "little time")
+    why = f"a GRU with attention and {d} units, which suits " + ("few pairs" if pairs < _FEW else "little time")
     return RecurrentSeq2SeqConfig(cell="gru", d=d, d_embedding=min(d, 256)), why

@@ -1,4 +1,4 @@
-"""What one step reads: padded sources and targets."""
+"""Training batches of padded sources and targets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from catena.training.task import EpochPlan
 
 @dataclass(frozen=True, eq=False)
 class TranslationBatch:
-    """Pairs on the device.
+    """Encoded pairs on the device.
 
     Args:
-        targets: their ends are part of them.
-        tokens: real target tokens.
-        read: real tokens of both sides.
-        step: steps of the training before it, about.
+        targets: target ids, with their end symbols.
+        tokens: number of target tokens without padding.
+        read: number of tokens of both sides without padding.
+        step: approximate number of training steps before this batch.
     """
 
     source: Source
@@ -43,7 +43,15 @@ class TranslationBatch:
 def make_batch(
     pairs: EncodedPairs, rows: np.ndarray, device: torch.device, copies: bool = False, step: int = 0
 ) -> TranslationBatch:
-    """Some pairs as tensors; ``copies`` for models that copy."""
+    """A batch of the pairs at ``rows``.
+
+    Args:
+        pairs: the encoded pairs.
+        rows: indices of the pairs.
+        device: the device of the tensors.
+        copies: include the ids that copy models need.
+        step: approximate number of training steps before this batch.
+    """
     if copies:
         coded, wanted = zip(*(pairs.copied(row) for row in rows.tolist()), strict=True)
         source = build_batch(coded, device, copies=True)
@@ -59,7 +67,7 @@ def make_batch(
 
 
 class PairEpoch(EpochPlan):
-    """The batches of an epoch, each of which knows how many came before it."""
+    """The batches of an epoch, each with its training step."""
 
     def __init__(
         self, pairs: EncodedPairs, rows: np.ndarray, plan: BatchPlan, number: int, device: torch.device, copies: bool
@@ -76,14 +84,14 @@ class PairEpoch(EpochPlan):
 
 
 def _to(tensor: Tensor, device: torch.device) -> Tensor:
-    """On the device, without waiting for it."""
+    """The tensor on the device, copied asynchronously."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def pair_log_probs(
     model: EncoderDecoder, pairs: EncodedPairs, rows: np.ndarray, settings: BatchConfig, copies: bool = False
 ) -> Float[np.ndarray, " n"]:
-    """log p(target | source) of each of some pairs."""
+    """log p(target | source) of the pairs at ``rows``."""
     found = np.zeros(len(rows))
     lengths = pairs.lengths[rows].max(axis=1)
     for places in BatchPlan.by_length(lengths, settings):

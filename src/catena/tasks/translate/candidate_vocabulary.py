@@ -1,7 +1,7 @@
-"""Searches that choose among candidates: some of the target vocabulary, which each source has of its own.
+"""Search over a candidate vocabulary: a subset of the target vocabulary for each source.
 
-The output layer computes the scores of all candidates of a batch and of nothing else; each row is then held to its own,
-so that no translation depends on what it was translated with. Jean et al. 2015, section 3.3.
+The output layer computes scores only for the candidates of a batch. Each row is then restricted to its own candidates,
+so that a translation does not depend on the other sources of its batch. Jean et al. 2015, section 3.3.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from catena.seq2seq.base import EncoderDecoder
 
 
 class CandidateOutput(OutputLayer):
-    """A layer over some ids alone, which answers for all: the others are impossible. For search, not for training."""
+    """An output layer that computes only some ids and gives all others probability 0. For search only."""
 
     likelihood = False
     ids: Tensor
@@ -39,19 +39,21 @@ class CandidateOutput(OutputLayer):
         return scatter_log_probs(self.few.log_probs(hidden), self.ids, self.v)
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
-        raise NotImplementedError("candidates are for search: train the layer itself")
+        raise NotImplementedError("CandidateOutput is only for search. Train the wrapped layer.")
 
     def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         return self.log_probs(hidden).gather(1, targets[:, None])[:, 0]
 
     def start_at(self, frequencies: np.ndarray) -> None:
-        raise NotImplementedError("candidates are for search: start the layer itself")
+        raise NotImplementedError("CandidateOutput is only for search. Initialize the wrapped layer.")
 
 
 @contextmanager
 def restrict_output(model: EncoderDecoder, ids: Int[Tensor, " c"]) -> Iterator[None]:
-    """Inside, steppers that are made of the model compute the scores of these ids alone, where its output layer is one
-    that can be restricted."""
+    """Context in which steppers of the model compute scores only for ``ids``.
+
+    Output layers that cannot be restricted are left unchanged.
+    """
     output = getattr(model, "output", None)
     if not isinstance(output, OutputLayer):
         yield
@@ -65,7 +67,7 @@ def restrict_output(model: EncoderDecoder, ids: Int[Tensor, " c"]) -> Iterator[N
 
 
 class CandidateState(NamedTuple):
-    """The inner state, the candidates of all sources, and the source of each row."""
+    """The inner state, the candidates of all sources, and the source index of each row."""
 
     inner: Any
     allowed: Bool[Tensor, "b v"]
@@ -73,10 +75,11 @@ class CandidateState(NamedTuple):
 
 
 class CandidateStepper(WrapperStepper[CandidateState]):
-    """p(next | prefix, next is a candidate of the source).
+    """Stepper of p(next | prefix, next is a candidate of the source).
 
     Args:
-        allowed: ``allowed[i, w]`` says whether ``w`` is a candidate of source ``i``.
+        stepper: the stepper to restrict.
+        allowed: ``allowed[i, w]`` is True if ``w`` is a candidate of source ``i``.
     """
 
     def __init__(self, stepper: Stepper[Any], allowed: Bool[Tensor, "b v"]) -> None:
@@ -98,10 +101,14 @@ class CandidateStepper(WrapperStepper[CandidateState]):
         return CandidateState(self.stepper.select(state.inner, rows), self.allowed, state.sources[rows])
 
     def join(self, states: Sequence[CandidateState]) -> CandidateState:
-        """Raise :class:`ConfigError` if a state is of another stepper, whose output layer has other candidates."""
+        """Join states of this stepper.
+
+        Raises:
+            ConfigError: if a state belongs to another stepper, whose output layer has other candidates.
+        """
         if other := [i for i, state in enumerate(states) if state.allowed is not self.allowed]:
             raise ConfigError(
-                f"joined states must be of one stepper over candidates, got states of other steppers at {other}. "
+                f"states must all come from this CandidateStepper, got states of other steppers at indices {other}. "
                 f"Translate all sources with one stepper."
             )
         joined = self.stepper.join([state.inner for state in states])
@@ -109,12 +116,12 @@ class CandidateStepper(WrapperStepper[CandidateState]):
 
 
 class Candidates:
-    """The candidates of sources.
+    """Candidate target ids of sources.
 
     Args:
-        frequent: ids that every source has, the end among them.
-        table: ``[f]`` are those of source id ``f``, filled up with -1.
-        v: the size of the target vocabulary.
+        frequent: candidates of every source, including the end symbol.
+        table: ``table[f]`` are the candidates of source id ``f``, padded with -1.
+        v: size of the target vocabulary.
     """
 
     def __init__(self, frequent: np.ndarray, table: np.ndarray, v: int) -> None:

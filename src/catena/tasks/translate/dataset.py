@@ -1,8 +1,8 @@
-"""From files to pairs of ids: read, hold out, learn tokens and vocabularies, encode.
+"""From files to pairs of ids: read, split, learn tokenizers and vocabularies, encode.
 
-What is kept of a text is the provisional numbers of its tokens in one flat array (on disk when there are many); their
-ids in each vocabulary are looked up when a batch is made. The texts of dev and test are kept as they are written, since
-translations are judged as text.
+Texts are stored as provisional token numbers in one flat array (on disk if it is large). Their ids in each vocabulary
+are looked up when a batch is made. The original texts of dev and test are kept, because translations are scored as
+text.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from catena.tasks.translate.config import SharedTokenizerConfig, TranslateConfig
 from catena.tasks.translate.encoding import SPECIALS, PairEncoding, TextEncoding, TranslationSource
 
 _TRAINED = ("bpe", "unigram")
-"""Tokenizers that are learned from text."""
+"""Tokenizers that are trained on text."""
 PARTS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
 FORMATS: dict[str, PairKind] = {"parallel": "lines", "tsv": "tsv", "csv": "csv", "jsonl": "jsonl"}
-"""What data.format may be, beside auto."""
+"""Values of data.format other than auto."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReferenceTexts:
-    """Pairs of texts that are translated and judged."""
+    """Source texts and reference translations."""
 
     sources: list[str]
     targets: list[str]
@@ -53,8 +53,9 @@ class EncodedPairs:
     """Pairs of texts as ids.
 
     Args:
-        corpus: provisional numbers; pair ``i`` is example ``2 i``, its source, and ``2 i + 1``, its target.
+        corpus: provisional token numbers; example ``2 i`` is the source of pair ``i`` and ``2 i + 1`` its target.
         names: the token of each number.
+        encoding: the vocabularies.
     """
 
     def __init__(self, corpus: Corpus, names: Sequence[str], encoding: PairEncoding) -> None:
@@ -67,11 +68,11 @@ class EncodedPairs:
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many tokens each source and each target has, ends included."""
+        """Number of tokens of each source and target, with end symbols."""
         return self.corpus.lengths.reshape(-1, 2) + 1
 
     def batch(self, rows: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
-        """Padded ids of the sources (0) or targets (1) of some pairs, with their ends, and their lengths."""
+        """Padded ids, with end symbols, and lengths of the sources (side 0) or targets (side 1) at ``rows``."""
         mapping, end = (self._source, self.encoding.source.end) if side == 0 else (self._target, self.encoding.end)
         first, last = self.corpus.offsets[2 * rows + side], self.corpus.offsets[2 * rows + side + 1]
         lengths = last - first
@@ -82,13 +83,13 @@ class EncodedPairs:
         return ids, lengths + 1
 
     def copied(self, i: int) -> tuple[TranslationSource, np.ndarray]:
-        """Source and target of a pair for models that copy: unknown tokens have ids of their own."""
+        """Source and target of a pair for copy models, where unknown tokens have extra ids."""
         tokens, wanted = ([self.names[n] for n in self.corpus[2 * i + side].tolist()] for side in (0, 1))
         coded = self.encoding.code(tokens)
         return coded, self.encoding.target_ids(wanted, coded.new)
 
     def target_counts(self, rows: np.ndarray) -> list[int]:
-        """How often each target id occurs in these pairs, ends included."""
+        """Frequency of each target id in the pairs at ``rows``, with end symbols."""
         numbers = self.corpus.counts(2 * rows + 1, len(self.names))
         counts = np.bincount(self._target, weights=numbers, minlength=len(self.encoding.target.vocabulary))
         counts[self.encoding.end] = len(rows)
@@ -97,7 +98,7 @@ class EncodedPairs:
 
 @dataclass(frozen=True, eq=False)
 class TranslateDataset:
-    """Everything that training needs: which pairs are of which part, and the texts of those that are translated."""
+    """The encoded pairs, the row indices of each split, and the texts of dev and test."""
 
     encoding: PairEncoding
     pairs: EncodedPairs
@@ -109,7 +110,7 @@ class TranslateDataset:
 
     @property
     def counts(self) -> list[int]:
-        """The frequency of each target id in train, ends included."""
+        """The frequency of each target id in train, with end symbols."""
         return self.pairs.target_counts(self.rows["train"])
 
 
@@ -117,8 +118,10 @@ class TranslateDataset:
 
 
 def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateDataConfig) -> Iterator[ParallelText]:
-    """The pairs of files of two columns, or of pairs of files, the sides as the settings have them. The names of
-    columns are no pair."""
+    """The pairs of files of two columns or of parallel files, swapped if the config says so.
+
+    A header row is skipped.
+    """
     for first, second in files:
         pairs = read(first, second, encoding=data.encoding) if second is not None else _parted(Path(first), data)[1]
         for pair in pairs:
@@ -126,13 +129,13 @@ def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateDataConfi
 
 
 def headers(files: Sequence[tuple[str, str | None]], data: TranslateDataConfig) -> list[str]:
-    """A line for each file whose columns have names."""
+    """A report line for each file with a header row."""
     found = (_parted(Path(first), data)[0] for first, second in files if second is None)
     return [line for line in found if line]
 
 
 def _parted(path: Path, data: TranslateDataConfig) -> tuple[str | None, Iterator[ParallelText]]:
-    """A word on the names of the columns of a file, if it has them, and its pairs."""
+    """A report line about the header row of a file, if it has one, and its pairs."""
     check_pairs(path, data)
     kind = kind_of_pairs(path, data)
     if kind != "lines":
@@ -143,29 +146,29 @@ def _parted(path: Path, data: TranslateDataConfig) -> tuple[str | None, Iterator
     names = header.source, header.target
     if find_pair_columns_by_name(names) == (1, 0):
         names, pairs = names[::-1], (ParallelText(pair.target, pair.source, pair.place) for pair in pairs)
-    return f"{header.place} names the columns ({', '.join(names)}) and is no pair", pairs
+    return f"{header.place} is a header row ({', '.join(names)}) and was skipped", pairs
 
 
 def kind_of_pairs(path: Path, data: TranslateDataConfig) -> PairKind:
-    """How a file of pairs is written: as the settings say, or as it looks."""
+    """The layout of a file of pairs, from the config or detected."""
     if data.format == "auto":
         return pair_layout(path, data.encoding, data.columns)
     return FORMATS[data.format]
 
 
 def has_pairs(path: Path, encoding: str | None) -> bool:
-    """Whether the first lines, as far as they are filled, have a tab each."""
+    """Whether every nonblank line at the start of the file has a tab."""
     with open_text(path, encoding) as lines:
         filled = [line for _, line in islice(lines, 200) if line.strip()]
     return bool(filled) and all(line.count("\t") == 1 for line in filled)
 
 
 def check_pairs(path: Path, data: TranslateDataConfig) -> None:
-    """Refuse a file that has no pairs, with a word on what it looks like."""
+    """Raise FormatError if a file has no pairs, and report its detected format."""
     if data.format != "auto" and data.format not in FORMATS:
         raise FormatError(
-            f"data.format = {data.format!r} has no pairs of texts: leave it out, or say {', '.join(FORMATS)}; two "
-            f"files are given as --source and --target"
+            f"data.format must be auto or {', '.join(FORMATS)} for pairs of texts, got {data.format!r}. Remove it, or "
+            f"pass two parallel files as --source and --target."
         )
     if kind_of_pairs(path, data) != "lines":
         return
@@ -175,21 +178,21 @@ def check_pairs(path: Path, data: TranslateDataConfig) -> None:
         found = detect_format(path, data.encoding)
         looks = f"it looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
         raise FormatError(
-            f"{path} is no file of pairs ({looks}): give lines of source<TAB>target, or CSV or JSON lines with a "
-            f"column for each (--format csv, of other verbs --input-format csv, where the name does not end in .csv), "
-            f"or two files as --source and --target (catena evaluate RUN SOURCES --target TARGETS)"
+            f"{path} has no pairs of texts ({looks}). Use lines of source<TAB>target, or CSV or JSON lines with a "
+            f"column for each side (--format csv, or --input-format csv after training, if the name does not end in "
+            f".csv), or two files as --source and --target (catena evaluate RUN SOURCES --target TARGETS)."
         )
 
 
 def check_two_files(data: TranslateDataConfig) -> None:
-    """Refuse two files of plain text to train on: they are sources and targets, most likely."""
+    """Raise FormatError if train is two files of plain text, which are probably sources and targets."""
     if len(data.train) != 2 or data.format != "auto":
         return
     first, second = data.train
     if all(kind_of_pairs(Path(path), data) == "lines" and not _has_tabs(Path(path), data) for path in data.train):
         raise FormatError(
-            f"{first} and {second} are lines without tabs, and a file to train on holds pairs: if the one translates "
-            f"the other line by line, say --source {first} --target {second}"
+            f"{first} and {second} have no tabs, so they hold no pairs. If they are parallel files, pass --source "
+            f"{first} --target {second}."
         )
 
 
@@ -198,22 +201,27 @@ def _has_tabs(path: Path, data: TranslateDataConfig) -> bool:
         return any("\t" in line for _, line in islice(lines, 200))
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- preparation ------------------------------------------------------------------------------------------------------
 
 
 def prepare(config: TranslateConfig, encoding: PairEncoding | None = None) -> TranslateDataset:
-    """Read everything a config names. ``encoding`` is that of a trained model, when training goes on from it."""
+    """Read and encode the files of a config.
+
+    Args:
+        config: the config of the run.
+        encoding: the encoding of a trained model if training starts from it; a new one is built otherwise.
+    """
     data = config.data
     files = data.part("train")
     if not files:
         raise DataError(
-            "there is nothing to train on: name a file of source<TAB>target, or two files, as in 'catena train "
-            "translate --source a.en --target a.de'"
+            "There is no training file. Name a file of source<TAB>target, or two files, as in 'catena train translate "
+            "--source a.en --target a.de'."
         )
     check_two_files(data)
     if not any(pair.source.strip() and pair.target.strip() for pair in read_pairs(files, data)):
         read = ", ".join(name for both in files for name in both if name)
-        raise DataError(f"there are no pairs in {read}: give files with a text on both sides of at least two lines")
+        raise DataError(f"There are no pairs in {read}. Use files with at least two pairs of nonempty texts.")
     tokenizers = (
         (encoding.source.tokenizer, encoding.target.tokenizer) if encoding else _learn_tokenizers(config, files)
     )
@@ -225,11 +233,11 @@ def prepare(config: TranslateConfig, encoding: PairEncoding | None = None) -> Tr
     corpus, names = gatherer.builder.finish(), gatherer.builder.tokens
     rows = {name: np.array(found, np.int64) for name, found in gatherer.rows.items()}
     counts = gatherer.tally.counts(used=sum(map(len, rows.values())))
-    told = counts.sentence("")
-    longer = ", or raise data.max_length (--data.max-length)" if "max_length" in told else ""
+    summary = counts.sentence("")
+    longer = ", or raise data.max_length (--data.max-length)" if "max_length" in summary else ""
     for name, cure in (("train", longer), ("dev", f", a dev file, or a larger data.dev_fraction{longer}")):
         if not len(rows[name]):
-            raise DataError(f"there are no pairs in {name}: {told}. Give more pairs{cure}")
+            raise DataError(f"There are no pairs in {name}: {summary}. Add pairs{cure}.")
     if encoding is None:
         encoding = _learn_vocabularies(config, corpus, names, rows["train"], *tokenizers)
     pairs = EncodedPairs(corpus, names, encoding)
@@ -249,7 +257,7 @@ class PairReader:
         self._n = 0
 
     def read_train(self, files: Sequence[tuple[str, str | None]]) -> None:
-        """Train, and the part of it that is held out as dev where there is no file of it."""
+        """Read train, and split off dev if it has no file."""
         data = self.config.data
         share = 0.0 if data.part("dev") else data.dev_fraction
         nearest: tuple[float, int, ParallelText] | None = None
@@ -260,11 +268,11 @@ class PairReader:
             if kept and part == "train" and (nearest is None or at < nearest[0]):
                 nearest = (at, self._n - 1, pair)
         if share and not self.rows["dev"] and nearest is not None and len(self.rows["train"]) > 1:
-            self.rows["train"].remove(nearest[1])  # few pairs: the nearest to dev's share
+            self.rows["train"].remove(nearest[1])  # few pairs: the one nearest to dev_fraction
             self._keep("dev", nearest[1], nearest[2])
 
     def read_part(self, part: str, files: Sequence[tuple[str, str | None]]) -> None:
-        """Dev or test from a file of its own; nothing in it is too long."""
+        """Read dev or test from a file, without a length limit."""
         for pair in self.tally.seen(read_pairs(files, self.config.data)):
             self._add(pair, part, None)
 
@@ -294,10 +302,10 @@ class PairReader:
 
 
 def _learn_tokenizers(config: TranslateConfig, files: Sequence[tuple[str, str | None]]) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of both sides; where they are joint, one, learned from both."""
+    """The tokenizers of both sides; the same one, learned from both, if they are joint."""
 
-    def side(place: int) -> Iterator[str]:
-        return ((pair.source, pair.target)[place] for pair in read_pairs(files, config.data))
+    def side(index: int) -> Iterator[str]:
+        return ((pair.source, pair.target)[index] for pair in read_pairs(files, config.data))
 
     if config.joint:
         both = (text for pair in read_pairs(files, config.data) for text in (pair.source, pair.target))
@@ -334,7 +342,7 @@ def _side(config: TranslateConfig, tokenizer: Tokenizer, names: Sequence[str], n
 
 
 def _describe(pairs: EncodedPairs, rows: dict[str, np.ndarray]) -> list[str]:
-    """Lines about the data for the start of the report."""
+    """Report lines about the data, printed before training."""
     encoding = pairs.encoding
     sizes = [len(side.vocabulary) for side in (encoding.source, encoding.target)]
     lines = [f"vocabulary: {sizes[0]:,} tokens for " + ("both sides" if encoding.joint else "sources")]

@@ -1,8 +1,7 @@
-"""Texts to ids and back, on both sides, saved beside the weights.
+"""Texts to ids and back on both sides, saved with the weights.
 
-A source that is read has the mark of the end as its last token, so that none is empty and there is a place to look at
-when nothing is left to say. For models that copy, a token that the target vocabulary lacks has an id of its own behind
-it, counted anew in each source.
+Every source ends with the end symbol, so that it is never empty and attention always has a position to attend to. For
+copy models, a source token outside the target vocabulary has an extra id after it, numbered separately in each source.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from catena.seq2seq.sides import VocabularyInfo
 
 BEGIN, END = "<s>", "</s>"
 SPECIALS = (BEGIN, END)
-"""The specials of both vocabularies beside padding and unknown."""
+"""The special tokens of both vocabularies other than padding and unknown."""
 TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
 
 
 @dataclass(frozen=True, eq=False)
 class TextEncoding:
-    """The tokens and ids of one side."""
+    """The tokenizer and vocabulary of one side."""
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
 
     def ids(self, tokens: Iterable[str]) -> np.ndarray:
-        """The ids of tokens, none added."""
+        """The ids of tokens, without an end symbol."""
         return np.array(self.vocabulary.ids(tokens), np.int64)
 
     @property
@@ -42,7 +41,7 @@ class TextEncoding:
         return self.vocabulary.special(END)
 
     def shown(self, tokens: Iterable[str]) -> list[str]:
-        """Tokens for people to read."""
+        """Tokens in readable form, for output."""
         return [self.tokenizer.shown(token) for token in tokens]
 
     def save(self, folder: Path, name: str) -> None:
@@ -56,13 +55,13 @@ class TextEncoding:
 
 @dataclass(frozen=True, eq=False)
 class TranslationSource:
-    """A source as a model reads it.
+    """An encoded source.
 
     Args:
-        tokens: the last one is the mark of the end.
-        ids: of the source vocabulary.
-        copies: the id of each token in the target vocabulary, or one behind it.
-        new: the tokens that the ids from ``v`` on stand for.
+        tokens: the tokens; the last one is the end symbol.
+        ids: ids in the source vocabulary.
+        copies: the id of each token in the target vocabulary of size ``v``, or an extra id from ``v`` on.
+        new: the tokens of the extra ids.
     """
 
     tokens: tuple[str, ...]
@@ -75,7 +74,7 @@ class TranslationSource:
 
 
 class PairEncoding:
-    """Both sides; one and the same where they are joint."""
+    """The encodings of sources and targets, which are one object if they are joint."""
 
     def __init__(self, source: TextEncoding, target: TextEncoding) -> None:
         self.source, self.target = source, target
@@ -86,7 +85,7 @@ class PairEncoding:
         return self.source is self.target
 
     def code(self, tokens: Sequence[str]) -> TranslationSource:
-        """The tokens of a source as a model reads them."""
+        """The encoded source of tokens."""
         ids = np.append(self.source.ids(tokens), self.source.end)
         copies = np.append(self.target.ids(tokens), self.end)
         new: dict[str, int] = {}
@@ -96,7 +95,7 @@ class PairEncoding:
         return TranslationSource((*tokens, END), ids, copies, tuple(new))
 
     def target_ids(self, tokens: Sequence[str], new: Sequence[str] = ()) -> np.ndarray:
-        """The ids of a target with its end; unknown tokens that the source has as ``new`` are ids behind ``v``."""
+        """The ids of a target with its end symbol; unknown tokens in ``new`` have extra ids from ``v`` on."""
         ids = self.target.ids(tokens)
         if new:
             v, places = len(self.target.vocabulary), {name: k for k, name in enumerate(new)}
@@ -105,16 +104,16 @@ class PairEncoding:
         return np.append(ids, self.end)
 
     def tokens(self, ids: Iterable[int], new: Sequence[str] = ()) -> list[str]:
-        """The target tokens of ids, those behind the vocabulary from ``new``."""
+        """The target tokens of ids; extra ids have the tokens ``new``."""
         v = len(self.target.vocabulary)
         return [new[id - v] if id >= v else self.target.vocabulary.tokens([id])[0] for id in ids]
 
     def text(self, tokens: Sequence[str]) -> str:
-        """The text of target tokens, in one line."""
+        """The text of target tokens, on one line."""
         return " ".join(self.target.tokenizer.join(tokens).splitlines()).strip()
 
     def sides(self, counts: Sequence[int]) -> VocabularyInfo:
-        """What a builder of models is told. Where every text has tokens that are known, <unk> never comes."""
+        """Vocabulary sizes and special ids for building a model. Byte-complete tokenizers never produce <unk>."""
         never = (PAD, UNK, self.begin) if self.target.tokenizer.symbols else (PAD, self.begin)
         return VocabularyInfo(
             n_source=len(self.source.vocabulary),
@@ -134,7 +133,7 @@ class PairEncoding:
 
     @classmethod
     def load(cls, folder: Path) -> PairEncoding:
-        """Read what :meth:`save` wrote."""
+        """Load an encoding written by :meth:`save`."""
         if (folder / VOCABULARY).exists():
             both = TextEncoding.load(folder, "")
             return cls(both, both)
@@ -142,7 +141,7 @@ class PairEncoding:
 
 
 def build_batch(sources: Sequence[TranslationSource], device: torch.device, copies: bool = False) -> Source:
-    """Padded sources on a device; ``copies`` for models that copy."""
+    """Padded sources on a device, with copy ids if ``copies``."""
     ids, lengths = pad([coded.ids for coded in sources], PAD)
     if not copies:
         return Source(ids.to(device, non_blocking=True), lengths.to(device, non_blocking=True))

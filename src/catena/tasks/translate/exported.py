@@ -1,4 +1,4 @@
-"""Translators in the form of other programs, with the tokenizers and vocabularies that belong to them."""
+"""Export translators to CTranslate2 and ONNX, with their tokenizers and vocabularies."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ from catena.tasks.translate.encoding import PairEncoding
 def export_model(
     to: str, model: EncoderDecoder, encoding: PairEncoding, folder: Path, quantization: str | None = None
 ) -> None:
-    """Write a model as ``ctranslate2`` or ``onnx`` into a folder, which must not be there.
+    """Export a model to a new folder.
 
-    What is given to either is the tokens of a source and behind them the mark of the end.
+    The input of an exported model is the tokens of a source followed by the end symbol.
+
+    Args:
+        to: ``"ctranslate2"`` or ``"onnx"``.
+        model: the model to export.
+        encoding: its tokenizers and vocabularies.
+        folder: the folder to create.
+        quantization: quantization type of CTranslate2, such as ``"int8"``.
     """
     if any(isinstance(weight, Int8Weight) for weight in model.parameters()):
-        raise ConfigError("this model cannot be exported: its weights are held in 8 bits: load it without quantization")
+        raise ConfigError("A model with 8-bit weights cannot be exported. Load it without quantization.")
     if to == "ctranslate2":
         from catena.export.ctranslate2 import SpecialTokenNames, to_ctranslate2
 
         if not isinstance(model, TransformerSeq2Seq):
-            cure = "export it --to onnx" if isinstance(model, RecurrentEncoderDecoder) else "train a Transformer"
-            raise ConfigError(f"CTranslate2 runs Transformers, and this model is of another kind: {cure}")
+            cure = "Pass --to onnx" if isinstance(model, RecurrentEncoderDecoder) else "Train a Transformer"
+            raise ConfigError(f"CTranslate2 supports only Transformers. {cure}.")
         source, target = encoding.source.vocabulary, encoding.target.vocabulary
         tokens = SpecialTokenNames(source.tokens(range(len(source))), target.tokens(range(len(target))), UNK_SYMBOL)
         to_ctranslate2(model, tokens, folder, quantization)
@@ -35,8 +42,10 @@ def export_model(
         from catena.export.onnx import to_onnx
 
         if quantization is not None:
-            raise ConfigError(f"quantization = {quantization!r} is for CTranslate2: leave it out, or export --to it")
+            raise ConfigError(
+                f"--quantization applies only to ctranslate2, got {quantization!r}. Remove it, or pass --to ctranslate2."
+            )
         to_onnx(model, folder)
     else:
-        raise ConfigError(f"models are exported to ctranslate2 or onnx, and not to {to!r}")
+        raise ConfigError(f"--to must be ctranslate2 or onnx, got {to!r}. Pass one of the two.")
     encoding.save(folder)

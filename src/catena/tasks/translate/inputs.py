@@ -1,6 +1,6 @@
-"""What a trained translator is asked with: sources alone, or pairs to be judged by, as they lie in files.
+"""Read files of sources to translate, or of pairs to evaluate on.
 
-``own`` is always how the training files were read.
+``own`` is always the data config of the training run.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ from catena.tasks.translate.dataset import (
 
 
 def read_sources(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> Iterator[str]:
-    """The sources of a file of pairs, or every line of a plain one; of tables and JSON lines their sources, beside
-    targets or alone."""
+    """The sources of a file of pairs, table or JSON lines, or the lines of a plain text file.
+
+    Tables and JSON lines may lack the targets.
+    """
     data = resolve_data(path, reading, own)
     known = ("text", *FORMATS)
     if reading.format is not None and reading.format not in known:
-        raise FormatError(f"--input-format is {reading.format!r}, and a translator reads {', '.join(known)}")
+        raise FormatError(
+            f"--input-format must be one of {', '.join(known)}, got {reading.format!r}. Pass one of them, or remove it."
+        )
     if reading.format == "parallel":
         yield from (pair.source for pair in read_pairs([(str(path), None)], data))
     elif (kind := _kind(path, reading, own)) != "lines":
@@ -44,7 +48,7 @@ def read_sources(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> 
 
 
 def _kind(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> PairKind:
-    """How a file of texts is written, as it is asked for or as it looks."""
+    """The layout of a file of texts, from the options or detected."""
     data = resolve_data(path, reading, own)
     if reading.format is not None:
         return FORMATS.get(reading.format, "lines")
@@ -61,12 +65,12 @@ def _of_table(path: Path, kind: PairKind, reading: ReadOptions, data: TranslateD
     except FormatError as error:
         if reading.format is not None or kind != "csv":
             raise
-        said = str(error).removesuffix(".")
-        raise FormatError(f"{said}. Or is every line a text? --input-format text takes it so.") from None
+        problem = str(error).removesuffix(".")
+        raise FormatError(f"{problem}. If every line is a text, pass --input-format text.") from None
 
 
 def about_sources(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> list[str]:
-    """That a file begins with the names of its columns, which are not translated."""
+    """A report line if the file has a header row, which is not translated."""
     if not path.is_file():  # a pipe can be read once
         return []
     data = resolve_data(path, reading, own)
@@ -78,13 +82,15 @@ def about_sources(path: Path, reading: ReadOptions, own: TranslateDataConfig) ->
         if reading.format == "text" or not has_pairs(path, data.encoding):
             return []
         return headers([(str(path), None)], data.model_copy(update={"format": "parallel"}))
-    except FormatError:  # it is told when the texts are read
+    except FormatError:  # reported when the texts are read
         return []
 
 
 def resolve_data(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> TranslateDataConfig:
-    """How a file is read: as it is asked for, by its name, or as the training files were, whose columns need not be
-    there."""
+    """The data config for reading a file: the options, the file name, then the config of the training run.
+
+    The columns of the training files need not exist in the file.
+    """
     given = {name: value for name in ("format", "encoding") if (value := getattr(reading, name))}
     if reading.format is None and any(map(Sample(path).is_named, (".csv", ".tsv", ".jsonl"))):
         given["format"] = "auto"
@@ -99,25 +105,25 @@ def resolve_data(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> 
 
 
 def read_pairs_with(path: Path, reading: ReadOptions, own: TranslateDataConfig) -> ReferenceTexts:
-    """The pairs of a file, or of two where ``reading`` names the targets; empty ones are left out."""
+    """The nonempty pairs of a file, or of two parallel files if ``reading.target`` is set."""
     if (reading.source_column is None) != (reading.target_column is None):
-        raise DataError("--source-column and --target-column belong together: give both, or neither")
+        raise DataError("Only one of --source-column and --target-column is set. Pass both or neither.")
     data = resolve_data(path, reading, own)
     files = [(str(path), None if reading.target is None else str(reading.target))]
     if reading.target is None:
         check_pairs(path, data)
     elif has_pairs(path, data.encoding):
         raise DataError(
-            f"{path} has a tab on every line, so that it holds its targets already: leave --target "
-            f"{reading.target} out, or give a file of sources alone"
+            f"{path} has a tab on every line, so it already contains targets. Remove --target {reading.target}, or "
+            f"pass a file of sources only."
         )
     else:
-        data = data.model_copy(update={"swap": False})  # the files say themselves which is which
+        data = data.model_copy(update={"swap": False})  # the two files are given in the right direction
     found = ReferenceTexts([], [])
     for pair in read_pairs(files, data):
         if pair.source.strip() and pair.target.strip():
             found.sources.append(pair.source)
             found.targets.append(pair.target)
     if not len(found):
-        raise DataError(f"{path} has no pairs to score")
+        raise DataError(f"{path} has no pairs to score. Check the file and its columns.")
     return found

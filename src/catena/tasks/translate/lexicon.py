@@ -1,9 +1,9 @@
-r"""Which target tokens belong to which source tokens, from a word alignment of the training pairs.
+r"""Translation table of tokens, from a word alignment of the training pairs.
 
 .. math::  t(e \mid f) \propto \sum_{(x, y) : f \in x, e \in y} \frac{t(e \mid f)}{\sum_{f' \in x} t(e \mid f')}
 
-Model 1 of Brown et al. (1993), by expectation maximization, each token counted once in a sentence. It gives the
-candidates that a search chooses among when the target vocabulary is large (Jean et al. 2015, section 3).
+IBM Model 1 (Brown et al. 1993), trained by expectation maximization; each token counts once per sentence. The most
+probable target tokens are the candidates of a search over a large vocabulary (Jean et al. 2015, section 3).
 """
 
 from __future__ import annotations
@@ -22,17 +22,24 @@ from catena.tasks.translate.encoding import PairEncoding
 FILE = "candidates.npy"
 _ROUNDS = 5
 MOST = 20_000_000
-"""Pairs of tokens that are counted at most; beyond that the sentences that come first are enough."""
+"""Largest number of token pairs to count; later sentences are ignored."""
 
 
 def learn_candidates(pairs: EncodedPairs, rows: np.ndarray, each: int) -> np.ndarray:
-    """``[f]`` are the ``each`` likeliest target ids of source id ``f``, filled up with -1."""
+    """A table whose row ``f`` has the ``each`` most probable target ids of source id ``f``, padded with -1."""
     encoding = pairs.encoding
     return word_table(_sentences(pairs, rows), len(encoding.source.vocabulary), len(encoding.target.vocabulary), each)
 
 
 def word_table(sentences: Iterable[tuple[np.ndarray, np.ndarray]], n: int, v: int, each: int) -> np.ndarray:
-    """The same from the ids of sources and targets, each once in its sentence."""
+    """The table of :func:`learn_candidates` from ids of sources and targets.
+
+    Args:
+        sentences: pairs of source ids and target ids, without duplicates within a sentence.
+        n: size of the source vocabulary.
+        v: size of the target vocabulary.
+        each: number of target ids per source id.
+    """
     sources, targets, places = _cooccurrences(sentences)
     keys, inverse = np.unique(sources.astype(np.int64) * v + targets, return_inverse=True)
     weight: np.ndarray = np.ones(len(keys))
@@ -45,7 +52,7 @@ def word_table(sentences: Iterable[tuple[np.ndarray, np.ndarray]], n: int, v: in
 
 
 def _cooccurrences(sentences: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every source token with every target token of its pair, and the number of that target token."""
+    """All (source token, target token) pairs of each sentence pair, and the index of the target occurrence."""
     parts, place = [], 0
     for source, target in sentences:
         numbers = np.arange(place, place + len(target))
@@ -76,23 +83,26 @@ def _best(sources: np.ndarray, targets: np.ndarray, weight: np.ndarray, n: int, 
 
 
 def save_candidates(table: np.ndarray, folder: Path) -> None:
-    """Keep the candidates beside the weights."""
+    """Save the candidates in the folder of the weights."""
     np.save(folder / FILE, table, allow_pickle=False)
 
 
 def load_candidates(folder: Path, n: int) -> np.ndarray:
-    """Read what :func:`save_candidates` wrote, for ``n`` source tokens."""
+    """Load the table written by :func:`save_candidates`, for ``n`` source tokens."""
     try:
         table = np.load(folder / FILE, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder / FILE} cannot be read ({error}): copy the model again") from None
+        raise CheckpointError(f"{folder / FILE} cannot be read: {error}. Copy the model folder again.") from None
     if table.ndim != 2 or len(table) != n:
-        raise CheckpointError(f"{folder / FILE} must have {n} rows, one for each source token: copy the model again")
+        raise CheckpointError(
+            f"{folder / FILE} must have {n} rows, one per source token, got shape {table.shape}. Copy the model folder "
+            f"again."
+        )
     return table
 
 
 def find_candidates(config: TranslateConfig, encoding: PairEncoding, table: np.ndarray) -> Candidates:
-    """What sources choose among: the most frequent target tokens, specials and the end, and those of the table."""
+    """The candidates of sources: special tokens, the most frequent target tokens, and those of the table."""
     vocabulary = encoding.target.vocabulary
     first = len(vocabulary.specials)
     by_count = sorted(range(first, len(vocabulary)), key=lambda i: (-vocabulary.counts[i], i))

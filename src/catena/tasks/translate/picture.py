@@ -1,4 +1,4 @@
-"""Where a translator looks: from what it writes to what it reads, or within one side."""
+"""Attention maps of a translator: from the translation to the source, or within one side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from catena.tasks.translate.translated import TranslationResult
 
 @torch.no_grad()
 def translation_attention(member: EnsembleModel, found: TranslationResult, within: str | None) -> AttentionMaps:
-    """The weights of a translation that was made with its alignment; or those within its source or its target."""
+    """The attention weights of a translation.
+
+    Args:
+        member: the model that attends.
+        found: the result, made with alignments.
+        within: ``"source"`` or ``"target"`` for self-attention; None for attention to the source.
+    """
     one, encoding = found.translations[0], member.encoding
     read = (*encoding.source.shown(found.tokens), END)
     written = (*encoding.target.shown(one.tokens), *([END] if one.finished else []))
@@ -27,7 +33,7 @@ def translation_attention(member: EnsembleModel, found: TranslationResult, withi
     source = member.batch([coded])
     if within == "source":
         return AttentionMaps(
-            _of_first(member.model.source_attention(source), len(read)), read, read, "read", "and looked at"
+            _of_first(member.model.source_attention(source), len(read)), read, read, "read", "attended to"
         )
     targets, lengths = (x.to(member.model.device) for x in pad([encoding.target_ids(one.tokens, coded.new)]))
     layers = _of_first(member.model.target_attention(source, targets, lengths), len(written))

@@ -1,4 +1,4 @@
-"""A trained translator that is ready to be asked."""
+"""Predictor of a trained translator or an ensemble of translators."""
 
 from __future__ import annotations
 
@@ -59,18 +59,19 @@ if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 2048
-"""Texts of a stream that are read, sorted by length and translated together."""
+"""Number of texts of a stream that are sorted by length and translated together."""
 _NOTHING = TranslationConstraints()
 GUESSED = unknown_input_warning("text", "word")
-_BLIND = "this model looks at no word of its source (model.attention = 'none'): there is no alignment to show"
+_NO_ATTENTION = "this model has no attention (model.attention = 'none'), so there is no alignment to show"
 
 
 class TranslatePredictor(Predictor):
-    """A translator with its encoding, or several that write together.
+    """A trained translator with its encoding, or an ensemble of translators.
 
     Args:
-        members: models over one target vocabulary; the first one leads.
-        candidates: what each source chooses among; None for all target tokens.
+        config: the config of the first model.
+        models: models with the same target vocabulary; alignments are those of the first one.
+        candidates: candidate target tokens of each source; None for the full vocabulary.
     """
 
     reads_columns: ClassVar[tuple[str, ...]] = ("source_column", "target_column")
@@ -94,47 +95,49 @@ class TranslatePredictor(Predictor):
     reads_targets = True
 
     def __init__(
-        self, config: TranslateConfig, members: Sequence[EnsembleModel], candidates: Candidates | None = None
+        self, config: TranslateConfig, models: Sequence[EnsembleModel], candidates: Candidates | None = None
     ) -> None:
-        self.config, self.members = config, list(members)
-        self.searcher = TranslationSearch(members, config.writing, candidates, config.longest)
+        self.config, self.members = config, list(models)
+        self.searcher = TranslationSearch(models, config.writing, candidates, config.longest)
 
     @property
     def encoding(self) -> PairEncoding:
         return self.members[0].encoding
 
     def searching(self, asking: PredictOptions) -> TranslatePredictor:
-        """The same with another search."""
+        """This predictor with the search of the options."""
         self.check(asking)
         bound = self if asking.max_length is None else self._up_to(asking.max_length)
         config = bound.config.model_copy(update={"search": bound._search(asking)})
         return TranslatePredictor(config, self.members, self.searcher.candidates)
 
     def _up_to(self, max_length: int) -> TranslatePredictor:
-        """The same with translations of so many tokens at most, however long their sources are."""
+        """This predictor with at most ``max_length`` tokens per translation, for sources of any length."""
         writing = self.config.writing.model_copy(update={"extra": max_length})
         changes = {"search": with_max_length(self.config.search, max_length), "writing": writing}
         return TranslatePredictor(self.config.model_copy(update=changes), self.members, self.searcher.candidates)
 
     def together(self, others: Sequence[Predictor]) -> TranslatePredictor:
-        """This model and others as an ensemble, whose probabilities are averaged at every step."""
+        """An ensemble of this model and others, which averages their probabilities at every step."""
         members = list(self.members)
         for number, other in enumerate(others, start=2):
             if not isinstance(other, TranslatePredictor):
-                raise ConfigError(f"an ensemble is of translators, and model {number} is {other.task_name}")
+                raise ConfigError(
+                    f"The models of an ensemble must all be of task 'translate', got {other.task_name!r} as model "
+                    f"{number}. Remove it."
+                )
             mine, theirs = self.encoding.target.vocabulary, other.encoding.target.vocabulary
             if mine.symbols != theirs.symbols:
                 raise ConfigError(
-                    f"models that write together need one target vocabulary, and model {number} has another one "
-                    f"({len(theirs):,} tokens, the first model {len(mine):,}, not all alike): train them on the same "
-                    f"pairs with the same tokenizer and vocabulary settings and other seeds, as --seeds 3 does"
+                    f"The models of an ensemble need the same target vocabulary; that of model {number} "
+                    f"({len(theirs):,} tokens) differs from that of the first ({len(mine):,} tokens). Train them on "
+                    f"the same pairs with the same options and different seeds, as with --seeds 3."
                 )
             mine_copies, copies = members[0].copies, other.members[0].copies
             if copies != mine_copies or (copies and other.config.tokenizer != self.config.tokenizer):
                 raise ConfigError(
-                    f"a model of kind 'copy' may also write the words of a source, so it writes together with others "
-                    f"of its kind that cut sources alike, and model {number} is of kind {other.config.model.kind!r}: "
-                    f"leave out the first or that one"
+                    f"An ensemble with a copy model needs only copy models with the same tokenizer; model {number} is "
+                    f"of kind {other.config.model.kind!r} and does not match the first. Remove one of the two."
                 )
             members += other.members
         return TranslatePredictor(self.config, members, self.searcher.candidates)
@@ -144,7 +147,7 @@ class TranslatePredictor(Predictor):
         return [member.model for member in self.members]
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
-        """Write the model for another program, with the tokenizer and the vocabulary beside it."""
+        """Export the model to CTranslate2 or ONNX, with its tokenizer and vocabulary."""
         export_model(to, self.members[0].model, self.encoding, folder, quantization)
 
     # --- translating --------------------------------------------------------------------------------------------------
@@ -152,7 +155,7 @@ class TranslatePredictor(Predictor):
     def predict(
         self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> list[TranslationResult]:
-        """The translations of each text."""
+        """The translations of each text, best first."""
         texts = listed_texts(items)
         return self._predict(texts, asking, self._wishes(asking, len(texts)))
 
@@ -173,7 +176,7 @@ class TranslatePredictor(Predictor):
             raise DataError(_uneven(asking, len(listed), f"{read:,}"))
 
     def texts(self, items: Sequence[str], how: BaseSearchConfig | None = None) -> list[str]:
-        """The best translation of each text, by the config's search if no other is given."""
+        """The best translation of each text; the default search is that of the config."""
         found = self._translations(items, how or self.config.search, [_NOTHING] * len(items), DEFAULT_PREDICT_OPTIONS)
         return [listed[0].text if listed else "" for listed in found]
 
@@ -200,13 +203,13 @@ class TranslatePredictor(Predictor):
         return answers
 
     def _knows(self, tokens: Sequence[str]) -> bool:
-        """Whether any of the tokens that say something is known, or may be copied as it is."""
-        telling = [token for token in tokens if any(map(str.isalnum, token))] or tokens
-        known = self.encoding.source.vocabulary.ids(telling)
+        """Whether any alphanumeric token is in the vocabulary, or the model can copy it."""
+        alphanumeric = [token for token in tokens if any(map(str.isalnum, token))] or tokens
+        known = self.encoding.source.vocabulary.ids(alphanumeric)
         return any(id != UNK for id in known) or (bool(tokens) and self.members[0].copies)
 
     def _search(self, asking: PredictOptions) -> BaseSearchConfig:
-        """The config's search with what is asked for put over it."""
+        """The search of the config, changed by the options."""
         how = self.config.search
         if asking.samples:
             return drawn_search(how, asking.samples)
@@ -229,7 +232,7 @@ class TranslatePredictor(Predictor):
         wishes: Sequence[TranslationConstraints],
         asking: PredictOptions,
     ) -> list[list[Translation]]:
-        """The translations of each text; none where it has no token."""
+        """The translations of each text; none for a text without tokens."""
         coded = [[member.code(text) for member in self.members] for text in items]
         filled = [i for i, text in enumerate(items) if text.strip() and len(coded[i][0]) > 1]
         found = self.searcher.find([coded[i] for i in filled], how, [wishes[i] for i in filled], asking.seed)
@@ -261,24 +264,25 @@ class TranslatePredictor(Predictor):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[str]:
-        """The sources of a file of pairs, or every line of a plain one; of tables and JSON lines their sources, beside
-        targets or alone."""
+        """The sources of a file of pairs, table or JSON lines, or the lines of a plain text file."""
         return read_sources(path, reading, self.config.data)
 
     def about_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> list[str]:
-        """That a file begins with the names of its columns, which are not translated."""
+        """A report line if the file has a header row, which is not translated."""
         return about_sources(path, reading, self.config.data)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
-        """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped). A
-        first line that names the columns is none."""
+        """The source of each line, which ends at a tab if there is one, or starts after it if columns are swapped.
+
+        A header line is skipped.
+        """
         return sources_of_lines(lines, self.config.data.swap)
 
     def pairs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> ReferenceTexts:
-        """The pairs of a file, or of two where ``reading`` names the targets; empty ones are left out."""
+        """The nonempty pairs of a file, or of two parallel files if ``reading.target`` is set."""
         return read_pairs_with(path, reading, self.config.data)
 
-    # --- judging ------------------------------------------------------------------------------------------------------
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
         texts = self.pairs(path, reading)
@@ -291,9 +295,9 @@ class TranslatePredictor(Predictor):
         found = self._translations(texts.sources, self.config.search, [_NOTHING] * len(texts), DEFAULT_PREDICT_OPTIONS)
         given = [listed[0].text if listed else "" for listed in found]
         unknown = sum(int((member.code(text).ids == 1).sum()) for member in self.members[:1] for text in texts.sources)
-        heading = f"{len(texts):,} pairs, {sum(tokens):,} target tokens; {unknown:,} source tokens that are not known"
+        heading = f"{len(texts):,} pairs, {sum(tokens):,} target tokens; {unknown:,} unknown source tokens"
         if cut := sum(bool(listed) and not listed[0].finished for listed in found):
-            heading += f"; {cut:,} translation{'s' * (cut > 1)} cut at the greatest length"
+            heading += f"; {cut:,} translation{'s' * (cut > 1)} truncated at the maximum length"
         if reading.target is None:
             heading += "".join(
                 f"; {line}" for line in headers([(str(path), None)], resolve_data(path, reading, self.config.data))
@@ -304,7 +308,7 @@ class TranslatePredictor(Predictor):
 
     @torch.no_grad()
     def _likelihood(self, texts: ReferenceTexts) -> tuple[list[float], list[int]]:
-        """log p(target | source) of each pair under the first model, and how many tokens its target has."""
+        """log p(target | source) of each pair under the first model, and the number of its target tokens."""
         builder = CorpusBuilder()
         for source, target in zip(texts.sources, texts.targets, strict=True):
             builder.add(self.encoding.source.tokenizer.tokens(source))
@@ -320,7 +324,7 @@ class TranslatePredictor(Predictor):
         metric = metric or self.config.training.metric or self.config.metric
         known = (*TRANSLATIONS, *LIKELIHOODS)
         if metric not in known:
-            raise DataError(f"a translator has no {metric!r}: {did_you_mean(metric, known)}")
+            raise DataError(f"Unknown metric {metric!r} of a translator: {did_you_mean(metric, known)}")
         texts = self.pairs(path, reading)
         if metric in LIKELIHOODS:
             log_probs, tokens = self._likelihood(texts)
@@ -329,7 +333,7 @@ class TranslatePredictor(Predictor):
             )
         return PairedPredictions(build_metric(metric, self.config.evaluation), texts.targets, self.texts(texts.sources))
 
-    # --- for people ---------------------------------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------------------------------
 
     def describe(self, top: int) -> list[str]:
         model, encoding = self.members[0].model, self.encoding
@@ -343,11 +347,11 @@ class TranslatePredictor(Predictor):
         return [
             f"a translator of kind {self.config.model.kind} over {self.config.tokenizer.kind}: {sizes}",
             f"{sum(p.numel() for p in model.parameters()):,} parameters",
-            f"the most frequent target tokens: {' '.join(encoding.target.shown(vocabulary.tokens(frequent)))}",
+            f"most frequent target tokens: {' '.join(encoding.target.shown(vocabulary.tokens(frequent)))}",
         ]
 
     def format_for(self, asking: PredictOptions) -> str:
-        """Translations alone, unless more is asked for."""
+        """The default output format: text, or tsv if several translations, scores or alignments are requested."""
         return "tsv" if asking.beyond() & {"n_best", "samples", "scores", "alignment"} else "text"
 
     def write(self, prediction: TranslationResult, item: str, format: str) -> str:
@@ -368,50 +372,52 @@ class TranslatePredictor(Predictor):
         return "\n".join(lines)
 
     def remarks(self, prediction: TranslationResult) -> list[str]:
-        """That translations were cut, and at what length; that a text was not understood at all."""
+        """Warnings about truncated translations, unknown texts and missing alignments."""
         writing, longest = self.config.writing, self.config.longest
         own = (
-            f"the greatest length ({writing.ratio:g} tokens for each of the source and {writing.extra} more, in steps "
-            f"of {STEP}, at most {min(self.config.search.max_length, longest or self.config.search.max_length):,})"
+            f"the maximum length ({writing.ratio:g} * source tokens + {writing.extra}, rounded up to a multiple of "
+            f"{STEP}, at most {min(self.config.search.max_length, longest or self.config.search.max_length):,})"
         )
         words = truncation_warning("translation", prediction.asking.max_length, own)
         said = [GUESSED] if prediction.translations and not prediction.known else []
         if any(one.attention == () for one in prediction.translations):
-            said.append(_BLIND)
+            said.append(_NO_ATTENTION)
         return [*said, *[words] * sum(not one.finished for one in prediction.translations)]
 
     def looks(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> AttentionMaps:
-        """Where the model looks when it translates a text, by layer and head: from the translation to the text, or
-        within either (``asking.within``)."""
+        """The attention weights for a text by layer and head.
+
+        The weights are those from the translation to the text, or within one of them if the option ``within`` is set.
+        """
         found = self.predict([item], replace(asking, alignment=True, n_best=1))[0]
         if not found.translations:
-            raise DataError(f"nothing is written for {item!r}, so there is nothing to draw")
+            raise DataError(f"The translation of {item!r} is empty, so there is nothing to draw. Use another text.")
         looks = translation_attention(self.members[0], found, asking.within)
         if not looks.layers:
-            kind = f"a model of kind {self.config.model.kind!r}"
+            kind = f"This model of kind {self.config.model.kind!r}"
             if asking.within is not None:
-                raise DataError(f"{kind} has no attention within its {asking.within}: Transformers do")
-            raise DataError(f"{kind} without attention looks at no word of its source: there is no alignment to draw")
+                raise DataError(f"{kind} has no self-attention within its {asking.within}. Use a Transformer.")
+            raise DataError(f"{kind} has no attention to its source to draw. Train one with model.attention.")
         return looks
 
     def picture(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        """A heat map: where the model looks in the source (columns) when it writes each token (rows)."""
+        """A heat map of the attention weights of each target token (rows) over the source tokens (columns)."""
         return draw(self.looks(item, asking), asking)
 
     def sketch(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        """The same for a terminal."""
+        """The heat map as text for a terminal."""
         return sketch(self.looks(item, asking), asking)
 
 
 def _uneven(asking: PredictOptions, lines: int, texts: str) -> str:
     return (
-        f"{asking.constraint} has {lines:,} lines and there are {texts} texts: give one line for each text (it may be "
-        f"empty), or one for all of them"
+        f"{asking.constraint} must have 1 line, or one line for each of the {texts} texts, got {lines:,} lines. Leave "
+        f"the line of a text empty if it has no constraint."
     )
 
 
 def load_predictor(folder: Path, device: torch.device) -> TranslatePredictor:
-    """Read a trained translator from a run folder or a checkpoint folder."""
+    """Load a trained translator from a run folder or checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(TranslateConfig, checkpoint.folder / CONFIG)
     encoding = PairEncoding.load(checkpoint.folder)

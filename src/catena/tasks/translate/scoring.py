@@ -1,4 +1,4 @@
-"""How good translations are: metrics of texts, and how probable the right ones are."""
+"""Metrics of translations: text metrics such as BLEU, and the likelihood of the references."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from catena.tasks.translate.config import TranslateEvaluationConfig
 
 
 def build_metric(name: str, evaluation: TranslateEvaluationConfig) -> Metric:
-    """A metric of translations or summaries by its name."""
+    """The metric of translations or summaries with this name."""
     return summary_measure(name) if name in SUMMARY_METRICS else translation_measure(name, evaluation.cut)
 
 
 def missing_packages(names: Sequence[str], evaluation: TranslateEvaluationConfig) -> tuple[list[str], str]:
-    """The metrics that need a package which is not installed, and a line on them for a person; none and nothing where
-    all are at hand."""
+    """The metrics whose package is not installed, and a report line about them; both empty if there are none."""
     lost, why = [], ""
     for name in names:
         try:
@@ -37,18 +36,18 @@ def missing_packages(names: Sequence[str], evaluation: TranslateEvaluationConfig
 def compute_scores(
     evaluation: TranslateEvaluationConfig, references: Sequence[str], given: Sequence[str]
 ) -> dict[str, float]:
-    """The scores that the evaluation names."""
+    """The scores of translations for each metric of the evaluation config."""
     return {name: float(build_metric(name, evaluation)(references, given)) for name in evaluation.metrics}
 
 
 def likelihood_scores(log_prob: float, tokens: int) -> dict[str, float]:
-    """Perplexity and nats of a target token, ends counted."""
+    """Perplexity and nats per target token, with end symbols."""
     nats = -log_prob / max(tokens, 1)
     return {"perplexity": math.exp(min(nats, 700.0)), "nats_per_token": nats}
 
 
 def likelihood_measure(name: str) -> Metric:
-    """A score of likelihood as a function of sums: a pair adds its nats and its target tokens."""
+    """A likelihood metric as a function of sums over pairs: nats and target tokens."""
 
     def statistics(right: Sequence[tuple[str, int]], given: Sequence[float]) -> np.ndarray:
         return np.array([(-log_prob, size) for (_, size), log_prob in zip(right, given, strict=True)], np.float64)
@@ -64,7 +63,16 @@ def build_report(
     evaluation: TranslateEvaluationConfig, names: Sequence[str], references: Sequence[str], given: Sequence[str],
     likelihood: Mapping[str, float], heading: str,
 ) -> EvaluationReport:  # fmt: skip
-    """Every score with its signature and, of translations, its interval, in lines for a person."""
+    """The report of all scores with signatures, and confidence intervals for metrics of translations.
+
+    Args:
+        evaluation: options of the metrics.
+        names: metrics of translations to compute.
+        references: the reference translations.
+        given: the translations of the model.
+        likelihood: likelihood scores by name.
+        heading: the first line of the report.
+    """
     scores: dict[str, float] = {}
     signed: dict[str, str] = {}
     lines = [heading]

@@ -1,4 +1,4 @@
-"""From sources to translations: batches of like length, steppers, candidates, wishes and a search over them."""
+"""Search for translations: batches of similar length, steppers, candidates and constraints."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from catena.tasks.translate.encoding import PairEncoding, TranslationSource, bui
 from catena.tasks.translate.text_constraints import TranslationConstraints, build_acceptor
 
 STEP = 32
-"""Limits of length are rounded up to a multiple of this, so that sources of like length are searched together."""
+"""Length limits are rounded up to a multiple of this, so that sources of similar length share a batch."""
 MOST = 100_000
-"""Tokens of a source that can be translated: the time of attention grows with their square."""
+"""Largest number of source tokens; the time of attention grows with its square."""
 ROOM = {"cpu": 1200, "cuda": 24_000}
-"""Source tokens that are searched together, padding included."""
+"""Number of source tokens in a batch by device type, with padding."""
 
 
 @dataclass(frozen=True, eq=False)
 class EnsembleModel:
-    """A model with its encoding; several of them write together."""
+    """A model with its encoding, one of an ensemble."""
 
     model: EncoderDecoder
     encoding: PairEncoding
 
     @property
     def copies(self) -> bool:
-        """Whether the model is told which source tokens it may copy."""
+        """Whether the model can copy source tokens."""
         return bool(getattr(self.model, "copies", False))
 
     def code(self, text: str) -> TranslationSource:
@@ -58,11 +58,11 @@ class EnsembleModel:
 
 @dataclass(frozen=True, eq=False)
 class HypothesisAttention:
-    """What a model says of a translation that is given.
+    """Token log-probabilities and attention weights of a given translation.
 
     Args:
-        log_probs: of each target token, the end last.
-        attention: for each layer that looks at the source, ``[head, t, s]``.
+        log_probs: log-probability of each target token; the end symbol is last.
+        attention: weights ``[head, t, s]`` of each layer that attends to the source.
     """
 
     log_probs: tuple[float, ...]
@@ -70,22 +70,23 @@ class HypothesisAttention:
 
 
 class TranslationSearch:
-    """Finds translations.
+    """Searches for translations with one or more models.
 
     Args:
-        members: the first one leads: its attention is shown, and its vocabulary is that of the target.
-        candidates: what each source chooses among; None for all.
-        longest: the longest source and target that the models can take; None where any is.
+        models: the models; the first one provides the attention weights and the target vocabulary.
+        settings: length limits and output vocabulary.
+        candidates: candidate target tokens of each source; None for the full vocabulary.
+        longest: the longest source and target of the models; None if there is no limit.
     """
 
     def __init__(
         self,
-        members: Sequence[EnsembleModel],
+        models: Sequence[EnsembleModel],
         settings: OutputTextConfig,
         candidates: Candidates | None = None,
         longest: int | None = None,
     ) -> None:
-        self.members, self.settings, self.candidates, self.longest = list(members), settings, candidates, longest
+        self.members, self.settings, self.candidates, self.longest = list(models), settings, candidates, longest
 
     @property
     def encoding(self) -> PairEncoding:
@@ -101,7 +102,7 @@ class TranslationSearch:
         wishes: Sequence[TranslationConstraints],
         seed: int = 0,
     ) -> Hypotheses:
-        """The hypotheses of each source, best first; ``sources[i]`` is coded once for each member."""
+        """The hypotheses of each source, best first; ``sources[i][k]`` is source ``i`` encoded for model ``k``."""
         found: Hypotheses = [[] for _ in sources]
         generator = torch.Generator().manual_seed(seed)
         for rows, limit in self._batches(sources, how, wishes):
@@ -112,7 +113,7 @@ class TranslationSearch:
         return found
 
     def limit(self, length: int, how: BaseSearchConfig) -> int:
-        """The most steps for a source of so many tokens, its end among them."""
+        """The largest number of steps for a source of ``length`` tokens, with its end symbol."""
         wanted = STEP * math.ceil((self.settings.ratio * length + self.settings.extra) / STEP)
         return max(min(wanted, how.max_length, self.longest or wanted), how.min_length + 1)
 
@@ -122,25 +123,25 @@ class TranslationSearch:
         how: BaseSearchConfig,
         wishes: Sequence[TranslationConstraints],
     ) -> Iterator[tuple[list[int], int]]:
-        """Rows of like length with the same limit and the same wishes, the longest first."""
-        room = ROOM.get(self.members[0].model.device.type, ROOM["cuda"])
+        """Batches of rows of similar length with the same limit and constraints, longest first."""
+        capacity = ROOM.get(self.members[0].model.device.type, ROOM["cuda"])
         lengths = [max(map(len, coded)) for coded in sources]
         most = max(range(len(sources)), key=lengths.__getitem__, default=0)
         if sources and lengths[most] > min(self.longest or MOST, MOST):
-            known = f"{MOST:,} can be translated at once"
+            limit = f"at most {MOST:,} tokens"
             if self.longest is not None and self.longest < MOST:
-                known = f"this model has learned positions for {self.longest:,} (model.max_length)"
+                limit = f"at most {self.longest:,} tokens (model.max_length)"
             begins = " ".join(sources[most][0].tokens[:5])[:60]
             raise DataError(
-                f"a text has {lengths[most]:,} tokens, its end counted, and {known}: cut the text, which begins "
-                f"{begins!r}, at its sentences"
+                f"A text must have {limit}, got {lengths[most]:,}. Split the text that starts with {begins!r} into "
+                f"sentences."
             )
         limits = [self.limit(length, how) for length in lengths]
         kinds = {wish: number for number, wish in enumerate(dict.fromkeys(wishes))}
         keys = [(kinds[wish], -limit, -length) for wish, limit, length in zip(wishes, limits, lengths, strict=True)]
         rows: list[int] = []
         for row in sorted(range(len(sources)), key=keys.__getitem__):
-            if rows and (keys[row][:2] != keys[rows[0]][:2] or (len(rows) + 1) * lengths[rows[0]] > room):
+            if rows and (keys[row][:2] != keys[rows[0]][:2] or (len(rows) + 1) * lengths[rows[0]] > capacity):
                 yield rows, limits[rows[0]]
                 rows = []
             rows.append(row)
@@ -158,8 +159,8 @@ class TranslationSearch:
         state = stepper.start(len(sources))
         if wishes:
             if stepper.v != len(self.encoding.target.vocabulary):
-                raise DataError("a model that copies words of the source takes no constraint: ask one of another kind")
-            if isinstance(how, RankingConfig):  # slots for every number of phrases; beams double those of one
+                raise DataError("A copy model does not support constraints. Use a model of another kind.")
+            if isinstance(how, RankingConfig):  # a beam slot for every number of satisfied phrases
                 how = how.model_copy(update={"width": max(how.width, how.width * (1 + len(wishes.must)) // 2)})
             constrained = Constrained(stepper, build_acceptor(wishes, self.encoding.target), how.max_length)
             return search(how, constrained, constrained.after(state, len(sources)), generator)
@@ -170,7 +171,7 @@ class TranslationSearch:
         return self.settings.unknown == "avoid" and not self.encoding.target.tokenizer.symbols
 
     def _stepper(self, sources: Sequence[Sequence[TranslationSource]], bound: bool) -> Stepper[Any]:
-        """What is searched; ``bound`` by wishes, it chooses among all tokens."""
+        """The stepper to search; with constraints (``bound``) it uses the full vocabulary."""
         few = None if bound else self.candidates
         allowed = None if few is None else few.allowed([coded[0].ids for coded in sources])
         steppers: list[Stepper[Any]] = []
@@ -180,12 +181,12 @@ class TranslationSearch:
                     ids = allowed.any(dim=0).nonzero()[:, 0].to(member.model.device)
                     stack.enter_context(restrict_output(member.model, ids))
                 stepper = member.model.stepper(member.batch([coded[k] for coded in sources]))
-            # Each by itself: probabilities that models share out among the candidates of all sources have no mean.
+            # Restrict each model separately: probabilities normalized over a batch's candidates cannot be averaged.
             steppers.append(stepper if allowed is None else CandidateStepper(stepper, allowed.to(member.model.device)))
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
         return ForbidIds(stepper, [UNK]) if self._avoids_unknown else stepper
 
-    # --- looking at what was found ------------------------------------------------------------------------------------
+    # --- scores and attention of hypotheses ---------------------------------------------------------------------------
 
     @torch.no_grad()
     def look(
@@ -195,7 +196,7 @@ class TranslationSearch:
         wishes: Sequence[TranslationConstraints],
         attention: bool,
     ) -> list[HypothesisAttention]:
-        """The log-probabilities of the tokens of one hypothesis for each source, and where the first model looks."""
+        """Token log-probabilities of one hypothesis per source, and the attention of the first model."""
         looked: list[HypothesisAttention] = [HypothesisAttention((), ()) for _ in found]
         lengths = [len(coded[0]) + len(one.ids) for coded, one in zip(sources, found, strict=True)]
         for bound in (False, True):
@@ -226,7 +227,7 @@ class TranslationSearch:
     def _log_probs(
         self, sources: Sequence[Sequence[TranslationSource]], targets: Tensor, lengths: Tensor, bound: bool
     ) -> Float[Tensor, "b t"]:
-        """Of each token, as the search had it: what it could not write has left its probability to the others."""
+        """Log-probability of each token as in the search, normalized over the allowed tokens."""
         if self._avoids_unknown or (self.candidates is not None and not bound):
             return self._stepper(sources, bound).token_log_probs(targets, lengths)
         each: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""The translator as the training loop sees it."""
+"""Translators as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 
 class TranslateTask(NeuralTask):
-    """An encoder-decoder, its data and its metrics."""
+    """Training task of an encoder-decoder: its data and metrics."""
 
     ties = "nats_per_token"
 
@@ -75,7 +75,7 @@ class TranslateTask(NeuralTask):
         return BatchLoss(self._model.loss(batch.source, batch.targets, batch.lengths), batch.tokens, batch.read)
 
     def evaluate(self) -> Evaluation:
-        """Perplexity on the whole of dev, and scores of the translations of some of its sentences, spread evenly."""
+        """Perplexity on dev, and metrics of the translations of evenly spaced dev sentences."""
         evaluation, dev = self.config.evaluation, self.data.dev
         scores = self._likelihood("dev")
         if not evaluation.sentences:
@@ -95,7 +95,7 @@ class TranslateTask(NeuralTask):
         return likelihood_scores(float(found.sum()), int(self.data.pairs.lengths[rows, 1].sum()))
 
     def test_scores(self) -> dict[str, float]:
-        """The scores on test, translated as the config's search has it."""
+        """The scores on test, translated with the search of the config."""
         test, evaluation = self.data.test, self.config.evaluation
         if not len(test):
             return {}

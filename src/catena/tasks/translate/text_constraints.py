@@ -1,13 +1,13 @@
-"""What translations must hold, must not hold, and begin with: lines of a file, made acceptors for a search.
+"""Constraints on translations, read from a file, and their acceptors for a search.
 
-A line belongs to a text; its fields stand between tabs::
+Each line has the constraints of one text, separated by tabs::
 
     Haus <TAB> -Hund <TAB> ^Das
 
-A field is a phrase that must be written; with - before it, one that must not; with ^ before it, what the translation
-begins with (+ before a phrase that itself begins so). Phrases are whole words: Haus is not in Haustier. Where tokens
-are words, phrases are sequences of ids. Where they are pieces, a machine reads the characters of the pieces, so that a
-phrase counts however it is cut.
+A field is a phrase that must occur. A field that starts with - must not occur, and a field that starts with ^ is the
+prefix of the translation (write + before a phrase that itself starts with one of these signs). Phrases match whole
+words: Haus does not match Haustier. If tokens are words, phrases are sequences of ids. If tokens are subwords, an
+automaton reads their characters, so that a phrase matches in any segmentation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from catena.tasks.translate.encoding import TextEncoding
 
 @dataclass(frozen=True)
 class TranslationConstraints:
-    """What the translation of one text must be like."""
+    """Constraints on the translation of one text."""
 
     must: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class TranslationConstraints:
 
     @classmethod
     def of(cls, line: str) -> TranslationConstraints:
-        """The wishes of a line."""
+        """The constraints of a line."""
         must, without, prefix = [], [], ""
         for field in (field.strip() for field in line.split("\t")):
             if field[:1] == "-":
@@ -52,19 +52,19 @@ class TranslationConstraints:
 
 
 def read_wishes(path: Path) -> list[TranslationConstraints]:
-    """The wishes of a file, line by line."""
+    """The constraints of each line of a file."""
     with open_text(path) as lines:
         found = []
         for number, line in lines:
             found.append(TranslationConstraints.of(line))
             _check_together(found[-1], f"{path}:{number}")
     if not found:
-        raise DataError(f"{path} has no line: write one for each text, or one for all of them")
+        raise DataError(f"{path} is empty. Write one line for each text, or one line for all texts.")
     return found
 
 
 def build_acceptor(wishes: TranslationConstraints, side: TextEncoding) -> Acceptor:
-    """The sequences of target ids whose text is as wished."""
+    """The acceptor of target id sequences whose text satisfies the constraints."""
     if side.tokenizer.settings.kind in ("words", "whitespace"):
         sets = _of_words(wishes, side)
     else:
@@ -73,14 +73,17 @@ def build_acceptor(wishes: TranslationConstraints, side: TextEncoding) -> Accept
 
 
 def _check_together(wishes: TranslationConstraints, where: str) -> None:
-    """Refuse what must not be written within what must: no translation could be found."""
+    """Raise DataError if a forbidden phrase occurs in a required one."""
     for bad in wishes.without:
         for good in filter(None, (*wishes.must, wishes.prefix)):
             if f" {' '.join(bad.split())} " in f" {' '.join(good.split())} ":
-                raise DataError(f"{where} asks for {good!r} and forbids {bad!r}, and no text can be both: drop one")
+                raise DataError(
+                    f"{where}: a forbidden phrase must not occur in a required one, got {bad!r} and {good!r}. Remove "
+                    f"one of the two."
+                )
 
 
-# --- where tokens are words -------------------------------------------------------------------------------------------
+# --- word tokens ------------------------------------------------------------------------------------------------------
 
 
 def _of_words(wishes: TranslationConstraints, side: TextEncoding) -> list[Acceptor]:
@@ -112,7 +115,11 @@ def _ids(text: str, side: TextEncoding, strict: bool = True) -> list[int]:
     if strict and (not ids or UNK in ids):
         unknown = [repr(token) for token, id in zip(tokens, ids, strict=True) if id == UNK]
         raise DataError(
-            f"a constraint must be of words that the model knows, and {text!r} "
-            + (f"has {', '.join(unknown)}, which it does not" if unknown else "has none")
+            (
+                f"The constraint {text!r} has words outside the vocabulary: {', '.join(unknown)}. "
+                if unknown
+                else f"A constraint must have at least one word, got {text!r}. "
+            )
+            + "Remove or rephrase it."
         )
     return ids

@@ -1,4 +1,4 @@
-"""What a translator answers: translations with their scores, and where the model looked."""
+"""Predictions of a translator: translations with scores and attention weights."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class Translation:
     """One translation.
 
     Args:
-        tokens: as the model wrote them.
-        log_prob: log p(translation | source), with the factor of its end if it is finished.
-        score: what the search ranked it by.
-        log_probs: of each token, and of the end if it is finished, if scores were asked for.
-        attention: if alignments were asked for: for each layer that looks at the source, ``[head, t, s]``, the end of
-            the translation as last row if it is finished, and that of the source as last column.
-        finished: whether it came to its end; if not, it was cut at the greatest length.
+        text: the translation as text.
+        tokens: the generated tokens.
+        log_prob: log p(translation | source), including its end symbol if it is finished.
+        score: the ranking score of the search.
+        log_probs: log-probability of each token, and of the end symbol if it is finished; None without ``scores``.
+        attention: weights ``[head, t, s]`` of each layer that attends to the source; None without ``alignment``. The
+            last row is the end symbol if the translation is finished; the last column is that of the source.
+        finished: whether it has an end symbol; otherwise it was truncated at the maximum length.
     """
 
     text: str
@@ -41,14 +42,16 @@ class Translation:
 
     @property
     def weights(self) -> Float[np.ndarray, "t s"] | None:
-        """Where it looked: the mean over all layers and heads; None if that was not asked for, or it looks nowhere."""
+        """The mean attention weights over all layers and heads; None without alignment or attention."""
         if not self.attention:
             return None
         return np.mean([layer.mean(axis=0) for layer in self.attention], axis=0)
 
     def alignment(self) -> list[tuple[int, int]]:
-        """(source token, target token) pairs: each target token with the source token that was looked at most; none
-        where that is the end of the source."""
+        """Pairs (source position, target position) of each target token and its most attended source token.
+
+        Target tokens that attend most to the end of the source have no pair.
+        """
         weights = self.weights
         if weights is None:
             return []
@@ -57,15 +60,18 @@ class Translation:
 
 
 _BLANK = Translation("", (), NO_SCORE, NO_SCORE)
-"""What is written for a text without a token."""
+"""The translation of a text without tokens."""
 
 
 @dataclass(frozen=True, eq=False)
 class TranslationResult:
-    """The translations of a text, the best first; none for an empty text. Prints as the best one.
+    """The translations of a text, best first; none for an empty text. ``str()`` gives the best one.
 
     Args:
-        known: whether the model knows any token of the text, or copies; if not, the translations are a guess.
+        text: the source text.
+        tokens: its tokens.
+        translations: the translations, best first.
+        known: whether any token of the text is in the vocabulary or can be copied.
     """
 
     text: str
@@ -78,17 +84,17 @@ class TranslationResult:
         return self.translations[0].text if self.translations else ""
 
     def links(self, one: Translation) -> list[tuple[str, str]]:
-        """The alignment of a translation in tokens."""
+        """The alignment of a translation as (source token, target token) pairs."""
         return [(self.tokens[s], one.tokens[t]) for s, t in one.alignment()]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values: the source and its translations, with all that was asked for."""
+        """The source and its translations as JSON values, with the requested scores and alignments."""
         row: dict[str, Any] = {"source": self.text, "tokens": list(self.tokens), "known": self.known}
         row["translations"] = [self._one(one) for one in self.listed()]
         return row
 
     def listed(self) -> tuple[Translation, ...]:
-        """What is written: the translations, or an empty one without a score."""
+        """The translations, or one empty translation without a score if there are none."""
         return self.translations or (_BLANK,)
 
     def _one(self, one: Translation) -> dict[str, Any]:
@@ -103,7 +109,13 @@ class TranslationResult:
 
 
 def copy_unknown_words(tokens: Sequence[str], source: Sequence[str], attention: Sequence[np.ndarray]) -> list[str]:
-    """Tokens with the source word that was looked at most, its end left out, in place of each unknown one."""
+    """The tokens with each unknown token replaced by the source word with the largest attention weight.
+
+    Args:
+        tokens: the target tokens.
+        source: the source tokens, without the end symbol.
+        attention: weights ``[head, t, s]`` of each layer.
+    """
     if not attention:
         return list(tokens)
     weights = np.mean([layer.mean(axis=0) for layer in attention], axis=0)[:, :-1]
