@@ -54,7 +54,7 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_only_piece(encoding: LmEnco
 def test_a_gradient_has_its_fate(last: float, fate: str) -> None:
     said = verdict("inputs", [1.0, last**0.5, last])
     assert said == (
-        f"inputs: the gradient {fate}: x{last**0.5:.3f} for each step back, {last:.2g} of it is left after 2 steps"
+        f"inputs: the gradient {fate}: x{last**0.5:.3f} per step back, {last:.2g} of it is left after 2 steps"
     )
 
 

@@ -150,4 +150,4 @@ def test_entropy_pruning_leaves_out_what_changes_little(tmp_path: Path, texts: t
     small = made(tmp_path / "small", texts[0], notes, kind="ngram", order=3, prune_entropy=0.01)
     sizes = [sum(model.model.packed.trie().shape.sizes) for model in (whole, small)]
     assert sizes[1] < sizes[0]
-    assert f"n-grams: {sizes[1]:,} of {sizes[0]:,} stay after entropy pruning" in notes.said
+    assert f"n-grams: {sizes[1]:,} of {sizes[0]:,} remain after entropy pruning" in notes.said

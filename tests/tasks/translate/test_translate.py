@@ -78,7 +78,7 @@ def test_a_small_language_is_learned(model: TranslatePredictor, files: Path) -> 
     assert report.scores["bleu"] <= report.scores["bleu_lowercase"] + 1e-9
     assert report.scores["ter"] < 10
     assert report.signatures["bleu"].startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    assert report.lines[0] == "30 pairs, 243 target tokens; 0 source tokens that are not known"
+    assert report.lines[0] == "30 pairs, 243 target tokens; 0 unknown source tokens"
 
 
 @pytest.mark.parametrize("kind", KINDS)

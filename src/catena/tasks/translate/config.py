@@ -163,7 +163,7 @@ class PairVocabularyConfig(VocabularyConfig):
     """The vocabularies of sources and targets."""
 
     joint: bool | None = None
-    """Learn one tokenizer and vocabulary from both sides, so that a model can share its embeddings. If not set: true
+    """Learn one tokenizer and vocabulary from both sides, so that a model can tie its embeddings. If not set: true
     for bpe, unigram and bytes, false for words and characters."""
     min_count: int = Field(2, ge=1)
     """Smallest count of a word in the vocabulary. Subwords are always kept."""
@@ -265,8 +265,8 @@ class TranslateConfig(Config):
         longest, needed = self.longest, self.data.max_length + 1
         if longest is not None and longest < needed:
             problems.append(
-                f"model.max_length must be at least {needed}, data.max_length plus the end symbol, got {longest}. Raise "
-                f"it, or lower data.max_length."
+                f"model.max_length must be at least {needed}, data.max_length plus the end symbol, got {longest}. "
+                f"Raise it, or lower data.max_length."
             )
         if problems:
             raise ValueError(" ".join(problems))

@@ -43,7 +43,8 @@ def export_model(
 
         if quantization is not None:
             raise ConfigError(
-                f"--quantization applies only to ctranslate2, got {quantization!r}. Remove it, or pass --to ctranslate2."
+                f"--quantization applies only to ctranslate2, got {quantization!r}. Remove it, or pass --to "
+                f"ctranslate2."
             )
         to_onnx(model, folder)
     else:

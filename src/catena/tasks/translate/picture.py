@@ -16,27 +16,27 @@ from catena.tasks.translate.translated import TranslationResult
 
 
 @torch.no_grad()
-def translation_attention(member: EnsembleModel, found: TranslationResult, within: str | None) -> AttentionMaps:
+def translation_attention(model: EnsembleModel, found: TranslationResult, within: str | None) -> AttentionMaps:
     """The attention weights of a translation.
 
     Args:
-        member: the model that attends.
+        model: the model that attends.
         found: the result, made with alignments.
         within: ``"source"`` or ``"target"`` for self-attention; None for attention to the source.
     """
-    one, encoding = found.translations[0], member.encoding
+    one, encoding = found.translations[0], model.encoding
     read = (*encoding.source.shown(found.tokens), END)
     written = (*encoding.target.shown(one.tokens), *([END] if one.finished else []))
     if within is None:
         return AttentionMaps(one.attention or (), written, read)
-    coded = member.code(found.text)
-    source = member.batch([coded])
+    coded = model.code(found.text)
+    source = model.batch([coded])
     if within == "source":
         return AttentionMaps(
-            _of_first(member.model.source_attention(source), len(read)), read, read, "read", "attended to"
+            _of_first(model.model.source_attention(source), len(read)), read, read, "read", "attended to"
         )
-    targets, lengths = (x.to(member.model.device) for x in pad([encoding.target_ids(one.tokens, coded.new)]))
-    layers = _of_first(member.model.target_attention(source, targets, lengths), len(written))
+    targets, lengths = (x.to(model.model.device) for x in pad([encoding.target_ids(one.tokens, coded.new)]))
+    layers = _of_first(model.model.target_attention(source, targets, lengths), len(written))
     return AttentionMaps(layers, written, (BEGIN, *written)[: len(written)], "written", "after")
 
 

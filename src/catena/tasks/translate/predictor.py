@@ -70,7 +70,7 @@ class TranslatePredictor(Predictor):
 
     Args:
         config: the config of the first model.
-        models: models with the same target vocabulary; alignments are those of the first one.
+        models: models with the same target vocabulary; the first one provides the alignments.
         candidates: candidate target tokens of each source; None for the full vocabulary.
     """
 
@@ -176,7 +176,7 @@ class TranslatePredictor(Predictor):
             raise DataError(_uneven(asking, len(listed), f"{read:,}"))
 
     def texts(self, items: Sequence[str], how: BaseSearchConfig | None = None) -> list[str]:
-        """The best translation of each text; the default search is that of the config."""
+        """The best translation of each text; the config has the default search."""
         found = self._translations(items, how or self.config.search, [_NOTHING] * len(items), DEFAULT_PREDICT_OPTIONS)
         return [listed[0].text if listed else "" for listed in found]
 

@@ -30,7 +30,7 @@ from catena.tasks.translate.encoding import PairEncoding, TranslationSource, bui
 from catena.tasks.translate.text_constraints import TranslationConstraints, build_acceptor
 
 STEP = 32
-"""Length limits are rounded up to a multiple of this, so that sources of similar length share a batch."""
+"""Length limits are rounded up to a multiple of this, so that sources of similar length are in one batch."""
 MOST = 100_000
 """Largest number of source tokens; the time of attention grows with its square."""
 ROOM = {"cpu": 1200, "cuda": 24_000}

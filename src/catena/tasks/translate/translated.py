@@ -25,7 +25,7 @@ class Translation:
         score: the ranking score of the search.
         log_probs: log-probability of each token, and of the end symbol if it is finished; None without ``scores``.
         attention: weights ``[head, t, s]`` of each layer that attends to the source; None without ``alignment``. The
-            last row is the end symbol if the translation is finished; the last column is that of the source.
+            last row is the end symbol if the translation is finished; the last column is the end of the source.
         finished: whether it has an end symbol; otherwise it was truncated at the maximum length.
     """
 
