@@ -1,4 +1,4 @@
-"""Pointing as a whole: train, resume, load."""
+"""The pointer network task: train, resume and load."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from catena.tasks.pretrained import Pretrained
 from catena.training.config import parse_duration
 
 _SHORT = 600.0
-"""Seconds below which a smaller network learns more."""
+"""Training time in seconds below which a smaller network learns more."""
 
 
 class PointApplication(LoopedApplication[PointConfig, PointDataset]):
-    """Positions of the input."""
+    """The task ``point``, whose outputs are positions of the input."""
 
     settings = PointConfig
 

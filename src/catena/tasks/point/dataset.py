@@ -1,4 +1,4 @@
-"""Sets of points as padded arrays: read from files, or made by the seed."""
+"""Sets of points as padded arrays, read from files or generated from the seed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNKNOWN, FIRST_TOKEN = 1, 2
 
 @dataclass(frozen=True, eq=False)
 class PointSetBatch:
-    """Padded sets and what to point at. Ids of targets are those of the network, the end among them."""
+    """Padded sets and targets, as ids of the network with an end symbol."""
 
     values: Float[np.ndarray, "n s f"] | Int[np.ndarray, "n s"]
     sizes: Int[np.ndarray, " n"]
@@ -47,14 +47,14 @@ class PointSetBatch:
 
 @dataclass(frozen=True)
 class PointEncoding:
-    """How things become numbers, as it is kept with a model.
+    """How points or tokens become arrays, saved with a model.
 
     Args:
-        problem: of :data:`PROBLEMS`. Sets of all but ``own`` are moved and scaled into the unit square, on which their
-            answers do not depend.
-        tokens: the tokens known, the first with id 2; None for points.
-        n_features: numbers of a point.
-        longest: positions of the longest target seen.
+        problem: a key of :data:`PROBLEMS`. Sets of all problems except ``own`` are moved and scaled into the unit
+            square, which does not change their solutions.
+        tokens: the vocabulary, the first token with id 2; None for points.
+        n_features: number of coordinates of a point.
+        longest: number of positions of the longest training target.
     """
 
     problem: str
@@ -67,8 +67,11 @@ class PointEncoding:
         return "points" if self.tokens is None else "tokens"
 
     def encode(self, items: Sequence[PointItem], solve: bool = True) -> PointSetBatch:
-        """Items as arrays; with ``solve``, those without a target get the exact one where the problem has it. The
-        others have the end alone."""
+        """Items as arrays.
+
+        With ``solve``, items without a target get the exact solution if the problem has one. Targets of the others
+        have only the end symbol.
+        """
         sizes = np.array([len(item.things) for item in items], np.int64)
         s = max(1, int(sizes.max(initial=0)))
         for item in items:
@@ -87,11 +90,11 @@ class PointEncoding:
 
     def _check(self, item: PointItem) -> None:
         if item.kind != self.kind and item.things:
-            raise FormatError(f"{item.place} has {item.kind}, and the model was made for {self.kind}")
+            raise FormatError(f"{item.place} must have {self.kind}, as in training, got {item.kind}. Use {self.kind}.")
         if self.tokens is None and item.things and len(item.things[0]) != self.n_features:
             raise FormatError(
-                f"{item.place} has points of {len(item.things[0])} numbers, and the model was made for "
-                f"{self.n_features}"
+                f"{item.place} must have points with {self.n_features} coordinates, as in training, got "
+                f"{len(item.things[0])}. Use points of that dimension."
             )
 
     def _targets(
@@ -110,7 +113,7 @@ class PointEncoding:
 
 
 def to_unit(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n s f"]:
-    """Each set moved and scaled so that the longer side of its box goes from 0 to 1."""
+    """The sets moved and scaled so that the longer side of each bounding box is [0, 1]."""
     inside = np.arange(points.shape[1])[None, :, None] < sizes[:, None, None]
     low = np.where(inside, points, np.inf).min(axis=1, keepdims=True)
     high = np.where(inside, points, -np.inf).max(axis=1, keepdims=True)
@@ -120,13 +123,13 @@ def to_unit(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) ->
 
 
 def close_ring(target: Sequence[int]) -> Sequence[int]:
-    """A ring with the return to its first position."""
+    """The ring with its first position repeated at the end."""
     whole = len(target) > 1 and target[0] == target[-1]
     return target if whole or not target else [*target, target[0]]
 
 
 def append_end(wanted: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Positions as ids, each target with its end."""
+    """Padded ids of targets with end symbols, and their lengths."""
     lengths = np.array([len(target) + 1 for target in wanted], np.int64)
     targets = np.full((len(wanted), int(lengths.max(initial=1))), END, np.int64)
     for row, target in zip(targets, wanted, strict=True):
@@ -135,7 +138,7 @@ def append_end(wanted: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]
 
 
 def generate_problems(data: PointDataConfig, n: int, generator: np.random.Generator) -> PointSetBatch:
-    """``n`` sets of a problem with their answers."""
+    """``n`` generated sets of a problem with their exact targets."""
     low = data.size if data.least is None else data.least
     points, sizes = draw(data.problem, n, (low, data.size), data.values, generator)
     values = to_unit(points, sizes)
@@ -148,7 +151,7 @@ def generate_problems(data: PointDataConfig, n: int, generator: np.random.Genera
 
 @dataclass(eq=False)
 class PointDataset:
-    """What is trained on (None where it is made batch by batch), what chooses, and what is scored at the end."""
+    """The train (None if it is generated batch by batch), dev and test sets of a run."""
 
     encoding: PointEncoding
     rule: str
@@ -160,23 +163,29 @@ class PointDataset:
 
 
 def pointing_rule(data: PointDataConfig) -> str:
-    """What may be pointed at."""
+    """The name of the rule for allowed positions."""
     return PROBLEMS[data.problem].rule if data.rule == "auto" else data.rule
 
 
 def prepare(config: PointConfig, randomness: Randomness, old: PointEncoding | None = None) -> PointDataset:
-    """Read the files, or make the sets that choose and score."""
+    """Read the files of a config, or generate dev and test.
+
+    Args:
+        config: the config of the run.
+        randomness: source of generated sets and splits.
+        old: the encoding of a trained model if training starts from it.
+    """
     data, tally = config.data, ReadCounter()
     if not data.train:
         return _made_dataset(data, randomness)
     items = [item for path in data.train for item in _usable(Path(path), data, tally)]
     if not items:
-        raise DataError(f"there is nothing to train on: {tally.counts(0).sentence('')}")
+        raise DataError(f"There are no training sets: {tally.counts(0).sentence('')}. Add sets, or raise max_length.")
     encoding = old or _encoding_of(data.problem, items)
     held = [list(_usable(Path(path), data, tally)) if path else [] for path in (data.dev, data.test)]
     if data.dev is None:
         if len(items) < 2:
-            raise DataError("there is one set alone, and one must be held out to choose by: give more, or a dev file")
+            raise DataError("1 set cannot be split into train and dev. Add sets, or pass a dev file with --dev.")
         order = randomness.numpy("split").permutation(len(items))
         n_dev = min(len(items) - 1, max(1, round(len(items) * data.dev_fraction)))
         held[0] = [items[i] for i in sorted(order[:n_dev].tolist())]
@@ -186,7 +195,7 @@ def prepare(config: PointConfig, randomness: Randomness, old: PointEncoding | No
     rule, parts = pointing_rule(data), {"train": items, "dev": held[0], "test": held[1]}
     sets = {name: check_targets(encoding.encode(part), part, rule) for name, part in parts.items() if part}
     if "dev" not in sets:
-        raise DataError(f"there are no sets in dev: {data.dev} has none that can be used")
+        raise DataError(f"There are no usable sets in dev. Check {data.dev}.")
     lines = [tally.counts(sum(map(len, parts.values()))).sentence()]
     lines += [
         f"{name}: {len(part):,} sets of up to {part.values.shape[1]} {encoding.kind}" for name, part in sets.items()
@@ -197,24 +206,24 @@ def prepare(config: PointConfig, randomness: Randomness, old: PointEncoding | No
 def _made_dataset(data: PointDataConfig, randomness: Randomness) -> PointDataset:
     if data.problem == "own":
         raise DataError(
-            "there is nothing to train on: name a file of points and targets, or a problem that data is made for, such "
-            "as --data.problem sort"
+            "There is no training file. Name a file of points and targets, or a generated problem, such as "
+            "--data.problem sort."
         )
     if data.dev is not None or data.test is not None:
-        raise DataError("data.dev and data.test go with files to train on: leave them out, or name such files")
+        raise DataError("data.dev or data.test is set without training files. Remove them, or name training files.")
     problem = PROBLEMS[data.problem]
     dev = generate_problems(data, data.n_dev, randomness.numpy("dev"))
     test = generate_problems(data, data.n_test, randomness.numpy("test")) if data.n_test else None
     fixed = None if data.fresh else generate_problems(data, data.n_train, randomness.numpy("problems-1"))
     encoding = PointEncoding(data.problem, None, problem.n_features, dev.targets.shape[1] - 1)
     size = f"{data.size}" if data.least is None else f"{data.least} to {data.size}"
-    what = "new ones in each epoch" if data.fresh else "the same in each epoch"
-    lines = [f"made: {data.n_train:,} sets of {size} points, {what}; dev {data.n_dev:,}, test {data.n_test:,}"]
+    what = "new in each epoch" if data.fresh else "the same in each epoch"
+    lines = [f"generated: {data.n_train:,} sets of {size} points, {what}; dev {data.n_dev:,}, test {data.n_test:,}"]
     return PointDataset(encoding, pointing_rule(data), fixed, dev, test, ReadCounter(), lines)
 
 
 def _usable(path: Path, data: PointDataConfig, tally: ReadCounter) -> Iterable[PointItem]:
-    """The items of a file that can be trained on."""
+    """The usable training items of a file."""
     solvable = PROBLEMS[data.problem].solve is not None
     kind: PointKind | None = None
     for item in read_items(path, data.encoding):
@@ -224,9 +233,11 @@ def _usable(path: Path, data: PointDataConfig, tally: ReadCounter) -> Iterable[P
             continue
         kind = kind or item.kind
         if item.kind != kind:
-            raise FormatError(f"{item.place} has {item.kind}, and the lines before it have {kind}")
+            raise FormatError(
+                f"{item.place} must have {kind}, as the previous lines, got {item.kind}. Use one kind in a file."
+            )
         if item.target is None and not solvable:
-            raise FormatError(f"{item.place} has no target: add one, or name the problem, such as --data.problem sort")
+            raise FormatError(f"{item.place} has no target. Add one, or set the problem, as in --data.problem sort.")
         if len(item.things) > data.max_length:
             tally.drop(f"longer than max_length={data.max_length}", item.place, item.text())
         else:
@@ -237,13 +248,15 @@ def _encoding_of(problem: str, items: Sequence[PointItem]) -> PointEncoding:
     longest = max(len(item.target or item.things) for item in items)
     if items[0].kind == "tokens":
         if PROBLEMS[problem].n_features:
-            raise DataError(f"data.problem = {problem!r} is of points, and {items[0].place} has tokens: leave it out")
+            raise DataError(
+                f"{items[0].place} must have points if data.problem = {problem!r}, got tokens. Remove data.problem."
+            )
         return PointEncoding(problem, _tokens_of(items), 0, longest)
     n, wanted = len(items[0].things[0]), PROBLEMS[problem].n_features
     if wanted and n != wanted:
         raise DataError(
-            f"data.problem = {problem!r} is of points with {wanted} number{'s' if wanted > 1 else ''}, and "
-            f"{items[0].place} has {n}"
+            f"{items[0].place} must have points with {wanted} coordinate{'s' if wanted > 1 else ''} if data.problem = "
+            f"{problem!r}, got {n}. Use other points, or another problem."
         )
     return PointEncoding(problem, None, n, longest)
 
@@ -253,12 +266,12 @@ def _tokens_of(items: Sequence[PointItem]) -> tuple[str, ...]:
 
 
 def check_targets(sets: PointSetBatch, items: Sequence[PointItem], rule: str) -> PointSetBatch:
-    """The sets, if every target is one that the rule allows."""
+    """The sets unchanged; raise FormatError if the rule does not allow a target."""
     beyond = sets.targets.max(axis=1, initial=0) > sets.sizes
     for i in np.flatnonzero(beyond)[:1].tolist():
         raise FormatError(
-            f"{items[i].place} has a target with position {int(sets.targets[i].max()) - 1}, and there are "
-            f"{sets.sizes[i]} {items[i].kind}: positions count from 0"
+            f"{items[i].place} must have target positions below {sets.sizes[i]}, the number of {items[i].kind}, got "
+            f"{int(sets.targets[i].max()) - 1}. Count positions from 0."
         )
     for low in range(0, len(sets), 512):
         part = slice(low, low + 512)
@@ -270,7 +283,7 @@ def check_targets(sets: PointSetBatch, items: Sequence[PointItem], rule: str) ->
             target = (sets.targets[low + i, : sets.lengths[low + i] - 1] - 1).tolist()
             what = f"position {target[step]}" if step < len(target) else "the end"
             raise FormatError(
-                f"{items[low + i].place} has the target {target}, in which {what} cannot come at place {step} by the "
-                f"rule {rule!r}: put it right, or choose another data.rule"
+                f"{items[low + i].place} has the target {target}, in which the rule {rule!r} does not allow {what} at "
+                f"step {step}. Correct the target, or choose another data.rule."
             )
     return sets

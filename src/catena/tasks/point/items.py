@@ -1,4 +1,4 @@
-"""Lines of files as sets of points or tokens, with the positions to point at where they are given."""
+"""Lines of files as sets of points or tokens, with target positions if they are given."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from catena.errors import DataError
 
 PointKind = Literal["points", "tokens"]
 _CURE = (
-    'A line is an object such as {"points": [[0.5, 0.25], [0.1, 0.9]], "target": [1, 0]}, with "tokens" in place of '
-    '"points" for words, or points, a tab and positions, such as 0.5,0.25 0.1,0.9<TAB>1 0. Positions count from 0.'
+    'Write JSON such as {"points": [[0.5, 0.25], [0.1, 0.9]], "target": [1, 0]}, with "tokens" instead of "points" '
+    "for words, or points, a tab and positions, such as 0.5,0.25 0.1,0.9<TAB>1 0. Positions count from 0."
 )
 
 
 _GIVEN = SourceLocation("given", 1)
-"""The place of what comes from no file."""
+"""The location of items that do not come from a file."""
 
 
 @dataclass(frozen=True)
 class PointItem:
-    """Points, each a tuple of numbers, or tokens; and the positions to point at, None where they are not given."""
+    """A set of points (tuples of floats) or tokens, and its target positions or None."""
 
     things: tuple[Any, ...]
     target: tuple[int, ...] | None = None
@@ -37,21 +37,21 @@ class PointItem:
         return "tokens" if any(isinstance(thing, str) for thing in self.things) else "points"
 
     def text(self) -> str:
-        """The points or tokens as one field of a line."""
+        """The points or tokens as one field of a tab-separated line."""
         if self.kind == "tokens":
             return " ".join(self.things)
         return " ".join(",".join(f"{x:.10g}" for x in point) for point in self.things)
 
 
 def read_items(path: Path, encoding: str | None = None, kind: PointKind | None = None) -> Iterator[PointItem]:
-    """The items of a file; blank lines are items without points."""
+    """The items of a file; a blank line is an empty item."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
             yield parse(line, SourceLocation(str(path), number), kind)
 
 
 def parse(line: str, place: SourceLocation, kind: PointKind | None = None) -> PointItem:
-    """One line. Fields of numbers alone are points unless ``kind`` says that they are tokens."""
+    """The item of one line. Fields of numbers are points, unless ``kind`` is ``"tokens"``."""
     try:
         return _object(line, place) if line.lstrip().startswith("{") else _fields(line, place, kind)
     except ValueError as error:
@@ -75,7 +75,7 @@ def _object(line: str, place: SourceLocation) -> PointItem:
 
 def _list(value: Any, key: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"has {key!r} that is no list")
+        raise ValueError(f"has a value of {key!r} that is not a list")
     return value
 
 
@@ -98,17 +98,17 @@ def _is_point(piece: str) -> bool:
 
 
 def parse_points(values: Sequence[Any]) -> tuple[tuple[float, ...], ...]:
-    """Points as tuples of numbers, all of one size; a number by itself is a point of one."""
+    """Points as tuples of floats of the same dimension; a single number is a point of dimension 1."""
     found: list[tuple[float, ...]] = []
     for value in values:
         try:
             point = tuple(float(x) for x in value) if isinstance(value, (list, tuple)) else (float(value),)
         except (TypeError, ValueError):
-            raise ValueError(f"has a point that is no list of numbers: {value!r}") from None
+            raise ValueError(f"has a point that is not a list of numbers: {value!r}") from None
         if not point or not all(map(math.isfinite, point)):
             raise ValueError(f"has a point that is not finite: {value!r}" if point else "has a point without numbers")
         if found and len(point) != len(found[0]):
-            raise ValueError(f"has points of {len(found[0])} and of {len(point)} numbers")
+            raise ValueError(f"has points of dimension {len(found[0])} and {len(point)}")
         found.append(point)
     return tuple(found)
 
@@ -119,15 +119,15 @@ def _positions(values: Sequence[Any]) -> tuple[int, ...]:
         try:
             position = int(value)
         except (TypeError, ValueError):
-            raise ValueError(f"has a target with {value!r}, which is no position") from None
+            raise ValueError(f"has a target with {value!r}, which is not a position") from None
         if isinstance(value, (bool, float)) or position < 0:
-            raise ValueError(f"has a target with {value!r}, which is no position")
+            raise ValueError(f"has a target with {value!r}, which is not a position")
         found.append(position)
     return tuple(found)
 
 
 def as_item(given: Any, kind: PointKind) -> PointItem:
-    """What a person gives to ``predict``: an item, a line, or a list of points or tokens."""
+    """The item of an input of ``predict``: an item, a line, or a list of points or tokens."""
     if isinstance(given, PointItem):
         return given
     if isinstance(given, str):
@@ -137,4 +137,4 @@ def as_item(given: Any, kind: PointKind) -> PointItem:
     try:
         return PointItem(parse_points([tuple(point) if hasattr(point, "__iter__") else point for point in given]))
     except ValueError as error:
-        raise DataError(f"what was given {error}. {_CURE}") from None
+        raise DataError(f"The input {error}. {_CURE}") from None

@@ -1,4 +1,4 @@
-"""A trained pointer network that is ready to be asked."""
+"""Predictor of a trained pointer network."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 1024
-_CUT = "{n} answer{s} had no end within as many steps as the longest answer of training takes, and {was} cut"
+_CUT = "{n} output{s} {was} truncated at the length of the longest training target, without an end symbol"
 
 
 @dataclass(frozen=True)
 class PointAnswer:
-    """What is pointed at, the best answer first. Prints as the best one."""
+    """The output positions of a set, best first. ``str()`` gives the best ones."""
 
     item: PointItem
     positions: tuple[tuple[int, ...], ...]
     log_probs: tuple[float, ...]
     finished: tuple[bool, ...] = ()
-    """Of each answer whether it came to its end, or was cut off at the most steps that are allowed."""
+    """For each output, whether it has an end symbol; otherwise it was truncated at the maximum number of steps."""
     asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class PointAnswer:
 
 
 class PointPredictor(Predictor):
-    """A network and how its sets are read."""
+    """A trained pointer network with its encoding."""
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
     asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores"})
@@ -69,12 +69,16 @@ class PointPredictor(Predictor):
         return self.model
 
     def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[PointAnswer]:
-        """The best answers for each set: a line, a list of points or tokens, or an :class:`PointItem`. A set without
-        points
-        has none."""
+        """The output positions of each set, best first; none for an empty set.
+
+        Args:
+            items: the sets, each a line, a list of points or tokens, or a :class:`PointItem`.
+        """
         self.check(asking)
         if isinstance(items, str):
-            raise DataError("predict takes a list of sets, and one text was given: put it in a list")
+            raise DataError(
+                f"items must be a list of sets, got the text {items[:60]!r}. Pass a list, as in predict([text])."
+            )
         read = [as_item(item, self.encoding.kind) for item in items]
         full = [item for item in read if item.things]
         sets = self.encoding.encode(full, solve=False)
@@ -97,7 +101,7 @@ class PointPredictor(Predictor):
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[PointItem]:
         """The sets of a file, with targets or without."""
         if reading.format is not None:
-            raise FormatError(f"--input-format is {reading.format!r}, and sets have a form of their own: leave it out")
+            raise FormatError(f"--input-format is not supported for sets of points, got {reading.format!r}. Remove it.")
         return read_items(path, reading.encoding or self.config.data.encoding, self.encoding.kind)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[PointItem]:
@@ -110,11 +114,11 @@ class PointPredictor(Predictor):
         """The sets of a file with their targets."""
         items = [item for item in self.read_inputs(path, reading) if item.things]
         if not items:
-            raise DataError(f"{path} has no sets to score")
+            raise DataError(f"{path} has no sets to score. Add sets with targets.")
         if PROBLEMS[self.encoding.problem].solve is None:
             for item in items:
                 if item.target is None:
-                    raise FormatError(f"{item.place} has no target to compare with: add one")
+                    raise FormatError(f"{item.place} has no target. Add one.")
         return check_targets(self.encoding.encode(items), items, self.model.rule)
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
@@ -131,17 +135,17 @@ class PointPredictor(Predictor):
         measures = PROBLEMS[self.encoding.problem].measures
         metric = metric or next(iter(measures))
         if metric not in measures:
-            raise DataError(f"this model has no {metric!r}: {did_you_mean(metric, measures)}")
+            raise DataError(f"Unknown metric {metric!r} of this model: {did_you_mean(metric, measures)}")
         return PairedPredictions(measures[metric], *self._compared(self.sets(path, reading)))
 
     def describe(self, top: int) -> list[str]:
         parameters = sum(p.numel() for p in self.model.parameters())
         encoding, what = self.encoding, "tokens"
         if encoding.tokens is None:
-            what = f"points of {encoding.n_features} number{'s' if encoding.n_features > 1 else ''}"
+            what = f"points with {encoding.n_features} coordinate{'s' if encoding.n_features > 1 else ''}"
         return [
             f"a pointer network of {parameters:,} parameters over {what}",
-            f"problem {encoding.problem}, rule {self.model.rule}, beam of {self.config.search.width}",
+            f"problem {encoding.problem}, rule {self.model.rule}, beam size {self.config.search.width}",
         ]
 
     def write(self, prediction: PointAnswer, item: PointItem, format: str) -> str:
@@ -159,31 +163,31 @@ class PointPredictor(Predictor):
         return "\n".join(lines)
 
     def remarks(self, prediction: PointAnswer) -> list[str]:
-        """That answers were cut."""
+        """A warning about truncated outputs."""
         return [_CUT] * sum(not end for end in prediction.finished)
 
     def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        """Points in the plane with the way or the triangles; other things with their order below them."""
+        """Points in the plane with the path or triangles; other items with their order below them."""
         from catena.draw.alignment import draw_links
         from catena.draw.points import draw_path
 
         answer = self.predict([item])[0]
         things, positions = answer.item.things, answer.positions[0] if answer.positions else ()
         if not things:
-            raise DataError("a set without points cannot be drawn")
+            raise DataError("An empty set cannot be drawn. Add points.")
         if answer.item.kind == "points" and len(things[0]) == 2:
             return draw_path(things, drawing_lines(positions, self.encoding.problem))
         words = [",".join(f"{x:.4g}" for x in t) if answer.item.kind == "points" else t for t in things]
         return draw_links(words, [words[j] for j in positions], [(j, i) for i, j in enumerate(positions)])
 
     def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        """The same for a terminal: things by the order in which they are pointed at."""
+        """The items in the order of the output positions, as text for a terminal."""
         from catena.draw.terminal.points import sketch_points
 
         answer = self.predict([item])[0]
         things, positions = answer.item.things, answer.positions[0] if answer.positions else ()
         if not things:
-            raise DataError("a set without points cannot be drawn")
+            raise DataError("An empty set cannot be drawn. Add points.")
         if answer.item.kind == "points" and len(things[0]) == 2:
             return sketch_points(things) + "\n" + str(answer)
         words = [",".join(f"{x:.4g}" for x in t) if answer.item.kind == "points" else t for t in things]
@@ -191,14 +195,14 @@ class PointPredictor(Predictor):
 
 
 def drawing_lines(positions: tuple[int, ...], problem: str) -> list[tuple[int, ...]]:
-    """The lines to draw for an answer: triangles, a round trip, or one way."""
+    """The lines to draw for output positions: triangles, a round trip or a path."""
     if problem == "delaunay":
         return [(*positions[i : i + 3], positions[i]) for i in range(0, len(positions) - 2, 3)]
     return [(*positions, positions[0])] if problem == "tsp" and positions else [positions]
 
 
 def load_predictor(folder: Path, device: torch.device) -> PointPredictor:
-    """Read a trained network from a run folder or a checkpoint folder."""
+    """Load a trained pointer network from a run folder or checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(PointConfig, checkpoint.folder / CONFIG)
     encoding = load_encoding(checkpoint.folder)

@@ -1,8 +1,8 @@
-"""The problems that data can be made for without end: drawn by a seed, answered exactly.
+"""Problems with generated data: random points and exact solutions.
 
-Each is a :class:`PointProblem`: how its points are drawn, what is right, what may be pointed at, and how answers are
-scored.
-Answers are written in one form that does not depend on the order of the points (:mod:`catena.kernels.geometry`).
+Each is a :class:`PointProblem`: how its points are sampled, its exact solution, the rule for allowed positions and its
+metrics. Solutions have a canonical form that does not depend on the order of the points
+(:mod:`catena.kernels.geometry`).
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ from catena.metrics.points import (
 )
 
 _Answers = tuple[Int[np.ndarray, "n t"], Int[np.ndarray, " n"]]
-"""Positions, filled up with 0, and how many of them are real."""
+"""Positions, padded with 0, and their lengths."""
 
 
 @dataclass(frozen=True)
 class PointProblem:
-    """What is asked of a set of points.
+    """A problem on sets of points.
 
     Args:
-        rule: what may be pointed at, a name in :mod:`catena.seq2seq.pointing`.
-        measures: what is scored, by name; the first decides which checkpoint is best.
-        lower: whether a smaller value of the first is the better one.
-        n_features: numbers of a point; 0 where any are read.
-        solve: from points between 0 and 1 and the size of each set to the right positions; None where only files know
-            them.
+        rule: name of the rule for allowed positions in :mod:`catena.seq2seq.pointing`.
+        measures: the metrics by name; the first one chooses the best checkpoint.
+        lower: whether lower is better for the first metric.
+        n_features: number of coordinates of a point; 0 for any.
+        solve: maps points in [0, 1] and the size of each set to the exact positions; None if only files have them.
     """
 
     rule: str
@@ -70,8 +69,8 @@ def _by(loop: Callable[..., None], room: Callable[[int], int]) -> Callable[..., 
 def _toured(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> _Answers:
     if points.shape[1] > MOST_FOR_TOURS:
         raise DataError(
-            f"the shortest round trip is found for up to {MOST_FOR_TOURS} points, and here are {points.shape[1]}: "
-            f"make data.size smaller, or give files with targets"
+            f"A set must have at most {MOST_FOR_TOURS} points to compute its shortest round trip, got "
+            f"{points.shape[1]}. Lower data.size, or use files with targets."
         )
     return _by(tours, lambda s: s)(points, sizes)
 
@@ -94,23 +93,30 @@ PROBLEMS: dict[str, PointProblem] = {
         "order", {"length_ratio": LENGTH_RATIO, "exact": exact("ring", same_ring)}, True, n_features=2, solve=_toured
     ),
 }
-"""By the names that data.problem takes; ``own`` is what files alone know."""
+"""The problems by the values of data.problem; only files have the targets of ``own``."""
 
 
 def draw(
     problem: str, n: int, sizes: tuple[int, int], values: int, generator: np.random.Generator
 ) -> tuple[Float[np.ndarray, "n s f"], Int[np.ndarray, " n"]]:
-    """``n`` sets of points and their sizes, which are drawn between the two given.
+    """``n`` random sets of points and their sizes.
 
-    Points lie evenly in the unit square. Numbers to sort are different whole numbers below ``values``, divided by it;
-    with 0 ``values`` they are any between 0 and 1.
+    Points are uniform in the unit square. Numbers to sort are distinct integers below ``values``, divided by it, or
+    uniform in [0, 1] if ``values`` is 0.
+
+    Args:
+        problem: a key of :data:`PROBLEMS`.
+        n: number of sets.
+        sizes: smallest and largest size of a set.
+        values: upper bound of the integers to sort.
+        generator: source of random numbers.
     """
     low, high = sizes
     counts = generator.integers(low, high + 1, n) if low < high else np.full(n, high)
     if problem == "sort" and values:
         if high > values:
             raise DataError(
-                f"data.size = {high} different whole numbers are drawn below data.values = {values}: make it larger"
+                f"data.values must be at least data.size = {high} to sort distinct integers, got {values}. Raise it."
             )
         picked = generator.random((n, values)).argpartition(high - 1, axis=1)[:, :high]
         points = generator.permuted(picked, axis=1)[..., None] / values

@@ -1,4 +1,4 @@
-"""Answers of a pointer network, and how good they are."""
+"""Search with a pointer network, and metrics of its outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCK = 4096
 
 
 def point_tensors(sets: PointSetBatch, rows: np.ndarray, device: torch.device) -> PointerInputs:
-    """Some sets as tensors, no wider than they must be."""
+    """The sets at ``rows`` as tensors, trimmed to the largest set."""
     sizes = sets.sizes[rows]
     values = torch.from_numpy(sets.values[rows, : max(1, int(sizes.max(initial=1)))])
     values = values.float() if values.is_floating_point() else values
@@ -35,7 +35,15 @@ def point_tensors(sets: PointSetBatch, rows: np.ndarray, device: torch.device) -
 def search(
     model: PointerNetwork, encoding: PointEncoding, sets: PointSetBatch, width: int, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    """The best answers for each set; ids are those of the network."""
+    """The best hypotheses of each set, as ids of the network.
+
+    Args:
+        model: the pointer network.
+        encoding: its encoding.
+        sets: the sets.
+        width: beam size.
+        n_best: number of hypotheses per set.
+    """
     device = next(model.parameters()).device
     found: list[list[Hypothesis]] = [[] for _ in range(len(sets))]
     width = max(width, n_best)
@@ -50,8 +58,11 @@ def search(
 
 
 def _together(rule: str, sizes: Int[np.ndarray, " n"], longest: int, block: int) -> Iterator[Int[np.ndarray, " m"]]:
-    """The rows that are searched at once. The rule ``any`` never ends by itself, so that there only those are which
-    may have as many steps: where an answer is cut must not depend on the others."""
+    """Batches of rows to search together.
+
+    The rule ``any`` has no bound on the number of steps, so its batches have sets with the same limit: where an output
+    is truncated must not depend on the other sets.
+    """
     steps = np.maximum(sizes, longest) if rule == "any" else np.zeros_like(sizes)
     for same in np.unique(steps):
         rows = np.flatnonzero(steps == same)
@@ -59,22 +70,22 @@ def _together(rule: str, sizes: Int[np.ndarray, " n"], longest: int, block: int)
 
 
 def hypothesis_positions(hypothesis: Hypothesis) -> tuple[int, ...]:
-    """The positions that were pointed at."""
+    """The positions of a hypothesis, without its end symbol."""
     return tuple(id - 1 for id in hypothesis.ids)
 
 
 def predict_positions(sets: PointSetBatch, found: Sequence[Sequence[Hypothesis]]) -> list[PointingResult]:
-    """The best answer for each set, with its things."""
+    """The best output of each set, with its points or tokens."""
     return [PointingResult(sets.things(i), hypothesis_positions(listed[0])) for i, listed in enumerate(found)]
 
 
 def compute_scores(problem: str, right: Sequence[PointingResult], given: Sequence[PointingResult]) -> dict[str, float]:
-    """Everything that a problem is scored by."""
+    """The scores of all metrics of a problem."""
     return {name: float(measure(right, given)) for name, measure in PROBLEMS[problem].measures.items()}
 
 
 def build_report(problem: str, right: Sequence[PointingResult], given: Sequence[PointingResult]) -> EvaluationReport:
-    """The scores with their intervals, in lines for a person."""
+    """The report of the scores with confidence intervals."""
     measures = PROBLEMS[problem].measures
     scores = compute_scores(problem, right, given)
     signed = {name: signature(measure.name, len(right)) for name, measure in measures.items()}

@@ -1,4 +1,4 @@
-"""A pointer network as the training loop sees it."""
+"""Pointer networks as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENCODING = "encoding.json"
 
 @dataclass(frozen=True)
 class PointBatch:
-    """Padded sets and targets. ``tokens`` counts the steps, so that no device is asked."""
+    """Padded sets and targets. ``tokens`` is the number of steps, kept on the CPU to avoid a device sync."""
 
     things: PointerInputs
     targets: Tensor
@@ -41,9 +41,9 @@ class PointBatch:
 
 
 class MadeEpoch(EpochPlan):
-    """An epoch whose batches are made when they are asked for, a few of them ahead of time by other threads.
+    """An epoch whose batches are generated on demand, a few of them ahead of time by other threads.
 
-    Batch ``i`` depends on the seed, the epoch and ``i`` alone.
+    Batch ``i`` depends only on the seed, the epoch and ``i``.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class MadeEpoch(EpochPlan):
 
 
 class PointTask(NeuralTask):
-    """A pointer network, its data and its metric."""
+    """Training task of a pointer network: its data and metric."""
 
     what_next = WHAT_NEXT
 
@@ -111,7 +111,7 @@ class PointTask(NeuralTask):
         return MadeEpoch(-(-n // size), make, lambda sets: self.batch(sets, np.arange(len(sets))))
 
     def batch(self, sets: PointSetBatch, rows: np.ndarray) -> PointBatch:
-        """Some sets as tensors."""
+        """A batch of the sets at ``rows``."""
         lengths = sets.lengths[rows]
         targets = torch.from_numpy(sets.targets[rows, : int(lengths.max())]).to(self.device)
         counts = torch.from_numpy(lengths).to(self.device)
@@ -128,7 +128,7 @@ class PointTask(NeuralTask):
         right = [dev.pointed(i) for i in range(len(dev))]
         given = predict_positions(dev, search(self.network, self.data.encoding, dev, self.config.search.width))
         shown = [
-            f"{' '.join(map(str, b.positions))}  (right: {' '.join(map(str, a.positions))})"
+            f"{' '.join(map(str, b.positions))}  (gold: {' '.join(map(str, a.positions))})"
             for a, b in zip(right[:3], given[:3], strict=True)
         ]
         return Evaluation(compute_scores(self.problem, right, given), shown)
@@ -158,7 +158,7 @@ class PointTask(NeuralTask):
 
 
 def load_encoding(folder: Path) -> PointEncoding:
-    """What :meth:`PointTask.save` wrote."""
+    """Load the encoding written by :meth:`PointTask.save`."""
     try:
         about = json.loads((folder / _ENCODING).read_text(encoding="utf-8"))
         tokens = about["tokens"]
@@ -166,4 +166,4 @@ def load_encoding(folder: Path) -> PointEncoding:
             about["problem"], None if tokens is None else tuple(tokens), about["n_features"], about["longest"]
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / _ENCODING} does not say how points are read: {error}") from error
+        raise CheckpointError(f"{folder / _ENCODING} cannot be read: {error}. Copy the model folder again.") from error

@@ -1,1 +1,1 @@
-"""Strings to strings: pronunciations, transliterations, spellings, inflected forms."""
+"""String transduction: pronunciation, transliteration, spelling and inflection."""

@@ -1,4 +1,4 @@
-"""Transducers as a whole: train, resume, load."""
+"""The string transduction task: train, resume and load."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from catena.transduction.network import load_alphabets
 
 
 class TransduceApplication(LoopedApplication[TransduceConfig, TransduceDataset]):
-    """Strings to strings."""
+    """The task ``transduce``, p(target string | source string)."""
 
     settings = TransduceConfig
 
@@ -87,7 +87,7 @@ class TransduceApplication(LoopedApplication[TransduceConfig, TransduceDataset])
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
         assert isinstance(config, TransduceConfig)
         values = {**config.model_dump(exclude={"model", "training"}), "model": JointConfig()}
-        why = "a joint n-gram model, which needs about a minute for 100,000 pairs whatever the time given"
+        why = "a joint n-gram model, which needs about a minute for 100,000 pairs for any time limit"
         return TransduceConfig.model_validate(values), [f"chosen: {why}"]
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
@@ -95,7 +95,7 @@ class TransduceApplication(LoopedApplication[TransduceConfig, TransduceDataset])
 
 
 def _fitted(config: TransduceConfig, data: TransduceDataset, fitting: FitReporter) -> StringTransducer:
-    """A model that needs no loop."""
+    """A model that is estimated without a training loop."""
     if isinstance(config.model, BaselineConfig):
         from catena.transduction.baseline import Baseline
 

@@ -14,22 +14,22 @@ from catena.training.config import TrainingConfig
 from catena.transduction.config import JointConfig, TransducerConfig
 
 METRICS = ("word_error", "symbol_error")
-"""The scores of a transducer, which are better when they are smaller."""
+"""Metrics of a transducer; lower is better."""
 
 WHAT_NEXT = ("predict RUN FILE --n-best 3 --scores", "evaluate RUN FILE")
-"""What one does with a transducer that is trained."""
+"""Commands suggested after training a transducer."""
 
 _RATES = {"features": 0.03, "encoder": 0.002}
-"""The learning rates that the two kinds of scores like, where the config does not say."""
+"""Default learning rates of the two kinds of scores."""
 
 
 def training_defaults(scores: str) -> dict[str, Any]:
-    """How a model whose edits are scored so likes to be trained."""
+    """Default training options of a model with this kind of edit scores."""
     return {"optimizer": "adam", "learning_rate": _RATES.get(scores), "clip_norm": 5.0, "max_epochs": 20, "patience": 4}
 
 
 def _sequences(model: Any) -> dict[str, Any]:
-    """How an encoder-decoder likes to be trained."""
+    """Default training options of an encoder-decoder."""
     network = model.get("network", {}) if isinstance(model, dict) else getattr(model, "network", {})
     kind = network.get("kind", "recurrent") if isinstance(network, dict) else network.kind
     own = {"optimizer": "adam", "clip_norm": 5.0, "max_epochs": 40, "patience": 10}
@@ -42,44 +42,47 @@ _Cut = Literal["auto", "characters", "symbols"]
 
 
 class TransduceDataConfig(DataConfig):
-    """Pairs of strings: two columns with a tab between, or a pronouncing dictionary; several targets for one source are
-    several lines."""
+    """Pairs of strings, from two columns separated by a tab or a pronouncing dictionary.
+
+    Several targets of one source are several lines.
+    """
 
     source_tokens: _Cut = "auto"
-    """What the symbols of a source are: its characters, or symbols that stand between blanks. auto: characters."""
+    """Symbols of a source: its characters, or symbols separated by spaces. auto: characters."""
     target_tokens: _Cut = "auto"
-    """The same for targets. auto: symbols of a pronouncing dictionary, else characters."""
+    """Symbols of a target: its characters, or symbols separated by spaces. auto: symbols in a pronouncing dictionary,
+    characters otherwise."""
     swap: bool = False
     """Read sources from the second column and targets from the first."""
     lowercase: bool = False
-    """Make sources and targets lower case."""
+    """Lowercase sources and targets."""
     strip: str = ""
-    """Characters to leave out of every symbol of a target, such as 012 for the stress marks of CMUdict."""
+    """Characters to remove from every target symbol, such as 012 for the stress marks of CMUdict."""
     dev_fraction: float = Field(0.05, gt=0, lt=1)
-    """Share of the sources of train that is held out when there is no dev file. A hash of the source decides, so that
-    all targets of a source are on one side, and the split is the same everywhere, whatever the seed."""
+    """Fraction of the training sources used as dev set if no dev file is given. Chosen by a hash of the source: all
+    targets of a source are in the same split, and the split does not depend on the seed."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the sources of train that is held out as test, by the same hash, when there is no test file."""
+    """Fraction of the training sources used as test set if no test file is given. Chosen by the same hash."""
     max_length: int = Field(200, gt=0)
-    """The longest source or target in symbols that is trained on; pairs with a longer one are left out."""
+    """Longest source or target in symbols in training. Longer pairs are dropped."""
     too_long: Literal["drop", "cut"] = "drop"
-    """Pairs that are too long cannot be cut."""
+    """Only drop is supported: pairs that are too long cannot be cut."""
 
     @model_validator(mode="after")
     def _shares_fit(self) -> TransduceDataConfig:
-        check_shares(self, self.test_fraction, "is not known for pairs of strings")
+        check_shares(self, self.test_fraction, "is not supported for pairs of strings")
         if self.too_long == "cut":
-            raise ValueError("data.too_long = 'cut' would part a target from its source: leave it out")
+            raise ValueError("data.too_long must be 'drop' for pairs of strings, got 'cut'. Remove it.")
         return self
 
 
 class TransduceConfig(Config):
-    """Strings to strings."""
+    """Config of a string transducer."""
 
     task: Literal["transduce"] = "transduce"
     """The task this config is for."""
     seed: int = Field(0, ge=0)
-    """The seed of everything that is drawn at random."""
+    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: TransduceDataConfig = TransduceDataConfig()
     model: TransducerConfig = JointConfig()
@@ -89,7 +92,7 @@ class TransduceConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _suggest(cls, data: Any) -> Any:
-        """Train each model as it likes to be trained, unless the config says how."""
+        """Add the default training options of the model where the config has none."""
         model = data.get("model", {}) if isinstance(data, dict) else {}
         scores = model.get("scores", "features") if isinstance(model, dict) else getattr(model, "scores", "features")
         return with_suggestions(data, {"edit": training_defaults(str(scores)), "seq2seq": _sequences(model)}, "joint")
@@ -99,6 +102,6 @@ class TransduceConfig(Config):
         metric = self.training.metric
         if metric not in (None, *METRICS):
             raise ValueError(
-                f"training.metric = {metric!r} is no score of a transducer: {did_you_mean(str(metric), METRICS)}"
+                f"Unknown training.metric {metric!r} of a transducer: {did_you_mean(str(metric), METRICS)}"
             )
         return self

@@ -1,4 +1,4 @@
-"""Pairs of strings from files: cut into symbols, grouped by source, held out by a hash of the source."""
+"""Pairs of strings from files: split into symbols, grouped by source, split by a hash of the source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Symbols = tuple[str, ...]
 
 @dataclass(frozen=True)
 class SymbolTokenizer:
-    """How texts become symbols and symbols texts."""
+    """Splits texts into symbols, and joins symbols to texts."""
 
     source_apart: bool
     target_apart: bool
@@ -31,7 +31,7 @@ class SymbolTokenizer:
 
     @classmethod
     def of(cls, data: TransduceDataConfig, format: str) -> SymbolTokenizer:
-        """What the settings say; ``format`` decides where they say auto."""
+        """The tokenizer of a data config; the file format resolves ``auto``."""
         phonemes = format == "dictionary"
         auto = (phonemes, False) if data.swap else (False, phonemes)
         source, target = (
@@ -66,7 +66,7 @@ def _symbols(text: str, apart: bool) -> _Symbols:
 
 @dataclass(frozen=True)
 class StringPair:
-    """A source and all targets that are given for it."""
+    """A source and all of its targets."""
 
     source: _Symbols
     targets: tuple[_Symbols, ...]
@@ -74,7 +74,7 @@ class StringPair:
 
 @dataclass(eq=False)
 class TransduceDataset:
-    """Words to train on, to choose by and to score at the end."""
+    """The train, dev and test pairs of a run."""
 
     cutting: SymbolTokenizer
     train: list[StringPair]
@@ -83,7 +83,7 @@ class TransduceDataset:
     tally: ReadCounter
     lines: list[str] = field(default_factory=list)
     old: Path | None = None
-    """The folder of a model whose symbols are taken over."""
+    """The folder of the model whose symbols are reused, if any."""
 
     def pairs(self) -> list[tuple[_Symbols, _Symbols]]:
         """Every source of train with each of its targets."""
@@ -91,7 +91,7 @@ class TransduceDataset:
 
 
 def pairs_format(path: Path, data: TransduceDataConfig) -> str:
-    """The format of a file of pairs, as it is named or recognized."""
+    """The format of a file of pairs, from the config or detected."""
     if data.format != "auto":
         return data.format
     found = detect_format(path, data.encoding)
@@ -101,15 +101,16 @@ def pairs_format(path: Path, data: TransduceDataConfig) -> str:
         return "parallel"
     why = f"it looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
     raise FormatError(
-        f"{path} is no file of pairs ({why}). Every line must be source<TAB>target, or a word and its phonemes with "
-        f"--data.format dictionary"
+        f"{path} has no pairs of strings ({why}). Write source<TAB>target on every line, or pass --data.format "
+        f"dictionary for lines of a word and its phonemes."
     )
 
 
 def _has_two_fields(path: Path, data: TransduceDataConfig) -> bool:
-    """Whether the first lines have a tab each: short columns with repeated targets are taken for labels otherwise.
+    """Whether the first lines have one tab each.
 
-    Where few have not, they are what is wrong with the file, and the first of them is named.
+    Without this check short columns with repeated targets would be detected as labels. If only a few lines have no
+    tab, raise an error that names the first of them.
     """
     with open_text(path, data.encoding) as lines:
         filled = [(number, line) for number, line in islice(lines, 200) if line.strip()]
@@ -120,18 +121,21 @@ def _has_two_fields(path: Path, data: TransduceDataConfig) -> bool:
             path,
             *odd[0],
             f"has {tabs} tabs" if tabs else "has no tab",
-            "Every line must be source<TAB>target; a file of other columns is told by --data.format",
+            "Write source<TAB>target on every line, or pass --data.format for a file with other columns.",
         )
     return bool(filled) and not odd
 
 
 def read_pairs(path: Path, data: TransduceDataConfig, format: str) -> Iterator[ParallelText]:
-    """The pairs of a file, the columns as the settings have them. A first line that names the columns is none, and says
-    which of them holds the sources."""
+    """The pairs of a file, swapped if the config says so.
+
+    A header line is skipped; its names determine which column has the sources.
+    """
     reader = FORMATS[format]
     if reader.example is not ParallelText:
         raise FormatError(
-            f"data.format = {format!r} has no pairs of strings: choose parallel (source<TAB>target) or dictionary"
+            f"data.format must be parallel or dictionary for pairs of strings, got {format!r}. Choose parallel for "
+            f"lines of source<TAB>target."
         )
     swap = data.swap
     for pair in reader.read(path, encoding=data.encoding):
@@ -145,7 +149,14 @@ def read_pairs(path: Path, data: TransduceDataConfig, format: str) -> Iterator[P
 def group_by_source(
     pairs: Iterable[ParallelText], cutting: SymbolTokenizer, tally: ReadCounter, max_length: int | None = None
 ) -> list[StringPair]:
-    """Pairs grouped by source, in the order in which sources come; those with an empty side are dropped."""
+    """The pairs grouped by source, in the order of the sources.
+
+    Args:
+        pairs: the pairs of texts.
+        cutting: splits texts into symbols.
+        tally: counts the dropped pairs, which are empty, repeated or too long.
+        max_length: largest number of symbols of a source or target; None for no limit.
+    """
     grouped: dict[_Symbols, list[_Symbols]] = {}
     for pair in tally.seen(pairs):
         source, target = cutting.source(pair.source), cutting.target(pair.target)
@@ -157,17 +168,17 @@ def group_by_source(
         else:
             targets = grouped.setdefault(source, [])
             if target in targets:
-                tally.drop("equal to one before", pair.place, shown)
+                tally.drop("duplicate", pair.place, shown)
             else:
                 targets.append(target)
     return [StringPair(source, tuple(targets)) for source, targets in grouped.items()]
 
 
 def prepare(config: TransduceConfig) -> TransduceDataset:
-    """Read the files, and hold out what has no file of its own."""
+    """Read the files of a config, and split train if dev or test has no file."""
     data, tally = config.data, ReadCounter()
     if not data.train:
-        raise DataError("there is nothing to train on: name a file of pairs")
+        raise DataError("There is no training file. Name a file of pairs, as in 'catena train transduce FILE'.")
     formats = [pairs_format(Path(path), data) for path in data.train]
     cutting = SymbolTokenizer.of(data, formats[0])
     pairs = (
@@ -180,7 +191,9 @@ def prepare(config: TransduceConfig) -> TransduceDataset:
     for word in words:
         at = hash_fraction("".join(word.source))
         parts["test" if at < test_end else "dev" if at < dev_end else "train"].append(word)
-    if data.dev is None and not parts["dev"] and len(parts["train"]) > 1:  # few sources: the nearest to dev's share
+    if (
+        data.dev is None and not parts["dev"] and len(parts["train"]) > 1
+    ):  # few sources: the one nearest to dev_fraction
         nearest = min(parts["train"], key=lambda word: hash_fraction("".join(word.source)))
         parts["train"].remove(nearest)
         parts["dev"].append(nearest)
@@ -190,7 +203,7 @@ def prepare(config: TransduceConfig) -> TransduceDataset:
     counts = tally.counts(used=sum(len(word.targets) for part in parts.values() for word in part))
     for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_fraction")):
         if not parts[name]:
-            raise DataError(f"there are no pairs in {name}: {counts.sentence('')}. Give more pairs{cure}")
+            raise DataError(f"There are no pairs in {name}: {counts.sentence('')}. Add pairs{cure}.")
     lines = [f"{path} is read as {format}" for path, format in zip(data.train, formats, strict=True)]
     lines.append(counts.sentence())
     lines += [_line(name, part) for name, part in parts.items() if part]

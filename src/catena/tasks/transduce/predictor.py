@@ -1,4 +1,4 @@
-"""A trained transducer that is ready to be asked."""
+"""Predictor of a trained string transducer."""
 
 from __future__ import annotations
 
@@ -42,14 +42,12 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 GUESSED = unknown_input_warning("text", "symbol")
-CUT = (
-    "{n} answer{s} {was} cut at the greatest length, before the end: a model that hardly ever ends needs more training"
-)
+CUT = "{n} target{s} {was} truncated at the maximum length without an end symbol: train the model longer"
 
 
 @dataclass(frozen=True)
 class TransductionResult:
-    """What is written for a text: the best targets, the best first; none for a blank one. Prints as the best one."""
+    """The targets of a text, best first; none for a blank text. ``str()`` gives the best one."""
 
     text: str
     targets: tuple[str, ...]
@@ -57,16 +55,22 @@ class TransductionResult:
     alignments: tuple[tuple[tuple[str, str], ...], ...]
     asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     finished: tuple[bool, ...] = ()
-    """For each target whether it came to its end, or was cut at the greatest length."""
+    """For each target, whether it has an end symbol; otherwise it was truncated at the maximum length."""
     known: bool = True
-    """Whether the model knows any symbol of the text; if not, the targets are a guess and have no score."""
+    """Whether the model knows any symbol of the text; if not, the targets are a guess without a score."""
 
     def __str__(self) -> str:
         return self.targets[0] if self.targets else ""
 
 
 class TransducePredictor(Predictor):
-    """A transducer with the way its texts are cut into symbols."""
+    """A trained transducer with its symbol tokenizer.
+
+    Args:
+        config: the config of the run.
+        cutting: splits texts into symbols.
+        model: the transducer.
+    """
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
     asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores", "alignment", "beam_size"})
@@ -82,7 +86,7 @@ class TransducePredictor(Predictor):
         return getattr(self.model, "network", None)
 
     def searching(self, asking: PredictOptions) -> TransducePredictor:
-        """The same with a beam of the width that is asked for."""
+        """This predictor with the beam size of the options."""
         self.check(asking)
         return TransducePredictor(self.config, self.cutting, self._searched(asking))
 
@@ -91,13 +95,15 @@ class TransducePredictor(Predictor):
             return self.model
         if not isinstance(self.config.model, SequenceTransducerConfig):
             raise DataError(
-                f"--beam-size is for models of kind seq2seq, and this one is of kind {self.config.model.kind}: leave "
-                f"it out"
+                f"model.kind must be seq2seq if --beam-size is set, got {self.config.model.kind}. Remove --beam-size."
             )
         from catena.transduction.sequence import SequenceModel
 
         if not isinstance(self.model, SequenceModel):
-            raise DataError("--beam-size is for networks alone: leave it out, or the other models")
+            raise DataError(
+                "--beam-size applies only to networks, and this ensemble has other models. Remove --beam-size, or the "
+                "other models."
+            )
         return self.model.with_beam(asking.beam_size)
 
     def together(self, others: Sequence[Predictor]) -> TransducePredictor:
@@ -109,28 +115,34 @@ class TransducePredictor(Predictor):
         members: list[tuple[StringTransducer, float]] = [(self.model, 1.0)]
         for number, other in enumerate(others, start=2):
             if not isinstance(other, TransducePredictor):
-                raise DataError(f"an ensemble is of transducers, and model {number} is {other.task_name}")
+                raise DataError(
+                    f"The models of an ensemble must all be of task 'transduce', got {other.task_name!r} as model "
+                    f"{number}. Remove it."
+                )
             if other.cutting != self.cutting:
-                raise DataError(f"model {number} of the ensemble cuts texts into other symbols: train it as the first")
-            first, weight = members[0]
+                raise DataError(
+                    f"Model {number} of the ensemble splits texts into other symbols than the first. Train it with the "
+                    f"same data options."
+                )
+            first, weight = models[0]
             if isinstance(first, SequenceModel) and isinstance(other.model, SequenceModel):
-                members[0] = (first.together_with(other.model), weight + 1.0)
+                models[0] = (first.together_with(other.model), weight + 1.0)
             else:
-                members.append((other.model, 1.0))
-        model = members[0][0] if len(members) == 1 else TransducerEnsemble(members)
+                models.append((other.model, 1.0))
+        model = models[0][0] if len(models) == 1 else TransducerEnsemble(models)
         return TransducePredictor(self.config, self.cutting, model)
 
     def predict(
         self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> list[TransductionResult]:
-        """The best targets of each text."""
+        """The targets of each text, best first."""
         self.check(asking)
         if isinstance(items, str):
             raise DataError(
-                "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
+                f"items must be a list of texts, got the text {items[:60]!r}. Pass a list, as in predict([text])."
             )
         if asking.scores and isinstance(self.config.model, BaselineConfig):
-            raise DataError("a baseline is a rule and has no probabilities: leave --scores out")
+            raise DataError("A baseline has no probabilities. Remove --scores.")
         sources = {i: x for i, text in enumerate(items) if text.strip() and (x := self.cutting.source(text))}
         found = dict(zip(sources, self._searched(asking).search_all([*sources.values()], asking.n_best), strict=True))
         symbols = self._source_symbols()
@@ -168,7 +180,7 @@ class TransducePredictor(Predictor):
             yield from self.predict(block, asking)
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[str]:
-        """The sources of a file of pairs, or every line of a plain one."""
+        """The sources of a file of pairs, or the lines of a plain text file."""
         data = self._data(reading)
         if reading.format not in (None, "text"):
             yield from (pair.source for pair in read_pairs(path, data, str(reading.format)))
@@ -177,8 +189,10 @@ class TransducePredictor(Predictor):
             yield from self.items_of_lines(line for _, line in lines)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
-        """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped). A
-        first line that names the columns is none."""
+        """The source of each line, which ends at a tab if there is one, or starts after it if columns are swapped.
+
+        A header line is skipped.
+        """
         return sources_of_lines(lines, self.config.data.swap)
 
     def _data(self, reading: ReadOptions) -> TransduceDataConfig:
@@ -190,7 +204,7 @@ class TransducePredictor(Predictor):
         data = self._data(reading)
         found = group_by_source(read_pairs(path, data, pairs_format(path, data)), self.cutting, ReadCounter())
         if not found:
-            raise DataError(f"{path} has no pairs to score")
+            raise DataError(f"{path} has no pairs to score. Write source<TAB>target on every line.")
         return found
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
@@ -207,7 +221,7 @@ class TransducePredictor(Predictor):
     ) -> PairedPredictions:
         metric = metric or METRICS[0]
         if metric not in METRICS:
-            raise DataError(f"a transducer has no {metric!r}: {did_you_mean(metric, METRICS)}")
+            raise DataError(f"Unknown metric {metric!r} of a transducer: {did_you_mean(metric, METRICS)}")
         words = self.words(path, reading)
         return PairedPredictions(MEASURES[metric], [word.targets for word in words], first_answers(self.model, words))
 
@@ -237,18 +251,18 @@ class TransducePredictor(Predictor):
         return "\n".join(lines)
 
     def remarks(self, prediction: TransductionResult) -> list[str]:
-        """That targets were cut, and that a text was not understood at all."""
+        """Warnings about truncated targets and unknown texts."""
         guessed = [GUESSED] if prediction.targets and not prediction.known else []
         return [*guessed, *[CUT] * sum(not end for end in prediction.finished)]
 
     def _best(self, item: str) -> TransducedString:
         found = self.model.search_all([self.cutting.source(item)])[0]
         if not found or not found[0].tokens:
-            raise DataError(f"nothing is written for {item!r}, so there is nothing to draw")
+            raise DataError(f"The target of {item!r} is empty, so there is nothing to draw. Use another text.")
         return found[0]
 
     def picture(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        """The source above the best target, and which symbols belong together."""
+        """The alignment of the source with the best target."""
         from catena.draw.alignment import draw_links
 
         found, i, j = self._best(item), 0, 0
@@ -259,7 +273,7 @@ class TransducePredictor(Predictor):
         return draw_links(self.cutting.source(item), found.tokens, links)
 
     def sketch(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        """The pieces of the source above those of the best target."""
+        """The alignment of the source with the best target, as text for a terminal."""
         pairs = [self._link(link) for link in self._best(item).alignment]
         rows = [[(a, b)[side] or "_" for a, b in pairs] for side in (0, 1)]
         wide = [max(width(a), width(b)) for a, b in zip(*rows, strict=True)]
@@ -268,7 +282,7 @@ class TransducePredictor(Predictor):
 
 
 def load_predictor(folder: Path, device: torch.device) -> TransducePredictor:
-    """Read a trained transducer from a run folder or a checkpoint folder."""
+    """Load a trained transducer from a run folder or checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(TransduceConfig, checkpoint.folder / CONFIG)
     settings, place = config.model, checkpoint.folder
@@ -290,7 +304,7 @@ def load_predictor(folder: Path, device: torch.device) -> TransducePredictor:
 def network_model(
     settings: EditConfig | SequenceTransducerConfig, source: Alphabet, target: Alphabet
 ) -> NetworkTransducer:
-    """A network with fresh weights over two alphabets."""
+    """A network over two alphabets with newly initialized weights."""
     if isinstance(settings, SequenceTransducerConfig):
         from catena.transduction.sequence import SequenceModel, build_network
 
@@ -304,13 +318,13 @@ _CUTTING = "cutting.json"
 
 
 def save_cutting(cutting: SymbolTokenizer, folder: Path) -> None:
-    """Keep how texts are cut into symbols."""
+    """Save a symbol tokenizer."""
     (folder / _CUTTING).write_text(json.dumps(vars(cutting), ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def load_cutting(folder: Path) -> SymbolTokenizer:
-    """Read what :func:`save_cutting` wrote."""
+    """Load the tokenizer written by :func:`save_cutting`."""
     try:
         return SymbolTokenizer(**json.loads((folder / _CUTTING).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{folder / _CUTTING} does not say how texts are cut into symbols: {error}") from error
+        raise CheckpointError(f"{folder / _CUTTING} cannot be read: {error}. Copy the model folder again.") from error

@@ -1,4 +1,4 @@
-"""How well targets are met: word error and symbol error, with intervals."""
+"""Word and symbol error rates of transducers, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from catena.transduction.base import StringTransducer, TransducedString
 
 MEASURES: dict[str, Metric] = {"word_error": WORD_ERROR, "symbol_error": SYMBOL_ERROR}
 BLOCK = 8192
-"""Sources that are given to a model at once, which may sort them by length."""
+"""Number of sources passed to a model together."""
 
 
 def first_answers(model: StringTransducer, words: Sequence[StringPair]) -> list[tuple[str, ...]]:
-    """The best target of each source; none at all is the empty one."""
+    """The best target of each source; empty if there is none."""
     found: list[list[TransducedString]] = []
     for low in range(0, len(words), BLOCK):
         found += model.search_all([word.source for word in words[low : low + BLOCK]])
@@ -27,13 +27,13 @@ def first_answers(model: StringTransducer, words: Sequence[StringPair]) -> list[
 
 
 def compute_scores(words: Sequence[StringPair], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Both error rates."""
+    """The word and symbol error rates."""
     references = [word.targets for word in words]
     return {name: float(measure(references, answers)) for name, measure in MEASURES.items()}
 
 
 def build_report(words: Sequence[StringPair], answers: Sequence[Sequence[str]], unknown: int) -> EvaluationReport:
-    """Both error rates with their intervals, in lines for a person."""
+    """The report of the error rates with confidence intervals."""
     references = [word.targets for word in words]
     scores = compute_scores(words, answers)
     signed = {name: signature(measure.name, len(words)) for name, measure in MEASURES.items()}
@@ -44,7 +44,7 @@ def build_report(words: Sequence[StringPair], answers: Sequence[Sequence[str]], 
         rng = np.random.default_rng(0)
         intervals["symbol_error"] = bootstrap_score_interval(statistics, SYMBOL_ERROR.score, rng)
     targets = sum(len(word.targets) for word in words)
-    lines = [f"{len(words):,} sources with {targets:,} targets; {unknown:,} source symbols that training did not have"]
+    lines = [f"{len(words):,} sources with {targets:,} targets; {unknown:,} unknown source symbols"]
     for name, value in scores.items():
         between = f" ({intervals[name].low:.4f} to {intervals[name].high:.4f})" if name in intervals else ""
         lines.append(f"{name} {value:.4f}{between}   {signed[name]}")

@@ -1,4 +1,4 @@
-"""A network of symbols as the training loop sees it."""
+"""Transducer networks as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from catena.transduction.network import NetworkTransducer, StringPairBatch
 
 
 class TransduceTask(NeuralTask):
-    """A network that turns strings into strings, its data and its metric."""
+    """Training task of a transducer network: its data and metric."""
 
     what_next = WHAT_NEXT
 
@@ -42,9 +42,9 @@ class TransduceTask(NeuralTask):
         pairs = data.pairs()
         known = [(x, y) for x, y in pairs if all(symbol in model.target for symbol in y)]
         if len(known) < len(pairs):
-            data.lines.append(f"{len(pairs) - len(known):,} targets have a symbol that the old model does not know")
+            data.lines.append(f"{len(pairs) - len(known):,} targets have a symbol unknown to the old model")
         if not known:
-            raise DataError("no target is left that has only symbols of the old model: leave --from out")
+            raise DataError("Every target has symbols unknown to the old model. Remove --from.")
         self._sources = [model.source_ids(x) for x, _ in known]
         self._targets = [model.target_ids(y) for _, y in known]
         self._lengths = np.array([len(x) for x in self._sources])
@@ -66,7 +66,7 @@ class TransduceTask(NeuralTask):
         return BatchedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
 
     def batch(self, rows: np.ndarray) -> StringPairBatch:
-        """Some pairs of train as tensors."""
+        """A batch of the training pairs at ``rows``."""
         sides = [pad([side[r] for r in rows.tolist()]) for side in (self._sources, self._targets)]
         symbols, written = (int(lengths.sum()) for _, lengths in sides)
         tensors = [tensor.to(self.device, non_blocking=True) for side in sides for tensor in side]
