@@ -1,1 +1,1 @@
-"""Texts from a goal and an agenda: recipes from a title and ingredients. And verse in a form, on a topic."""
+"""Generation of texts from a goal and an agenda, such as recipes, and of verse on a topic."""

@@ -1,4 +1,4 @@
-"""Texts from a goal and an agenda as a whole: train, resume, load."""
+"""The task of generating texts from a goal and an agenda: train, resume and load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from catena.tasks.pretrained import Pretrained
 
 
 class ComposeApplication(LoopedApplication[ComposeConfig, ComposeDataset]):
-    """p(text | goal, items)."""
+    """The task ``compose``, p(text | goal, items)."""
 
     settings = ComposeConfig
 
@@ -35,7 +35,7 @@ class ComposeApplication(LoopedApplication[ComposeConfig, ComposeDataset]):
         if old is None:
             return prepare(config)
         check_same_model_kind(old, configs.load(ComposeConfig, old / CONFIG), config)
-        return prepare(config, load_encoding(old, config.data.item_words == "telling"))
+        return prepare(config, load_encoding(old, config.data.item_words == "telling"))  # style: config value
 
     def dropped(self, data: ComposeDataset) -> ReadCounter:
         return data.tally
@@ -51,7 +51,7 @@ class ComposeApplication(LoopedApplication[ComposeConfig, ComposeDataset]):
         assert isinstance(config, ComposeConfig)
         small = ChecklistConfig(d=256, d_embedding=128)
         values = {**config.model_dump(exclude={"model", "training"}), "model": small}
-        why = "chosen: a checklist model of 256 units, trained until the time is over"
+        why = "chosen: a checklist model of 256 units, trained until the time limit"
         return ComposeConfig.model_validate(values), [why]
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:

@@ -1,4 +1,4 @@
-"""The config of texts from a goal and an agenda. Imports no torch."""
+"""The config of a model of texts with a goal and an agenda. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,98 +16,103 @@ from catena.tasks.config import DataConfig, MachineConfig, check_shares, with_su
 from catena.training.config import TrainingConfig
 
 METRICS = ("perplexity", "coverage", "extra", "bleu")
-"""The scores of a model: perplexity and extra are better when they are smaller."""
+"""The metrics of a model. Lower is better for perplexity and extra."""
 
 WHAT_NEXT = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN --file FILE")
-"""What one does with such a model."""
+"""Commands suggested after training."""
 
 
 class ComposeDataConfig(DataConfig):
-    """Goals, agendas and texts: JSON lines, tables whose first row names the columns, or lines of a goal, a tab, items
-    with | between, a tab and the text."""
+    """Goals, agendas and texts, from JSON lines, tables with a header row, or tab-separated lines.
+
+    A tab-separated line has the goal, the items separated by | and the text.
+    """
 
     format: Literal["auto", "jsonl", "tsv", "csv"] = "auto"
-    """Format of the files; auto looks at the name and the first line."""
+    """Format of the files. auto detects it from the file name and the first line."""
     goal_column: str | None = None
-    """Key or column of the goal; goal, title, name or topic if not set."""
+    """Key or column of the goal. goal, title, name or topic if not set."""
     items_column: str | None = None
-    """Key or column of the items, a list or items with | between; items, ingredients, agenda, points or keywords if not
+    """Key or column of the items, a list or items separated by |. items, ingredients, agenda, points or keywords if not
     set."""
     text_column: str | None = None
-    """Key or column of the text, which may be a list of paragraphs; text, directions, instructions or steps if not
+    """Key or column of the text, which may be a list of paragraphs. text, directions, instructions or steps if not
     set."""
-    item_words: Literal["telling", "all"] = "telling"
-    """Which words of an item the model is given: those that texts mention it by, as the training texts tell (of "2 cups
-    flour, sifted" it is flour), or all."""
+    item_words: Literal["telling", "all"] = "telling"  # style: config value
+    """Words of an item that the model reads: all of them, or only the words by which the training texts mention it
+    (flour for "2 cups flour, sifted")."""
     dev_fraction: float = Field(0.05, gt=0, lt=1)
-    """Share of the goals of train that is held out when there is no dev file. A hash of the goal decides, so that equal
-    goals are on one side, and the split is the same everywhere, whatever the seed."""
+    """Fraction of the training goals used as dev set if no dev file is given. Chosen by a hash of the goal: equal goals
+    are in the same split, and the split does not depend on the seed."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the goals of train that is held out as test, by the same hash, when there is no test file."""
+    """Fraction of the training goals used as test set if no test file is given. Chosen by the same hash."""
     max_length: int = Field(300, gt=0)
-    """The longest text in tokens that is trained on (see too_long)."""
+    """Longest text in tokens in training (see too_long)."""
 
     @model_validator(mode="after")
     def _shares_fit(self) -> ComposeDataConfig:
-        check_shares(self, self.test_fraction, "is not known for texts with an agenda")
+        check_shares(self, self.test_fraction, "is not supported for texts with an agenda")
         return self
 
 
 class ComposeAttentionConfig(RecurrentSeq2SeqConfig):
-    """A recurrent encoder-decoder that looks at the words of goal and items: a baseline without a list."""
+    """A recurrent encoder-decoder with attention to the words of goal and items, a baseline without a checklist."""
 
     kind: Literal["attention"] = "attention"  # type: ignore[assignment]
     """The model."""
     cell: Literal["gru", "lstm"] = "gru"
-    """The recurrence of both sides."""
+    """The recurrent cell of encoder and decoder."""
     d: int = Field(512, gt=0)
-    """Units of each layer; in the encoder's bidirectional layers half of them read from each end."""
+    """Units of each layer. Bidirectional encoder layers have half of them in each direction."""
     shared: bool = True
-    """Source and target have one embedding."""
+    """Use the same embedding for source and target."""
 
     @model_validator(mode="after")
     def _looks(self) -> ComposeAttentionConfig:
         if self.attention == "none":
-            raise ValueError("model.kind = 'attention' looks at the source: for attention = 'none' choose plain")
+            raise ValueError(
+                "model.attention must not be 'none' if model.kind = 'attention', got 'none'. Set model.kind to 'plain'."
+            )
         return self
 
 
 class ComposePlainConfig(RecurrentSeq2SeqConfig):
-    """A recurrent encoder-decoder that knows goal and items by one vector alone: the plainest baseline."""
+    """A recurrent encoder-decoder without attention, the simplest baseline."""
 
     kind: Literal["plain"] = "plain"  # type: ignore[assignment]
     """The model."""
     cell: Literal["gru", "lstm"] = "gru"
-    """The recurrence of both sides."""
+    """The recurrent cell of encoder and decoder."""
     d: int = Field(512, gt=0)
-    """Units of each layer; in the encoder's bidirectional layers half of them read from each end."""
+    """Units of each layer. Bidirectional encoder layers have half of them in each direction."""
     attention: Literal["none"] = "none"
-    """A plain model looks at nothing but the last state of the encoder."""
+    """A plain model has no attention: it uses only the last state of the encoder."""
     shared: bool = True
-    """Source and target have one embedding."""
+    """Use the same embedding for source and target."""
 
 
 _ComposeModel = Annotated[ChecklistConfig | ComposeAttentionConfig | ComposePlainConfig, Field(discriminator="kind")]
 
 _RECURRENT: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0, "max_epochs": 30}
 SUGGESTED: dict[str, dict[str, Any]] = dict.fromkeys(("checklist", "attention", "plain"), _RECURRENT)
-"""How each model likes to be trained, where the config does not say."""
+"""Default training options of each model."""
 
 
 class ComposeEvaluationConfig(Config):
-    """How the model is judged while it trains."""
+    """How the model is evaluated during training."""
 
     texts: int = Field(50, ge=0)
-    """Texts of dev that are written at each evaluation, for coverage, extra and BLEU; 0 asks for perplexity alone."""
+    """Number of dev texts generated at each evaluation for coverage, extra and BLEU. With 0 only perplexity is
+    computed."""
 
 
 class ComposeConfig(Config):
-    """Texts from a goal and an agenda, such as recipes from a title and ingredients."""
+    """Config of a model of texts with a goal and an agenda, such as recipes from a title and ingredients."""
 
     task: Literal["compose"] = "compose"
     """The task this config is for."""
     seed: int = Field(0, ge=0)
-    """The seed of everything that is drawn at random."""
+    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: ComposeDataConfig = ComposeDataConfig()
     tokenizer: WordTokenizerConfig = WordTokenizerConfig(lowercase=True)
@@ -116,24 +121,28 @@ class ComposeConfig(Config):
     batches: BatchConfig = BatchConfig(batch_size=64)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     search: SearchConfig = BeamConfig(width=5, normalize="average", max_length=150)
-    """How texts are written."""
+    """The search for texts."""
     evaluation: ComposeEvaluationConfig = ComposeEvaluationConfig()
 
     @model_validator(mode="before")
     @classmethod
     def _suggest(cls, data: Any) -> Any:
-        """Train each model as it likes to be trained, unless the config says how."""
+        """Add the default training options of the model where the config has none."""
         return with_suggestions(data, SUGGESTED, "checklist")
 
     @model_validator(mode="after")
     def _fits_together(self) -> ComposeConfig:
         metric = self.training.metric
         if metric not in (None, *METRICS):
-            raise ValueError(
-                f"training.metric = {metric!r} is no score of such a model: {did_you_mean(str(metric), METRICS)}"
-            )
+            raise ValueError(f"Unknown training.metric {metric!r} of this model: {did_you_mean(str(metric), METRICS)}")
         if metric not in (None, "perplexity") and not self.evaluation.texts:
-            raise ValueError(f"training.metric = {metric!r} needs texts: set evaluation.texts above 0")
+            raise ValueError(
+                f"evaluation.texts must be positive if training.metric = {metric!r}, got 0. Set it to a value such as "
+                f"50."
+            )
         if metric == "extra":
-            raise ValueError("training.metric = 'extra' would be best for empty texts: choose perplexity or coverage")
+            raise ValueError(
+                "training.metric must not be 'extra', which is best for empty texts, got 'extra'. Choose perplexity or "
+                "coverage."
+            )
         return self

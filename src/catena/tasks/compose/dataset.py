@@ -1,4 +1,4 @@
-"""Goals, agendas and texts from files, held out by a hash of the goal, and as ids."""
+"""Goals, agendas and texts from files, split by a hash of the goal, and their ids."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ PARTS = ("train", "dev", "test")
 
 @dataclass(eq=False)
 class ComposeDataset:
-    """Examples to train on, to choose by and to score at the end, and how they become ids.
+    """The examples of each split and their encoding.
 
     Args:
-        counts: how often each id is a target in train.
+        encoding: the tokenizer, vocabulary and item words.
+        counts: frequency of each id in the targets of train.
     """
 
     encoding: ComposeEncoding
@@ -38,7 +39,7 @@ class ComposeDataset:
     lines: list[str] = field(default_factory=list)
 
     def ids(self, part: str, longest: int | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The sources and the targets of a part, which are cut where they are too long."""
+        """The ids of the sources and targets of a split; targets are truncated to ``longest`` tokens."""
         examples = self.parts[part]
         targets = [self.encoding.target(example.text) for example in examples]
         if longest is not None:
@@ -48,14 +49,17 @@ class ComposeDataset:
 
 
 def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> ComposeDataset:
-    """Read the files, hold out what has no file of its own, and learn names and vocabulary from train.
+    """Read and split the files of a config, and learn the item words and the vocabulary from train.
 
     Args:
-        encoding: that of an older model, to go on with.
+        config: the config of the run.
+        encoding: the encoding of a trained model if training starts from it; a new one is learned otherwise.
     """
     data, tally = config.data, ReadCounter()
     if not data.train:
-        raise DataError("there is nothing to train on: name a file of goals, items and texts")
+        raise DataError(
+            "There is no training file. Name a file of goals, items and texts, as in 'catena train compose FILE'."
+        )
     tokenizer = encoding.tokenizer if encoding else build_tokenizer(config.tokenizer)
 
     def usable(example: Composition) -> str | None:
@@ -83,19 +87,19 @@ def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> C
         if path is not None:
             parts[name] = kept([path], lambda example: None if example.text else "without a text")
     counts = tally.counts(used=sum(map(len, parts.values())))
-    told = counts.sentence("")
-    longer = ", or raise data.max_length (--data.max-length)" if "max_length" in told else ""
+    summary = counts.sentence("")
+    longer = ", or raise data.max_length (--data.max-length)" if "max_length" in summary else ""
     for name, cure in (("train", longer), ("dev", f", a dev file, or a larger data.dev_fraction{longer}")):
         if not parts[name]:
-            raise DataError(f"there are no texts in {name}: {told}. Give more of them{cure}")
+            raise DataError(f"There are no texts in {name}: {summary}. Add texts{cure}.")
     encoding = encoding or _learned(config, tokenizer, parts["train"])
     dataset = ComposeDataset(encoding, _counts(encoding, parts["train"]), parts, tally)
     dataset.lines = [counts.sentence(), *(_line(name, parts[name]) for name in PARTS if parts[name])]
     dataset.lines += encoding.vocabulary.notes()
     if _are_unparted(parts["train"]):
         dataset.lines.append(
-            f"every text has one item, such as {shorten(parts['train'][0].items[0], 60)}: if these are several, give "
-            f"a list of them, or part them by {BETWEEN}"
+            f"every text has one item, such as {shorten(parts['train'][0].items[0], 60)}: if it lists several items, "
+            f"write them as a JSON list, or separate them by {BETWEEN}"
         )
     dataset.lines.append(
         f"vocabulary: {len(encoding.vocabulary):,} words; {len(encoding.naming.telling):,} words that name items"
@@ -111,7 +115,7 @@ def _held_out(examples: Sequence[Composition], config: ComposeConfig) -> dict[st
     for example in examples:
         at = hash_fraction(example.goal.lower())
         parts["test" if at < test_end else "dev" if at < dev_end else "train"].append(example)
-    if data.dev is None and not parts["dev"] and len(parts["train"]) > 1:  # few goals: the nearest to dev's share
+    if data.dev is None and not parts["dev"] and len(parts["train"]) > 1:  # few goals: the one nearest to dev_fraction
         nearest = min(parts["train"], key=lambda example: hash_fraction(example.goal.lower()))
         parts["train"].remove(nearest)
         parts["dev"].append(nearest)
@@ -119,11 +123,11 @@ def _held_out(examples: Sequence[Composition], config: ComposeConfig) -> dict[st
 
 
 def _learned(config: ComposeConfig, tokenizer: Tokenizer, train: Sequence[Composition]) -> ComposeEncoding:
-    """Names and vocabulary, of all that the model is given and of what it writes."""
+    """The item words, and the vocabulary of sources and targets."""
     listed = [[split_words(item, tokenizer) for item in example.items] for example in train]
     texts = [tokenizer.tokens(example.text) for example in train]
     naming = ItemWordModel.learn(zip(listed, texts, strict=True))
-    telling = config.data.item_words == "telling"
+    telling = config.data.item_words == "telling"  # style: config value
     words: list[Sequence[str]] = [*texts, *(tokenizer.tokens(example.goal) for example in train)]
     words += [naming.names(item) if telling else item for items in listed for item in items]
     vocabulary = Vocabulary.count(words, config.vocabulary, SPECIALS)
@@ -141,7 +145,7 @@ def _line(name: str, examples: Sequence[Composition]) -> str:
 
 
 def _are_unparted(examples: Sequence[Composition]) -> bool:
-    """Whether the items look like several in one string: there is but one for each text, mostly with commas."""
+    """Whether the items look like unsplit lists: one item per text, mostly with commas."""
     if any(len(example.items) != 1 for example in examples):
         return False
     return sum("," in example.items[0] for example in examples) > len(examples) / 2

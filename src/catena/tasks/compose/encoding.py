@@ -1,4 +1,4 @@
-"""Goals, agendas and texts as ids of one vocabulary, and back; saved beside the weights."""
+"""Goals, agendas and texts as ids of one vocabulary and back, saved with the weights."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
 
 
 class ComposeEncoding:
-    """The tokens, ids and names of a model.
+    """The tokenizer, vocabulary and item words of a model.
+
+    With the last argument True (the default), the model reads only the words that name an item.
 
     Args:
-        telling: items are given to the model by the words that name them; otherwise with all their words.
+        tokenizer: splits texts into tokens.
+        vocabulary: the vocabulary of sources and targets.
+        naming: the words that name items.
     """
 
     def __init__(
@@ -38,20 +42,20 @@ class ComposeEncoding:
         return [split_words(item, self.tokenizer) for item in example.items]
 
     def shown(self, example: Composition) -> list[list[str]]:
-        """The words of each item that the model is given; an item without any is left out."""
+        """The words of each item that the model reads, without items that have none."""
         listed = self.items(example)
         listed = [self.naming.names(item) for item in listed] if self.telling else listed
         return [item for item in listed if item]
 
     def source(self, example: Composition) -> list[int]:
-        """The ids of the goal, and of each item after a mark."""
+        """The ids of the goal, followed by a separator and the ids of each item."""
         ids = self.vocabulary.ids(self.tokenizer.tokens(example.goal))
         for item in self.shown(example):
             ids += [self.item, *self.vocabulary.ids(item)]
         return ids or [UNK]
 
     def target(self, text: str) -> list[int]:
-        """The ids of a text and its end."""
+        """The ids of a text with its end symbol."""
         return [*self.vocabulary.ids(self.tokenizer.tokens(text)), self.end]
 
     def text(self, ids: Iterable[int]) -> str:
@@ -63,12 +67,12 @@ class ComposeEncoding:
         return Source(ids, lengths)
 
     def sides(self, counts: Sequence[int]) -> VocabularyInfo:
-        """What a model is told of the vocabulary, which both sides share."""
+        """Vocabulary sizes and special ids for building a model."""
         v = len(self.vocabulary)
         return VocabularyInfo(v, counts, self.begin, self.end, (PAD, self.begin, self.item), shared=True)
 
     def names(self) -> list[int]:
-        """What each id names: words that are one without their plural have one number, and -1 names nothing."""
+        """The number of the item word of each id; singular and plural have the same number, and -1 means none."""
         numbers: dict[str, int] = {}
         fresh, found = count(), []
         for id, symbol in enumerate(self.vocabulary.symbols):
@@ -86,6 +90,6 @@ class ComposeEncoding:
 
 
 def load_encoding(folder: Path, telling: bool) -> ComposeEncoding:
-    """Read what :meth:`ComposeEncoding.save` wrote."""
+    """Load the encoding written by :meth:`ComposeEncoding.save`."""
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     return ComposeEncoding(load_tokenizer(folder / TOKENIZER), vocabulary, ItemWordModel.load(folder), telling)

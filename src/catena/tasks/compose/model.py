@@ -1,4 +1,4 @@
-"""The models of the task, and how they write."""
+"""Build the models of the task, generate texts and compute likelihoods."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from catena.tasks.compose.encoding import ComposeEncoding
 from catena.tasks.compose.reading import Composition
 
 TOGETHER = 64
-"""Texts that are written at once."""
+"""Number of texts generated in one batch."""
 
 
 def build_model(config: ComposeConfig, encoding: ComposeEncoding, counts: Sequence[int]) -> EncoderDecoder:
-    """The model of a config, with fresh weights."""
+    """The model of a config, with newly initialized weights."""
     sides = encoding.sides(counts)
     if isinstance(config.model, ChecklistConfig):
         return ChecklistModel(config.model, sides, encoding.item, encoding.names())
@@ -43,7 +43,15 @@ def write(
     settings: BaseSearchConfig,
     generator: torch.Generator,
 ) -> list[list[Hypothesis]]:
-    """The texts for each example as ids, best first; the unknown word is never written."""
+    """The generated texts of each example as ids, best first; ``<unk>`` is never generated.
+
+    Args:
+        model: the encoder-decoder.
+        encoding: its encoding.
+        examples: the goals and items.
+        settings: the search.
+        generator: source of random numbers for sampling.
+    """
     found: list[list[Hypothesis]] = [[] for _ in examples]
     for rows in length_buckets([len(encoding.source(example)) for example in examples]):
         source = encoding.sources([examples[row] for row in rows]).to(model.device)
@@ -55,7 +63,7 @@ def write(
 
 @torch.no_grad()
 def total_nll(model: EncoderDecoder, encoding: ComposeEncoding, examples: Sequence[Composition]) -> tuple[float, int]:
-    """-log p of all texts, and of how many tokens, the ends among them."""
+    """-log p of all texts, and their number of tokens with end symbols."""
     total, tokens = 0.0, 0
     targets = [np.array(encoding.target(example.text), np.int64) for example in examples]
     for rows in length_buckets([len(ids) for ids in targets]):
@@ -67,12 +75,12 @@ def total_nll(model: EncoderDecoder, encoding: ComposeEncoding, examples: Sequen
 
 
 def perplexity(total: float, tokens: int) -> float:
-    """exp of the mean nats of a token."""
+    """exp of the mean -log p per token."""
     return math.exp(min(total / tokens, 700.0))
 
 
 def length_buckets(lengths: Sequence[int], most: int = TOGETHER) -> Iterator[list[int]]:
-    """Rows of like length, so many together."""
+    """Batches of at most ``most`` row indices of similar length."""
     order = sorted(range(len(lengths)), key=lambda row: lengths[row])
     for low in range(0, len(order), most):
         yield order[low : low + most]

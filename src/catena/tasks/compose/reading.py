@@ -1,4 +1,4 @@
-"""Goals, agendas and texts from files: JSON lines, tables that name their columns, or three columns parted by tabs."""
+"""Read goals, agendas and texts from JSON lines, tables with a header row, or three tab-separated columns."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from catena.tasks.compose.config import ComposeDataConfig
 
 _NOWHERE = SourceLocation("", 0)
 BETWEEN = "|"
-"""What stands between the items of a line with tabs."""
+"""The separator of items in a tab-separated line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A goal, the items on its agenda, and the text, which is empty where it is to be written."""
+    """A goal, the items of its agenda, and the text, which is empty if it is to be generated."""
 
     goal: str
     items: tuple[str, ...]
@@ -36,7 +36,7 @@ class Composition:
 
 
 def read(path: Path, data: ComposeDataConfig, with_text: bool = True) -> Iterator[Composition]:
-    """The examples of a file. A blank line is an empty one, so that counts reconcile."""
+    """The examples of a file. A blank line is an empty example, so that counts reconcile."""
     format = data.format if data.format != "auto" else _format_of(path, data.encoding)
     if format != "jsonl":
         table = read_csv_sample(path, data.encoding) if format == "csv" else read_tsv_sample(path, data.encoding)
@@ -61,7 +61,7 @@ def _format_of(path: Path, encoding: str | None) -> str:
 
 
 def _of_table(path: Path, table: Table, data: ComposeDataConfig, with_text: bool) -> Iterator[Composition]:
-    """Rows whose columns the first one names; with tabs, it may as well be a row of goal, items and text."""
+    """The rows of a table with a header row; a tab-separated table may have none."""
     names: list[str] | None = None
     may_be_named = True
     for place, fields in records(path, table.delimiter, table.quoted, data.encoding):
@@ -77,15 +77,15 @@ def _of_table(path: Path, table: Table, data: ComposeDataConfig, with_text: bool
         if names is None:
             yield of_fields(table.delimiter.join(fields), place, with_text)
         elif len(fields) != len(names):
-            cure = "Every row must have a field for each, in quotes where it holds what parts them."
-            problem = f"has {len(fields)} fields, where the first row names {len(names)} columns"
+            cure = "Write a field for each column, and quote fields that contain the delimiter."
+            problem = f"has {len(fields)} fields, but the header row has {len(names)} columns"
             raise bad_line(place.file, place.line, table.delimiter.join(fields), problem, cure)
         else:
             yield _of_things(dict(zip(names, fields, strict=True)), place, data, with_text)
 
 
 def _names_all(fields: list[str], data: ComposeDataConfig, with_text: bool) -> bool:
-    """Whether a first row names the columns, all that are needed."""
+    """Whether the first row is a header with all needed columns."""
     asked = (data.goal_column, GOAL_NAMES), (data.items_column, ITEM_NAMES), (data.text_column, TEXT_NAMES)
     found = [find_name(fields, known) if own is None else own for own, known in asked]
     return all(name in fields for name in found[: 2 + with_text])
@@ -96,7 +96,7 @@ def _check_named(names: list[str], data: ComposeDataConfig, with_text: bool, pla
 
 
 def of_line(line: str, data: ComposeDataConfig, number: int = 1) -> Composition:
-    """What is to be written, from a line that a person types: an object, or goal, tab and items; or blank."""
+    """The goal and items of an input line: a JSON object, goal<TAB>items, or blank."""
     place = SourceLocation("standard input", number)
     if not line.strip():
         return Composition("", (), "", place)
@@ -106,13 +106,13 @@ def of_line(line: str, data: ComposeDataConfig, number: int = 1) -> Composition:
 
 
 def of_fields(line: str, place: SourceLocation, with_text: bool) -> Composition:
-    """A line of goal, tab, items with | between, and where there is a text a tab and the text."""
+    """The example of a line: the goal, a tab, items separated by | and, with a text, a tab and the text."""
     fields = line.split("\t")
     if len(fields) == 2 and not with_text:
         fields.append("")
     if len(fields) != 3:
         what = "goal<TAB>item | item<TAB>text" if with_text else "goal<TAB>item | item"
-        cure = f"Every line must be {what}, or an object of JSON."
+        cure = f"Write {what} on every line, or a JSON object."
         raise bad_line(
             place.file, place.line, line, f"has {len(fields)} tab-separated field{'s' * (len(fields) != 1)}", cure
         )
@@ -124,7 +124,7 @@ def _items(parts: list[str]) -> tuple[str, ...]:
 
 
 def names_columns(line: str) -> bool:
-    """Whether a first line holds the names of the columns."""
+    """Whether the first line is a header."""
     fields = [field.strip().casefold() for field in line.split("\t")]
     return len(fields) in (2, 3) and all(
         field in names for field, names in zip(fields, (GOAL_NAMES, ITEM_NAMES, TEXT_NAMES), strict=False)
@@ -142,7 +142,7 @@ def _of_things(thing: dict[str, Any], place: SourceLocation, data: ComposeDataCo
 
 
 def _listed(value: Any) -> Any:
-    """A list that is written in a string, as tables hold it in JSON or in Python; else the value as it is."""
+    """The list of a string that contains one in JSON or Python syntax; any other value unchanged."""
     if not (isinstance(value, str) and value.lstrip().startswith("[")):
         return value
     for read_list in (json.loads, ast.literal_eval):
@@ -161,12 +161,12 @@ def _value(thing: dict[str, Any], named: str | None, names: tuple[str, ...], opt
         there = ", ".join(map(repr, thing))
         what = f"no key {named!r}" if named is not None else f"none of the keys {', '.join(names)}"
         flag = f"--data.{option.replace('_', '-')}"
-        raise FormatError(f"{place} has {what}, but {there}: name one as data.{option} ({flag})")
+        raise FormatError(f"{place} has {what}, only {there}. Set data.{option} ({flag}) to one of them.")
     return thing[key]
 
 
 def _text(value: Any) -> str:
-    """A text, or its paragraphs one after another, each perhaps an object with a text of its own."""
+    """The text of a value: a string, or a list of paragraphs, which are strings or objects with a text."""
     parts = value if isinstance(value, list) else [value]
     return " ".join(
         " ".join(str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts).split()

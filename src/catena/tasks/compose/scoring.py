@@ -1,4 +1,4 @@
-"""How well texts keep to their agendas: coverage, extra items, BLEU, each with intervals and paired tests."""
+"""Metrics of generated texts: coverage of the agenda, extra items and BLEU, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from catena.tasks.compose.naming import split_words
 from catena.tasks.compose.reading import Composition
 
 WRITTEN = ("coverage", "extra", "bleu")
-"""The scores of written texts."""
+"""The metrics of generated texts."""
 
 
 def build_metric(name: str, encoding: ComposeEncoding) -> Metric:
-    """A score of written texts against examples.
+    """The metric of generated texts with this name.
 
-    - ``coverage``: the share of all given items that are mentioned.
-    - ``extra``: how many things that are not given a text mentions, in the mean.
-    - ``bleu``: BLEU of sacrebleu, both sides in lower case, as a number from 0 to 100.
+    - ``coverage``: the fraction of all given items that the texts mention.
+    - ``extra``: the mean number of items per text that are mentioned but not given.
+    - ``bleu``: lowercase BLEU of sacrebleu, from 0 to 100.
     """
     if name == "coverage":
         return Metric("coverage", _by_example(encoding, _covered), _share)
@@ -35,7 +35,7 @@ def build_metric(name: str, encoding: ComposeEncoding) -> Metric:
     if name == "bleu":
         bleu = translation_measure("bleu_lowercase")
         return Metric(bleu.name, lambda right, given: bleu.statistics([r.text for r in right], given), bleu.score)
-    raise DataError(f"written texts have no score {name!r}: {did_you_mean(name, WRITTEN)}")
+    raise DataError(f"Unknown metric {name!r} of generated texts: {did_you_mean(name, WRITTEN)}")
 
 
 def _by_example(
@@ -54,7 +54,7 @@ def _covered(encoding: ComposeEncoding, example: Composition, text: list[str]) -
 
 
 def _share(sums: np.ndarray) -> np.ndarray:
-    """Mentioned of given; nothing is left out where nothing is given."""
+    """Mentioned items divided by given items; 1 if there are none."""
     return np.where(sums[..., 1] > 0, sums[..., 0] / np.maximum(sums[..., 1], 1), 1.0)
 
 
@@ -66,7 +66,7 @@ def _extra(encoding: ComposeEncoding, example: Composition, text: list[str]) -> 
 def compute_scores(
     examples: Sequence[Composition], texts: Sequence[str], encoding: ComposeEncoding
 ) -> dict[str, float]:
-    """All scores of texts; BLEU is left out where sacrebleu is not installed."""
+    """The scores of texts for all metrics, without BLEU if sacrebleu is not installed."""
     found = {}
     for name in WRITTEN:
         try:
@@ -79,7 +79,15 @@ def compute_scores(
 def build_report(
     examples: Sequence[Composition], texts: Sequence[str], encoding: ComposeEncoding, perplexity: float, tokens: int
 ) -> EvaluationReport:
-    """The scores with their intervals, beside those of the texts that people wrote."""
+    """The report of the scores with confidence intervals, and the scores of the reference texts.
+
+    Args:
+        examples: goals, items and reference texts.
+        texts: the generated texts.
+        encoding: the encoding of the model.
+        perplexity: perplexity of the reference texts.
+        tokens: their number of tokens.
+    """
     scores, signed = {"perplexity": perplexity}, {"perplexity": f"perplexity|tokens={tokens}"}
     items = sum(len(example.items) for example in examples)
     lines = [
@@ -95,10 +103,10 @@ def build_report(
             rows = measure.statistics(examples, texts)
             interval = bootstrap_score_interval(rows, measure.score, np.random.default_rng(0))
             between = f" ({interval.low:.4f} to {interval.high:.4f})"
-        theirs = "" if name == "bleu" else f"; of the given texts {float(measure(examples, written)):.4f}"
+        theirs = "" if name == "bleu" else f"; reference texts {float(measure(examples, written)):.4f}"
         lines.append(f"{name} {value:.4f}{between}{theirs}   {signed[name]}")
     lines.append(
-        f"words in a text: {_mean_length(texts, encoding.tokenizer):.1f}; in a given one "
+        f"words per text: {_mean_length(texts, encoding.tokenizer):.1f}; reference texts "
         f"{_mean_length(written, encoding.tokenizer):.1f}"
     )
     return EvaluationReport(scores, signed, tuple(lines))

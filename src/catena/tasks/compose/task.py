@@ -1,4 +1,4 @@
-"""A model of texts with an agenda as the training loop sees it."""
+"""Models of texts with an agenda as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ComposeBatch:
 
 
 class ComposeTask(NeuralTask):
-    """A model, its data and its metric."""
+    """Training task of a model of texts with an agenda: its data and metric."""
 
     what_next = WHAT_NEXT
 
@@ -69,7 +69,7 @@ class ComposeTask(NeuralTask):
         return BatchedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
 
     def batch(self, rows: np.ndarray) -> ComposeBatch:
-        """Some examples of train as tensors."""
+        """A batch of the training examples at ``rows``."""
         source, lengths = pad([self._sources[row] for row in rows.tolist()])
         targets, target_lengths = pad([self._targets[row] for row in rows.tolist()])
         there = Source(source, lengths).to(self.device)
@@ -97,7 +97,7 @@ class ComposeTask(NeuralTask):
         return {**scores, **compute_scores(test, self.written(test), self.data.encoding)}
 
     def written(self, examples: Sequence[Composition]) -> list[str]:
-        """The best text for each example."""
+        """The best generated text of each example."""
         generator = torch.Generator().manual_seed(self.config.seed)
         found = write(self._model, self.data.encoding, examples, self.config.search, generator)
         return [self.data.encoding.text(listed[0].ids) if listed else "" for listed in found]

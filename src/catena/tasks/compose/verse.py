@@ -1,9 +1,8 @@
-"""Verse on a topic: sonnets and other forms, as Hafez writes them (Ghazvininejad et al. 2016).
+"""Verse on a topic: sonnets and other forms, after Hafez (Ghazvininejad et al. 2016).
 
-A topic gives rhyme words through word vectors; a pronouncing dictionary gives stress and rhyme; a form says how many
-lines there are, their meter and which of them rhyme; and a language model fills each line in by a beam search that
-cannot leave the form. The model is one of words whose texts are lines. It reads the lines before, if it was trained to
-read on.
+Word vectors give rhyme words near the topic, and a pronouncing dictionary gives stress and rhyme. A form sets the
+number of lines, their meter and their rhymes. A language model over words fills each line by a beam search constrained
+to the form. It reads the previous lines if it was trained on consecutive lines.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _IAMBS = "0101010101"
 
 
 def _iambic(rhymes: str, together: int = 4) -> str:
-    """Lines of iambic pentameter; a blank line after so many."""
+    """Lines of iambic pentameter, with a blank line after every ``together`` lines."""
     lines = [_IAMBS + letter for letter in rhymes]
     return "//".join("/".join(lines[low : low + together]) for low in range(0, len(lines), together))
 
@@ -46,27 +45,27 @@ FORMS = {
     "quatrain-aaba": _iambic("aaba").replace("b", ""),
     "couplet": _iambic("aa"),
 }
-"""Names for common forms, all in iambic pentameter: 0 is a weak syllable, 1 a strong one."""
+"""Named forms, all in iambic pentameter. 0 is a weak syllable, 1 a strong one."""
 
 _Rhyme = tuple[str, ...]
-"""The sounds that a rhyme has in common."""
+"""The phonemes of a rhyme."""
 
 _COMMON = 50
-"""So many of the most frequent words, at most a tenth of all, may stand in a poem more than once."""
+"""Number of the most frequent words, at most a tenth of all, that may occur in a poem more than once."""
 _SPARE = 2
-"""So many more words of a rhyme than lines need are left for the model to choose from."""
+"""Number of words of a rhyme, in addition to the needed ones, that the model chooses from."""
 _CHOICE = 3
-"""Rhymes are drawn from so many times as many as a form needs, the nearest to the topic."""
+"""Rhymes are sampled from the ones nearest to the topic, this factor times the number that a form needs."""
 
 
 @dataclass(frozen=True)
 class Poem:
-    """Lines of verse, in stanzas. Prints with marks at the ends of lines."""
+    """Lines of verse in stanzas. ``str()`` adds punctuation at the ends of lines."""
 
     stanzas: tuple[tuple[str, ...], ...]
     topic: str | None
     rhymes: tuple[str, ...]
-    """The letter of each line."""
+    """The rhyme letter of each line."""
     log_prob: float
 
     @property
@@ -87,8 +86,11 @@ def _shown(line: str, mark: str) -> str:
 
 
 def parse_form(written: str) -> list[list[Line]]:
-    """The lines of each stanza of a form: a name, or signs, a letter where a line rhymes, / and // between lines and
-    stanzas."""
+    """The lines of each stanza of a form.
+
+    A form is a name in :data:`FORMS`, or lines of syllable signs, each with a letter if it rhymes, separated by ``/``;
+    ``//`` separates stanzas.
+    """
     form = FORMS.get(written, written)
     stanzas = []
     for stanza in form.split("//"):
@@ -96,9 +98,9 @@ def parse_form(written: str) -> list[list[Line]]:
         again = "".join(signs + letter + marks for signs, letter, marks in parts)
         if not parts or again != stanza or any(marks != "/" for _, _, marks in parts[:-1]) or parts[-1][2]:
             raise ConfigError(
-                f"a form is lines of signs (0 weak, 1 strong, ? any), each with a letter where it rhymes and / between "
-                f"them, such as {FORMS['couplet']!r}, or a name, and {written!r} is neither: "
-                f"{did_you_mean(written, FORMS)}"
+                f"Unknown verse form {written!r}: {did_you_mean(written, FORMS)}. Or write lines of syllable signs (0 "
+                f"weak, 1 strong, ? any), each with a letter where it rhymes, separated by /, such as "
+                f"{FORMS['couplet']!r}."
             )
         stanzas.append([Line(signs, letter) for signs, letter, _ in parts])
     return stanzas
@@ -106,8 +108,7 @@ def parse_form(written: str) -> list[list[Line]]:
 
 @dataclass(frozen=True, eq=False)
 class PartialPoem:
-    """A poem on its way: the state of the model at the beginning of a line, what is written, and the rare words of
-    it."""
+    """An unfinished poem: the model state at the start of a line, the text so far, and its rare words."""
 
     state: Any
     ids: tuple[int, ...] = ()
@@ -115,14 +116,15 @@ class PartialPoem:
 
 
 class PoemGenerator:
-    """A language model that writes verse.
+    """Generates verse with a language model.
 
     Args:
+        model: a language model over words whose texts are lines.
         dictionary: stress and rhyme of words.
-        vectors: what is near to a topic.
-        width: of the beam.
-        no_repeat: no so many words in a row stand in a poem twice, where that can be; 0 allows it. Words that are not
-            common are written once, where that can be.
+        vectors: word vectors, for words near the topic.
+        width: beam size.
+        no_repeat: avoid repeating n-grams of this length in a poem; 0 allows repetition. Rare words are also used only
+            once if possible.
     """
 
     def __init__(
@@ -138,9 +140,9 @@ class PoemGenerator:
         encoding = model.encoding
         if encoding.unit != "line" or encoding.tokenizer.settings.kind not in ("words", "whitespace"):
             raise ConfigError(
-                f"verse is written by a language model of words whose texts are lines, and this one is of "
-                f"{encoding.tokenizer.settings.kind} with data.unit = {encoding.unit!r}: train one with --tokenizer "
-                f"words"
+                f"The language model must have word tokens and data.unit = 'line' for verse, got tokenizer "
+                f"{encoding.tokenizer.settings.kind!r} with data.unit = {encoding.unit!r}. Train one with --tokenizer "
+                f"words."
             )
         names, first = encoding.vocabulary.symbols, len(encoding.vocabulary.specials)
         self._meters = {
@@ -149,13 +151,13 @@ class PoemGenerator:
             if _is_word(names[id]) and names[id] in dictionary
         }
         if not self._meters:
-            raise DataError("the dictionary has none of the words that the model knows: give one of its language")
+            raise DataError("The dictionary has no words of the model. Pass a dictionary of its language.")
         order = sorted(self._meters, key=lambda id: -encoding.vocabulary.counts[id])
         self._common = frozenset(order[: min(_COMMON, len(order) // 10)])
 
     @cached_property
     def _ids(self) -> dict[str, list[int]]:
-        """The ids of each word in lower case."""
+        """The ids of each lowercase word."""
         names, found = self.model.encoding.vocabulary.symbols, dict[str, list[int]]()
         for id in self._meters:
             found.setdefault(names[id].lower(), []).append(id)
@@ -164,11 +166,11 @@ class PoemGenerator:
     # --- rhymes -------------------------------------------------------------------------------------------------------
 
     def nearness(self, topic: str | None) -> dict[str, float]:
-        """The words that may end a line, and how near to a topic they are; without one, all are alike."""
+        """The similarity to the topic of each word that may end a line; equal for all without a topic."""
         if topic is None:
             return {word: 0.0 for word, ids in self._ids.items() if not self._common.intersection(ids)}
         if self.vectors is None:
-            raise ConfigError(f"the topic {topic!r} finds its rhyme words by word vectors: give --vectors")
+            raise ConfigError(f"The topic {topic!r} needs word vectors to find rhyme words. Pass --vectors.")
         near = self.vectors.most_similar(self._named(topic), k=len(self.vectors))
         found: dict[str, float] = {topic.lower(): 1.0} if topic.lower() in self._ids else {}
         for word, cosine in near:
@@ -177,13 +179,13 @@ class PoemGenerator:
         return found
 
     def _named(self, topic: str) -> str:
-        """The topic as the vectors write it: in its own case, or else in another that they have."""
+        """The topic as a word of the vectors, in its own case or another."""
         assert self.vectors is not None
         ways = (topic, topic.lower(), topic.capitalize(), topic.title(), topic.upper())
         return next((name for name in ways if name in self.vectors), topic)
 
     def rhymes(self, stanzas: Sequence[Sequence[Line]], topic: str | None, seed: int) -> dict[str, list[str]]:
-        """Words for each letter of a form, of a rhyme of its own, the nearest to the topic first."""
+        """Rhyme words for each letter of a form, nearest to the topic first; each letter has a different rhyme."""
         letters: dict[str, list[str]] = {}
         for line in (line for stanza in stanzas for line in stanza if line.rhyme):
             letters.setdefault(line.rhyme, []).append(line.meter)
@@ -197,8 +199,8 @@ class PoemGenerator:
                     usable[rhyme] = fitting
             if not usable:
                 raise ImpossibleError(
-                    f"no rhyme is left that has {n} words for the lines {letter!r}: take a model or vectors with more "
-                    f"words, or a form with fewer rhymes"
+                    f"No rhyme with {n} words is left for the lines {letter!r}. Use a model or vectors with more "
+                    f"words, or a form with fewer rhymes."
                 )
             rhyme = _drawn(usable, n, _CHOICE * len(letters), rng)
             del free[rhyme]
@@ -214,7 +216,7 @@ class PoemGenerator:
         )
 
     def _classes(self, nearness: Mapping[str, float]) -> dict[_Rhyme, list[tuple[str, float]]]:
-        """Words by rhyme, the nearest first; of words that sound alike, the nearest alone."""
+        """Words by rhyme, nearest first; of words with the same sound only the nearest."""
         found: dict[_Rhyme, list[tuple[str, float]]] = {}
         sounds: set[tuple[str, ...]] = set()
         for word, near in sorted(nearness.items(), key=lambda pair: (-pair[1], pair[0])):
@@ -228,7 +230,13 @@ class PoemGenerator:
     # --- lines --------------------------------------------------------------------------------------------------------
 
     def write(self, form: str = "sonnet", topic: str | None = None, seed: int = 0) -> Poem:
-        """A poem: its rhymes are drawn by the seed, its lines are the best that a beam finds."""
+        """A poem with sampled rhymes and beam-searched lines.
+
+        Args:
+            form: a name in :data:`FORMS`, or a form as in :func:`parse_form`.
+            topic: a word that the rhyme words are near to; None for any rhymes.
+            seed: seed of the choice of rhymes.
+        """
         stanzas = parse_form(form)
         left = self.rhymes(stanzas, topic, seed)
         begun, lines = PartialPoem(self.model.stepper.start(1)), list[Hypothesis]()
@@ -248,14 +256,15 @@ class PoemGenerator:
         return self.model.encoding.vocabulary.tokens(line.ids)
 
     def _line(self, line: Line, begun: PartialPoem, ends: Sequence[int]) -> Hypothesis:
-        """The best line that goes on with a poem, and repeats as little of it as can be."""
+        """The best next line of a poem, with as little repetition as possible."""
         for repeat, used in ((self.no_repeat, begun.used), (self.no_repeat, frozenset()), (0, frozenset())):
             found = self._found(line, begun, ends, used, repeat)
             if found is not None:
                 return found
         raise ImpossibleError(
-            f"no words of the model fill a line of the meter {line.meter}"
-            + (f" that ends in one of {', '.join(self.model.encoding.vocabulary.tokens(ends))}" if ends else "")
+            f"No words of the model fill a line of the meter {line.meter}"
+            + (f" that ends with one of {', '.join(self.model.encoding.vocabulary.tokens(ends))}" if ends else "")
+            + ". Use another form, or a model with more words."
         )
 
     @torch.no_grad()
@@ -279,7 +288,7 @@ class PoemGenerator:
 
     @torch.no_grad()
     def _after(self, begun: PartialPoem, line: Hypothesis) -> PartialPoem:
-        """What the next line goes on from. A model that was trained on lines by themselves begins anew."""
+        """The poem after a line. A model trained on single lines restarts from its initial state."""
         stepper, end = self.model.stepper, self.model.encoding.end
         state = stepper.start(1)
         if self._reads_on:
@@ -290,19 +299,19 @@ class PoemGenerator:
 
     @cached_property
     def _reads_on(self) -> bool:
-        """Whether the model has learned what comes after a line's end."""
+        """Whether the model was trained on consecutive lines."""
         return self.model.config.is_neural and self.model.config.order != "sentences"
 
 
 def _is_word(symbol: str) -> bool:
-    """Whether a symbol is a whole word, not a clitic or a letter by itself."""
+    """Whether a symbol is a whole word, not a clitic or a single letter."""
     return symbol.replace("-", "").isalpha() and (len(symbol) > 1 or symbol.lower() in ("a", "i", "o"))
 
 
 def _drawn(
     usable: Mapping[_Rhyme, Sequence[tuple[str, float]]], n: int, choice: int, rng: np.random.Generator
 ) -> _Rhyme:
-    """One of the rhymes whose ``n`` nearest words are nearest in the mean; nearer ones are likelier."""
+    """A sampled rhyme among those whose ``n`` nearest words are nearest on average; nearer ones are more probable."""
     near = {rhyme: float(np.mean([score for _, score in words[:n]])) for rhyme, words in usable.items()}
     best = sorted(near, key=lambda rhyme: (-near[rhyme], rhyme))[:choice]
     weights = np.exp(10.0 * np.array([near[rhyme] for rhyme in best]))

@@ -1,1 +1,1 @@
-"""Conversation: responses that are found, and responses that are written."""
+"""Conversation models that retrieve or generate responses."""

@@ -1,4 +1,4 @@
-"""Conversation as a whole: train, resume, load."""
+"""The conversation task: train, resume and load."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PARTS, ABOUT = "parts", "about.json"
 
 
 class ConverseApplication(LoopedApplication[ConverseConfig, ConverseDataset]):
-    """Responses that are found or written."""
+    """The task ``converse``, which retrieves or generates responses."""
 
     settings = ConverseConfig
 
@@ -116,15 +116,15 @@ class ConverseApplication(LoopedApplication[ConverseConfig, ConverseDataset]):
         rankers = [_ranker_of(folder) for folder in folders]
         if not any(isinstance(ranker, RetrievalRanker) for ranker in rankers):
             raise ConfigError(
-                f"model.runs = {list(settings.runs)} all write their responses, and a mixture chooses: name a "
-                f"run of kind dual, tfidf or bm25 among them"
+                f"model.runs must include a run of kind dual, tfidf or bm25, got only generative models: "
+                f"{list(settings.runs)}. Add such a run."
             )
         ranker = MixedRanker(rankers, settings.weights or [0.0] * len(rankers))
         if not settings.weights:
             questions = [question for group in dev for question in group]
             weights, loss = fit_weights(ranker.each(questions), settings.penalty)
             ranker.weights = weights.tolist()
-            fitting.note(f"weighed on {len(questions):,} questions of dev: {loss:.4f} nats a question")
+            fitting.note(f"weights fitted on {len(questions):,} dev examples: {loss:.4f} nats per example")
         named = zip(settings.runs, ranker.weights, strict=True)
         fitting.note("weights: " + ", ".join(f"{Path(name).name} {weight:.4f}" for name, weight in named))
         return ranker
@@ -156,17 +156,17 @@ class ConverseApplication(LoopedApplication[ConverseConfig, ConverseDataset]):
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
         assert isinstance(config, ConverseConfig)
         values = {**config.model_dump(exclude={"model", "training"}), "model": BM25Config(against="both")}
-        return ConverseConfig.model_validate(values), ["chosen: BM25, which needs seconds whatever the time given"]
+        return ConverseConfig.model_validate(values), ["chosen: BM25, which needs seconds for any time limit"]
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         return load_predictor(folder, choose_device(device))
 
 
-# --- making models ----------------------------------------------------------------------------------------------------
+# --- building models --------------------------------------------------------------------------------------------------
 
 
 def new_dual(config: ConverseConfig, data: ConverseDataset, device: torch.device, randomness: Randomness) -> DualTask:
-    """A dual encoder with fresh weights, its words those of train and of a file of vectors, or of an old model."""
+    """The training task of a new dual encoder, with a vocabulary from train and word vectors, or from an old model."""
     settings = config.model
     assert isinstance(settings, DualEncoderConfig)
     if data.old is not None:
@@ -189,7 +189,7 @@ def new_dual(config: ConverseConfig, data: ConverseDataset, device: torch.device
 
 
 def _terms(config: ConverseConfig, data: ConverseDataset) -> TermRanker:
-    """The weights of words, from what the index compares with: responses, or contexts too."""
+    """A ranker whose term weights are counted on the indexed texts: responses, contexts or both."""
     settings = config.model
     assert isinstance(settings, TfidfConfig | BM25Config)
     tokenizer = learn_tokenizer(config, data)
@@ -210,11 +210,11 @@ def _questions(config: ConverseConfig, data: ConverseDataset, name: str) -> list
     return build_ranking_examples(part, config.evaluation, format, data.responses()) if part else []
 
 
-# --- keeping and loading ----------------------------------------------------------------------------------------------
+# --- saving and loading -----------------------------------------------------------------------------------------------
 
 
 def keep_index(run: Path) -> None:
-    """Beside the checkpoints of a dual encoder, keep the index that its best one searches."""
+    """Save the response index of the best checkpoint of a dual encoder in its run folder."""
     checkpoint = open_checkpoint(run)
     config = configs.load(ConverseConfig, checkpoint.folder / CONFIG)
     if not isinstance(config.model, DualEncoderConfig):
@@ -230,7 +230,7 @@ def keep_index(run: Path) -> None:
 
 
 def load_predictor(folder: Path, device: torch.device) -> ConversePredictor:
-    """Read a trained model from a run folder or a checkpoint folder."""
+    """Load a trained conversation model from a run folder or checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(ConverseConfig, checkpoint.folder / CONFIG)
     if config.model.kind in WRITES:
@@ -249,7 +249,7 @@ def load_predictor(folder: Path, device: torch.device) -> ConversePredictor:
 
 
 def _belongs(kept: Path, checkpoint: Checkpoint) -> bool:
-    """Whether an index was made by this checkpoint."""
+    """Whether an index was built by this checkpoint."""
     try:
         return json.loads((kept / ABOUT).read_text(encoding="utf-8"))["checkpoint"] == checkpoint.folder.name
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""A conversation with a model, turn by turn: what was said, what is answered, and a few commands. Knows no terminal."""
+"""A chat with a model: the turns, the responses and a few commands. Independent of the terminal."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from catena.tasks.converse.rankers import TermRanker
 
 _COMMANDS = {
     "/quit": "end the conversation",
-    "/undo": "take back what you said last, and the answer to it",
-    "/clear": "forget all that was said",
-    "/best": "show the best answers to what was said last: /best 5",
-    "/seed": "draw other answers from now on: /seed 3",
+    "/undo": "remove your last message and the response to it",
+    "/clear": "clear the conversation",
+    "/best": "show the best responses to your last message: /best 5",
+    "/seed": "set the seed of sampled responses: /seed 3",
     "/help": "show these commands",
 }
-NOTHING = "(I have nothing to say to that)"
-_NOTHING_SAID = "(nothing was said yet)"
+NOTHING = "(no response)"
+_NOTHING_SAID = "(the conversation is empty)"
 
 
 class Chat:
-    """A person and a model in turn.
+    """A conversation between the user and a model.
 
     Args:
-        model: what answers.
-        search: how a model that writes chooses its words; its own way if not set.
-        seed: of what is drawn.
+        model: the model that responds.
+        search: the search of a generative model; the search of its config if not set.
+        seed: seed of sampled responses.
     """
 
     def __init__(self, model: ConversePredictor, search: BaseSearchConfig | None = None, seed: int = 0) -> None:
@@ -51,7 +51,7 @@ class Chat:
         self.ended = False
 
     def say(self, line: str) -> str | None:
-        """Answer a line, or carry out a command; None for a blank line, and when the conversation has ended."""
+        """The response to a line, or the output of a command; None for a blank line or after the end."""
         text = " ".join(line.split())
         if not text:
             return None
@@ -65,9 +65,9 @@ class Chat:
         return found[0].text
 
     def answers(self, n: int) -> list[RetrievedResponse]:
-        """The best answers to what was said last, without those that say nothing and those that were given before."""
+        """The best responses to the last message, without empty and repeated ones."""
         turns, own = list(self.turns), list(self.own)
-        while own and own[-1]:  # the model's own answer is what is asked for again
+        while own and own[-1]:  # respond again to the user's last turn
             turns.pop()
             own.pop()
         if not turns:
@@ -84,7 +84,7 @@ class Chat:
         said = {turn for turn, mine in zip(turns, own, strict=True) if mine}
         found = self.model.reply([context], PredictOptions(n_best=n + len(said)))[0]
         if isinstance(self.model.ranker, TermRanker):
-            found = tuple(one for one in found if one.score > 0)  # the others share no word
+            found = tuple(one for one in found if one.score > 0)  # the others have no word in common
         return [one for one in found if one.text not in said][:n]
 
     def _add(self, text: str, own: bool) -> None:
@@ -102,7 +102,7 @@ class Chat:
             "/help": lambda _: "\n".join(f"{name}  {words}" for name, words in _COMMANDS.items()),
         }
         if name not in commands:
-            return f"(there is no command {name}: {', '.join(_COMMANDS)})"
+            return f"(unknown command {name}; the commands are {', '.join(_COMMANDS)})"
         return commands[name](rest.strip())
 
     def _quit(self, rest: str) -> None:
@@ -115,7 +115,7 @@ class Chat:
             self.turns.pop()
             self.own.pop()
         self.own.pop()
-        return f"(taken back: {self.turns.pop()})"
+        return f"(removed: {self.turns.pop()})"
 
     def _clear(self, rest: str) -> str:
         self.turns, self.own = [], []
@@ -123,7 +123,7 @@ class Chat:
 
     def _seed(self, rest: str) -> str:
         if not rest.isdecimal():
-            return "(a seed is a whole number: /seed 3)"
+            return "(the seed must be an integer: /seed 3)"
         self.seed = int(rest)
         return f"(seed {self.seed})"
 
@@ -131,14 +131,19 @@ class Chat:
         if not self.turns:
             return _NOTHING_SAID
         if rest and not (rest.isdecimal() and int(rest) > 0):
-            return "(how many is a whole number above 0: /best 5)"
+            return "(the number must be a positive integer: /best 5)"
         n = int(rest or 5)
         return "\n".join(f"{one.score:.3f}  {one.text}" for one in self.answers(n)) or NOTHING
 
 
 def model_of_file(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> RetrievalPredictor:
-    """A model of a file of conversations, made at once: BM25 against contexts and their responses, whose columns are
-    found unless they are named."""
+    """A BM25 model over the contexts and responses of a file of conversations, which needs no training.
+
+    Args:
+        path: the file.
+        encoding: its encoding if it is not UTF-8.
+        columns: the columns of contexts and responses; detected if not given.
+    """
     settings = BM25Config(against="both")
     named = {"context_column": columns.source, "response_column": columns.target}
     asked = ConverseDataConfig(train=(str(path),), encoding=encoding, window=1).model_copy(update=named)
@@ -146,7 +151,7 @@ def model_of_file(path: Path, encoding: str | None = None, columns: PairColumns 
     tally = ReadCounter()
     train = [exchange for exchange in exchanges(path, config.data, tally) if exchange.responses]
     if not train:
-        raise DataError(f"{path} has no context with a response: there is nothing to answer with")
+        raise DataError(f"{path} has no context with a response. Use a file of conversations.")
     data = ConverseDataset(train, [], [], train, tally, {})
     texts, contexts = collect_responses(config, data)
     tokenizer = learn_tokenizer(config, data)

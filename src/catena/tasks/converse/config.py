@@ -1,4 +1,4 @@
-"""The config of a conversation. Imports no torch."""
+"""The config of a conversation model. Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,66 +21,69 @@ from catena.training.config import TrainingConfig
 
 
 class ConverseDataConfig(DataConfig):
-    """Conversations: pairs of context and response, tables with labels or distractors, JSON lines, or dialogues."""
+    """Conversations: pairs of context and response, tables with labels or distractors, JSON lines or dialogues."""
 
     context_column: str | None = None
-    """Column or key that holds the context, where pairs are a table or JSON lines: its name or, where columns have
-    none, its number from 1; found by its name if not set."""
+    """Column or key of the context in tables and JSON lines: a name, or a number from 1 if the columns have no names.
+    Detected by name if not set."""
     response_column: str | None = None
-    """Column or key that holds the response; found likewise."""
+    """Column or key of the response, given like context_column."""
     window: int = Field(6, gt=0)
-    """Turns of a context that are read, the last ones."""
+    """Number of turns of a context; only the last ones are read."""
     inner_turns: bool = False
-    """Train also on the turns of contexts, each as the response to those before it."""
+    """Also train on the turns of contexts, each as the response to the previous turns."""
     split: Literal["random", "end"] = "random"
-    """What is held out when there is no dev file: contexts drawn by a hash of their first turn, which keeps a dialogue
-    together and is the same everywhere; or the last of the file."""
+    """How dev is chosen if no dev file is given. random: by a hash of the first turn, which keeps a dialogue in one
+    split and does not depend on the seed. end: the last contexts of the file."""
     dev_fraction: float = Field(0.1, gt=0, lt=1)
-    """Share of the contexts of train that is held out when there is no dev file."""
+    """Fraction of the training contexts used as dev set if no dev file is given."""
     max_length: int = Field(200, gt=0)
-    """Tokens of a text that are read: the last ones of a context, the first ones of a response."""
+    """Maximum number of tokens: contexts keep their last tokens, responses their first."""
     too_long: Literal["drop", "cut"] = "cut"
-    """Texts that are too long are cut."""
+    """Only cut is supported: texts that are too long are truncated."""
 
     @model_validator(mode="after")
     def _known(self) -> ConverseDataConfig:
         if self.folds is not None:
-            raise ValueError("data.folds is not known for conversations: leave it out")
+            raise ValueError("data.folds is not supported for conversations. Remove it.")
         if self.too_long == "drop":
-            raise ValueError("data.too_long = 'drop' is not known for conversations, which are cut: leave it out")
+            raise ValueError("data.too_long must be 'cut' for conversations, got 'drop'. Remove it.")
         for given, own in (("text_column", "context_column"), ("label_column", "response_column")):
             if (value := getattr(self, given)) is not None:
-                raise ValueError(f"data.{given} = {value!r} is not known for conversations: name data.{own}")
+                raise ValueError(
+                    f"data.{given} = {value!r} is not supported for conversations. Set data.{own} instead."
+                )
         if (self.context_column is None) != (self.response_column is None):
-            raise ValueError("data.context_column and data.response_column belong together: give both, or neither")
+            raise ValueError("Only one of data.context_column and data.response_column is set. Set both or neither.")
         return self
 
     @property
     def columns(self) -> PairColumns:
-        """The columns that are asked for."""
+        """The columns of context and response that are set."""
         return PairColumns(self.context_column, self.response_column)
 
 
 class RankerMixtureConfig(Config):
-    """Several trained models, their scores weighed so that the right responses of dev are likely."""
+    """A weighted sum of the scores of several trained models, with weights fitted on dev."""
 
     kind: Literal["mixture"] = "mixture"
     """The model."""
     runs: tuple[str, ...] = ()
-    """Run folders of this task, trained on the same file. The mixture keeps copies of them."""
+    """Run folders of this task, trained on the same data. The mixture keeps copies of them."""
     weights: tuple[float, ...] = ()
-    """The weights. If not set, those under which the right responses of dev are most probable."""
+    """The weights. If not set, they maximize the likelihood of the correct responses of dev."""
     penalty: float = Field(1e-3, ge=0)
-    """Pull of the weights towards zero."""
+    """L2 penalty of the weights."""
 
     @model_validator(mode="after")
     def _enough(self) -> RankerMixtureConfig:
         if len(self.runs) < 2:
-            raise ValueError(
-                f"a mixture is of two models or more, and model.runs = {list(self.runs)}: name more run folders"
-            )
+            raise ValueError(f"model.runs must have at least 2 run folders, got {list(self.runs)}. Add run folders.")
         if self.weights and len(self.weights) != len(self.runs):
-            raise ValueError(f"model.weights = {list(self.weights)} must be {len(self.runs)} numbers, or left out")
+            raise ValueError(
+                f"model.weights must have {len(self.runs)} values, one per run, got {list(self.weights)}. Correct "
+                f"them, or remove model.weights to fit them."
+            )
         return self
 
 
@@ -90,27 +93,27 @@ _ResponseNetworkConfig = Annotated[
 
 
 class GenerativeConfig(Config):
-    """A language model over whole dialogues, which writes the next turn word by word."""
+    """A language model over dialogues, which generates the next turn."""
 
     kind: Literal["generative"] = "generative"
     """The model."""
     network: _ResponseNetworkConfig = LSTMLMConfig()
     """The language model."""
     learn: Literal["dialogue", "response"] = "dialogue"
-    """What is predicted in training: every turn of a window, or the response alone."""
+    """Turns to predict in training: every turn of the window, or only the response."""
     ngram_order: int = Field(3, ge=1)
-    """The longest n-grams of the counted model that perplexity is compared with."""
+    """Order of the n-gram model whose perplexity is reported for comparison."""
 
 
 class Seq2SeqResponseConfig(Config):
-    """An encoder-decoder from the turns of a context to the next one."""
+    """An encoder-decoder from the turns of a context to the next turn."""
 
     kind: Literal["seq2seq"] = "seq2seq"
     """The model."""
     network: EncoderDecoderConfig = RecurrentSeq2SeqConfig()
     """The encoder-decoder."""
     ngram_order: int = Field(3, ge=1)
-    """The longest n-grams of the counted model that perplexity is compared with."""
+    """Order of the n-gram model whose perplexity is reported for comparison."""
 
 
 _ResponderConfig = Annotated[
@@ -118,44 +121,46 @@ _ResponderConfig = Annotated[
     Field(discriminator="kind"),
 ]
 WRITES = ("generative", "seq2seq")
-"""Kinds that write their responses."""
+"""Model kinds that generate responses."""
 FITTED = ("tfidf", "bm25", "mixture")
-"""Kinds that need no training loop."""
+"""Model kinds without a training loop."""
 
 
 class IndexConfig(Config):
-    """The responses that a model chooses from."""
+    """The responses to retrieve from."""
 
     file: str | None = None
-    """A file of responses, one a line; those of train if not set."""
+    """A file with one response per line. The responses of train if not set."""
     clusters: int | None = Field(None, gt=0)
-    """Keep so many responses alone, the ones nearest to the centers of as many clusters of their vectors (k-means);
-    needs the vectors of a dual encoder."""
+    """Keep only N responses: those nearest to the centers of N k-means clusters of their vectors. Only for a dual
+    encoder."""
 
 
 class ConverseEvaluationConfig(Config):
-    """How the model is judged."""
+    """How the model is evaluated."""
 
     recall: tuple[Annotated[int, Field(gt=0)], ...] = Field((1, 2, 5), min_length=1)
-    """The k of every recall@k: how often a right response is among the k best. The first chooses checkpoints."""
+    """Values of k for recall@k, the fraction of contexts with a correct response among the k best. The first value
+    chooses the best checkpoint."""
     candidates: int = Field(10, ge=2)
-    """Responses that a right one is ranked among, itself counted, where wrong ones are drawn."""
+    """With random distractors: number of candidate responses, including the correct one."""
     distractors: Literal["auto", "random", "given", "hard"] = "auto"
-    """random: drawn from the right responses to other contexts of the file; given: the wrong ones that the file names;
-    hard: its adversarial ones. auto is given for tables of distractors and for files that name as many for each
-    context as would be drawn, and random for all else."""
+    """random: sampled from the correct responses to other contexts of the file. given: the incorrect responses of the
+    file. hard: its adversarial responses. auto: given for tables of distractors and for files with enough incorrect
+    responses for each context, random otherwise."""
     seed: int = Field(0, ge=0)
-    """The seed of what is drawn: not that of the run, so that all models are asked the same."""
+    """Seed of the sampled distractors. It does not depend on the seed of the run, so that all models rank the same
+    candidates."""
     texts_at_once: int = Field(256, gt=0)
-    """Texts that are scored together."""
+    """Number of texts scored in one batch."""
     search: SearchConfig = SampleConfig(max_length=40, top_p=0.9)
-    """How a generative model writes."""
+    """The search of a generative model."""
     written: int = Field(100, ge=0)
-    """Responses that a generative model writes at an evaluation, for distinct-1 and distinct-2; 0 for none."""
+    """Number of responses generated at each evaluation for distinct-1 and distinct-2. 0 generates none."""
 
     @property
     def ranking(self) -> tuple[str, ...]:
-        """The names of the scores of a ranking."""
+        """The names of the ranking metrics."""
         return (*(f"recall@{k}" for k in self.recall), "mrr")
 
 
@@ -175,7 +180,7 @@ class ConverseConfig(Config):
     task: Literal["converse"] = "converse"
     """The task this config is for."""
     seed: int = Field(0, ge=0)
-    """The seed of everything that is drawn at random."""
+    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: ConverseDataConfig = ConverseDataConfig()
     tokenizer: TokenizerConfig = WordTokenizerConfig(lowercase=True)
@@ -189,37 +194,37 @@ class ConverseConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _suggest(cls, data: Any) -> Any:
-        """Train each model as it likes to be trained, unless the config says how."""
+        """Add the default training options of the model where the config has none."""
         return with_suggestions(data, SUGGESTED, "bm25")
 
     @model_validator(mode="after")
     def _fits_together(self) -> ConverseConfig:
         problems = list(self._problems())
         if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError(" ".join(problems))
         return self
 
     def _problems(self) -> Iterator[str]:
         kind, metric = self.model.kind, self.training.metric
         known = WRITING if kind in WRITES else self.evaluation.ranking
         if metric not in (None, *known):
-            yield f"training.metric = {metric!r} is no score of this model: {did_you_mean(str(metric), known)}"
+            yield f"Unknown training.metric {metric!r} of this model: {did_you_mean(str(metric), known)}"
         if self.index.clusters is not None and kind != "dual":
             yield (
-                f"index.clusters = {self.index.clusters} groups the vectors of a dual encoder, and model.kind is "
-                f"{kind!r}: leave it out"
+                f"model.kind must be 'dual' if index.clusters = {self.index.clusters} is set, got {kind!r}. Remove "
+                f"index.clusters."
             )
         if kind in WRITES and self.index.file is not None:
-            yield f"index.file names responses to choose from, and model.kind = {kind!r} writes them: leave it out"
+            yield f"index.file applies only to models that retrieve responses, got model.kind = {kind!r}. Remove it."
         if getattr(self.model, "against", None) == "context" and self.index.file is not None:
             yield (
-                "index.file names responses alone, and model.against = 'context' compares with what each was said "
-                "after, which nobody knows: leave one of them out"
+                "model.against must not be 'context' if index.file is set, because its responses have no contexts, got "
+                "'context'. Remove one of the two options."
             )
         encoder = getattr(self.model, "encoder", None)
         longest = getattr(encoder, "max_length", None)
         if getattr(encoder, "positions", "") == "learned" and longest is not None and longest < self.data.max_length:
             yield (
-                f"model.encoder.max_length = {longest} learned positions are fewer than data.max_length = "
-                f"{self.data.max_length}: make them equal"
+                f"model.encoder.max_length must be at least data.max_length = {self.data.max_length} if positions are "
+                f"learned, got {longest}. Set it to {self.data.max_length}."
             )

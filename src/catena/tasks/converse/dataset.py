@@ -1,4 +1,4 @@
-"""Conversations from files: read, dropped and counted, split."""
+"""Conversations from files: read, filter and split."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig
 
 @dataclass(eq=False)
 class ConverseDataset:
-    """Exchanges to train on, to choose by and to score at the end; ``taught`` are those of train with what the settings
-    add to them."""
+    """The train, dev and test exchanges; ``taught`` is train with the exchanges added by ``inner_turns``."""
 
     train: list[Exchange]
     dev: list[Exchange]
@@ -28,24 +27,24 @@ class ConverseDataset:
     formats: dict[str, str]
     lines: list[str] = field(default_factory=list)
     old: Path | None = None
-    """The folder of a model whose tokens and vocabulary are taken over."""
+    """The folder of the model whose tokenizer and vocabulary are reused, if any."""
 
     def responses(self) -> list[str]:
-        """The different right responses of train, in their order."""
+        """The distinct correct responses of train, in order."""
         return list(dict.fromkeys(text for exchange in self.train for text in exchange.responses))
 
 
 def dialogue_format(path: Path, data: ConverseDataConfig) -> tuple[str, str]:
-    """The format of a file of conversations, as it is named or recognized, and why."""
+    """The format of a file of conversations, from the config or detected, and the reason."""
     if data.format == "auto":
         return recognize(path, data.encoding, data.columns)
     if data.format not in READERS:
-        raise FormatError(f"data.format = {data.format!r} has no conversations: {did_you_mean(data.format, READERS)}")
-    return data.format, "it was asked for"
+        raise FormatError(f"Unknown data.format {data.format!r} of conversations: {did_you_mean(data.format, READERS)}")
+    return data.format, "set by data.format"
 
 
 def exchanges(path: Path, data: ConverseDataConfig, tally: ReadCounter) -> list[Exchange]:
-    """The exchanges of a file that can be used, cut to the window; what cannot is counted as dropped."""
+    """The usable exchanges of a file, truncated to the window; ``tally`` counts the dropped ones."""
     found = []
     for exchange in read(path, dialogue_format(path, data)[0], data.encoding, data.columns):
         tally.saw()
@@ -65,10 +64,10 @@ def exchanges(path: Path, data: ConverseDataConfig, tally: ReadCounter) -> list[
 
 
 def prepare(config: ConverseConfig) -> ConverseDataset:
-    """Read the files, and hold out what has no file of its own."""
+    """Read the files of a config, and split train if dev has no file."""
     data, tally = config.data, ReadCounter()
     if not data.train:
-        raise DataError("there is nothing to train on: name a file of conversations")
+        raise DataError("There is no training file. Name a file of conversations, as in 'catena train converse FILE'.")
     formats = {name: dialogue_format(path, data) for name, path in data.files().items()}
     lines = [f"{name}: {Path(path).name} is read as {formats[name][0]}: {formats[name][1]}"
              for name, path in data.files().items()]  # fmt: skip
@@ -81,7 +80,7 @@ def prepare(config: ConverseConfig) -> ConverseDataset:
     counts = tally.counts(len(train) + len(dev) + len(test))
     for name, part in (("train", train), ("dev", dev)):
         if not any(exchange.responses for exchange in part):
-            raise DataError(f"there is no right response in {name}: {counts.sentence('')}")
+            raise DataError(f"There is no correct response in {name}: {counts.sentence('')}. Check the file.")
     taught = list(train)
     if data.inner_turns:
         taught += [inner for exchange in train for inner in inner_exchanges(exchange)]
@@ -94,11 +93,14 @@ def prepare(config: ConverseConfig) -> ConverseDataset:
 
 
 def split_dialogues(found: Sequence[Exchange], data: ConverseDataConfig) -> tuple[list[Exchange], list[Exchange]]:
-    """Train and dev: by a hash of the first turn, or the last contexts. At least one on each side, if there are two."""
+    """Split into train and dev by a hash of the first turn, or with the last contexts as dev.
+
+    Both splits have at least one exchange.
+    """
     if len(found) < 2:
         if not found:
-            raise DataError("there is nothing said in answer to anything: give two turns or more of each dialogue")
-        raise DataError("1 exchange cannot be split into train and dev: give a dev file with --dev")
+            raise DataError("There are no responses. Use dialogues with at least two turns.")
+        raise DataError("1 exchange cannot be split into train and dev. Pass a dev file with --dev.")
     if data.split == "end":
         n = min(max(1, round(len(found) * data.dev_fraction)), len(found) - 1)
         return list(found[:-n]), list(found[-n:])
@@ -108,17 +110,17 @@ def split_dialogues(found: Sequence[Exchange], data: ConverseDataConfig) -> tupl
     dev = [exchange for exchange, place in zip(found, places, strict=True) if place <= limit]
     if not train:
         raise DataError(
-            "all contexts begin alike, so that none can be held out apart from the others: give a dev file with --dev, "
-            "or hold out the last ones with --data.split end"
+            "All contexts have the same first turn, so a split by first turn is not possible. Pass a dev file with "
+            "--dev, or use the last contexts with --data.split end."
         )
     return train, dev
 
 
 def summary_line(name: str, part: Sequence[Exchange]) -> str:
-    """A line about a part of the data, for the report."""
+    """A report line about a split."""
     good, bad = (sum(map(len, side)) for side in zip(*((e.responses, e.wrong) for e in part), strict=True))
     turns = sum(len(exchange.context) for exchange in part) / len(part)
-    wrong = f" and {bad:,} wrong ones" if bad else ""
+    wrong = f" and {bad:,} incorrect ones" if bad else ""
     return f"{name}: {len(part):,} contexts of {turns:.1f} turns, {good:,} responses{wrong}"
 
 

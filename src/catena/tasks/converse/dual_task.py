@@ -1,4 +1,4 @@
-"""The dual encoder as the training loop sees it."""
+"""Dual encoders as a task of the training loop."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from catena.training.task import BatchLoss, EpochPlan, Evaluation
 
 @dataclass(frozen=True, eq=False)
 class DualBatch:
-    """Contexts and responses, padded; column i is right for row i, and further columns are wrong for all.
+    """Padded contexts and responses; response i is correct for context i, further responses for none.
 
-    ``allowed[i, j]`` is False where response j is no wrong answer to context i; ``labels`` are for the binary loss.
+    ``allowed[i, j]`` is False if response j must not count as incorrect for context i. ``labels`` are for the binary
+    loss.
     """
 
     contexts: Int[Tensor, "n s"]
@@ -45,7 +46,7 @@ class DualBatch:
 
 @dataclass(frozen=True)
 class Pair:
-    """A context and a response by their numbers, and whether it is right."""
+    """Indices of a context and a response, and whether the response is correct."""
 
     context: int
     response: int
@@ -53,7 +54,7 @@ class Pair:
 
 
 class DualTask(NeuralTask):
-    """A dual encoder, its data and its metric."""
+    """Training task of a dual encoder: its data and metric."""
 
     what_next = WHAT_NEXT
 
@@ -113,7 +114,7 @@ class DualTask(NeuralTask):
         return BatchedEpoch(plan, batch)
 
     def pairs(self, generator: np.random.Generator) -> list[Pair]:
-        """The pairs of an epoch: the right ones, and for the binary loss wrong ones, given or drawn."""
+        """The pairs of an epoch: the correct ones and, for the binary loss, given or sampled incorrect ones."""
         right = [Pair(i, j) for i, own in enumerate(self._right) for j in own]
         if self.settings.loss == "softmax":
             return right
@@ -122,12 +123,12 @@ class DualTask(NeuralTask):
         wrong = []
         for pair in right:
             for j in generator.integers(0, len(self._ids), self.settings.negatives).tolist():
-                if j not in self._right[pair.context]:  # a right one by chance is left out
+                if j not in self._right[pair.context]:  # skip a sampled response that is correct
                     wrong.append(Pair(pair.context, j, False))
         return right + wrong
 
     def batch(self, pairs: Sequence[Pair], drawn: Sequence[int]) -> DualBatch:
-        """Some pairs as tensors; ``drawn`` are numbers that choose among the wrong responses of a context."""
+        """The pairs as tensors; the random numbers of the second argument choose incorrect responses."""
         contexts, sizes = pad([self._contexts[pair.context] for pair in pairs])
         columns = [pair.response for pair in pairs]
         allowed = labels = None
@@ -173,7 +174,7 @@ class DualTask(NeuralTask):
             lines.append(f"{question.exchange.context[-1]}  →  {question.candidates[best]} {mark}")
         return lines
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- saving and reports -------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")

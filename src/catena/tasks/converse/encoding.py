@@ -1,4 +1,4 @@
-"""Contexts and responses as ids: a tokenizer and a vocabulary with a mark between the turns."""
+"""Contexts and responses as ids: a tokenizer, and a vocabulary with a separator of turns."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from catena.tasks.converse.dataset import ConverseDataset
 
 TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
 TURN = "<turn>"
-"""What stands between two turns of a context."""
+"""The separator between two turns of a context."""
 
 
 class DualEncoding:
-    """Ids of contexts, the last ``max_length`` of them, and of responses, the first. An empty text is one unknown."""
+    """Encodes the last ``max_length`` ids of contexts and the first of responses. An empty text is one ``<unk>``."""
 
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, max_length: int) -> None:
         self.tokenizer, self.vocabulary, self.max_length = tokenizer, vocabulary, max_length
         self.turn = vocabulary.special(TURN)
 
     def context(self, exchange: Exchange) -> np.ndarray:
-        """The ids of the turns, with a mark between any two."""
+        """The ids of the turns, with separators."""
         ids: list[int] = []
         for i, turn in enumerate(exchange.context):
             ids += [self.turn] if i else []
@@ -50,12 +50,12 @@ class DualEncoding:
 
 
 def load_dual_encoding(folder: Path, max_length: int) -> DualEncoding:
-    """Read what :meth:`DualEncoding.save` wrote."""
+    """Load the encoding written by :meth:`DualEncoding.save`."""
     return DualEncoding(load_tokenizer(folder / TOKENIZER), Vocabulary.load(folder / VOCABULARY), max_length)
 
 
 def distinct_texts(part: Iterable[Exchange]) -> list[str]:
-    """The different turns and right responses of a part."""
+    """The distinct turns and correct responses of a split."""
     found: dict[str, None] = {}
     for exchange in part:
         found.update(dict.fromkeys(exchange.context))
@@ -64,14 +64,14 @@ def distinct_texts(part: Iterable[Exchange]) -> list[str]:
 
 
 def learn_tokenizer(config: ConverseConfig, data: ConverseDataset) -> Tokenizer:
-    """The tokenizer of a config, trained on the texts of train where it is one that is trained."""
+    """The tokenizer of a config, trained on the texts of train if its kind needs training."""
     return build_tokenizer(config.tokenizer, distinct_texts(data.train))
 
 
 def learn_vocabulary(
     config: ConverseConfig, tokenizer: Tokenizer, texts: Sequence[str], specials: Sequence[str], vectors: str | None
 ) -> Vocabulary:
-    """The tokens of texts, and all words of a file of vectors, where there is one."""
+    """The vocabulary of texts, and of the words of a file of vectors if there is one."""
     words = read_vectors(Path(vectors)).words if vectors is not None else ()
     limits = config.vocabulary if not tokenizer.symbols else None
     symbols = (*tokenizer.symbols, *words) if not tokenizer.symbols else tokenizer.symbols
@@ -81,8 +81,13 @@ def learn_vocabulary(
 def word_vectors(
     embedding: EmbeddingConfig, vocabulary: Vocabulary, read: bool
 ) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    """A row for each id and which of them the file of vectors knows; zeros where they are not ``read``, for a model
-    whose weights are loaded afterwards; nothing where all vectors are drawn."""
+    """The word vector of each id and a mask of the ids in the file; None if embeddings are random.
+
+    Args:
+        embedding: the config of the embeddings.
+        vocabulary: the vocabulary.
+        read: read the file; otherwise all vectors are 0, for a model whose weights are loaded later.
+    """
     if embedding.mode == "random":
         return None, None
     if not read:
@@ -92,7 +97,7 @@ def word_vectors(
 
 
 def inverse_document_frequency(vocabulary: Vocabulary, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
-    """log((1 + n) / (1 + texts that have it)) of each id; 0 for specials, the unknown among them."""
+    """log((1 + n) / (1 + number of texts with the id)) of each id; 0 for special tokens, including ``<unk>``."""
     frequency: Counter[str] = Counter()
     for text in texts:
         frequency.update(set(tokenizer.tokens(text)))

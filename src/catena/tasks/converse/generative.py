@@ -1,4 +1,4 @@
-"""Models that write responses, as the training loop sees them and as they are asked."""
+"""Generative conversation models: their training task and predictor."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 
 class WritingTask(NeuralTask):
-    """An author, its data and its metric."""
+    """Training task of a model that generates responses: its data and metric."""
 
     what_next = WHAT_NEXT
 
@@ -104,7 +104,7 @@ class WritingTask(NeuralTask):
         return BatchedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
 
     def batch(self, rows: np.ndarray) -> WritingBatch:
-        """Some pairs of train as tensors."""
+        """A batch of the training pairs at ``rows``."""
         pairs = [self._pairs[int(row)] for row in rows]
         return WritingBatch.of([c for c, _ in pairs], [r for _, r in pairs], self.device)
 
@@ -142,13 +142,13 @@ class WritingTask(NeuralTask):
         return self.data.lines
 
 
-# --- making and loading -----------------------------------------------------------------------------------------------
+# --- building and loading ---------------------------------------------------------------------------------------------
 
 
 def new_generative(
     config: ConverseConfig, data: ConverseDataset, device: torch.device, randomness: Randomness
 ) -> WritingTask:
-    """An author with fresh weights, and n-grams of the turns of train."""
+    """The training task of a new generative model, with an n-gram model of the turns of train."""
     from catena.lm.ngram.model import NgramModel
 
     settings = config.model
@@ -175,8 +175,14 @@ def new_generative(
 def build_author(
     config: ConverseConfig, encoding: WritingEncoding, counts: Sequence[int], fresh: bool
 ) -> ResponseModel:
-    """The author of a config, with weights drawn from torch's generator; a ``fresh`` one starts from the file of word
-    vectors that the config names, if it does."""
+    """The response model of a config, initialized by torch's global generator.
+
+    Args:
+        config: the config of the run.
+        encoding: the tokenizer and vocabulary.
+        counts: frequency of each id in train.
+        fresh: start from the word vectors of the config, if it names a file.
+    """
     settings, vocabulary = config.model, encoding.vocabulary
     if isinstance(settings, GenerativeConfig):
         matrix, known = word_vectors(settings.network.embedding, vocabulary, fresh)
@@ -194,7 +200,7 @@ def _at_once(config: ConverseConfig) -> int:
 
 
 def load_generative(config: ConverseConfig, checkpoint: Checkpoint, device: torch.device) -> WritingPredictor:
-    """Read a model that writes."""
+    """Load a generative model from a checkpoint."""
     from catena.lm.ngram.model import NgramModel
 
     encoding = load_writing_encoding(checkpoint.folder, config.data.max_length)
@@ -206,7 +212,7 @@ def load_generative(config: ConverseConfig, checkpoint: Checkpoint, device: torc
 
 
 class WritingPredictor(ConversePredictor):
-    """A model that writes responses."""
+    """A trained model that generates responses."""
 
     def __init__(self, config: ConverseConfig, scribe: ResponseGenerator) -> None:
         self.config, self.ranker, self.scribe = config, scribe, scribe
@@ -229,20 +235,20 @@ class WritingPredictor(ConversePredictor):
         return self.written(contexts, self._search(asking), generator, asking.n_best)
 
     def searching(self, asking: PredictOptions) -> WritingPredictor:
-        """The same with another search."""
+        """This predictor with the search of the options."""
         self.check(asking)
         evaluation = self.config.evaluation.model_copy(update={"search": self._search(asking)})
         return WritingPredictor(self.config.model_copy(update={"evaluation": evaluation}), self.scribe)
 
     def _search(self, asking: PredictOptions) -> BaseSearchConfig:
-        """The config's search with what is asked for put over it."""
+        """The search of the config, changed by the options."""
         search: BaseSearchConfig = self.config.evaluation.search
         if asking.beam_size is not None:
             search = best_search(search, asking.n_best, asking.beam_size)
         return search if asking.max_length is None else with_max_length(search, asking.max_length)
 
     def remarks(self, prediction: Reply) -> list[str]:
-        """That responses were cut, and at what length."""
+        """Warnings about truncated responses and unknown contexts."""
         own = f"evaluation.search.max_length = {self.config.evaluation.search.max_length}"
         words = truncation_warning("response", prediction.asking.max_length, own)
         cut = sum(found.finished is False for found in prediction.responses)
@@ -251,8 +257,10 @@ class WritingPredictor(ConversePredictor):
     def written(
         self, contexts: Sequence[Exchange], settings: BaseSearchConfig, generator: torch.Generator, n: int = 1
     ) -> list[tuple[RetrievedResponse, ...]]:
-        """``n`` responses to each context by a search: those that came to their end, as the search ranks them, drawn
-        ones the likeliest first, then those that were cut."""
+        """``n`` responses to each context: finished ones in the order of the search, then truncated ones.
+
+        Sampled responses are sorted by probability, most probable first.
+        """
         found = self.scribe.write(contexts, _for_so_many(settings, n), generator) if contexts else []
         if isinstance(settings, RankingConfig):
             return [tuple(row[:n]) for row in found]
@@ -272,42 +280,43 @@ class WritingPredictor(ConversePredictor):
         return EvaluationReport({**scores, **ranked.scores}, {**signed, **ranked.signatures}, (*ranked.lines, *lines))
 
     def looks(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> AttentionMaps:
-        """Where the model looks when it responds to a context, by layer and head."""
+        """The attention weights of the response to a context, by layer and head."""
         author = self.scribe.author
         if not isinstance(author, Seq2SeqResponseModel):
             raise DataError(
-                f"a model of kind {self.config.model.kind!r} reads its context as a beginning, and there is no "
-                "alignment to draw: models of kind 'seq2seq' have one"
+                f"model.kind must be 'seq2seq' to draw attention to the context, got {self.config.model.kind!r}. Train "
+                "a model of kind seq2seq."
             )
         exchange = self.exchange(item)
         found = self.reply([exchange], asking)[0] if exchange.context else ()
         if not found:
-            raise DataError(f"nothing is written to {item!r}, so there is nothing to draw")
+            raise DataError(f"The response to {item!r} is empty, so there is nothing to draw. Use another context.")
         looks = response_attention(author, self.scribe.encoding, exchange, found[0].text, asking.within)
         if not looks.layers:
             where = "to its context" if asking.within is None else f"within its {asking.within}"
-            raise DataError(f"this network of kind {self.config.model.network.kind!r} has no attention {where}")  # type: ignore[union-attr]
+            kind = self.config.model.network.kind  # type: ignore[union-attr]
+            raise DataError(f"This network of kind {kind!r} has no attention {where}. Use a Transformer.")
         return looks
 
     def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        """A heat map: where the model looks in the context (columns) when it writes each token (rows)."""
+        """A heat map of the attention weights of each response token (rows) over the context (columns)."""
         return draw(self.looks(item, asking), asking)
 
     def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        """The same for a terminal."""
+        """The heat map as text for a terminal."""
         return sketch(self.looks(item, asking), asking)
 
     def describe(self, top: int) -> list[str]:
         n = sum(p.numel() for p in self.scribe.author.network.parameters())
         return [
-            f"a model of conversation of kind {self.config.model.kind}, which writes its responses: {n:,} parameters, "
+            f"a conversation model of kind {self.config.model.kind}, which generates responses: {n:,} parameters, "
             f"{len(self.scribe.encoding.vocabulary):,} symbols",
-            f"it reads the last {self.config.data.window} turns",
+            f"context: the last {self.config.data.window} turns",
         ]
 
 
 def _for_so_many(settings: BaseSearchConfig, n: int) -> BaseSearchConfig:
-    """A search that finds ``n`` texts."""
+    """The search with ``n`` results."""
     if isinstance(settings, SampleConfig):
         return drawn_search(settings, max(n, settings.n))
     if isinstance(settings, RankingConfig) or (isinstance(settings, GreedyConfig) and n > 1):

@@ -1,4 +1,4 @@
-"""The responses that a model chooses from, with what its ranker needs to search them, in a folder."""
+"""The index of responses to retrieve from, and its folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INDEX, RESPONSES, CONTEXTS = "index", "responses.txt", "contexts.txt"
 
 @dataclass(frozen=True)
 class RetrievedResponse:
-    """A response and its score; of one that was written, whether it came to its end, or was cut."""
+    """A response and its score. ``finished`` is False if a generated response was truncated."""
 
     text: str
     score: float
@@ -31,7 +31,7 @@ class RetrievedResponse:
 
 @dataclass(eq=False)
 class ResponseIndex:
-    """Responses, what each was said after, and the part that is searched."""
+    """Responses, their contexts and the searchable part of the index."""
 
     texts: Sequence[str] | LineIndex
     contexts: Sequence[str] | LineIndex
@@ -41,7 +41,7 @@ class ResponseIndex:
         return len(self.texts)
 
     def best(self, ranker: RetrievalRanker, contexts: Sequence[Exchange], k: int) -> list[list[RetrievedResponse]]:
-        """The best responses to each context."""
+        """The ``k`` best responses to each context, best first."""
         if not contexts:
             return []
         scores, places = search(self.part, ranker.queries(contexts), len(contexts), k)
@@ -51,7 +51,7 @@ class ResponseIndex:
         ]
 
     def save(self, folder: Path) -> None:
-        """Write the responses and the part."""
+        """Write the responses, contexts and searchable part to a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, lines in ((RESPONSES, self.texts), (CONTEXTS, self.contexts)):
             (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
@@ -64,13 +64,15 @@ class ResponseIndex:
 
 
 def collect_responses(config: ConverseConfig, data: ConverseDataset) -> tuple[list[str], list[str]]:
-    """The responses of an index, each once, and the contexts that each was given to, joined: those of train, or of the
-    file that the config names, whose contexts are not known."""
+    """The distinct responses of an index, and the joined contexts of each.
+
+    They come from train, or from the file ``index.file``, whose responses have no contexts.
+    """
     if config.index.file is not None:
         with open_text(config.index.file, config.data.encoding) as lines:
             texts = list(dict.fromkeys(" ".join(line.split()) for _, line in lines if line.strip()))
         if not texts:
-            raise DataError(f"index.file = {config.index.file!r} has no response: write one on each line")
+            raise DataError(f"index.file = {config.index.file!r} has no responses. Write one on each line.")
         return texts, [""] * len(texts)
     said: dict[str, list[str]] = {}
     for exchange in data.train:
@@ -82,7 +84,7 @@ def collect_responses(config: ConverseConfig, data: ConverseDataset) -> tuple[li
 def build_index(
     config: ConverseConfig, ranker: RetrievalRanker, texts: list[str], contexts: list[str]
 ) -> ResponseIndex:
-    """An index of responses; of few of them that stand for all, if the config says so."""
+    """The index of responses, reduced to cluster centers if ``index.clusters`` is set."""
     part = ranker.part(texts, contexts)
     k = config.index.clusters
     if k is not None and k < len(texts):
@@ -96,13 +98,13 @@ def build_index(
 
 
 def load_index(ranker: RetrievalRanker, folder: Path) -> ResponseIndex:
-    """Read an index; its texts and its part stay in their files."""
+    """Load an index. Its texts and vectors stay on disk."""
     return ResponseIndex(*load_texts(folder), ranker.load_part(folder))
 
 
 def load_texts(folder: Path) -> tuple[LineIndex, LineIndex]:
-    """The responses of an index and what each was said after."""
+    """The responses of an index and the contexts of each."""
     for name in (RESPONSES, CONTEXTS):
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} has no {name}: it is not the index of a model, copy it again")
+            raise CheckpointError(f"File not found: {folder / name}. Copy the model folder again.")
     return LineIndex(folder / RESPONSES), LineIndex(folder / CONTEXTS)

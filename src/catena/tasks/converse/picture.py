@@ -1,4 +1,4 @@
-"""Where an encoder-decoder that responds looks: from its response to the context, or within either."""
+"""Attention maps of an encoder-decoder: from the response to the context, or within one of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from catena.tasks.looks import AttentionMaps
 def response_attention(
     author: Seq2SeqResponseModel, encoding: WritingEncoding, exchange: Exchange, response: str, within: str | None
 ) -> AttentionMaps:
-    """The weights with which a response looks at its context; or those within the context or the response."""
+    """The attention weights of a response to its context, or within one of them.
+
+    Args:
+        author: the model.
+        encoding: its tokenizer and vocabulary.
+        exchange: the context.
+        response: the response.
+        within: ``"source"`` or ``"target"`` for self-attention; None for attention to the context.
+    """
     context = encoding.context(exchange)
     ids = encoding.response(response, context.new if author.copies else ())
     batch = WritingBatch.of([context], [ids], author.network.device)
@@ -26,7 +34,7 @@ def response_attention(
     read = tuple(_read(encoding, context))
     written = (*map(encoding.tokenizer.shown, encoding.tokenizer.tokens(response)[: len(ids) - 1]), END_SYMBOL)
     if within == "source":
-        return AttentionMaps(_plain(author.network.source_attention(source)), read, read, "read", "and looked at")
+        return AttentionMaps(_plain(author.network.source_attention(source)), read, read, "read", "attended to")
     if within == "target":
         layers = author.network.target_attention(source, batch.responses, batch.response_lengths)
         return AttentionMaps(_plain(layers), written, (BEGIN_SYMBOL, *written[:-1]), "written", "after")
@@ -36,7 +44,7 @@ def response_attention(
 
 
 def _read(encoding: WritingEncoding, context: EncodedContext) -> list[str]:
-    """The tokens of a context for people, the marks of who speaks among them."""
+    """The tokens of a context in readable form, with the speaker symbols."""
     size = len(encoding.vocabulary)
     ids = context.copies.tolist()
     names = [context.new[id - size] if id >= size else encoding.vocabulary.tokens([id])[0] for id in ids]

@@ -1,4 +1,4 @@
-"""A trained model of conversation that is ready to be asked for responses."""
+"""Predictors of conversation models."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from catena.tasks.converse.rankers import Ranker, RetrievalRanker
 from catena.tasks.written import NO_SCORE, score_cell, score_value, unknown_input_warning
 
 BLOCK = 256
-USER_INPUT_LOCATION = SourceLocation("asked", 1)
+USER_INPUT_LOCATION = SourceLocation("input", 1)
 GUESSED = unknown_input_warning("context", "word")
 _BLANK = RetrievedResponse("", NO_SCORE)
-"""What is written where nothing was said."""
+"""The output for an empty context."""
 _STRUCTURED = ("labeled", "distractors", "responses", "turns")
-"""Formats whose lines are no contexts as they stand; of the others each line is one, so that answers match lines."""
+"""Formats in which a line is not a context. In all others each line is one, so that outputs match lines."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The best responses to a context, the best first. Prints as the best one; as nothing where there is none.
+    """The responses to a context, best first. ``str()`` gives the best one, or an empty string.
 
     Args:
-        known: whether the model knows any word of the context; if not, the responses are a guess.
+        known: whether any word of the context is in the vocabulary; if not, the responses are a guess.
     """
 
     responses: tuple[RetrievedResponse, ...]
@@ -64,8 +64,11 @@ class Reply:
 
 
 class ConversePredictor(Predictor):
-    """What models that find and models that write responses share. An item is a context: its turns, the oldest first,
-    as one text with ``__eot__`` between them, or an :class:`Exchange`."""
+    """Base class of predictors that retrieve or generate responses.
+
+    An item is a context: a sequence of turns, oldest first, one text with ``__eot__`` between turns, or an
+    :class:`Exchange`.
+    """
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
     asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores"})
@@ -74,13 +77,13 @@ class ConversePredictor(Predictor):
 
     @abstractmethod
     def reply(self, contexts: Sequence[Exchange], asking: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
-        """The responses to contexts that have at least one turn."""
+        """The responses to contexts with at least one turn."""
 
     def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Reply]:
         self.check(asking)
         if isinstance(items, str):
             raise DataError(
-                "predict takes a list of contexts, and one text was given: put it in a list, as in predict([text])"
+                f"items must be a list of contexts, got the text {items[:60]!r}. Pass a list, as in predict([text])."
             )
         contexts = [self.exchange(item) for item in items]
         asked = [i for i, context in enumerate(contexts) if context.context]
@@ -88,7 +91,7 @@ class ConversePredictor(Predictor):
         return [Reply(found.get(i, ()), asking, self.ranker.knows(contexts[i])) for i in range(len(items))]
 
     def exchange(self, item: str | Exchange | Sequence[str]) -> Exchange:
-        """An item as an exchange without responses, cut to the window."""
+        """An item as an exchange without responses, truncated to the window."""
         if isinstance(item, Exchange):
             turns, own = item.context, item.own
         else:
@@ -103,7 +106,7 @@ class ConversePredictor(Predictor):
             done += len(block)
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
-        """The contexts of a file of conversations whose format is named or plain to see, or every line of another."""
+        """The contexts of a file of conversations, or the lines of a plain text file."""
         data = self._data(path, reading)
         if _structured(path, data) if reading.format is None else reading.format != "text":
             yield from (Exchange(e.context, (), e.place, e.own) for e in self._read(path, data))
@@ -115,15 +118,14 @@ class ConversePredictor(Predictor):
         return read(path, dialogue_format(path, data)[0], data.encoding, data.columns)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
-        """Each line is a context; of a line with a tab, what stands before it. A first line that names the columns is
-        none."""
+        """The context of each line, which ends at a tab if there is one. A header line is skipped."""
         for number, line in enumerate(lines):
             context, tab, _ = line.partition("\t")
             if number or not (tab and context.strip().lower() in CONTEXT_COLUMNS):
                 yield context
 
     def _data(self, path: Path, reading: ReadOptions) -> ConverseDataConfig:
-        """How a file is read; the columns of the training files need not be there."""
+        """The data config for reading a file, which need not have the columns of the training files."""
         named: dict[str, Any] = {"format": reading.format or "auto"}
         named["encoding"] = reading.encoding or self.config.data.encoding
         columns = self.config.data.columns
@@ -132,15 +134,18 @@ class ConversePredictor(Predictor):
             named |= {"context_column": None, "response_column": None}
         return self.config.data.model_copy(update=named)
 
-    # --- on a file of conversations -----------------------------------------------------------------------------------
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def questions(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> tuple[Groups, str]:
-        """The questions of a file, and its format."""
+        """The ranking examples of a file, and its format."""
         data, tally = self._data(path, reading), ReadCounter()
         format = dialogue_format(path, data)[0]
         part = [exchange for exchange in exchanges(path, data, tally) if exchange.responses]
         if not part:
-            raise DataError(f"{path} has no context with a right response to score: {tally.counts(0).sentence('')}")
+            raise DataError(
+                f"{path} has no context with a correct response to score: {tally.counts(0).sentence('')}. Check the "
+                f"file."
+            )
         return build_ranking_examples(part, self.config.evaluation, format), format
 
     def evaluate(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> EvaluationReport:
@@ -161,7 +166,7 @@ class ConversePredictor(Predictor):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def remarks(self, prediction: Reply) -> list[str]:
-        """That a context was not understood at all."""
+        """A warning if no word of the context is known."""
         return [] if prediction.known or not prediction.responses else [GUESSED]
 
     def write(self, prediction: Reply, item: Any, format: str) -> str:
@@ -185,10 +190,10 @@ def _row(found: RetrievedResponse) -> dict[str, Any]:
 
 
 def _structured(path: Path, data: ConverseDataConfig) -> bool:
-    """Whether a file is plainly one of conversations, rather than a context a line."""
+    """Whether a file has a conversation format, rather than one context per line."""
     try:
         format = dialogue_format(path, data)[0]
-    except FormatError:  # blank lines alone, or any text that is no conversation: its lines are contexts
+    except FormatError:  # blank lines or plain text: each line is a context
         if Sample(path).is_named(".csv"):
             raise
         return False
@@ -196,14 +201,14 @@ def _structured(path: Path, data: ConverseDataConfig) -> bool:
 
 
 class RetrievalPredictor(ConversePredictor):
-    """A ranker with its index of responses."""
+    """A trained ranker with its index of responses."""
 
     def __init__(self, config: ConverseConfig, ranker: RetrievalRanker, index: ResponseIndex) -> None:
         self.config, self.ranker, self.index = config, ranker, index
         self.searcher = ranker
 
     def find_network(self) -> nn.Module | None:
-        """That of the ranker. The vectors of the index stay those that it made before."""
+        """The network of the ranker. Changing it does not change the vectors of the index."""
         return self.ranker.find_network()
 
     def reply(self, contexts: Sequence[Exchange], asking: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
@@ -211,8 +216,9 @@ class RetrievalPredictor(ConversePredictor):
 
     def describe(self, top: int) -> list[str]:
         lines = [
-            f"a model of conversation of kind {self.config.model.kind}: it chooses from {len(self.index):,} responses",
-            f"it reads the last {self.config.data.window} turns",
+            f"a conversation model of kind {self.config.model.kind}, which retrieves one of {len(self.index):,} "
+            f"responses",
+            f"context: the last {self.config.data.window} turns",
         ]
         weights = getattr(self.ranker, "weights", None)
         if weights is not None:

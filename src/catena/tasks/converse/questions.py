@@ -1,6 +1,7 @@
-"""Questions about responses: which of some candidates was given to a context? The same for every model.
+"""Ranking examples: contexts with a correct response among candidates, the same for every model.
 
-Wrong candidates are those of a file, or right responses to other contexts, drawn by a seed and the context's number.
+Incorrect candidates (distractors) come from the file, or are correct responses to other contexts, sampled by a seed and
+the index of the context.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ from catena.tasks.converse.config import ConverseEvaluationConfig
 
 @dataclass(frozen=True)
 class RankingExample:
-    """A context and its candidates, of which the first is right."""
+    """A context and its candidate responses; the first one is correct."""
 
     exchange: Exchange
     candidates: tuple[str, ...]
 
 
 Groups = list[list[RankingExample]]
-"""The questions of each context, one for each of its right responses."""
+"""The examples of each context, one for each of its correct responses."""
 
 
 def n_distractors(part: Sequence[Exchange], settings: ConverseEvaluationConfig, format: str) -> str:
-    """What ``auto`` stands for: the wrong responses of a table of distractors, or of any file that names as many for
-    each context as would be drawn."""
+    """The kind of distractors, with ``auto`` resolved.
+
+    ``auto`` is ``given`` for a table of distractors or a file with enough incorrect responses for each context, and
+    ``random`` otherwise.
+    """
     if settings.distractors != "auto":
         return settings.distractors
     enough = all(len(exchange.wrong) >= settings.candidates - 1 for exchange in part if exchange.responses)
@@ -43,18 +47,28 @@ def n_distractors(part: Sequence[Exchange], settings: ConverseEvaluationConfig, 
 def build_ranking_examples(
     part: Sequence[Exchange], settings: ConverseEvaluationConfig, format: str, more: Sequence[str] = ()
 ) -> Groups:
-    """The questions of a part. ``more`` are responses to draw from where those of the part are too few."""
+    """The ranking examples of a split.
+
+    Args:
+        part: the exchanges.
+        settings: number and kind of distractors.
+        format: the file format, which resolves ``auto``.
+        more: further responses to sample from if the split has too few.
+    """
     how = n_distractors(part, settings, format)
     right = [exchange for exchange in part if exchange.responses]
     return _drawn(right, settings, more) if how == "random" else _named(right, how)
 
 
 def _named(right: Sequence[Exchange], how: str) -> Groups:
-    """Questions whose wrong candidates the file names."""
+    """Examples with the distractors of the file."""
     name = "wrong" if how == "given" else "hard"
     missing = [exchange for exchange in right if not getattr(exchange, name)]
     if missing:
-        raise DataError(f"evaluation.distractors = {how!r}, and {missing[0].place} has none: say 'random' to draw them")
+        raise DataError(
+            f"{missing[0].place} has no distractors for evaluation.distractors = {how!r}. Set it to 'random' to sample "
+            f"them."
+        )
     return [
         [RankingExample(exchange, (response, *getattr(exchange, name))) for response in exchange.responses]
         for exchange in right
@@ -62,7 +76,7 @@ def _named(right: Sequence[Exchange], how: str) -> Groups:
 
 
 def _drawn(right: Sequence[Exchange], settings: ConverseEvaluationConfig, more: Sequence[str]) -> Groups:
-    """Questions whose wrong candidates are right responses to other contexts."""
+    """Examples whose distractors are sampled correct responses to other contexts."""
     pool = list(dict.fromkeys(response for exchange in right for response in exchange.responses))
     randomness = Randomness(settings.seed)
     groups = []
@@ -79,34 +93,34 @@ def _drawn(right: Sequence[Exchange], settings: ConverseEvaluationConfig, more: 
             group.append(RankingExample(exchange, (response, *(others[int(j)] for j in drawn))))
         groups.append(group)
     if groups and not any(len(question.candidates) > 1 for group in groups for question in group):
-        raise DataError("all contexts have the same responses, so there are no wrong ones to draw: give more of them")
+        raise DataError("All contexts have the same responses, so there are no distractors to sample. Add contexts.")
     return groups
 
 
 def build_metric(name: str, settings: ConverseEvaluationConfig) -> Metric:
-    """A score of a ranking by its name: mrr, or recall@k with any k."""
+    """The ranking metric with this name: mrr, or recall@k for any k."""
     recall, _, k = name.partition("@")
     if recall == "recall" and k.isdecimal() and int(k):
         return recall_measure(int(k))
     if name != "mrr":
-        raise DataError(f"a ranking of responses has no {name!r}: {did_you_mean(name, settings.ranking)}")
+        raise DataError(f"Unknown ranking metric {name!r}: {did_you_mean(name, settings.ranking)}")
     return RECIPROCAL_RANK
 
 
 def build_metrics(settings: ConverseEvaluationConfig) -> dict[str, Metric]:
-    """All scores of a ranking by their names."""
+    """All ranking metrics by name."""
     return {name: build_metric(name, settings) for name in settings.ranking}
 
 
 def compute_scores(
     groups: Groups, standings: Sequence[Sequence[RankCounts]], settings: ConverseEvaluationConfig
 ) -> dict[str, float]:
-    """What a ranking scores."""
+    """The scores of a ranking."""
     return {name: float(measure(groups, standings)) for name, measure in build_metrics(settings).items()}
 
 
 def metric_signatures(groups: Groups, settings: ConverseEvaluationConfig, format: str) -> dict[str, str]:
-    """What each score depends on beside the model."""
+    """The evaluation conditions of each score, as signatures."""
     how = n_distractors([group[0].exchange for group in groups], settings, format)
     sizes = {len(question.candidates) for group in groups for question in group}
     about: dict[str, object] = {
@@ -122,10 +136,10 @@ def metric_signatures(groups: Groups, settings: ConverseEvaluationConfig, format
 def build_report(
     groups: Groups, standings: Sequence[Sequence[RankCounts]], settings: ConverseEvaluationConfig, format: str
 ) -> EvaluationReport:
-    """Scores with their intervals, in lines for a person. Intervals are of contexts, drawn with all their questions."""
+    """The report of the scores with confidence intervals, from a bootstrap over contexts with all their examples."""
     scores, signed = compute_scores(groups, standings, settings), metric_signatures(groups, settings, format)
     generator = Randomness(0).numpy("intervals")
-    lines = [f"{len(groups):,} contexts, {sum(map(len, groups)):,} questions"]
+    lines = [f"{len(groups):,} contexts, {sum(map(len, groups)):,} examples"]
     for name, measure in build_metrics(settings).items():
         between = ""
         if len(groups) > 1:

@@ -1,6 +1,6 @@
-"""Models that rank responses: by shared words, by a dual encoder, by a mixture of others.
+"""Models that rank responses: by common terms, by a dual encoder, or by a mixture of rankers.
 
-A ranker scores given candidates, and makes an index of responses that can be searched.
+A ranker scores given candidates and builds a searchable index of responses.
 """
 
 from __future__ import annotations
@@ -29,58 +29,58 @@ from catena.tasks.converse.questions import Groups, RankingExample
 
 
 def content_words(tokens: Sequence[str]) -> Sequence[str]:
-    """Those tokens that say something: words and numbers, or all where there is none, as in a line of smiles."""
+    """The tokens that are words or numbers, or all tokens if there are none, as in a line of emoticons."""
     return [token for token in tokens if any(map(str.isalnum, token))] or tokens
 
 
 class Ranker(ABC):
-    """Says how well responses fit contexts."""
+    """Base class of models that score responses to contexts."""
 
     @abstractmethod
     def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
-        """The score of each candidate of each question."""
+        """The score of each candidate of each example."""
 
     @abstractmethod
     def knows(self, exchange: Exchange) -> bool:
-        """Whether any word of a context is known; if none is, every score is a guess."""
+        """Whether any word of a context is in the vocabulary; if not, every score is a guess."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write all but the weights of networks into a checkpoint folder."""
+        """Write everything except the weights of networks to a checkpoint folder."""
 
     def standings(self, groups: Groups) -> list[list[RankCounts]]:
-        """Where the right candidates stand."""
+        """The ranks of the correct candidates."""
         found = iter(self.scores([question for group in groups for question in group]))
         return [[standing(next(found)) for _ in group] for group in groups]
 
     def find_network(self) -> nn.Module | None:
-        """The network by which it ranks; of several the first."""
+        """The network of the ranker, the first one if there are several."""
         return None
 
 
 class RetrievalRanker(Ranker):
-    """A ranker that can be asked for the best of many responses."""
+    """A ranker that can search an index of responses."""
 
     @abstractmethod
     def part(self, responses: Sequence[str], contexts: Sequence[str]) -> IndexPart:
-        """An index of responses; ``contexts`` are what each was said after, empty where that is not known."""
+        """The searchable part of an index of responses; the context of a response is empty if unknown."""
 
     @abstractmethod
     def load_part(self, folder: Path) -> IndexPart:
-        """Read a saved index."""
+        """Load the searchable part of an index."""
 
     @abstractmethod
     def queries(self, contexts: Sequence[Exchange]) -> Any:
-        """Contexts as the index takes them."""
+        """Contexts as queries to the index."""
 
 
 def comparison_text(against: str, response: str, context: str) -> str:
-    """What a new context is compared with: a response, what it was said after, or both."""
+    """The text that a new context is compared with: a response, its context, or both."""
     return {"response": response, "context": context, "both": f"{context} {response}"}[against]
 
 
 class TermRanker(RetrievalRanker):
-    """A ranker by shared words."""
+    """A ranker by common terms (tf-idf or BM25)."""
 
     def __init__(self, tokenizer: Tokenizer, matcher: TermMatcher, settings: TermConfig) -> None:
         self.tokenizer, self.matcher, self.settings = tokenizer, matcher, settings
@@ -173,7 +173,7 @@ class DualRanker(RetrievalRanker):
 
 
 class MixedRanker(RetrievalRanker):
-    """Several rankers, their scores weighed and added."""
+    """A weighted sum of the scores of several rankers."""
 
     def __init__(self, rankers: Sequence[Ranker], weights: Sequence[float]) -> None:
         self.rankers, self.weights = list(rankers), [float(weight) for weight in weights]
@@ -182,7 +182,7 @@ class MixedRanker(RetrievalRanker):
         return next((found for ranker in self.rankers if (found := ranker.find_network()) is not None), None)
 
     def each(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
-        """The scores of each ranker: a row for each candidate, a column for each ranker."""
+        """For each example the scores, with a row per candidate and a column per ranker."""
         columns = [ranker.scores(questions) for ranker in self.rankers]
         return [np.stack(scores, axis=1) for scores in zip(*columns, strict=True)]
 
@@ -209,4 +209,4 @@ class MixedRanker(RetrievalRanker):
         return tuple(ranker.queries(contexts) for ranker, _ in self.searchers())
 
     def save(self, folder: Path) -> None:
-        """Its parts are kept as whole checkpoints."""
+        """Save nothing: its rankers are saved as checkpoints."""

@@ -1,4 +1,4 @@
-"""An author of responses with its encoding: scores them, ranks them and writes them."""
+"""A response model with its encoding, which scores, ranks and generates responses."""
 
 from __future__ import annotations
 
@@ -30,14 +30,21 @@ from catena.tasks.converse.writing import EncodedContext, ResponseModel, Writing
 
 NGRAMS = "ngrams.bin"
 _EMPTY_CONTEXT = Exchange((), (), USER_INPUT_LOCATION)
-"""A context in which nothing was said."""
+"""An empty context."""
 
 
 class ResponseGenerator(Ranker):
-    """An author with its encoding: scores responses and writes them. ``ngram`` is what the author is compared with.
+    """Scores, ranks and generates responses with a response model.
 
-    As a ranker it prefers responses that are more likely after the context than without any, for each of their tokens:
-    otherwise common ones would win everywhere (Li et al. 2016, section 3).
+    As a ranker its score is the mean over tokens of log p(token | context) - log p(token): otherwise frequent responses
+    would win for every context (Li et al. 2016, section 3).
+
+    Args:
+        author: the response model.
+        encoding: its tokenizer and vocabulary.
+        ngram: an n-gram model whose perplexity is reported for comparison.
+        device: the device of the model.
+        at_once: number of texts in a batch.
     """
 
     def __init__(
@@ -54,7 +61,7 @@ class ResponseGenerator(Ranker):
 
     @torch.no_grad()
     def log_probs(self, pairs: Sequence[tuple[Exchange, str]]) -> list[np.ndarray]:
-        """log p of each token of responses, the end among them, after their contexts."""
+        """log p of each token of responses given their contexts, with end symbols."""
         contexts = [self.encoding.context(exchange) for exchange, _ in pairs]
         responses = [self.response(text, context) for (_, text), context in zip(pairs, contexts, strict=True)]
         found: list[np.ndarray] = [np.zeros(0)] * len(pairs)
@@ -72,11 +79,11 @@ class ResponseGenerator(Ranker):
         return found
 
     def response(self, text: str, context: EncodedContext) -> np.ndarray:
-        """The ids of a response, those of words that can only be copied among them if the author copies."""
+        """The ids of a response, with the extra ids of copied words if the model copies."""
         return self.encoding.response(text, context.new if self.author.copies else ())
 
     def ngram_log_probs(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The same by n-grams, without a context."""
+        """log p of each token of texts under the n-gram model, without a context."""
         responses = [self.encoding.response(text) for text in texts]
         found = []
         for low in range(0, len(responses), self.at_once):
@@ -99,7 +106,7 @@ class ResponseGenerator(Ranker):
         return self.author.copies or any(id != UNK for id in self.encoding.vocabulary.ids(content_words(tokens)))
 
     def perplexities(self, part: Sequence[Exchange]) -> tuple[dict[str, float], int]:
-        """Perplexity on the right responses of a part, that of the n-grams on the same, and their tokens."""
+        """Perplexities of the model and the n-gram model on the correct responses, and their number of tokens."""
         pairs = list(context_response_pairs(part))
         own = np.concatenate(self.log_probs(pairs))
         other = np.concatenate(self.ngram_log_probs([text for _, text in pairs]))
@@ -107,13 +114,13 @@ class ResponseGenerator(Ranker):
         scores = {"perplexity": math.exp(min(nats, 700)), "nats_per_token": nats}
         return {**scores, "ngram_perplexity": math.exp(min(theirs, 700))}, len(own)
 
-    # --- writing ------------------------------------------------------------------------------------------------------
+    # --- generation ---------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def write(
         self, contexts: Sequence[Exchange], settings: BaseSearchConfig, generator: torch.Generator
     ) -> list[list[RetrievedResponse]]:
-        """Responses to contexts by a search, with their log-probabilities; unknown words are never written."""
+        """Generated responses to contexts with their log-probabilities; ``<unk>`` is never generated."""
         found: list[list[RetrievedResponse]] = []
         self.author.network.eval()
         for low in range(0, len(contexts), self.at_once):
@@ -127,7 +134,7 @@ class ResponseGenerator(Ranker):
         return found
 
     def diversity(self, contexts: Sequence[Exchange], settings: BaseSearchConfig) -> dict[str, float]:
-        """distinct-1 and distinct-2 of one response to each context."""
+        """distinct-1 and distinct-2 of one generated response per context."""
         if not contexts:
             return {}
         generator = Randomness(0).torch("written")

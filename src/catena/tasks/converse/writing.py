@@ -1,7 +1,7 @@
-"""Models that write responses: turns as ids, and the two ways of p(response | context) behind one interface.
+"""Models that generate responses: turns as ids, and two models of p(response | context) with one interface.
 
-A context is ``<you> hello there </s> <me> hi </s> … <me>``: every turn after the mark of who spoke, the one who
-responds or another, and before the end of a turn. The mark of who is to respond is its last id.
+A context is ``<you> hello there </s> <me> hi </s> … <me>``: every turn starts with a speaker symbol, ``<me>`` for the
+one who responds, and ends with ``</s>``. The last id is the speaker symbol of the response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from catena.tasks.converse.encoding import TOKENIZER, VOCABULARY
 
 ME, YOU = "<me>", "<you>"
 MARKS = (*SPECIALS, ME, YOU)
-"""The specials of the vocabulary: begin, end of a turn, and who speaks."""
+"""The special tokens of the vocabulary: begin, end of a turn, and the speakers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class EncodedContext:
     """A context as ids.
 
     Args:
-        copies: the same for a model that copies, in which a word that the vocabulary lacks has an id from its size on.
-        new: those words.
+        copies: the ids for a copy model, in which words outside the vocabulary of size ``v`` have extra ids from ``v``.
+        new: the words of the extra ids.
     """
 
     ids: np.ndarray
@@ -50,7 +50,7 @@ class EncodedContext:
 
 
 class WritingEncoding:
-    """Contexts and responses as ids; of a context the last ``max_length``, of a response the first."""
+    """Encodes the last ``max_length`` ids of contexts and the first of responses."""
 
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, max_length: int) -> None:
         self.tokenizer, self.vocabulary, self.max_length = tokenizer, vocabulary, max_length
@@ -58,7 +58,7 @@ class WritingEncoding:
         self.me, self.you = vocabulary.special(ME), vocabulary.special(YOU)
 
     def context(self, exchange: Exchange) -> EncodedContext:
-        """The turns, and the mark of who is to respond."""
+        """The ids of the turns and the speaker symbol of the response."""
         ids: list[int] = []
         words: list[str] = []
         for turn, own in zip(exchange.context, exchange.own, strict=True):
@@ -74,7 +74,7 @@ class WritingEncoding:
         return EncodedContext(np.array(ids, np.int64), np.array(copies, np.int64), tuple(new))
 
     def response(self, text: str, new: Sequence[str] = ()) -> np.ndarray:
-        """A turn, and its end; the words of ``new`` have ids from the size of the vocabulary on."""
+        """The ids of a response with its end symbol; the words ``new`` have ids after the vocabulary."""
         places = {word: len(self.vocabulary) + i for i, word in enumerate(new)}
         tokens = self.tokenizer.tokens(text)[: self.max_length]
         ids = [places.get(token, id) if id == UNK else id
@@ -92,13 +92,13 @@ class WritingEncoding:
 
 
 def load_writing_encoding(folder: Path, max_length: int) -> WritingEncoding:
-    """Read what :meth:`WritingEncoding.save` wrote."""
+    """Load the encoding written by :meth:`WritingEncoding.save`."""
     return WritingEncoding(load_tokenizer(folder / TOKENIZER), Vocabulary.load(folder / VOCABULARY), max_length)
 
 
 @dataclass(frozen=True, eq=False)
 class WritingBatch:
-    """Contexts and responses, padded."""
+    """Padded contexts and responses."""
 
     contexts: Int[Tensor, "b s"]
     context_lengths: Int[Tensor, " b"]
@@ -120,36 +120,37 @@ class WritingBatch:
 
     @classmethod
     def asked(cls, contexts: Sequence[EncodedContext], device: torch.device) -> WritingBatch:
-        """Contexts alone."""
+        """A batch of contexts without responses."""
         return cls.of(contexts, [np.zeros(0, np.int64)] * len(contexts), device)
 
 
 class ResponseModel(ABC):
-    """p(response | context), of either make."""
+    """Model of p(response | context): a language model over dialogues or an encoder-decoder."""
 
     network: nn.Module
     copies: bool = False
-    """Whether it copies words of the context that the vocabulary lacks."""
+    """Whether the model can copy context words that are outside the vocabulary."""
 
     @abstractmethod
     def loss(self, batch: WritingBatch) -> tuple[Float[Tensor, ""], int]:
-        """What training makes small, the mean over predicted tokens, and how many these are."""
+        """The training loss, a mean over predicted tokens, and their number."""
 
     @abstractmethod
     def log_probs(self, batch: WritingBatch) -> Float[Tensor, " n"]:
-        """log p of every token of the responses, response after response."""
+        """log p of every token of the responses, concatenated."""
 
     @abstractmethod
     def begun(self, batch: WritingBatch) -> tuple[Stepper[Any], Any]:
-        """A stepper and its state after the contexts of a batch: what it writes next are responses."""
+        """A stepper and its state after the contexts of a batch, to generate responses from."""
 
 
 class DialogueLM(ResponseModel):
     """A language model over dialogues.
 
     Args:
-        marks: ids that no one predicts: those of who speaks.
-        all_turns: train on every turn of the context too.
+        network: the language model.
+        marks: ids of the speaker symbols, which are never predicted.
+        all_turns: also train on every turn of the context.
     """
 
     def __init__(self, network: NeuralLanguageModel, marks: Sequence[int], all_turns: bool) -> None:
@@ -179,7 +180,7 @@ class DialogueLM(ResponseModel):
         return self.network, self.network.extend(state, batch.contexts, batch.context_lengths)
 
     def _joined(self, batch: WritingBatch) -> tuple[Int[Tensor, "b u"], Int[Tensor, " b"]]:
-        """Each context with its response behind it, and how many ids both have."""
+        """Each context followed by its response, and the total lengths."""
         lengths = batch.context_lengths + batch.response_lengths
         whole = batch.contexts.new_full((len(lengths), batch.contexts.shape[1] + batch.responses.shape[1]), PAD)
         whole[:, : batch.contexts.shape[1]] = batch.contexts
@@ -199,7 +200,7 @@ class Seq2SeqResponseModel(ResponseModel):
         self.copies = bool(getattr(network, "copies", False))
 
     def source(self, batch: WritingBatch) -> Source:
-        """The contexts, as an encoder-decoder reads them."""
+        """The contexts as a source of the encoder-decoder."""
         if not self.copies:
             return Source(batch.contexts, batch.context_lengths)
         return Source(batch.contexts, batch.context_lengths, batch.copies, batch.n_new)

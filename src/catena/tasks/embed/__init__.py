@@ -1,1 +1,1 @@
-"""Vectors of words, from text: train them, go on with them, ask them."""
+"""Word vectors: train them on text, resume training, and query them."""

@@ -1,4 +1,4 @@
-"""Word vectors as a task: run folders, checkpoints, reports. What is learned and how is in :mod:`catena.vectors`."""
+"""The word vector task: run folders, checkpoints and reports. The models are in :mod:`catena.vectors`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _METRIC = "epoch_loss"
 
 
 class EmbedApplication(Application):
-    """Text into word vectors."""
+    """The task ``embed``, which trains word vectors on text."""
 
     def train(
         self,
@@ -56,12 +56,12 @@ class EmbedApplication(Application):
         return _Run(config, run, Trainer(model, corpus), reporter, len(old.words) if old else 0).go()
 
     def fit_to_time(self, config: Config) -> NoReturn:
-        raise ConfigError("--time is not known for word vectors: set --epochs")
+        raise ConfigError("--time is not supported for word vectors. Set --epochs instead.")
 
     def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
         if limits:
             raise CheckpointError(
-                f"{' and '.join(limits)} must be left out for word vectors, whose learning rate falls over a fixed "
+                f"{' and '.join(limits)} must not be set for word vectors, whose learning rate depends on a fixed "
                 f"number of epochs, got {', '.join(map(str, limits.values()))}. Train a new run with --from {folder}."
             )
         run = open_run(folder)
@@ -69,39 +69,41 @@ class EmbedApplication(Application):
         run.check_data(_files(config))
         last = run.last(reporter.note)
         if last is None:
-            raise CheckpointError(f"the run {folder} has no checkpoint yet: start it anew with --overwrite")
+            raise CheckpointError(f"The run {folder} has no checkpoint yet. Train it again with --overwrite.")
         check_config(config, folder, last)
         run.cut_metrics(files.parse_step(last.folder))
         model = VectorNetwork.of_tensors(config, last.weights())
-        words = config.words.model_copy(update={"max_size": len(model.words)})  # those of the model, and no others
-        n_older = last.state().get("older_words", len(model.words))  # the first runs did not keep it
+        words = config.words.model_copy(update={"max_size": len(model.words)})  # only the words of the model
+        n_older = last.state().get("older_words", len(model.words))  # early runs did not save it
         older = model.words.take(np.arange(n_older)) if n_older else None
         corpus = _corpus(config.model_copy(update={"words": words}), older)
         return _Run(config, run, Trainer(model, corpus, _position(last)), reporter, n_older).go()
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         raise DataError(
-            f"{folder} holds word vectors, which predict nothing: ask them by 'catena embed neighbors', 'analogy' or "
-            f"'evaluate', or in Python by Vectors.load({str(folder)!r})"
+            f"{folder} has word vectors, which have no predictions. Use 'catena embed neighbors', 'analogy' or "
+            f"'evaluate', or Vectors.load({str(folder)!r}) in Python."
         )
 
 
 def load_model(path: Path) -> VectorNetwork:
-    """The model of a run or a checkpoint, to be learned on or to infer documents with."""
+    """The model of a run or checkpoint folder, to resume training or infer document vectors."""
     checkpoint = open_checkpoint(path)
     config = configs.load(EmbedConfig, checkpoint.folder / CONFIG)
     return VectorNetwork.of_tensors(config, checkpoint.weights())
 
 
 def documents(path: Path, text: Path | None = None, epochs: int = 20, seed: int = 0) -> WordVectors:
-    """The vectors of lines, named by their numbers from 1 on: of the text that a run was trained on, or of another,
-    whose vectors are learned with all else kept as it is.
+    """The paragraph vectors of lines, named by line numbers from 1.
+
+    The lines come from the training text, or from another text, whose vectors are inferred with the rest of the model
+    fixed.
 
     Args:
         path: a run of paragraph vectors, or a checkpoint of it.
-        text: another text, in the encoding and with the tokens of the run's own; phrases are not joined in it.
-        epochs: passes over the other text.
-        seed: of what is drawn for it.
+        text: another text, with the encoding and tokenization of the training text; phrases are not joined in it.
+        epochs: number of passes over the other text.
+        seed: seed of the inference.
     """
     model = load_model(path)
     if text is None:
@@ -115,7 +117,7 @@ def documents(path: Path, text: Path | None = None, epochs: int = 20, seed: int 
         tokenizer = build_tokenizer(config.tokens, texts)
         rows = infer_documents(model, (tokenizer.tokens(line) for line in texts), epochs, seed)
         if not len(rows):
-            raise DataError(f"{text} holds no lines: there is no document to make a vector of")
+            raise DataError(f"{text} has no lines. Use a text with one document per line.")
     return WordVectors.of([str(i + 1) for i in range(len(rows))], rows)
 
 
@@ -142,7 +144,7 @@ def _position(checkpoint: Checkpoint) -> Position:
 
 
 class _Run:
-    """A training that is told of and kept in a run folder. ``n_older`` of its words are those of an older model."""
+    """A training run with reports and a run folder. The first ``n_older`` words come from an older model."""
 
     def __init__(self, config: EmbedConfig, run: RunFolder, trainer: Trainer, reporter: Reporter, n_older: int) -> None:
         self.config, self.run, self.trainer, self.reporter, self.n_older = config, run, trainer, reporter, n_older
@@ -157,14 +159,14 @@ class _Run:
         return position.epoch * self.trainer.n_blocks + position.block
 
     def go(self) -> TrainResult:
-        """Train to the end, or until it is interrupted; either way there is a checkpoint."""
+        """Train to the end or until interrupted, and save a checkpoint in both cases."""
         self.reporter.started(self._started())
         if self.step == 0:
             self._save()
         interrupted = False
         with Interruption() as interruption:
             for status in self.trainer.run():
-                self._tell(status)
+                self._report(status)
                 if interruption.requested and not self.trainer.is_over:
                     interrupted = True
                     break
@@ -178,7 +180,7 @@ class _Run:
             self.reporter.note(f"next: catena embed neighbors WORD --vectors {self.run.path}")
         return TrainResult(self.run.path, _METRIC, scores, interrupted=interrupted)
 
-    def _tell(self, status: Status) -> None:
+    def _report(self, status: Status) -> None:
         elapsed = time.monotonic() - self.began
         left = elapsed * (1 - status.share) / status.share if status.share > 0 else None
         speed = status.words / max(status.seconds, 1e-9)
@@ -207,10 +209,10 @@ class _Run:
         size = model.inputs.shape[0] * model.d + model.outputs.shape[0] * model.d + len(model.bias)
         share = corpus.size / max(1, corpus.read)
         summary = (
-            f"text: {corpus.read:,} words in {corpus.lines:,} lines; {len(corpus.words):,} different ones are kept, "
+            f"text: {corpus.read:,} words in {corpus.lines:,} lines; vocabulary of {len(corpus.words):,} words, "
             f"{100 * share:.1f} % of the text",
             *corpus.notes,
-            f"threads: {self.trainer.threads}" + (" (the same bits each time)" if self.trainer.threads == 1 else ""),
+            f"threads: {self.trainer.threads}" + (" (deterministic)" if self.trainer.threads == 1 else ""),
         )
         return RunStarted("cpu", size, size, summary, self.steps, self.step, self.run.path)
 

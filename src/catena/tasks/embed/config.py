@@ -13,19 +13,19 @@ class EmbedDataConfig(Config):
     """The text."""
 
     PATHS: ClassVar[tuple[str, ...]] = ("train",)
-    """The keys that name files."""
+    """The options that name files."""
 
     train: tuple[str, ...] = ()
-    """Text files, plain or compressed: words stand between blanks, a line is a sentence or a document. Of tables (.csv,
-    .tsv, .jsonl, .parquet) one column is read, a row as a line."""
+    """Text files, plain or compressed, with words separated by spaces and a sentence or document per line. Of tables
+    (.csv, .tsv, .jsonl, .parquet) one column is read, each row as a line."""
     format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = "auto"
-    """Format of the files; auto goes by the ends of their names, and text reads the lines of any file."""
+    """Format of the files. auto detects it from the file name; text reads the lines of any file."""
     text_column: str | None = None
-    """The column of tables; found by its name if omitted."""
+    """Text column of tables. Detected by name if not set."""
     encoding: str | None = None
     """Encoding of the files if they are not UTF-8, such as latin-1."""
 
-    # The command line asks every task for these; word vectors hold no text out.
+    # The command line reads these options of every task; word vectors have no dev or test set.
 
     @property
     def dev(self) -> None:
@@ -48,8 +48,8 @@ class EmbedConfig(VectorConfig):
     """Word vectors."""
 
     task: Literal["embed"] = "embed"
-    """What this config is for."""
+    """The task this config is for."""
     data: EmbedDataConfig = EmbedDataConfig()
     """The text."""
     tokens: TokenizerConfig = WhitespaceTokenizerConfig()
-    """How lines are cut into words; anything but whitespace (with or without lowercase) is much slower."""
+    """Tokenizer of lines. All kinds except whitespace (with or without lowercase) are much slower."""

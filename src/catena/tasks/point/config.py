@@ -65,8 +65,8 @@ class PointDataConfig(DataConfig):
             )
         if self.problem == "tsp" and not self.train and self.size > 12:
             raise ValueError(
-                f"data.size must be at most 12 to compute shortest round trips, got {self.size}. Lower it, or use files "
-                f"with targets."
+                f"data.size must be at most 12 to compute shortest round trips, got {self.size}. Lower it, or use "
+                f"files with targets."
             )
         if self.folds is not None:
             raise ValueError("data.folds is not supported for pointer networks. Remove it.")

@@ -174,7 +174,7 @@ class PointPredictor(Predictor):
         answer = self.predict([item])[0]
         things, positions = answer.item.things, answer.positions[0] if answer.positions else ()
         if not things:
-            raise DataError("An empty set cannot be drawn. Add points.")
+            raise DataError("The set is empty, so there is nothing to draw. Add points.")
         if answer.item.kind == "points" and len(things[0]) == 2:
             return draw_path(things, drawing_lines(positions, self.encoding.problem))
         words = [",".join(f"{x:.4g}" for x in t) if answer.item.kind == "points" else t for t in things]
@@ -187,7 +187,7 @@ class PointPredictor(Predictor):
         answer = self.predict([item])[0]
         things, positions = answer.item.things, answer.positions[0] if answer.positions else ()
         if not things:
-            raise DataError("An empty set cannot be drawn. Add points.")
+            raise DataError("The set is empty, so there is nothing to draw. Add points.")
         if answer.item.kind == "points" and len(things[0]) == 2:
             return sketch_points(things) + "\n" + str(answer)
         words = [",".join(f"{x:.4g}" for x in t) if answer.item.kind == "points" else t for t in things]

@@ -107,12 +107,15 @@ class TransducePredictor(Predictor):
         return self.model.with_beam(asking.beam_size)
 
     def together(self, others: Sequence[Predictor]) -> TransducePredictor:
-        """This model and others. Networks over the same symbols are averaged at every step; models of other kinds by
-        the probabilities of what they find, each run with the same weight."""
+        """An ensemble of this model and others, in which each run has the same weight.
+
+        Networks over the same symbols are averaged at every step. Models of other kinds are averaged by the
+        probabilities of their targets.
+        """
         from catena.transduction.sequence import SequenceModel
         from catena.transduction.together import TransducerEnsemble
 
-        members: list[tuple[StringTransducer, float]] = [(self.model, 1.0)]
+        models: list[tuple[StringTransducer, float]] = [(self.model, 1.0)]
         for number, other in enumerate(others, start=2):
             if not isinstance(other, TransducePredictor):
                 raise DataError(

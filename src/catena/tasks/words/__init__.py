@@ -1,1 +1,1 @@
-"""Sentences of words as the input of taggers and parsers."""
+"""Word inputs of taggers and parsers."""

@@ -1,4 +1,4 @@
-"""What a tagger or a parser sees of a word. Imports no torch."""
+"""The config of the word inputs of taggers and parsers. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from catena.encoders.config import EncoderConfig, Probability
 
 
 class WordInputConfig(Config):
-    """What is seen of a word: a vector of its own, one made of its characters, and those of further columns."""
+    """Vectors of a word: its embedding, a vector of its characters, and embeddings of further columns."""
 
     embedding: EmbeddingConfig = EmbeddingConfig(d=100)
-    """The vectors of the words: random, or of a file, kept (static) or learned (tuned)."""
+    """Word embeddings: random, or from a file of vectors, fixed (static) or trained (tuned)."""
     vocabulary: VocabularyConfig = VocabularyConfig()
-    """Which words of train get a vector of their own; the others share that of the unknown word."""
+    """Words of train that get their own embedding; all others are unknown words."""
     all_vectors: bool = False
-    """With embedding.vectors: know every word of the file, not those of train alone."""
+    """With embedding.vectors: add every word of the file to the vocabulary, not only those of train."""
     lowercase: bool = False
-    """Look words up in lower case; their characters are read as they stand."""
+    """Look up words in lowercase. Their characters keep their case."""
     digits: bool = False
-    """Look words up with every digit read as 0; their characters are read as they stand."""
+    """Look up words with every digit replaced by 0. Their characters keep the digits."""
     unknown_dropout: float = Field(0.25, ge=0)
-    """In training a word that train holds n times is read as unknown with the probability z / (z + n), where z is this
-    number (Kiperwasser & Goldberg 2016, section 3.2); 0 for never."""
+    """Word dropout: in training a word that occurs n times is replaced by the unknown word with probability
+    z / (z + n), where z is this value (Kiperwasser & Goldberg 2016, section 3.2). 0 disables it."""
     characters: CharacterConfig = CharacterConvolutionConfig()
-    """How the characters of a word are read: none, cnn or lstm."""
+    """Encoder of the characters of a word: none, cnn or lstm."""
     columns: tuple[str, ...] = ()
-    """Further columns of the file to read, such as the part of speech: numbers from 0 in a column file, names as in
+    """Further input columns of the file, such as the part of speech: numbers from 0 in a column file, names such as
     'upos' in CoNLL-U."""
     d_column: int = Field(25, gt=0)
-    """Features of the vector of a further column."""
+    """Embedding size of a further column."""
     dropout: Probability = 0.33
-    """Probability of dropping a feature of a word's whole vector in training."""
+    """Dropout probability of the features of a word vector."""
     locked: bool = False
     """Drop the same features of all words of a sentence (variational dropout)."""
     context: EncoderConfig | None = None
-    """An encoder that reads the words' own vectors first, and whose states are added to what is seen of them; set by
-    `pretrained`, which names the language model that it comes from."""
+    """An encoder of the word embeddings whose states are concatenated to the word vectors. Set by `pretrained`, from
+    the language model that it names."""
 
     @model_validator(mode="after")
     def _fits(self) -> WordInputConfig:
         if self.all_vectors and self.embedding.vectors is None:
             raise ValueError(
-                "all_vectors = true takes the words of a file of vectors, and there is none: set embedding.vectors and "
-                "embedding.mode, or leave all_vectors out"
+                "all_vectors = true needs a file of vectors. Set embedding.vectors and embedding.mode, or remove "
+                "all_vectors."
             )
         twice = [name for name in self.columns if self.columns.count(name) > 1]
         if twice:
-            raise ValueError(f"columns names {twice[0]!r} more than once: leave one of them out")
+            raise ValueError(f"columns must be distinct, got {twice[0]!r} more than once. Remove one of them.")
         return self

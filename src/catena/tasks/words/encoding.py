@@ -1,7 +1,7 @@
-"""What turns sentences of words into numbers: the vocabularies of words, characters and further columns.
+"""Encoding of sentences as ids: the vocabularies of words, characters and further columns.
 
-An encoding is counted on training sentences, saved beside the weights, and is all that prediction needs. A word's
-spelling is looked up once for each of its forms in a batch, not once for each time it stands there.
+An encoding is built from training sentences, saved with the weights, and sufficient for prediction. The characters of a
+word are encoded once per distinct form in a batch, not once per occurrence.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True)
 class WordBatch:
-    """Sentences on the device of a model, padded to one length with 0.
+    """Sentences on the device of a model, padded with 0.
 
-    ``characters[spellings[b, i]]`` are the characters of word ``i``; spelling 0 has none and stands at padding.
+    ``characters[spellings[b, i]]`` are the characters of word ``i``; spelling 0 is padding and has none.
     """
 
     words: Int[Tensor, "b t"]
@@ -42,7 +42,7 @@ class WordBatch:
     characters: Int[Tensor, "n c"] | None
     longest: int
     tokens: int
-    """Real words: a sum of lengths that lie on a device would wait for it."""
+    """Number of words without padding, kept on the CPU to avoid a device sync."""
 
     @property
     def size(self) -> int:
@@ -50,9 +50,9 @@ class WordBatch:
 
 
 class EncodedSentences:
-    """Sentences as numbers, each at hand by its row.
+    """Encoded sentences, accessed by row.
 
-    ``forms[i]`` holds numbers of distinct forms, whose characters are ``spelled[number]``; form 0 is no word.
+    ``forms[i]`` has the numbers of distinct forms, whose characters are ``spelled[number]``; form 0 is padding.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class EncodedSentences:
         return len(self.words)
 
     def batch(self, rows: Sequence[int] | np.ndarray, device: torch.device) -> WordBatch:
-        """Some of the sentences as one batch."""
+        """A batch of the sentences at ``rows``."""
         words, lengths = pad([self.words[int(i)] for i in rows], PAD)
         columns = spellings = characters = None
         if self.columns and self.columns[0].ndim == 2:
@@ -89,7 +89,7 @@ class EncodedSentences:
 
 @dataclass(frozen=True, eq=False)
 class WordEncoding:
-    """The ids of words, characters and further columns. ``characters`` is None where they are not read."""
+    """The vocabularies of words, characters and further columns. ``characters`` is None if they are not used."""
 
     settings: WordInputConfig
     words: Vocabulary
@@ -100,7 +100,13 @@ class WordEncoding:
     def count(
         cls, settings: WordInputConfig, sentences: Iterable[Sentence], words: Vocabulary | None = None
     ) -> WordEncoding:
-        """Choose the vocabularies by what stands in training sentences; ``words`` is given by a language model."""
+        """Build the vocabularies from training sentences.
+
+        Args:
+            settings: the config of the word inputs.
+            sentences: the training sentences.
+            words: the vocabulary of a pretrained language model, used instead of a new one.
+        """
         counted: Counter[str] = Counter()
         spelled: Counter[str] = Counter()
         further: list[Counter[str]] = [Counter() for _ in settings.columns]
@@ -117,7 +123,7 @@ class WordEncoding:
         return cls(settings, words, characters, tuple(Vocabulary.from_counts(counter) for counter in further))
 
     def encode(self, sentences: Iterable[Sentence]) -> EncodedSentences:
-        """Sentences as numbers."""
+        """The encoded sentences."""
         words, columns, forms = [], [], []
         numbers: dict[str, int] = {}
         for sentence in sentences:
@@ -140,7 +146,7 @@ class WordEncoding:
         return np.array(self.characters.ids(shown), np.int32)
 
     def unknown_fraction(self, encoded: EncodedSentences, rows: Iterable[int]) -> float:
-        """The share of words that the vocabulary does not know."""
+        """The fraction of words outside the vocabulary."""
         total = unknown = 0
         for i in rows:
             total += len(encoded.words[int(i)])
@@ -157,14 +163,14 @@ class WordEncoding:
 
     @classmethod
     def load(cls, settings: WordInputConfig, folder: Path) -> WordEncoding:
-        """Read what :meth:`save` wrote."""
+        """Load an encoding written by :meth:`save`."""
         characters = None if settings.characters.kind == "none" else Vocabulary.load(folder / CHARACTERS)
         columns = tuple(Vocabulary.load(folder / COLUMN.format(i)) for i in range(len(settings.columns)))
         return cls(settings, Vocabulary.load(folder / WORDS), characters, columns)
 
 
 def _looked_up(settings: WordInputConfig, words: Sequence[str]) -> Sequence[str]:
-    """The forms by which words are looked up."""
+    """The forms of words for vocabulary lookup."""
     if settings.lowercase:
         words = [word.lower() for word in words]
     return [_DIGIT.sub("0", word) for word in words] if settings.digits else words
@@ -177,9 +183,9 @@ def _words_of_vectors(settings: WordInputConfig) -> list[str]:
 def _check_columns(settings: WordInputConfig, sentence: Sentence) -> None:
     wanted, found = len(settings.columns), len(sentence.columns)
     if wanted != found or any(len(values) != len(sentence.words) for values in sentence.columns):
-        given = f"{found} of them" if wanted != found else "one that is shorter or longer than the sentence"
+        given = f"{found}" if wanted != found else "one of another length"
         raise DataError(
-            f"the model reads {wanted} further column{'s' if wanted != 1 else ''} of each word "
-            f"({', '.join(settings.columns) or 'none'}), and a sentence of {len(sentence.words)} words has {given}: "
-            f"give words with their columns"
+            f"A sentence must have {wanted} further column{'s' if wanted != 1 else ''} "
+            f"({', '.join(settings.columns) or 'none'}) with a value for each of its {len(sentence.words)} words, got "
+            f"{given}. Pass words with their columns."
         )

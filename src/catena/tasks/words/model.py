@@ -1,4 +1,4 @@
-"""From sentences of words to vectors: what is seen of each word, and what an encoder makes of them in a row."""
+"""Networks from sentences to vectors: the word embedding layer and the encoder over it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from catena.tasks.words.config import WordInputConfig
 from catena.tasks.words.encoding import WordBatch, WordEncoding
 
 WordVectorRows = tuple[Float[Tensor, "v d"], Tensor]
-"""A row for each word of the vocabulary, and which of them were found in the file."""
+"""A vector for each word of the vocabulary, and a mask of the words in the file."""
 
 
 class WordReader(nn.Module):
-    """A vector for each word: its own, the states of a language model, its characters', its columns', side by side.
+    """Concatenation of word embeddings, language model states, character vectors and column embeddings.
 
     Vectors at padding are exactly 0.
 
     Args:
-        embedding: ids of words to vectors.
-        unknown: ``unknown[w]`` is the probability of reading word ``w`` as the unknown one in training.
-        characters: a vector for each spelling; None for none.
-        columns: a table for each further column.
-        context: an encoder of the words' own vectors, which reads ``begin`` before them where that is an id.
-        dropout: for the features of the whole vector.
+        embedding: the word embedding.
+        unknown: ``unknown[w]`` is the probability of replacing word ``w`` by the unknown word in training.
+        characters: encoder of the characters of a word; None to leave it out.
+        columns: an embedding table for each further column.
+        context: a language model encoder of the word embeddings; None to leave it out.
+        begin: id of the symbol that ``context`` reads before the words; None for no symbol.
+        dropout: dropout of the features of the concatenated vector.
     """
 
     unknown: Tensor
@@ -93,7 +94,7 @@ class WordReader(nn.Module):
 
 
 class SentenceEncoder(nn.Module):
-    """A reader of words, an encoder over them, dropout on what comes out. Vectors at padding are exactly 0."""
+    """A word embedding layer, an encoder over it and dropout on its output. Vectors at padding are exactly 0."""
 
     def __init__(self, reader: WordReader, encoder: Encoder | None, dropout: Dropout) -> None:
         super().__init__()
@@ -110,8 +111,13 @@ class SentenceEncoder(nn.Module):
 def build_reader(
     settings: WordInputConfig, encoding: WordEncoding, vectors: WordVectorRows | None = None
 ) -> WordReader:
-    """The reader that the settings describe, with fresh weights. Modes of vectors other than random need them; without
-    them their place is left blank, for weights that are read afterwards."""
+    """The word embedding layer of a config, with newly initialized weights.
+
+    Args:
+        settings: the config of the word inputs.
+        encoding: the vocabularies.
+        vectors: pretrained vectors for embedding modes other than random; zeros if None, for weights loaded later.
+    """
     n = len(encoding.words)
     if vectors is None and settings.embedding.mode != "random":
         vectors = torch.zeros(n, settings.embedding.d), torch.zeros(n, dtype=torch.bool)
@@ -139,14 +145,23 @@ def build_sentence_encoder(
     locked: bool = False,
     vectors: WordVectorRows | None = None,
 ) -> SentenceEncoder:
-    """A reader and an encoder with fresh weights; no encoder lets each word stand alone."""
+    """A word embedding layer and an encoder with newly initialized weights.
+
+    Args:
+        words: the config of the word inputs.
+        encoder: the config of the encoder; None to use the word vectors without context.
+        encoding: the vocabularies.
+        dropout: dropout probability of the output.
+        locked: drop the same features at all positions of a sentence.
+        vectors: pretrained word vectors.
+    """
     reader = build_reader(words, encoding, vectors)
     over = None if encoder is None else build_encoder(encoder, reader.d_out)
     return SentenceEncoder(reader, over, Dropout(dropout, time=1 if locked else None))
 
 
 def word_vectors(settings: WordInputConfig, encoding: WordEncoding) -> tuple[WordVectorRows, str] | None:
-    """The vectors of the file that the settings name, and a sentence on how many words it knows; None for no file."""
+    """The pretrained vectors of a config and a report line about their coverage; None if it names no file."""
     path = settings.embedding.vectors
     if settings.embedding.mode == "random" or path is None:
         return None
@@ -158,7 +173,7 @@ def word_vectors(settings: WordInputConfig, encoding: WordEncoding) -> tuple[Wor
 
 
 def _unknown_probabilities(settings: WordInputConfig, encoding: WordEncoding) -> Float[Tensor, " v"]:
-    """z / (z + n) for a word that was counted n times; empty where no word is ever dropped."""
+    """z / (z + n) for a word that occurs n times; empty if word dropout is disabled."""
     z = settings.unknown_dropout
     if not z:
         return torch.zeros(0)

@@ -1,4 +1,4 @@
-"""A reader of words that starts from a language model: its vectors of words, and its encoder as their context."""
+"""Initialize a word embedding layer from the embeddings and encoder of a language model."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from catena.tasks.words.config import WordInputConfig
 from catena.tasks.words.model import WordReader
 
 _OF_WORDS = ("whitespace", "words", "characters")
-"""Tokenizers whose tokens can be the words of a sentence (the characters, where a tagger cuts text into words)."""
+"""Tokenizers whose tokens can be the words of a sentence (or its characters, for word segmentation)."""
 
 
 def adopt_words(own: WordInputConfig, start: Pretrained) -> WordInputConfig:
-    """The settings with the language model's vectors of words and its encoder, all of it spelled out."""
+    """The config with the word embeddings and the encoder of the language model."""
     lm, tokens = start.config.model, start.config.tokenizer
     if tokens.kind not in _OF_WORDS:
         raise ConfigError(
-            f"pretrained = {str(start.folder)!r} reads pieces of words (tokenizer {tokens.kind!r}), and sentences of "
-            f"words are to be read: train one with --tokenizer whitespace"
+            f"pretrained must be a language model over words, got {str(start.folder)!r} with tokenizer "
+            f"{tokens.kind!r}. Train one with --tokenizer whitespace."
         )
     if isinstance(lm, FeedForwardLMConfig | NgramConfig | LmMixtureConfig):
         raise ConfigError(
-            f"pretrained = {str(start.folder)!r} is of kind {lm.kind!r}, whose encoder reads no whole sentence: choose "
-            f"a language model of kind lstm, gru, rnn, convolution or transformer"
+            f"pretrained must be a language model with a sentence encoder, got {str(start.folder)!r} of kind "
+            f"{lm.kind!r}. Choose one of kind lstm, gru, rnn, convolution or transformer."
         )
     values = {
         "embedding": EmbeddingConfig(d=lm.embedding.d, scale=lm.embedding.scale),
@@ -42,12 +42,12 @@ def adopt_words(own: WordInputConfig, start: Pretrained) -> WordInputConfig:
 
 
 def start_reader(reader: WordReader, start: Pretrained) -> None:
-    """Copy the weights of the language model into a reader that was built by the adopted settings."""
+    """Copy the weights of the language model into a word embedding layer built from the adopted config."""
     assert reader.context is not None
     start.put_into(reader.embedding, reader.context)
 
 
 def pretrained_layer_groups(reader: WordReader) -> list[list[nn.Parameter]]:
-    """Of what was pretrained, the layers from the top, the vectors of words last."""
+    """The pretrained parameters by layer, from the top down to the word embeddings."""
     assert reader.context is not None
     return [*layers_from_the_top(reader.context), list(reader.embedding.parameters())]
