@@ -12,7 +12,7 @@ def test_piped_lines_are_answered_one_by_one(catena: Catena, tmp_path: Path) -> 
     path.write_text("when do you open\tat nine\nwhere are you\tin the city\n", encoding="utf-8")
     said = catena("chat", path, stdin=b"when open\n\nqwerty\n/undo\n/quit\nwhere\n")
     assert said.code == 0, said.err
-    assert said.out == "at nine\n(I have nothing to say to that)\n(taken back: qwerty)\n"
+    assert said.out == "at nine\n(no response)\n(removed: qwerty)\n"
     said = catena("chat", path, "--search", "beam", stdin=b"when\n")
     assert said.code == 2
     assert said.sentence == f"--search is for models that write, and {path} chooses its responses: leave it out"

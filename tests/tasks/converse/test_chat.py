@@ -34,7 +34,7 @@ def test_nothing_and_blanks(chat: Chat) -> None:
     assert chat.say("  ") is None
     assert chat.say("xyz 你好") == NOTHING
     assert chat.turns == ["xyz 你好"], "what was said is kept, no answer was given"
-    assert chat.say("/undo") == "(taken back: xyz 你好)"
+    assert chat.say("/undo") == "(removed: xyz 你好)"
     assert chat.turns == []
 
 
@@ -44,13 +44,13 @@ def test_an_answer_is_not_given_twice(chat: Chat) -> None:
 
 
 def test_commands(chat: Chat) -> None:
-    assert chat.say("/undo") == "(nothing was said yet)"
-    assert chat.say("/best") == "(nothing was said yet)"
+    assert chat.say("/undo") == "(the conversation is empty)"
+    assert chat.say("/best") == "(the conversation is empty)"
     chat.say("when do you open")
     assert chat.say("/best 0") == chat.say("/best x") == "(how many is a whole number above 0: /best 5)"
     assert chat.say("/best 2").split("\n")[0].endswith("at nine")
     assert len(chat.say("/best 2").split("\n")) == 2
-    assert chat.say("/undo") == "(taken back: when do you open)"
+    assert chat.say("/undo") == "(removed: when do you open)"
     assert chat.turns == []
     chat.say("where")
     assert chat.say("/clear") == "(all forgotten)"

@@ -139,7 +139,7 @@ def test_a_report_names_what_was_asked() -> None:
     assert (
         report.signatures["recall@1"] == "recall@1|ties:expected|candidates:3|distractors:random|questions:5|seed:0|n=5"
     )
-    assert report.lines[0] == "5 contexts, 5 questions"
+    assert report.lines[0] == "5 contexts, 5 examples"
     assert list(compute_scores(groups, standings, ConverseEvaluationConfig(recall=(3, 1)))) == [
         "recall@3",
         "recall@1",
