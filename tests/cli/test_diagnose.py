@@ -67,7 +67,7 @@ def test_a_text_too_short_is_refused(catena: Catena, language_model: Path, tmp_p
     (tmp_path / "x.txt").write_text("\n", encoding="utf-8")
     said = catena("diagnose", language_model, "x.txt")
     assert said.code == 1
-    assert said.sentence == "x.txt must have at least 2 tokens to follow a gradient back, and has 1"
+    assert said.sentence == "x.txt must have at least 2 tokens, got 1. Use a longer text."
 
 
 def test_the_help_tells_of_both_uses_before_the_flags(catena: Catena) -> None:

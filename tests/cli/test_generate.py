@@ -112,9 +112,9 @@ def test_a_second_model_has_a_say(catena: Catena, language_model: Path, ngram_mo
     [
         (
             ("--word", "zebra"),
-            "a phrase must be of known words, and 'zebra' has 'zebra', which the model does not know",
+            "The phrase 'zebra' has words outside the vocabulary: 'zebra'. Remove or rephrase it.",
         ),
-        (("--word", ""), "a phrase must be of known words, and '' is empty"),
+        (("--word", ""), "A phrase must have at least one word, got ''. Remove or rephrase it."),
         (
             ("--pattern", "[0-9]+"),
             "The pattern does not accept any text that the vocabulary can write. Use only characters that occur in "
@@ -176,7 +176,7 @@ def test_verse_with_rhymes_and_its_cost(catena: Catena, tmp_path: Path) -> None:
     long = tmp_path / "long.txt"
     long.write_text("\n".join("".join(poems[i : i + 4]) for i in range(0, 20, 3)), encoding="utf-8")
     assert catena(*words, "--rhymes-from", "long.txt").code == 0
-    assert "has rhymes, and no symbol of the model has one" in catena(*words).sentence
+    assert "has rhymes, but no symbol of the model has a rhyme" in catena(*words).sentence
 
 
 @pytest.mark.parametrize(

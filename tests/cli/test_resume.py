@@ -267,7 +267,7 @@ def test_models_that_are_made_in_one_pass_take_no_limits(catena: Catena, tmp_pat
     assert "model.order must be 3, got 2" in catena("resume", "counted").sentence
     words = ("train", "embed", "x.txt", "--min-count", "1", "--epochs", "2", "--threads", "1", "-q")
     assert catena(*words, "-o", "vectors").code == 0
-    assert "max_epochs must be left out for word vectors" in catena("resume", "vectors", "--max-epochs", "3").sentence
+    assert "max_epochs must not be set for word vectors" in catena("resume", "vectors", "--max-epochs", "3").sentence
     edit("vectors", "epochs = 2", "epochs = 4")
     assert "training.epochs must be 2, got 4" in catena("resume", "vectors").sentence
 

@@ -78,10 +78,10 @@ def test_what_no_translator_reads_is_refused(folder: Path, capsys: pytest.Captur
             ["predict", folder / "run", pairs, "--text-column", "x"],
             "--text-column x names a column, and a model of the",
         ),
-        (["predict", folder / "run", pairs, "--input-format", "x"], "--input-format is 'x', and a translator reads"),
+        (["predict", folder / "run", pairs, "--input-format", "x"], "--input-format must be one of "),
         (
             ["evaluate", folder / "run", pairs, "--target", folder / "dev.de"],
-            "has a tab on every line, so that it holds",
+            "has a tab on every line, so it already contains targets",
         ),
         (["draw", folder / "run", "The dog.", "--word", "zork"], "'zork' is not one of the words that attend"),
     ):
@@ -108,7 +108,7 @@ def test_runs_are_scored_compared_and_joined(folder: Path, capsys: pytest.Captur
     assert "bleu " in says(capsys, "evaluate", run, folder / "dev.tsv", "--ensemble", run)
     assert "exact-randomization" in says(capsys, "compare", run, run, *dev, "--metric", "chrf", "--samples", "50")
     feeble = says(capsys, "evaluate", run, folder / "dev.en", code=1)
-    assert "is no file of pairs" in feeble
+    assert "has no pairs of texts" in feeble
     lines = says(capsys, "predict", run, folder / "dev.en", "--ensemble", run, run).splitlines()
     assert len(lines) == 30
 
@@ -119,7 +119,7 @@ def test_alignments_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) 
         out
     )
     assert "<svg" in out.read_text(encoding="utf-8")
-    assert "has no attention within its source" in says(
+    assert "has no self-attention within its source" in says(
         capsys, "draw", folder / "run", "The dog.", "--within", "source", code=1
     )
     assert "--head must be from 1 to 1" in says(capsys, "draw", folder / "run", "The dog.", "--head", "2", code=1)
@@ -149,7 +149,7 @@ def test_a_file_of_targets_is_refused_where_no_task_reads_one(
     said = says(capsys, "predict", tmp_path / "run", pairs, "--ensemble", tmp_path / "run", code=1)
     assert "cannot be part of an ensemble" in said
     said = says(capsys, "evaluate", tmp_path / "run", pairs, "--beam-size", "2", code=1)
-    assert "--beam-size is for models" in said
+    assert "must be seq2seq if --beam-size is set" in said
 
 
 def test_two_texts_that_may_be_translations_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,7 @@ class TestReading:
             ("Tea\twater\n", r"a\.x:1 .*has 2 tab-separated fields.*goal<TAB>item \| item<TAB>text"),
             ('{"title": "Tea", "text": "Boil."}\n', r"a\.x:1 has none of the keys items, .*data\.items_column"),
             ('{"title": "Tea"\n', r"a\.x:1 .*is not JSON"),
-            ("title\titems\ttext\tid\nTea\twater\tBoil.\n", r"a\.x:2 .*has 3 fields, .*names 4 columns"),
+            ("title\titems\ttext\tid\nTea\twater\tBoil.\n", r"a\.x:2 .*has 3 fields, .*has 4 columns"),
             ('{"title": "a", "items": [], "text": "b"}\n[1]\n', r"a\.x:2 .*is no JSON object"),
         ],
     )
@@ -109,7 +109,7 @@ class TestReading:
 
     def test_a_key_that_is_named_and_missing(self, tmp_path: Path) -> None:
         path = written(tmp_path / "a.jsonl", '{"title": "Tea", "items": [], "text": "b"}\n')
-        with pytest.raises(FormatError, match="has no key 'dish', but 'title', 'items', 'text'"):
+        with pytest.raises(FormatError, match="has no key 'dish', only 'title', 'items', 'text'"):
             list(read(path, ComposeDataConfig(goal_column="dish")))
 
 
@@ -143,7 +143,7 @@ class TestNaming:
         naming.save(tmp_path)
         assert ItemWordModel.load(tmp_path) == naming
         (tmp_path / "names.json").write_text("{}", encoding="utf-8")
-        with pytest.raises(CheckpointError, match=r"names\.json does not say what names an item"):
+        with pytest.raises(CheckpointError, match=r"names\.json cannot be read"):
             ItemWordModel.load(tmp_path)
 
     def test_words_are_those_with_letters(self) -> None:
@@ -196,11 +196,11 @@ class TestDataset:
         assert max(len(ids) for ids in cut.ids("train", 6)[1]) <= 7
 
     def test_a_file_without_texts_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="there are no texts in train: read 1; used 0"):
+        with pytest.raises(DataError, match="There are no texts in train: read 1; used 0"):
             prepare(self.config(written(tmp_path / "a.tsv", "a\tb\t\n")))
-        with pytest.raises(DataError, match=r"Give more of them, or raise data\.max_length \(--data\.max-length\)"):
+        with pytest.raises(DataError, match=r"Add texts, or raise data\.max_length \(--data\.max-length\)"):
             prepare(self.config(written(tmp_path / "b.tsv", "a\tb\tc d e f\n"), max_length=2))
-        with pytest.raises(DataError, match="nothing to train on"):
+        with pytest.raises(DataError, match="There is no training file"):
             prepare(ComposeConfig())
 
 
@@ -210,10 +210,10 @@ class TestSettings:
         [
             ({"data": {"dev_fraction": 0.5, "test_fraction": 0.5}}, "must be less than 1, got 0.5"),
             ({"data": {"folds": 3}}, "Remove it"),
-            ({"training": {"metric": "accuracy"}}, "is no score of such a model"),
-            ({"training": {"metric": "bleu"}, "evaluation": {"texts": 0}}, "set evaluation.texts above 0"),
-            ({"training": {"metric": "extra"}}, "would be best for empty texts"),
-            ({"model": {"kind": "attention", "attention": "none"}}, "choose plain"),
+            ({"training": {"metric": "accuracy"}}, "Unknown training.metric"),
+            ({"training": {"metric": "bleu"}, "evaluation": {"texts": 0}}, "evaluation.texts must be positive"),
+            ({"training": {"metric": "extra"}}, "must not be 'extra'"),
+            ({"model": {"kind": "attention", "attention": "none"}}, "Set model.kind to 'plain'"),
         ],
     )
     def test_what_does_not_fit_is_said(self, values: dict[str, object], said: str) -> None:

@@ -136,7 +136,7 @@ def test_a_mixture_is_at_least_as_likely_as_its_parts(runs: dict[str, Path], pai
 
 def test_a_mixture_needs_one_that_chooses(runs: dict[str, Path], pairs: Path, tmp_path: Path) -> None:
     made = config(pairs, "mixture", model={"runs": [str(runs["generative"]), str(runs["seq2seq"])]})
-    with pytest.raises(ConfigError, match="a mixture chooses: name a run of kind dual"):
+    with pytest.raises(ConfigError, match="must include a run of kind dual"):
         ConverseApplication().train(made, tmp_path / "run", SilentReporter())
 
 
@@ -160,7 +160,7 @@ def test_responses_of_a_file_of_their_own(pairs: Path, tmp_path: Path) -> None:
         "the cat",
     ]
     (tmp_path / "answers.txt").write_text("\n", encoding="utf-8")
-    with pytest.raises(DataError, match="has no response"):
+    with pytest.raises(DataError, match="has no responses"):
         ConverseApplication().train(made, tmp_path / "none", SilentReporter())
 
 
@@ -261,24 +261,28 @@ def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> Non
         the_network_answers(load(runs[kind]), [("tea", "cat")])
     with pytest.raises(DataError, match="a model of the task converse has no network here: it was counted"):
         _ = model.network
-    with pytest.raises(DataError, match="takes a list of contexts"):
+    with pytest.raises(DataError, match="items must be a list of contexts"):
         model.predict("tea")
-    with pytest.raises(DataError, match="a ranking of responses has no 'recall@x'"):
+    with pytest.raises(DataError, match="Unknown ranking metric 'recall@x'"):
         model.answers(path, "recall@x")
     assert isinstance(model.ranker, TermRanker)
 
 
 def test_configs_that_do_not_fit_are_refused(pairs: Path) -> None:
     for kind, sections, words in (
-        ("bm25", {"index": {"clusters": 3}}, "index.clusters = 3 groups the vectors of a dual encoder"),
-        ("generative", {"index": {"file": "x"}}, "model.kind = 'generative' writes them"),
-        ("bm25", {"index": {"file": "x"}, "model": {"against": "context"}}, "index.file names responses alone"),
-        ("dual", {"training": {"metric": "perplexity"}}, "'perplexity' is no score of this model"),
-        ("dual", {"data": {"folds": 3}}, "data.folds is not known"),
-        ("dual", {"data": {"text_column": "q"}}, "'q' is not known for conversations: name data.context_column"),
-        ("dual", {"data": {"context_column": "q"}}, "data.context_column and data.response_column belong together"),
-        ("mixture", {"model": {"runs": ["a"]}}, "two models or more"),
-        ("mixture", {"model": {"runs": ["a", "b"], "weights": [1.0]}}, "must be 2 numbers"),
+        ("bm25", {"index": {"clusters": 3}}, "model.kind must be 'dual' if index.clusters = 3 is set"),
+        ("generative", {"index": {"file": "x"}}, "index.file applies only to models that retrieve"),
+        (
+            "bm25",
+            {"index": {"file": "x"}, "model": {"against": "context"}},
+            "must not be 'context' if index.file is set",
+        ),
+        ("dual", {"training": {"metric": "perplexity"}}, "Unknown training.metric 'perplexity' of this model"),
+        ("dual", {"data": {"folds": 3}}, "data.folds is not supported"),
+        ("dual", {"data": {"text_column": "q"}}, "'q' is not supported for conversations. Set data.context_column"),
+        ("dual", {"data": {"context_column": "q"}}, "Only one of data.context_column and data.response_column is set"),
+        ("mixture", {"model": {"runs": ["a"]}}, "at least 2 run folders"),
+        ("mixture", {"model": {"runs": ["a", "b"], "weights": [1.0]}}, "must have 2 values"),
     ):
         with pytest.raises(ConfigError, match=words):
             config(pairs, kind, **sections)

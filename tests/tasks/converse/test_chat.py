@@ -47,7 +47,7 @@ def test_commands(chat: Chat) -> None:
     assert chat.say("/undo") == "(the conversation is empty)"
     assert chat.say("/best") == "(the conversation is empty)"
     chat.say("when do you open")
-    assert chat.say("/best 0") == chat.say("/best x") == "(how many is a whole number above 0: /best 5)"
+    assert chat.say("/best 0") == chat.say("/best x") == "(the number must be a positive integer: /best 5)"
     assert chat.say("/best 2").split("\n")[0].endswith("at nine")
     assert len(chat.say("/best 2").split("\n")) == 2
     assert chat.say("/undo") == "(removed: when do you open)"
@@ -55,7 +55,7 @@ def test_commands(chat: Chat) -> None:
     chat.say("where")
     assert chat.say("/clear") == "(all forgotten)"
     assert chat.turns == []
-    assert chat.say("/seed x") == "(a seed is a whole number: /seed 3)"
+    assert chat.say("/seed x") == "(the seed must be an integer: /seed 3)"
     assert chat.say("/seed 4") == "(seed 4)"
     assert chat.seed == 4
     assert "/undo  take back" in chat.say("/help")
@@ -83,5 +83,5 @@ def test_a_dual_encoder_does_not_answer_what_it_cannot_know(tmp_path: Path) -> N
 
 def test_a_file_without_responses_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("a\t\nb\t \n", encoding="utf-8")
-    with pytest.raises(DataError, match="nothing to answer with"):
+    with pytest.raises(DataError, match="has no context with a response"):
         model_of_file(tmp_path / "x.tsv")

@@ -47,16 +47,16 @@ def test_what_cannot_be_split_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="1 exchange cannot be split"):
         prepare(config(path, "bm25"))
     path.write_text("hello\n", encoding="utf-8")
-    with pytest.raises(DataError, match="there is nothing said in answer to anything: give two turns"):
+    with pytest.raises(DataError, match=r"There are no responses. Use dialogues with at least two turns"):
         prepare(config(path, "bm25"))
     path.write_text("a\tb\na\tc\n", encoding="utf-8")
-    with pytest.raises(DataError, match="all contexts begin alike"):
+    with pytest.raises(DataError, match="All contexts have the same first turn"):
         prepare(config(path, "bm25"))
     assert len(prepare(config(path, "bm25", data={"split": "end"})).train) == 1
     path.write_text("context,response,label\na,b,0\nc,d,0\n", encoding="utf-8")
-    with pytest.raises(DataError, match="no right response in train"):
+    with pytest.raises(DataError, match="no correct response in train"):
         prepare(config(path, "dual"))
-    with pytest.raises(FormatError, match="has no conversations: did you mean"):
+    with pytest.raises(FormatError, match=r"Unknown data.format .* of conversations: did you mean"):
         prepare(config(path, "bm25", data={"format": "turn"}))
 
 
@@ -92,7 +92,7 @@ def test_given_and_hard_distractors() -> None:
         "r",
         "h",
     )
-    with pytest.raises(DataError, match="x:1 has none"):
+    with pytest.raises(DataError, match="x:1 has no distractors"):
         build_ranking_examples([exchange("c", "r")], ConverseEvaluationConfig(distractors="given"), "pairs")
 
 
@@ -147,5 +147,5 @@ def test_a_report_names_what_was_asked() -> None:
     ]
     assert build_metric("recall@12", ConverseEvaluationConfig()).name == "recall@12|ties:expected"
     for name in ("recall@0", "recall", "precision@1"):
-        with pytest.raises(DataError, match=f"a ranking of responses has no '{name}'"):
+        with pytest.raises(DataError, match=f"Unknown ranking metric '{name}'"):
             build_metric(name, ConverseEvaluationConfig())

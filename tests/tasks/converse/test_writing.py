@@ -190,14 +190,14 @@ def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:
 
 def test_what_looks_nowhere_is_not_drawn(tmp_path: Path) -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
-        ("generative", {}, "a model of kind 'generative' reads its context as a beginning"),
+        ("generative", {}, "model.kind must be 'seq2seq' .*, got 'generative'"),
         ("seq2seq", {"network": {"d": 8, "d_embedding": 4, "attention": "none"}}, "has no attention to its context"),
     ]
     for kind, model, problem in cases:
         task = made(tmp_path, kind, **model)
         with pytest.raises(DataError, match=problem):
             WritingPredictor(task.config, task.scribe).sketch("the cat")
-    with pytest.raises(DataError, match="nothing is written to ' '"):
+    with pytest.raises(DataError, match="The response to ' ' is empty"):
         WritingPredictor(task.config, task.scribe).sketch(" ")
     network = {"kind": "transformer", "d": 8, "n_heads": 2, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
     task = made(tmp_path, "seq2seq", network=network)

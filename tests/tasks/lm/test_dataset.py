@@ -83,7 +83,7 @@ def test_shares_are_counted_in_characters_and_cut_at_lines() -> None:
     assert len(random["dev"]) == 20
     assert list(random["dev"]) != list(range(80, 100))
     assert sorted([*random["train"], *random["dev"]]) == list(range(100))
-    with pytest.raises(DataError, match="a text of 1 line cannot be split into train, dev and test"):
+    with pytest.raises(DataError, match="A text of 1 line cannot be split into train, dev and test"):
         split(np.ones(1), LmDataConfig(), Randomness(0))
 
 
@@ -102,7 +102,7 @@ def test_columns_hold_texts_too_and_lists_are_their_lines(tmp_path: Path) -> Non
 
 
 def test_nothing_to_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is nothing to train on: name a text file"):
+    with pytest.raises(DataError, match=r"There is no training file. Name a text file"):
         prepare(LmConfig(), Randomness(0))
-    with pytest.raises(DataError, match=r"the text is empty: there is nothing to learn from in .*text\.txt"):
+    with pytest.raises(DataError, match=r"The training text is empty. Check .*text\.txt"):
         dataset(tmp_path, "")

@@ -66,5 +66,5 @@ def test_counted_models_are_refused(encoding: LmEncoding, tmp_path: Path) -> Non
     (tmp_path / "x.txt").write_text(TEXT + "\n", encoding="utf-8")
     model = NgramModel.train_ids([encoding.ids(TEXT)], encoding.vocabulary, 2, "witten-bell")
     config = LmConfig(data={"train": ["x.txt"]}, model={"kind": "ngram"})
-    with pytest.raises(CatenaError, match="this is a model of kind 'ngram' with the objective 'next'"):
+    with pytest.raises(CatenaError, match=r"got model.kind = 'ngram' and objective.kind = 'next'"):
         diagnose(LmPredictor(config, encoding, model, torch.device("cpu")), tmp_path / "x.txt")

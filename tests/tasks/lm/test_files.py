@@ -79,18 +79,18 @@ def test_a_saved_file_opens_as_a_model_and_one_of_kenlm_is_refused_by_name(tmp_p
 
 def test_what_cannot_be_exported_is_told_with_the_cure(tmp_path: Path) -> None:
     model, path = catena.load(train(tmp_path, kind="ngram", order=2)), tmp_path / "model.arpa"
-    with pytest.raises(ConfigError, match="exported to arpa, and not to 'onnx'"):
+    with pytest.raises(ConfigError, match="--to must be arpa for a language model, got 'onnx'"):
         model.export("onnx", path)
-    with pytest.raises(ConfigError, match="quantization = 'int8' is for networks"):
+    with pytest.raises(ConfigError, match="--quantization applies only to networks, got 'int8'"):
         model.export("arpa", path, "int8")
-    with pytest.raises(DataError, match="there is no folder"):
+    with pytest.raises(DataError, match="Folder not found"):
         model.export("arpa", tmp_path / "nowhere" / "model.arpa")
     path.write_text("mine", encoding="utf-8")
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="exists already"):
         model.export("arpa", path)
     assert path.read_text(encoding="utf-8") == "mine"
     (tmp_path / "other").mkdir()
     small = {"embedding": {"d": 4}, "encoder": {"d": 4, "n_layers": 1}}
     network = catena.load(train(tmp_path / "other", kind="rnn", **small))
-    with pytest.raises(CatenaError, match="holds an n-gram model, and this one is of another kind"):
+    with pytest.raises(CatenaError, match="Only an n-gram model can be exported to ARPA"):
         network.export("arpa", tmp_path / "network.arpa")

@@ -117,13 +117,13 @@ def test_models_that_do_not_go_together_are_refused(tmp_path: Path, texts: tuple
     made(tmp_path / "one", train, kind="ngram", order=1)
     made(tmp_path / "other", held, kind="ngram", order=1)
     runs = [str(tmp_path / "one"), str(tmp_path / "other")]
-    with pytest.raises(ConfigError, match=r"need the same tokens and vocabulary, and .*other has"):
+    with pytest.raises(ConfigError, match=r"need the same tokenizer and vocabulary; .*other with"):
         made(tmp_path / "mix", held, kind="mixture", runs=runs)
     for model, sentence in (
-        ({"runs": runs[:1]}, "make 1: name more run folders"),
-        ({"cache": 9}, "make 1: name more run folders"),
-        ({"runs": runs, "weights": [0.5, 0.6]}, "must be 2 numbers from 0 that sum to 1"),
-        ({"runs": runs, "weights": [1.0]}, "must be 2 numbers from 0 that sum to 1"),
+        ({"runs": runs[:1]}, "must make at least 2 models, got"),
+        ({"cache": 9}, "must make at least 2 models, got"),
+        ({"runs": runs, "weights": [0.5, 0.6]}, "must be 2 nonnegative values that sum to 1, got"),
+        ({"runs": runs, "weights": [1.0]}, "must be 2 nonnegative values that sum to 1, got"),
     ):
         with pytest.raises(ConfigError, match=sentence):
             config(held, kind="mixture", **model)
@@ -131,7 +131,7 @@ def test_models_that_do_not_go_together_are_refused(tmp_path: Path, texts: tuple
     assert isinstance(one, LmPredictor)
     values = config(held, kind="mixture", runs=[runs[0], runs[0]])
     by_file = values.model_copy(update={"data": values.data.model_copy(update={"unit": "file"})})
-    with pytest.raises(ConfigError, match=r"read a text alike, and data\.unit = 'file' where .*one has 'line'"):
+    with pytest.raises(ConfigError, match=r"data\.unit must be 'line', as in .*one, got 'file'"):
         LmApplication().train(by_file, tmp_path / "mix", SilentReporter())
 
 

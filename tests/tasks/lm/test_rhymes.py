@@ -43,7 +43,7 @@ def test_symbols_that_are_seldom_met_have_no_rhyme() -> None:
     text = [*poems(50), "xxq，xxw。xxe，xxp"]  # w and p end lines together once
     assert {"w", "p"} & set(learn_rhymes(text)) == set()
     assert {"w", "p"} <= set(learn_rhymes(text, min_count=1))
-    with pytest.raises(DataError, match="no rhymes were found: verse has lines parted by marks"):
+    with pytest.raises(DataError, match="No two symbols end rhyming lines together"):
         learn_rhymes(["no verse at all", ""])
 
 
@@ -79,8 +79,8 @@ def test_rhymes_are_read_from_a_file(tmp_path: Path) -> None:
     found = read_rhymes(path)
     assert found["a"] == found["b"] == found["c"] != found["d"] == found["e"]
     path.write_text("a b\nc a\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"rhymes\.txt:2 has 'a', which line 1 has too: a symbol is of one rhyme"):
+    with pytest.raises(FormatError, match=r"rhymes\.txt:2 repeats 'a' of line 1. Keep each symbol in one rhyme"):
         read_rhymes(path)
     path.write_text("\n", encoding="utf-8")
-    with pytest.raises(FormatError, match="has no rhymes: write the symbols of a rhyme on a line"):
+    with pytest.raises(FormatError, match=r"has no rhymes. Write the symbols of each rhyme on one line"):
         read_rhymes(path)

@@ -52,15 +52,15 @@ def test_points_and_tokens_are_read_from_objects_and_from_fields() -> None:
     [
         ("{nothing}", "is not JSON"),
         ('{"target": [1]}', "neither"),
-        ('{"points": 3}', "no list"),
-        ('{"points": [[1, 2], [3]]}', "points of 2 and of 1 numbers"),
+        ('{"points": 3}', "not a list"),
+        ('{"points": [[1, 2], [3]]}', "points of dimension 2 and 1"),
         ('{"points": [[]]}', "without numbers"),
-        ('{"points": [[1, "x"]]}', "no list of numbers"),
+        ('{"points": [[1, "x"]]}', "not a list of numbers"),
         ("1,nan 2,3", "not finite"),
-        ('{"points": [1], "target": [0.5]}', "no position"),
-        ('{"points": [1], "target": [true]}', "no position"),
-        ("1 2\tx", "no position"),
-        ("1 2\t-1", "no position"),
+        ('{"points": [1], "target": [0.5]}', "not a position"),
+        ('{"points": [1], "target": [true]}', "not a position"),
+        ("1 2\tx", "not a position"),
+        ("1 2\t-1", "not a position"),
         ("1 2\t1\t0", "more than one tab"),
     ],
 )
@@ -92,21 +92,21 @@ def test_a_ring_is_closed_and_missing_answers_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "data", "said"),
     [
-        (["1 2\t0 1", "1 2 3\t0 3"], {}, "a.tsv:2 has a target with position 3, and there are 3 points"),
+        (["1 2\t0 1", "1 2 3\t0 3"], {}, "a.tsv:2 must have target positions below 3, the number of points, got 3"),
         (
             ["1 2\t0 1", "1 2\t0"],
             {"rule": "order"},
-            "a.tsv:2 has the target .0., in which the end cannot come at place 1",
+            "a.tsv:2 has the target .0., in which the rule 'order' does not allow the end at step 1",
         ),
-        (["1 2\t0 0"], {"rule": "some", "dev": "a.tsv"}, "position 0 cannot come at place 1 by the rule 'some'"),
-        (["1 2\t0", "a b\t0"], {}, "a.tsv:2 has tokens, and the lines before it have points"),
+        (["1 2\t0 0"], {"rule": "some", "dev": "a.tsv"}, "the rule 'some' does not allow position 0 at step 1"),
+        (["1 2\t0", "a b\t0"], {}, "a.tsv:2 must have points, as the previous lines, got tokens"),
         (["1 2\t0", "1 2"], {}, "a.tsv:2 has no target"),
-        (["1,2 3,4\t0", "1 2\t0"], {}, "points of 1 numbers, and the model was generate_problems for 2"),
-        (["a b\t0"], {"problem": "sort"}, "is of points, and .* has tokens"),
-        (["1 2\t0 1"], {"problem": "hull"}, "points with 2 numbers, and .*a.tsv:1 has 1"),
-        (["", ""], {}, "nothing to train on: read 2; used 0"),
-        (["1\t0"], {}, "one set alone"),
-        ([" ".join(f"{i},{i}" for i in range(13))] * 3, {"problem": "tsp"}, "up to 12 points, and here are 13"),
+        (["1,2 3,4\t0", "1 2\t0"], {}, "points with 2 coordinates, as in training, got 1"),
+        (["a b\t0"], {"problem": "sort"}, "must have points if data.problem = .*, got tokens"),
+        (["1 2\t0 1"], {"problem": "hull"}, "a.tsv:1 must have points with 2 coordinates .*, got 1"),
+        (["", ""], {}, "There are no training sets: read 2; used 0"),
+        (["1\t0"], {}, "1 set cannot be split"),
+        ([" ".join(f"{i},{i}" for i in range(13))] * 3, {"problem": "tsp"}, "at most 12 points .*, got 13"),
     ],
 )
 def test_files_that_cannot_be_learned_from_are_refused(
@@ -120,9 +120,9 @@ def test_files_that_cannot_be_learned_from_are_refused(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"least": 11}, "least = 11"),
-        ({"problem": "sort", "size": 10, "values": 9}, "values of at least as many"),
-        ({"problem": "tsp", "size": 13}, "up to 12 points"),
+        ({"least": 11}, "data.least must be at most data.size = 10, got 11"),
+        ({"problem": "sort", "size": 10, "values": 9}, "data.values must be at least data.size = 10"),
+        ({"problem": "tsp", "size": 13}, "data.size must be at most 12"),
         ({"folds": 3}, "folds"),
         ({"too_long": "cut"}, "too_long"),
     ],
@@ -134,7 +134,7 @@ def test_settings_that_do_not_fit_are_refused(data: dict[str, Any], said: str) -
 
 @pytest.mark.parametrize("data", [{}, {"problem": "sort", "dev": "x.tsv"}])
 def test_without_files_there_is_a_problem_or_an_answer(data: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match=r"--data.problem sort|go with files"):
+    with pytest.raises(DataError, match=r"--data.problem sort|without training files"):
         prepare(configs.parse(PointConfig, {"data": data}), Randomness(0))
 
 

@@ -75,5 +75,5 @@ def test_a_way_as_long_as_the_greedy_one_teaches_nothing() -> None:
 
 
 def test_it_is_for_round_trips() -> None:
-    with pytest.raises(ConfigError, match="reinforce' is for round trips"):
+    with pytest.raises(ConfigError, match=r"data.problem must be 'tsp' if learning.objective = 'reinforce'"):
         configs.parse(PointConfig, {"data": {"problem": "hull"}, "learning": {"objective": "reinforce"}})

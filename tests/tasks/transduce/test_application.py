@@ -123,7 +123,7 @@ def test_alignments_are_drawn(joint: TransducePredictor) -> None:
     drawing = joint.picture("shat").svg
     assert all(f"{a} \u2013 {b}" in drawing for a, b in (("s", "S"), ("h", "S"), ("a", "A"), ("t", "T")))
     assert joint.sketch("shat") == "sh  a  t\nS   A  T"
-    with pytest.raises(DataError, match="nothing is written for"):
+    with pytest.raises(DataError, match=r"The target of .* is empty"):
         joint.sketch("???")
 
 
@@ -177,7 +177,7 @@ def test_strange_input_is_handled(joint: TransducePredictor) -> None:
         assert answer.text == text
         assert joint.write(answer, text, "tsv").startswith(text)
     assert len(str(joint.predict(["moo" * 700])[0]).split()) == 1400
-    with pytest.raises(DataError, match="predict takes a list of texts"):
+    with pytest.raises(DataError, match="items must be a list of texts"):
         joint.predict("shoot")
     blank_is_answered_by_nothing(joint, "targets")
     with pytest.raises(DataError, match="a model of the task transduce has no network here"):
@@ -211,11 +211,11 @@ def test_lines_with_a_tab_are_read_up_to_it(joint: TransducePredictor, words: Pa
 
 def test_a_baseline_has_no_scores(words: Path, tmp_path: Path) -> None:
     model = train(config(words, "baseline"), tmp_path / "run")
-    with pytest.raises(DataError, match="a baseline is a rule and has no probabilities"):
+    with pytest.raises(DataError, match="A baseline has no probabilities"):
         model.predict(["shat"], PredictOptions(scores=True))
     answers = model.answers(words)
     assert answers.measure(answers.right, answers.given) == model.evaluate(words).scores["word_error"]
-    with pytest.raises(DataError, match="a transducer has no 'accuracy'"):
+    with pytest.raises(DataError, match="Unknown metric 'accuracy' of a transducer"):
         model.answers(words, "accuracy")
 
 
@@ -275,10 +275,10 @@ def test_models_of_several_kinds_answer_together(words: Path, joint: TransducePr
         assert math.exp(log_prob) == pytest.approx(math.fsum(parts))
     assert list(answer.log_probs) == sorted(answer.log_probs, reverse=True)
     assert mixed.describe(1)[0] == "an ensemble of 3 transducers:"
-    with pytest.raises(DataError, match="--beam-size is for models of kind seq2seq"):
+    with pytest.raises(DataError, match=r"model.kind must be seq2seq if --beam-size is set"):
         mixed.searching(PredictOptions(beam_size=3))
     rule = train(config(words, "baseline"), tmp_path / "rule")
     with pytest.raises(DataError, match="A baseline without probabilities"):
         joint.together([rule]).predict(["shat"])
-    with pytest.raises(DataError, match="model 2 of the ensemble cuts texts into other symbols"):
+    with pytest.raises(DataError, match="Model 2 of the ensemble splits texts into other symbols"):
         joint.together([TransducePredictor(joint.config, SymbolTokenizer(True, True), joint.model)])

@@ -105,19 +105,21 @@ def test_a_line_with_two_tabs_is_named(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("just some words\nin lines without tabs\n")
-    with pytest.raises(FormatError, match=r"is no file of pairs .*source<TAB>target"):
+    with pytest.raises(FormatError, match=r"has no pairs of strings .*source<TAB>target"):
         prepare(config(path))
-    with pytest.raises(FormatError, match=r"data\.format = 'text' has no pairs of strings"):
+    with pytest.raises(
+        FormatError, match=r"data\.format must be parallel or dictionary for pairs of strings, got 'text'"
+    ):
         prepare(config(path, format="text"))
 
 
 def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("\tx\n\ty\n")
-    with pytest.raises(DataError, match="there are no pairs in train: read 2; used 0; dropped 2"):
+    with pytest.raises(DataError, match="There are no pairs in train: read 2; used 0; dropped 2"):
         prepare(config(path, format="parallel"))
     path.write_text("a\tx\n")
-    with pytest.raises(DataError, match="there are no pairs in"):
+    with pytest.raises(DataError, match="There are no pairs in"):
         prepare(config(path, format="parallel"))
 
 
@@ -140,12 +142,12 @@ def test_settings_that_do_not_fit_are_refused() -> None:
     for data, words in (
         ({"dev_fraction": 0.5, "test_fraction": 0.5}, "must be less than 1, got 0.5"),
         ({"test": "x", "test_fraction": 0.1}, "Remove one of them"),
-        ({"folds": 3}, "data.folds is not known for pairs"),
-        ({"too_long": "cut"}, "would part a target from its source"),
+        ({"folds": 3}, "data.folds is not supported for pairs"),
+        ({"too_long": "cut"}, "data.too_long must be 'drop'"),
     ):
         with pytest.raises(ConfigError, match=words):
             configs.parse(TransduceConfig, {"data": data})
-    with pytest.raises(ConfigError, match=r"training\.metric = 'accuracy' is no score of a transducer"):
+    with pytest.raises(ConfigError, match=r"Unknown training\.metric 'accuracy' of a transducer"):
         configs.parse(TransduceConfig, {"training": {"metric": "accuracy"}})
 
 

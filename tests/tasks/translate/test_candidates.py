@@ -96,7 +96,9 @@ def test_join_of_states_over_other_candidates_raises() -> None:
     stepper = TableStepper.of({(): [0.4, 0.3, 0.2, 0.1]}, end=3)
     found = Candidates(np.array([3]), np.array([[0, -1], [1, 2]]), 4)
     first, second = (CandidateStepper(stepper, found.allowed([np.array([i])])) for i in (0, 1))
-    with pytest.raises(ConfigError, match=r"must be of one stepper .*, got states of other steppers at \[1\]\."):
+    with pytest.raises(
+        ConfigError, match=r"must all come from this CandidateStepper, got states of other steppers at indices \[1\]\."
+    ):
         first.join([first.start(1), second.start(1)])
 
 

@@ -81,5 +81,5 @@ def test_what_copies_writes_together_with_its_own_kind_alone(model: TranslatePre
     plain = TranslatePredictor(model.config.model_copy(update={"model": settings}), [EnsembleModel(network, encoding)])
     cut = model.config.model_copy(update={"tokenizer": WordTokenizerConfig()})
     for first, second in ((model, plain), (plain, model), (model, TranslatePredictor(cut, model.members))):
-        with pytest.raises(ConfigError, match="so it writes together with others of its kind that cut sources alike"):
+        with pytest.raises(ConfigError, match="needs only copy models with the same tokenizer"):
             first.together([second])

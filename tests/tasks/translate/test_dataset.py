@@ -180,7 +180,7 @@ def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
     (files / "tabs.csv").write_text("\n".join(lines), encoding="utf-8")
     assert prepare(of_columns(files / "tabs.csv")).lines == plain.lines, "tabs are tabs, whatever the name"
     (files / "x.txt").write_text(quoted, encoding="utf-8")
-    with pytest.raises(FormatError, match=r"is no file of pairs .* or CSV .* \(--format csv, of other verbs"):
+    with pytest.raises(FormatError, match=r"has no pairs of texts .* or CSV .* \(--format csv, or --input-format csv"):
         prepare(of_columns(files / "x.txt"))
     (files / "x.csv").write_text(quoted + "Yes, he does.,Ja.\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"x\.csv:226 has 3 fields between ',', not 2"):
@@ -190,15 +190,19 @@ def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("just a line\nand another\n" * 5, FormatError, "is no file of pairs .*or two files as --source and --target"),
+        (
+            "just a line\nand another\n" * 5,
+            FormatError,
+            "has no pairs of texts .*or two files as --source and --target",
+        ),
         ("a\tb\nno tab\n", FormatError, r":2 has 1 tab-separated field, not 2"),
-        ("\t\n\t\n", DataError, "there are no pairs in .*: give files with a text"),
-        ("a b\tc d\n", DataError, "there are no pairs in dev"),
-        ("a b\tc d\n", DataError, r"Give more pairs, a dev file, or a larger data\.dev_fraction$"),
+        ("\t\n\t\n", DataError, "There are no pairs in .*Use files with at least two pairs"),
+        ("a b\tc d\n", DataError, "There are no pairs in dev"),
+        ("a b\tc d\n", DataError, r"Add pairs, a dev file, or a larger data\.dev_fraction\.$"),
         (
             "w " * 300 + "\tx\n",
             DataError,
-            r"in train: .*Give more pairs, or raise data\.max_length \(--data\.max-length\)",
+            r"in train: .*Add pairs, or raise data\.max_length \(--data\.max-length\)",
         ),
     ],
 )
@@ -216,16 +220,18 @@ def test_files_of_different_lengths_are_answered_with_counts_and_a_place(files: 
 
 
 def test_nothing_to_train_on_and_other_formats_are_answered(files: Path) -> None:
-    with pytest.raises(DataError, match="there is nothing to train on: name a file of source<TAB>target, or two files"):
+    with pytest.raises(DataError, match=r"There is no training file. Name a file of source<TAB>target, or two files"):
         prepare(configs.parse(TranslateConfig, {}))
-    with pytest.raises(FormatError, match=r"data\.format = 'kim' has no pairs of texts: .* parallel, tsv, csv, jsonl"):
+    with pytest.raises(
+        FormatError, match=r"data\.format must be auto or parallel, tsv, csv, jsonl for pairs of texts, got 'kim'"
+    ):
         prepare(of_columns(files / "all.tsv", data={"format": "kim"}))
     with pytest.raises(FormatError, match=r"all\.tsv:1 is not JSON"):
         prepare(of_columns(files / "all.tsv", data={"format": "jsonl"}))
     for name in ("a", "b"):
         (files / name).write_text("A line of text.\nAnother one.\n" * 9, encoding="utf-8")
     two = configs.parse(TranslateConfig, {"data": {"train": [str(files / "a"), str(files / "b")]}})
-    with pytest.raises(FormatError, match=r"are lines without tabs.* say --source \S+/a --target \S+/b$"):
+    with pytest.raises(FormatError, match=r"have no tabs.* pass --source \S+/a --target \S+/b\.$"):
         prepare(two)
 
 
@@ -235,9 +241,9 @@ COLUMNS = {"data": {"source_column": "en", "target_column": "de"}}
 @pytest.mark.parametrize(
     ("name", "sections", "told"),
     [
-        ("wide.csv", {}, ":1 names the columns (en, de) and is no pair"),
-        ("wide.csv", COLUMNS, ":1 names the columns (en, de) and is no pair"),
-        ("wide.tsv", COLUMNS, ":1 names the columns (en, de) and is no pair"),
+        ("wide.csv", {}, ":1 is a header row (en, de) and was skipped"),
+        ("wide.csv", COLUMNS, ":1 is a header row (en, de) and was skipped"),
+        ("wide.tsv", COLUMNS, ":1 is a header row (en, de) and was skipped"),
         ("bare.tsv", {"data": {"source_column": "2", "target_column": "4"}}, None),
         ("pairs.jsonl", {}, " has its pairs as 'translation.en' and 'translation.de'"),
     ],
@@ -261,5 +267,5 @@ def test_a_file_without_a_pair_is_named(tmp_path: Path) -> None:
     path = tmp_path / "empty.tsv"
     for text in ("", "\n\n", "only a source\t\n"):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(DataError, match=r"there are no pairs in .*empty\.tsv: give files"):
+        with pytest.raises(DataError, match=r"There are no pairs in .*empty\.tsv\. Use files"):
             prepare(TranslateConfig.model_validate({"data": {"train": [str(path)], "format": "parallel"}}))
