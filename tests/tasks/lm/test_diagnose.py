@@ -59,7 +59,7 @@ def test_a_gradient_has_its_fate(last: float, fate: str) -> None:
 
 
 def test_no_gradient_is_said_to_be_none() -> None:
-    assert verdict("layer 1", [0.0, 0.0]) == verdict("layer 1", [1.0]) == "layer 1: no gradient arrives"
+    assert verdict("layer 1", [0.0, 0.0]) == verdict("layer 1", [1.0]) == "layer 1: no gradient to follow"
 
 
 def test_counted_models_are_refused(encoding: LmEncoding, tmp_path: Path) -> None:

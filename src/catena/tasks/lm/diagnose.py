@@ -78,7 +78,7 @@ def verdict(name: str, gradients: list[float]) -> str:
     """One sentence on whether a gradient vanishes, explodes or holds through time."""
     rate = decay(gradients)
     if rate is None or gradients[0] == 0:
-        return f"{name}: the gradient is 0"
+        return f"{name}: no gradient to follow"
     fraction = gradients[-1] / gradients[0]
     fate = "vanishes" if fraction < VANISHED else "explodes" if fraction > EXPLODED else "holds"
     return (
