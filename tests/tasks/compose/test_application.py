@@ -1,4 +1,4 @@
-"""The task as a whole: train, resume, load, predict, evaluate, compare and draw, for every kind of model."""
+"""Train, resume, load, predict, evaluate, compare and plot, for every model kind."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def train(made: ComposeConfig, folder: Path) -> ComposePredictor:
 
 @pytest.fixture(scope="module")
 def learned(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposePredictor:
-    """A model that has learned its kitchen."""
+    """A trained model of the synthetic recipes."""
     training = {"max_steps": 60, "eval_every": 60, "optimizer": "adam", "learning_rate": 0.03}
     made = config(
         recipes,
@@ -70,7 +70,7 @@ def learned(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposeP
 
 
 @pytest.mark.parametrize("kind", ["checklist", "attention", "plain"])
-def test_every_kind_is_trained_loaded_and_asked(kind: str, recipes: Path, tmp_path: Path) -> None:
+def test_every_model_kind_trains_loads_and_predicts(kind: str, recipes: Path, tmp_path: Path) -> None:
     model = train(config(recipes, kind), tmp_path / "run")
     composed = model.predict([TEA, Composition("Soup", ())])
     assert len(composed) == 2
@@ -84,7 +84,7 @@ def test_every_kind_is_trained_loaded_and_asked(kind: str, recipes: Path, tmp_pa
         assert "<svg" in str(model.picture(TEA).svg)
 
 
-def test_killed_anywhere_it_ends_the_same(recipes: Path, tmp_path: Path) -> None:
+def test_resume_after_kill_gives_the_same_model(recipes: Path, tmp_path: Path) -> None:
     training = {"max_steps": 4, "eval_every": 2, "optimizer": "adam", "learning_rate": 0.01}
     made = config(recipes, training=training)
     data, device = prepare(made), torch.device("cpu")
@@ -96,12 +96,12 @@ def test_killed_anywhere_it_ends_the_same(recipes: Path, tmp_path: Path) -> None
 
 
 class TestLearned:
-    def test_it_mentions_what_is_on_the_list(self, learned: ComposePredictor) -> None:
+    def test_predict_mentions_the_items(self, learned: ComposePredictor) -> None:
         composed = learned.predict([TEA])[0]
         assert sum(composed.mentioned[0]) >= 2
         assert str(composed).endswith("serve cake.")
 
-    def test_the_list_is_drawn(self, learned: ComposePredictor) -> None:
+    def test_picture_of_checklist(self, learned: ComposePredictor) -> None:
         rows, words, table = learned.looked(TEA)
         assert rows == ["flour", "honey", "eggs"]
         assert words[-1] == "</s>"
@@ -113,7 +113,7 @@ class TestLearned:
         with pytest.raises(DataError, match="has no items"):
             learned.picture(Composition("Soup", ()))
 
-    def test_a_file_is_scored(self, learned: ComposePredictor, recipes: Path) -> None:
+    def test_evaluate_a_file(self, learned: ComposePredictor, recipes: Path) -> None:
         report = learned.evaluate(recipes)
         assert set(report.scores) == {"perplexity", "coverage", "extra", "bleu"}
         assert report.scores["coverage"] > 0.8
@@ -121,7 +121,7 @@ class TestLearned:
         assert report.signatures["coverage"] == "coverage|n=150"
         assert any("reference texts 1.0000" in line for line in report.lines)
 
-    def test_two_models_are_compared(self, learned: ComposePredictor, recipes: Path, tmp_path: Path) -> None:
+    def test_answers_of_two_models_are_compared(self, learned: ComposePredictor, recipes: Path, tmp_path: Path) -> None:
         other = train(config(recipes, "plain"), tmp_path / "plain")
         one, two = (model.answers(recipes, "coverage") for model in (learned, other))
         assert one.right == two.right
@@ -131,7 +131,7 @@ class TestLearned:
         with pytest.raises(DataError, match="Unknown metric 'accuracy'"):
             learned.answers(recipes, "accuracy")
 
-    def test_predictions_are_written(self, learned: ComposePredictor) -> None:
+    def test_write_formats(self, learned: ComposePredictor) -> None:
         composed = learned.predict([TEA], PredictOptions(n_best=3, scores=True))[0]
         assert len(composed.texts) == 3
         lengths = [len(learned.encoding.tokenizer.tokens(text)) + 1 for text in composed.texts]
@@ -148,15 +148,15 @@ class TestLearned:
         assert len(drawn.texts) == 4
         assert learned.predict([TEA], PredictOptions(samples=4, seed=1))[0].texts == drawn.texts
 
-    def test_every_block_of_a_stream_is_drawn_anew(
+    def test_predict_stream_samples_each_block_separately(
         self, learned: ComposePredictor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("catena.tasks.compose.predictor.BLOCK", 1)
         first, second, third = learned.predict_stream([TEA] * 3, PredictOptions(samples=6, seed=1))
         assert first.texts == learned.predict([TEA], PredictOptions(samples=6, seed=1))[0].texts
-        assert len({first.texts, second.texts, third.texts}) == 3, "18 draws that would repeat by a rare chance alone"
+        assert len({first.texts, second.texts, third.texts}) == 3, "18 samples that repeat only with tiny probability"
 
-    def test_inputs_of_files_and_lines(self, learned: ComposePredictor, tmp_path: Path) -> None:
+    def test_read_inputs_of_files_and_lines(self, learned: ComposePredictor, tmp_path: Path) -> None:
         path = tmp_path / "in.tsv"
         path.write_text("Honey Cake\thoney | flour\n\nSoup\trice\n", encoding="utf-8")
         items = list(learned.read_inputs(path))
@@ -184,7 +184,7 @@ class TestLearned:
 
 
 class TestScores:
-    def test_by_hand(self, recipes: Path) -> None:
+    def test_metrics_equal_values_by_hand(self, recipes: Path) -> None:
         encoding = prepare(config(recipes)).encoding
         rows = [
             Composition("Cake", ("2 cups flour", "3 large eggs"), "Add the flour and eggs."),

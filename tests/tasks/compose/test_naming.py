@@ -1,4 +1,4 @@
-"""Which words name an item, and how words stand in a meter, by counting and listing."""
+"""Item words and meters of words, by counting and enumeration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.tasks.compose.prosody import EITHER, Pronunciation
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_telling_words_are_those_of_the_formula(seed: int) -> None:
+def test_item_words_follow_the_formula(seed: int) -> None:
     """Texts have them when they are on the agenda, at least half of the time and three times as often as otherwise."""
     chosen = random.Random(seed)
     words = ["ham", "rice", "cup", "bowl", "lamb"]
@@ -31,7 +31,7 @@ def test_telling_words_are_those_of_the_formula(seed: int) -> None:
         assert (normalize_word(word) in naming.telling) == (share >= 0.5 and share >= 3 * otherwise)
 
 
-def test_an_item_is_mentioned_by_any_word_that_names_it() -> None:
+def test_mentioned_by_any_item_word() -> None:
     naming = ItemWordModel({"oliv": 0.9, "oil": 0.9, "cup": 0.1}, frozenset({"oliv", "oil"}))
     item = ["cup", "olive", "oil"]
     texts = (["olive"], ["oils"], ["cup"], [])
@@ -41,8 +41,8 @@ def test_an_item_is_mentioned_by_any_word_that_names_it() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_every_stress_has_its_place_in_a_meter(n: int) -> None:
-    """1 on strong syllables, 0 beside a stress on weak ones, all else on either; a word of one syllable anywhere."""
+def test_meter_of_every_stress_pattern(n: int) -> None:
+    """1 on strong syllables, 0 next to a stress on weak ones, others on either; one-syllable words anywhere."""
     for numbers in itertools.product("012", repeat=n):
         wanted = ""
         for i, number in enumerate(numbers):

@@ -1,4 +1,4 @@
-"""Goals, agendas and texts from files, and what names an item."""
+"""Goals, agendas and texts from files, and item words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bare(example: Composition) -> tuple[str, tuple[str, ...], str]:
 
 
 class TestReading:
-    def test_json_lines_by_common_names_and_by_given_ones(self, tmp_path: Path) -> None:
+    def test_read_json_lines_with_default_and_given_keys(self, tmp_path: Path) -> None:
         path = written(
             tmp_path / "a.jsonl",
             '{"title": "Tea", "ingredients": ["1 cup water", "tea"], "steps": ["Boil.", "Pour."]}\n',
@@ -40,7 +40,7 @@ class TestReading:
         named = ComposeDataConfig(goal_column="x", items_column="y", text_column="z")
         assert bare(next(iter(read(path, named)))) == ("Tea", ("water", "tea"), "Boil.")
 
-    def test_lines_with_tabs_with_and_without_names_of_columns(self, tmp_path: Path) -> None:
+    def test_read_tsv_with_and_without_header(self, tmp_path: Path) -> None:
         path = written(tmp_path / "a.tsv", "goal\titems\ttext\nTea\twater | tea\tBoil it.\n\nEmpty\t\tNothing.\n")
         assert [bare(e) for e in read(path, DATA)] == [
             ("Tea", ("water", "tea"), "Boil it."),
@@ -48,7 +48,7 @@ class TestReading:
             ("Empty", (), "Nothing."),
         ]
 
-    def test_tables_whose_first_row_names_the_columns(self, tmp_path: Path) -> None:
+    def test_read_tables_with_header(self, tmp_path: Path) -> None:
         rows = [",title,ingredients,directions,link"]
         rows.append('0,Tea,"[""1 cup water, hot"", ""tea""]","[""Boil."", ""Pour.""]",x')
         rows.append('1,Soup,"[\'rice\', ""cook\'s salt""]",Cook it.,y')
@@ -69,13 +69,13 @@ class TestReading:
         path = written(tmp_path / "c.csv", "what;dish\nwater|tea;Tea\n")
         assert [bare(e) for e in read(path, named, with_text=False)] == [("Tea", ("water", "tea"), "")]
 
-    def test_recipes_as_web_pages_describe_them(self, tmp_path: Path) -> None:
+    def test_read_recipes_with_structured_steps(self, tmp_path: Path) -> None:
         steps = '[{"@type": "HowToStep", "text": "Boil."}, "Pour."]'
         thing = f'{{"name": "Tea", "recipeIngredient": ["water"], "recipeInstructions": {steps}}}\n'
         path = written(tmp_path / "a.jsonl", thing)
         assert [bare(e) for e in read(path, DATA)] == [("Tea", ("water",), "Boil. Pour.")]
 
-    def test_what_is_typed(self) -> None:
+    def test_of_line_reads_typed_input(self) -> None:
         assert bare(of_line("Tea\twater | tea", DATA)) == ("Tea", ("water", "tea"), "")
         assert bare(of_line('{"title": "Tea", "items": []}', DATA)) == ("Tea", (), "")
 
@@ -89,17 +89,17 @@ class TestReading:
             ('{"title": "a", "items": [], "text": "b"}\n[1]\n', r"a\.x:2 .*is no JSON object"),
         ],
     )
-    def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, said: str) -> None:
+    def test_read_invalid_line_raises_with_location(self, tmp_path: Path, text: str, said: str) -> None:
         with pytest.raises(FormatError, match=said):
             list(read(written(tmp_path / "a.x", text), DATA))
 
-    def test_a_table_without_names_is_refused_at_its_first_row(self, tmp_path: Path) -> None:
+    def test_read_csv_without_header_raises(self, tmp_path: Path) -> None:
         path = written(tmp_path / "a.csv", "Tea,water,Boil.\nSoup,rice,Cook.\n")
         with pytest.raises(FormatError, match=r"a\.csv:1 has none of the keys goal, .*\(--data\.goal-column\)"):
             list(read(path, DATA))
         assert list(read(written(tmp_path / "b.csv", ""), DATA)) == []
 
-    def test_items_in_one_string_are_pointed_out(self, tmp_path: Path) -> None:
+    def test_items_in_one_string_are_reported(self, tmp_path: Path) -> None:
         lines = "".join(f'{{"title": "T{i}", "items": "water, tea", "text": "Boil {i}."}}\n' for i in range(9))
         config = ComposeConfig.model_validate({"data": {"train": [str(written(tmp_path / "a.jsonl", lines))]}})
         assert any("every text has one item, such as 'water, tea'" in line for line in prepare(config).lines)
@@ -107,20 +107,20 @@ class TestReading:
         config = ComposeConfig.model_validate({"data": {"train": [str(path)]}})
         assert not any("one item" in line for line in prepare(config).lines)
 
-    def test_a_key_that_is_named_and_missing(self, tmp_path: Path) -> None:
+    def test_read_missing_key_raises(self, tmp_path: Path) -> None:
         path = written(tmp_path / "a.jsonl", '{"title": "Tea", "items": [], "text": "b"}\n')
         with pytest.raises(FormatError, match="has no key 'dish', only 'title', 'items', 'text'"):
             list(read(path, ComposeDataConfig(goal_column="dish")))
 
 
 class TestNaming:
-    def test_plurals_are_folded(self) -> None:
+    def test_normalize_word_removes_plurals(self) -> None:
         for one, many in [("tomato", "Tomatoes"), ("berry", "berries"), ("olive", "olives"), ("egg", "eggs")]:
             assert normalize_word(one) == normalize_word(many)
         assert normalize_word("glass") == "glass"
         assert normalize_word("rice") != normalize_word("rye")
 
-    def test_telling_words_are_learned(self) -> None:
+    def test_item_words_are_learned(self) -> None:
         examples = [
             ([["cups", "flour"], ["large", "eggs"]], ["mix", "flour", "in", "a", "large", "bowl", "with", "an", "egg"]),
             ([["cups", "sugar"]], ["melt", "sugar", "in", "a", "large", "pan"]),
@@ -138,7 +138,7 @@ class TestNaming:
         assert naming.mentioned(listed, ["add", "one", "egg"]) == [False, True]
         assert naming.extra(listed, ["flour", "with", "sugar", "and", "rice"], ["Rice"]) == {"sugar"}
 
-    def test_it_is_saved_and_loaded(self, tmp_path: Path) -> None:
+    def test_item_words_round_trip(self, tmp_path: Path) -> None:
         naming = ItemWordModel({"egg": 0.75, "cup": 0.1}, frozenset({"egg"}))
         naming.save(tmp_path)
         assert ItemWordModel.load(tmp_path) == naming
@@ -146,7 +146,7 @@ class TestNaming:
         with pytest.raises(CheckpointError, match=r"names\.json cannot be read"):
             ItemWordModel.load(tmp_path)
 
-    def test_words_are_those_with_letters(self) -> None:
+    def test_split_words_keeps_words_with_letters(self) -> None:
         assert split_words("2 (8 ounce) cups, Flour!", build_tokenizer(WordTokenizerConfig(lowercase=True))) == [
             "ounce",
             "cups",
@@ -158,7 +158,7 @@ class TestDataset:
     def config(self, path: Path, **data: object) -> ComposeConfig:
         return ComposeConfig.model_validate({"data": {"train": [str(path)], **data}})
 
-    def test_parts_do_not_depend_on_the_seed_and_share_no_goal(self, tmp_path: Path) -> None:
+    def test_splits_do_not_depend_on_the_seed_and_have_distinct_goals(self, tmp_path: Path) -> None:
         path = kitchen(tmp_path / "k.jsonl", 120)
         one = prepare(self.config(path, dev_fraction=0.2, test_fraction=0.1))
         two = prepare(self.config(path, dev_fraction=0.2, test_fraction=0.1).model_copy(update={"seed": 5}))
@@ -170,12 +170,12 @@ class TestDataset:
         goals = [{example.goal.lower() for example in part} for part in one.parts.values()]
         assert sum(map(len, goals)) == len(set().union(*goals))
 
-    def test_equal_goals_are_on_one_side(self, tmp_path: Path) -> None:
+    def test_equal_goals_are_in_one_split(self, tmp_path: Path) -> None:
         lines = [f"{'tea' if i % 2 else 'TEA'} {i % 20}\twater\tboil number {i}\n" for i in range(80)]
         parts = prepare(self.config(written(tmp_path / "a.tsv", "".join(lines)), dev_fraction=0.3)).parts
         assert not {e.goal.lower() for e in parts["train"]} & {e.goal.lower() for e in parts["dev"]}
 
-    def test_the_model_is_given_names_or_all_words(self, tmp_path: Path) -> None:
+    def test_source_has_item_words_or_all_words(self, tmp_path: Path) -> None:
         path = kitchen(tmp_path / "k.jsonl", 80)
         example = Composition("Rice Soup", ("3 large eggs, cut into cubes", "2 cups rice"))
         telling = prepare(self.config(path)).encoding
@@ -188,14 +188,14 @@ class TestDataset:
         assert names[telling.vocabulary.ids(["eggs"])[0]] >= 0
         assert names[telling.item] == names[1] == names[telling.vocabulary.ids(["."])[0]] == -1
 
-    def test_what_cannot_be_used_is_counted(self, tmp_path: Path) -> None:
+    def test_unusable_examples_are_counted(self, tmp_path: Path) -> None:
         lines = ["a\tb\tc d", "a\tb\t", "\t\tc", "g\th\t" + "long " * 9, "i\tj\tk", "e\tf\tg"]
         data = prepare(self.config(written(tmp_path / "a.tsv", "\n".join(lines) + "\n"), max_length=6))
         assert data.lines[0].startswith("read 6; used 3; dropped 3 (1 longer than max_length=6, 1 without a goal")
         cut = prepare(self.config(tmp_path / "a.tsv", max_length=6, too_long="cut"))
         assert max(len(ids) for ids in cut.ids("train", 6)[1]) <= 7
 
-    def test_a_file_without_texts_is_refused(self, tmp_path: Path) -> None:
+    def test_prepare_without_texts_raises(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="There are no texts in train: read 1; used 0"):
             prepare(self.config(written(tmp_path / "a.tsv", "a\tb\t\n")))
         with pytest.raises(DataError, match=r"Add texts, or raise data\.max_length \(--data\.max-length\)"):
@@ -216,6 +216,6 @@ class TestSettings:
             ({"model": {"kind": "attention", "attention": "none"}}, "Set model.kind to 'plain'"),
         ],
     )
-    def test_what_does_not_fit_is_said(self, values: dict[str, object], said: str) -> None:
+    def test_config_with_inconsistent_options_raises(self, values: dict[str, object], said: str) -> None:
         with pytest.raises((ConfigError, ValueError), match=said):
             ComposeConfig.model_validate(values)

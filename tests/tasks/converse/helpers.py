@@ -1,4 +1,4 @@
-"""A little world of talk: each topic has its own words, and a response keeps to the topic of its context."""
+"""Synthetic conversations: each topic has its own words, and a response has the topic of its context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task as a whole: train, resume, load, reply, evaluate, for every kind of model."""
+"""Train, resume, load, respond and evaluate, for every model kind."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CONTEXTS = ["hello __eot__ what about the cat ?", "", "tea 你好 ☕", "zzz", "
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_every_kind_replies_and_is_scored(kind: str, runs: dict[str, Path], pairs: Path) -> None:
+def test_every_model_kind_responds_and_is_evaluated(kind: str, runs: dict[str, Path], pairs: Path) -> None:
     model = load(runs[kind])
     replies = model.predict(CONTEXTS, PredictOptions(n_best=2, scores=True))
     assert len(replies) == len(CONTEXTS)
@@ -79,7 +79,7 @@ def test_every_kind_replies_and_is_scored(kind: str, runs: dict[str, Path], pair
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_one_by_one_is_the_same_as_together(kind: str, runs: dict[str, Path], pairs: Path) -> None:
+def test_predict_does_not_depend_on_the_batch(kind: str, runs: dict[str, Path], pairs: Path) -> None:
     model = load(runs[kind])
     questions = [question for group in model.questions(pairs)[0] for question in group][:6]
     together = model.ranker.scores(questions)
@@ -88,7 +88,7 @@ def test_one_by_one_is_the_same_as_together(kind: str, runs: dict[str, Path], pa
 
 
 @pytest.mark.parametrize("kind", ["dual", "bm25", "tfidf", "mixture"])
-def test_the_index_gives_what_a_look_at_all_responses_gives(kind: str, runs: dict[str, Path]) -> None:
+def test_index_search_equals_exhaustive_search(kind: str, runs: dict[str, Path]) -> None:
     model = load(runs[kind])
     assert isinstance(model, RetrievalPredictor)
     texts = [model.index.texts[i] for i in range(len(model.index))]
@@ -103,7 +103,7 @@ def test_the_index_gives_what_a_look_at_all_responses_gives(kind: str, runs: dic
     assert all(by_text[one.text] == pytest.approx(one.score, abs=1e-4) for one in found)
 
 
-def test_a_run_can_be_moved(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_moved_run_loads(runs: dict[str, Path], tmp_path: Path) -> None:
     for kind in ("dual", "mixture"):
         before = [str(reply) for reply in load(runs[kind]).predict(CONTEXTS)]
         shutil.copytree(runs[kind], tmp_path / kind, symlinks=True)
@@ -114,13 +114,13 @@ def test_a_run_can_be_moved(runs: dict[str, Path], tmp_path: Path) -> None:
     assert len(best.predict(CONTEXTS)) == len(CONTEXTS), "without the run's index it is made again"
 
 
-def test_the_matrix_of_the_index_stays_in_its_file(runs: dict[str, Path]) -> None:
+def test_index_matrix_is_memory_mapped(runs: dict[str, Path]) -> None:
     model = load(runs["dual"])
     assert isinstance(model, RetrievalPredictor)
     assert isinstance(model.index.part.matrix, np.memmap)  # type: ignore[attr-defined]
 
 
-def test_a_mixture_is_at_least_as_likely_as_its_parts(runs: dict[str, Path], pairs: Path) -> None:
+def test_mixture_likelihood_is_at_least_that_of_its_rankers(runs: dict[str, Path], pairs: Path) -> None:
     ranker = load(runs["mixture"]).ranker
     assert isinstance(ranker, MixedRanker)
     made = config(pairs, "mixture", model={"runs": ["a", "b"]})
@@ -134,13 +134,13 @@ def test_a_mixture_is_at_least_as_likely_as_its_parts(runs: dict[str, Path], pai
     assert all(mixed < nats(np.eye(4)[k] * scale) + 0.01 for k in range(4) for scale in (0.5, 1.0, 2.0))
 
 
-def test_a_mixture_needs_one_that_chooses(runs: dict[str, Path], pairs: Path, tmp_path: Path) -> None:
+def test_mixture_without_retrieval_model_raises(runs: dict[str, Path], pairs: Path, tmp_path: Path) -> None:
     made = config(pairs, "mixture", model={"runs": [str(runs["generative"]), str(runs["seq2seq"])]})
     with pytest.raises(ConfigError, match="must include a run of kind dual"):
         ConverseApplication().train(made, tmp_path / "run", SilentReporter())
 
 
-def test_few_responses_stand_for_many(pairs: Path, tmp_path: Path) -> None:
+def test_index_clusters_reduce_the_responses(pairs: Path, tmp_path: Path) -> None:
     made = config(pairs, "dual", index={"clusters": 3}, training={"max_epochs": 1})
     ConverseApplication().train(made, tmp_path / "run", SilentReporter())
     model = load(tmp_path / "run")
@@ -150,7 +150,7 @@ def test_few_responses_stand_for_many(pairs: Path, tmp_path: Path) -> None:
     assert {model.index.texts[i] for i in range(3)} <= set(data.responses())
 
 
-def test_responses_of_a_file_of_their_own(pairs: Path, tmp_path: Path) -> None:
+def test_index_file_provides_the_responses(pairs: Path, tmp_path: Path) -> None:
     (tmp_path / "answers.txt").write_text("the cat\n\nthe  tea\nthe cat\n", encoding="utf-8")
     made = config(pairs, "bm25", index={"file": str(tmp_path / "answers.txt")})
     ConverseApplication().train(made, tmp_path / "run", SilentReporter())
@@ -165,7 +165,7 @@ def test_responses_of_a_file_of_their_own(pairs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("against", ["response", "context", "both"])
-def test_shared_words_are_sought_where_it_is_said(against: str, tmp_path: Path) -> None:
+def test_term_ranker_compares_with_the_set_text(against: str, tmp_path: Path) -> None:
     path = tmp_path / "faq.tsv"
     path.write_text("when do you open\tat nine\nwhere are you\twhen the sun shines\nwho\tme\n", encoding="utf-8")
     made = config(path, "bm25", model={"against": against}, data={"dev": str(path)})
@@ -187,7 +187,7 @@ def test_shared_words_are_sought_where_it_is_said(against: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["dual", "generative"])
-def test_killed_anywhere_and_resumed_is_the_same(kind: str, pairs: Path, tmp_path: Path) -> None:
+def test_resume_after_kill_gives_the_same_model(kind: str, pairs: Path, tmp_path: Path) -> None:
     made = config(pairs, kind)
 
     def make_task():
@@ -197,7 +197,7 @@ def test_killed_anywhere_and_resumed_is_the_same(kind: str, pairs: Path, tmp_pat
     killed_anywhere_ends_the_same(make_task, made.training, tmp_path, kills=[2])
 
 
-def test_training_goes_on_from_an_old_model(runs: dict[str, Path], pairs: Path, tmp_path: Path) -> None:
+def test_training_starts_from_an_old_model(runs: dict[str, Path], pairs: Path, tmp_path: Path) -> None:
     made = config(pairs, "dual", training={"max_epochs": 1})
     ConverseApplication().train(made, tmp_path / "more", SilentReporter(), start_from=runs["dual"])
     other = config(pairs, "dual", model={"match": "dot"}, training={"max_epochs": 1})
@@ -207,7 +207,7 @@ def test_training_goes_on_from_an_old_model(runs: dict[str, Path], pairs: Path, 
         ConverseApplication().train(config(pairs, "bm25"), tmp_path / "x", SilentReporter(), start_from=runs["bm25"])
 
 
-def test_a_dual_encoder_learns_the_topics(pairs: Path, tmp_path: Path) -> None:
+def test_dual_encoder_learns_the_topics(pairs: Path, tmp_path: Path) -> None:
     for loss in ("softmax", "binary"):
         made = config(
             pairs,
@@ -218,10 +218,10 @@ def test_a_dual_encoder_learns_the_topics(pairs: Path, tmp_path: Path) -> None:
             data={"dev": str(pairs)},
         )
         trained = ConverseApplication().train(made, tmp_path / loss, SilentReporter())
-        assert trained.scores["recall@1"] > 0.6, f"{loss}: chance is a third"
+        assert trained.scores["recall@1"] > 0.6, f"{loss}: random ranking gives a third"
 
 
-def test_word_vectors_bring_their_words(pairs: Path, tmp_path: Path) -> None:
+def test_word_vectors_extend_the_vocabulary(pairs: Path, tmp_path: Path) -> None:
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("3 4\ntea 1 0 0 0\nkettle 0.9 0.1 0 0\ncat 0 1 0 0\n", encoding="utf-8")
     embedding = {"d": 4, "mode": "static", "vectors": str(vectors)}
@@ -233,13 +233,13 @@ def test_word_vectors_bring_their_words(pairs: Path, tmp_path: Path) -> None:
     assert "kettle" in ranker.encoding.vocabulary
 
 
-def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_read_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> None:
     model = load(runs["bm25"])
-    path = tmp_path / "asked"
+    path = tmp_path / "inputs"
     path.write_text("a __eot__ b\tignored\n\nc\n", encoding="utf-8")
     assert list(model.read_inputs(path)) == ["a __eot__ b", "", "c"]
     assert list(model.items_of_lines(iter(["Context\tResponse", "a\tb", "context"]))) == ["a", "context"]
-    assert list(model.items_of_lines(iter(["context", "a"]))) == ["context", "a"], "a word that is no header"
+    assert list(model.items_of_lines(iter(["context", "a"]))) == ["context", "a"], "not a header"
     path.write_text(json.dumps({"turns": ["a", "b", "c"]}) + "\n", encoding="utf-8")
     for reading in (ReadOptions(), ReadOptions(format="turns")):
         assert [e.context for e in model.read_inputs(path, reading)] == [("a",), ("a", "b")]
@@ -268,7 +268,7 @@ def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> Non
     assert isinstance(model.ranker, TermRanker)
 
 
-def test_configs_that_do_not_fit_are_refused(pairs: Path) -> None:
+def test_config_with_inconsistent_options_raises(pairs: Path) -> None:
     for kind, sections, words in (
         ("bm25", {"index": {"clusters": 3}}, "model.kind must be 'dual' if index.clusters = 3 is set"),
         ("generative", {"index": {"file": "x"}}, "index.file applies only to models that retrieve"),

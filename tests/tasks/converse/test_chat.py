@@ -1,4 +1,4 @@
-"""A conversation turn by turn: what is kept, what the commands do, and what is said when there is nothing to say."""
+"""A chat turn by turn: its state, its commands and missing responses."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def chat(tmp_path: Path) -> Chat:
     return Chat(model_of_file(path))
 
 
-def test_a_file_answers_by_what_was_said_before(chat: Chat) -> None:
+def test_model_of_file_responds_with_context(chat: Chat) -> None:
     assert chat.say("when do you open ?") == "at nine"
     assert chat.say("and where are you") == "in the city"
     assert chat.turns == ["when do you open ?", "at nine", "and where are you", "in the city"]
     assert chat.own == [False, True, False, True]
 
 
-def test_nothing_and_blanks(chat: Chat) -> None:
+def test_say_blank_or_unknown_line(chat: Chat) -> None:
     assert chat.say("  ") is None
     assert chat.say("xyz 你好") == NOTHING
     assert chat.turns == ["xyz 你好"], "what was said is kept, no answer was given"
@@ -38,12 +38,12 @@ def test_nothing_and_blanks(chat: Chat) -> None:
     assert chat.turns == []
 
 
-def test_an_answer_is_not_given_twice(chat: Chat) -> None:
+def test_say_does_not_repeat_a_response(chat: Chat) -> None:
     first = chat.say("when do you open")
     assert chat.say("when do you open") != first
 
 
-def test_commands(chat: Chat) -> None:
+def test_say_commands(chat: Chat) -> None:
     assert chat.say("/undo") == "(the conversation is empty)"
     assert chat.say("/best") == "(the conversation is empty)"
     chat.say("when do you open")
@@ -58,13 +58,13 @@ def test_commands(chat: Chat) -> None:
     assert chat.say("/seed x") == "(the seed must be an integer: /seed 3)"
     assert chat.say("/seed 4") == "(seed 4)"
     assert chat.seed == 4
-    assert "/undo  take back" in chat.say("/help")
+    assert "/undo  remove your" in chat.say("/help")
     assert "there is no command /nope" in chat.say("/nope")
     assert chat.say("/quit") is None
     assert chat.ended
 
 
-def test_a_model_that_writes_draws_by_the_seed(tmp_path: Path) -> None:
+def test_generative_model_samples_by_seed(tmp_path: Path) -> None:
     made = config(write_pairs(tmp_path / "x.tsv", 3), "generative", training={"max_epochs": 1})
     ConverseApplication().train(made, tmp_path / "run", SilentReporter())
     model = ConverseApplication().load(tmp_path / "run", "cpu")
@@ -73,15 +73,15 @@ def test_a_model_that_writes_draws_by_the_seed(tmp_path: Path) -> None:
     assert len({tuple(two) for two in answers}) > 1
 
 
-def test_a_dual_encoder_does_not_answer_what_it_cannot_know(tmp_path: Path) -> None:
+def test_dual_encoder_has_no_response_to_unknown_words(tmp_path: Path) -> None:
     made = config(write_pairs(tmp_path / "x.tsv", 3), "dual", training={"max_epochs": 1})
     ConverseApplication().train(made, tmp_path / "run", SilentReporter())
     chat = Chat(ConverseApplication().load(tmp_path / "run", "cpu"))
-    assert chat.say("qwerty 你好 ?") == NOTHING, "signs alone say nothing"
+    assert chat.say("qwerty 你好 ?") == NOTHING, "punctuation has no content words"
     assert chat.say("the cat") != NOTHING
 
 
-def test_a_file_without_responses_is_refused(tmp_path: Path) -> None:
+def test_model_of_file_without_responses_raises(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("a\t\nb\t \n", encoding="utf-8")
     with pytest.raises(DataError, match="has no context with a response"):
         model_of_file(tmp_path / "x.tsv")

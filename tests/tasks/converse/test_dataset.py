@@ -1,4 +1,4 @@
-"""Exchanges that are kept, dropped and held out, and the questions made of them."""
+"""Exchanges that are kept, dropped and split, and their ranking examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def exchange(context: str, *responses: str, wrong: tuple[str, ...] = (), hard: t
     return Exchange((context,), responses, SourceLocation("x", 1), wrong=wrong, hard=hard)
 
 
-def test_counts_reconcile_and_windows_are_cut(tmp_path: Path) -> None:
+def test_counts_reconcile_and_contexts_are_truncated(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("a __eot__ b __eot__ c\td\n\tlost\nalone\t \nf\tg\nh\ti\n", encoding="utf-8")
     data = prepare(config(path, "bm25", data={"format": "pairs", "window": 2, "split": "end", "dev_fraction": 0.3}))
@@ -29,7 +29,7 @@ def test_counts_reconcile_and_windows_are_cut(tmp_path: Path) -> None:
     assert data.tally.counts(3).dropped == {"with an empty context": 1, "with an empty response": 1}
 
 
-def test_the_split_keeps_dialogues_whole_and_does_not_depend_on_the_rest(tmp_path: Path) -> None:
+def test_split_keeps_dialogues_together(tmp_path: Path) -> None:
     path = write_pairs(tmp_path / "x.tsv", 8)
     data = prepare(config(path, "bm25"))
     first = {e.context[0] for e in data.train}, {e.context[0] for e in data.dev}
@@ -41,7 +41,7 @@ def test_the_split_keeps_dialogues_whole_and_does_not_depend_on_the_rest(tmp_pat
     assert {e.context[0] for e in again.dev} == first[1]
 
 
-def test_what_cannot_be_split_is_said(tmp_path: Path) -> None:
+def test_prepare_data_that_cannot_be_split_raises(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("a\tb\n", encoding="utf-8")
     with pytest.raises(DataError, match="1 exchange cannot be split"):
@@ -60,7 +60,7 @@ def test_what_cannot_be_split_is_said(tmp_path: Path) -> None:
         prepare(config(path, "bm25", data={"format": "turn"}))
 
 
-def test_inner_turns_are_taught_and_not_asked_about(tmp_path: Path) -> None:
+def test_inner_turns_are_in_training_but_not_in_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("a __eot__ b __eot__ c\td\nx __eot__ y\tz\n", encoding="utf-8")
     data = prepare(config(path, "bm25", data={"inner_turns": True, "split": "end"}))
@@ -68,7 +68,7 @@ def test_inner_turns_are_taught_and_not_asked_about(tmp_path: Path) -> None:
     assert [(e.context, e.responses) for e in data.taught[1:]] == [(("a",), ("b",)), (("a", "b"), ("c",))]
 
 
-def test_drawn_candidates_are_wrong_different_and_the_same_each_time() -> None:
+def test_random_distractors_are_incorrect_distinct_and_reproducible() -> None:
     part = [exchange(f"c{i}", f"r{i}", f"s{i}", "same") for i in range(8)]
     settings = ConverseEvaluationConfig(candidates=5)
     groups = build_ranking_examples(part, settings, "pairs")
@@ -96,7 +96,7 @@ def test_given_and_hard_distractors() -> None:
         build_ranking_examples([exchange("c", "r")], ConverseEvaluationConfig(distractors="given"), "pairs")
 
 
-def test_wrong_responses_are_taken_where_every_context_names_enough() -> None:
+def test_auto_uses_given_distractors_if_every_context_has_enough() -> None:
     part = [exchange(f"c{i}", f"r{i}", wrong=(f"v{i}", f"w{i}")) for i in range(4)]
     enough = ConverseEvaluationConfig(candidates=3)
     groups = build_ranking_examples(part, enough, "labeled")
@@ -112,23 +112,23 @@ def test_wrong_responses_are_taken_where_every_context_names_enough() -> None:
         )
 
 
-def test_too_few_responses_are_filled_up_or_refused() -> None:
+def test_too_few_distractors_are_filled_up_or_raise() -> None:
     part = [exchange("a", "r"), exchange("b", "r")]
     with pytest.raises(DataError, match="the same responses"):
         build_ranking_examples(part, ConverseEvaluationConfig(), "pairs")
     groups = build_ranking_examples(part, ConverseEvaluationConfig(candidates=3), "pairs", ["x", "r", "y", "z"])
     assert all(len(group[0].candidates) == 3 and group[0].candidates[0] == "r" for group in groups)
-    for seed in range(20):  # neither a right one nor one twice
+    for seed in range(20):  # neither correct nor repeated
         groups = build_ranking_examples(
             part, ConverseEvaluationConfig(candidates=4, seed=seed), "pairs", ["x", "r", "y", "x", "z"]
         )
         assert [sorted(group[0].candidates[1:]) for group in groups] == [["x", "y", "z"]] * 2
-    part = [exchange(f"c{i}", f"r{i}") for i in range(4)]  # three wrong ones are at hand, as many as are asked for
+    part = [exchange(f"c{i}", f"r{i}") for i in range(4)]  # exactly three distractors, the requested number
     groups = build_ranking_examples(part, ConverseEvaluationConfig(candidates=4), "pairs", ["more"])
     assert all(sorted(group[0].candidates) == ["r0", "r1", "r2", "r3"] for group in groups)
 
 
-def test_a_report_names_what_was_asked() -> None:
+def test_report_signature_has_the_conditions() -> None:
     groups = build_ranking_examples(
         [exchange(f"c{i}", f"r{i}") for i in range(5)], ConverseEvaluationConfig(candidates=3), "pairs"
     )

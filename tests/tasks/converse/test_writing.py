@@ -1,5 +1,4 @@
-"""Models that write: turns as ids, log-probabilities against the stepper, what is learned, and words that are
-copied."""
+"""Generative models: turns as ids, log-probabilities against the stepper, training and copied words."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def exchange(*turns: str) -> Exchange:
     return Exchange(turns, (), SourceLocation("x", 1))
 
 
-def test_turns_have_speakers_and_ends(encoding: WritingEncoding) -> None:
+def test_context_has_speaker_and_end_symbols(encoding: WritingEncoding) -> None:
     context = encoding.context(exchange("hi", "you there"))
     names = encoding.vocabulary.tokens(context.ids.tolist())
     assert names == ["<me>", "hi", "</s>", "<you>", "you", "there", "</s>", "<me>"][-7:], (
@@ -54,7 +53,7 @@ def test_turns_have_speakers_and_ends(encoding: WritingEncoding) -> None:
     assert len(encoding.response("hi " * 9)) == 7
 
 
-def test_unknown_words_have_ids_of_their_own_for_those_who_copy(encoding: WritingEncoding) -> None:
+def test_unknown_words_have_extra_ids_for_copy_models(encoding: WritingEncoding) -> None:
     context = encoding.context(exchange("bob hi ann bob"))
     size = len(encoding.vocabulary)
     assert context.new == ("bob", "ann")
@@ -74,7 +73,7 @@ def made(tmp_path: Path, kind: str, **model: Any) -> WritingTask:
     return task
 
 
-def test_scores_hang_on_neither_what_is_scored_together_nor_on_training(tmp_path: Path) -> None:
+def test_scores_do_not_depend_on_batch_or_training_mode(tmp_path: Path) -> None:
     scribe = made(tmp_path, "seq2seq").scribe
     texts = ["cat", "a cat that sits", "", "dog and cat", "dog", "sits"]
     pairs = [(exchange(" ".join(["hello"] * (1 + i % 3))), text) for i, text in enumerate(texts)]
@@ -87,11 +86,11 @@ def test_scores_hang_on_neither_what_is_scored_together_nor_on_training(tmp_path
             assert found.dtype == np.float64
             assert found.tolist() == pytest.approx(again.tolist(), abs=1e-5)
             assert found.tolist() == pytest.approx(answers([one])[0].tolist(), abs=1e-5)
-    assert scribe.author.network.training, "it goes on as it was"
+    assert scribe.author.network.training, "the training mode is restored"
 
 
 @pytest.mark.parametrize(("kind", "model"), [("generative", {}), ("seq2seq", {}), ("seq2seq", COPY)])
-def test_scored_tokens_are_those_of_the_stepper(kind: str, model: dict[str, Any], tmp_path: Path) -> None:
+def test_log_probs_equal_those_of_the_stepper(kind: str, model: dict[str, Any], tmp_path: Path) -> None:
     task = made(tmp_path, kind, **model)
     pairs = [(e, text) for e in task.data.dev[:2] for text in e.responses] + [(exchange("zork"), "a zork cat")]
     found = task.scribe.log_probs(pairs)
@@ -104,7 +103,7 @@ def test_scored_tokens_are_those_of_the_stepper(kind: str, model: dict[str, Any]
 
 
 @pytest.mark.parametrize("learn", ["dialogue", "response"])
-def test_the_loss_counts_words_and_ends_and_no_marks(learn: str, tmp_path: Path) -> None:
+def test_loss_counts_words_and_ends_but_not_speakers(learn: str, tmp_path: Path) -> None:
     task = made(tmp_path, "generative", learn=learn)
     author, encoding = task.scribe.author, task.scribe.encoding
     assert isinstance(author, DialogueLM)
@@ -124,7 +123,7 @@ def test_the_loss_counts_words_and_ends_and_no_marks(learn: str, tmp_path: Path)
     assert total.item() == pytest.approx(sum(nats) / len(nats), abs=1e-4)
 
 
-def test_perplexity_is_that_of_every_token_and_the_ngrams_stand_beside(tmp_path: Path) -> None:
+def test_perplexity_of_model_and_ngrams(tmp_path: Path) -> None:
     task = made(tmp_path, "generative")
     scores, tokens = task.scribe.perplexities(task.data.dev)
     nats, other = [], []
@@ -137,7 +136,7 @@ def test_perplexity_is_that_of_every_token_and_the_ngrams_stand_beside(tmp_path:
     assert scores["ngram_perplexity"] == pytest.approx(math.exp(-sum(other) / tokens), rel=1e-9)
 
 
-def test_responses_are_ranked_by_what_the_context_adds(tmp_path: Path) -> None:
+def test_ranking_score_subtracts_log_prob_without_context(tmp_path: Path) -> None:
     task = made(tmp_path, "generative")
     one = task.data.dev[0]
     texts = (*one.responses, "the cat", "tea and tea")
@@ -148,7 +147,7 @@ def test_responses_are_ranked_by_what_the_context_adds(tmp_path: Path) -> None:
         assert score == pytest.approx((after.sum() - alone.sum()) / len(after), abs=1e-5)
 
 
-def test_responses_that_are_cut_say_so_and_stand_behind_whole_ones(tmp_path: Path) -> None:
+def test_truncated_responses_are_marked_and_ranked_last(tmp_path: Path) -> None:
     task = made(tmp_path, "seq2seq")
     model = WritingPredictor(task.config, task.scribe)
     reply = model.predict(["the cat"], PredictOptions(n_best=6, max_length=2))[0]
@@ -163,7 +162,7 @@ def test_responses_that_are_cut_say_so_and_stand_behind_whole_ones(tmp_path: Pat
     assert "cut at evaluation.search.max_length = 6" in model.remarks(Reply(reply.responses))[0]
 
 
-def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:
+def test_copy_model_copies_unknown_context_words(tmp_path: Path) -> None:
     names = [a + b + c for a in "bdgk" for b in "aeiou" for c in ("zu", "ro", "ti")]
     path = tmp_path / "x.tsv"
     path.write_text("".join(f"my name is {name}\thello {name}\n" for name in names), encoding="utf-8")
@@ -188,7 +187,7 @@ def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:
     assert "wumpelfitz" in model.picture("my name is wumpelfitz", PredictOptions(word="wumpelfitz")).svg
 
 
-def test_what_looks_nowhere_is_not_drawn(tmp_path: Path) -> None:
+def test_sketch_without_attention_raises(tmp_path: Path) -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("generative", {}, "model.kind must be 'seq2seq' .*, got 'generative'"),
         ("seq2seq", {"network": {"d": 8, "d_embedding": 4, "attention": "none"}}, "has no attention to its context"),
@@ -207,7 +206,7 @@ def test_what_looks_nowhere_is_not_drawn(tmp_path: Path) -> None:
         assert [weights.shape[1:] for weights in looks.layers] == [(len(looks.rows), len(looks.columns))]
 
 
-def test_searches_give_as_many_as_are_asked_for(tmp_path: Path) -> None:
+def test_search_returns_n_responses(tmp_path: Path) -> None:
     task = made(tmp_path, "generative")
     model = WritingPredictor(task.config, task.scribe)
     context = model.exchange("hello __eot__ what about the cat ?")
@@ -227,7 +226,7 @@ def test_searches_give_as_many_as_are_asked_for(tmp_path: Path) -> None:
     assert [one.score for one in listed] != sorted((one.score for one in listed), reverse=True)
 
 
-def test_a_beam_is_as_wide_as_is_asked_for(tmp_path: Path) -> None:
+def test_beam_size_option_sets_the_beam(tmp_path: Path) -> None:
     task = made(tmp_path, "generative")
     model = WritingPredictor(task.config, task.scribe)
     how = model.searching(PredictOptions(beam_size=7)).config.evaluation.search

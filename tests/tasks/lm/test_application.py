@@ -1,4 +1,4 @@
-"""The task as a whole: train, resume, load, score, for every kind of model and every order of batches."""
+"""Train, resume, load and score, for every model kind and batch order."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def train(made: LmConfig, folder: Path) -> LmPredictor:
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_every_kind_trains_loads_scores_and_steps(text: Path, tmp_path: Path, kind: str) -> None:
+def test_every_model_kind_trains_loads_scores_and_steps(text: Path, tmp_path: Path, kind: str) -> None:
     made = config(text, kind)
     trained = LmApplication().train(made, tmp_path / "run", SilentReporter())
     predictor = LmApplication().load(tmp_path / "run", "cpu")
@@ -86,7 +86,7 @@ def test_every_kind_trains_loads_scores_and_steps(text: Path, tmp_path: Path, ki
 @pytest.mark.parametrize(
     ("kind", "order"), [("gru", "contiguous"), ("gru", "sentences"), ("transformer", "windows")], ids=str
 )
-def test_a_text_is_learned_by_heart_in_any_order(text: Path, tmp_path: Path, kind: str, order: str) -> None:
+def test_training_overfits_a_small_text_in_any_batch_order(text: Path, tmp_path: Path, kind: str, order: str) -> None:
     made = config(
         text,
         kind,
@@ -98,11 +98,13 @@ def test_a_text_is_learned_by_heart_in_any_order(text: Path, tmp_path: Path, kin
     )
     predictor = train(made, tmp_path / "run")
     perplexity = predictor.evaluate(text).scores["perplexity"]
-    assert perplexity < (2.5 if order == "sentences" else 2.2), "by the line before, or by chance among five"
+    assert perplexity < (2.5 if order == "sentences" else 2.2), (
+        "predictable from the previous line, or uniform over five"
+    )
 
 
 @pytest.mark.parametrize("settings", [{}, {"batches": {"batch_size": 3, "length": 4, "vary": True}}], ids=["", "vary"])
-def test_killed_anywhere_a_carried_state_goes_on(text: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_resume_after_kill_restores_the_carried_state(text: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
     made = config(text, "lstm", training={"max_epochs": 2, "save_every": 3}, evaluation={"sample": 4}, **settings)
     assert made.carries
 
@@ -116,7 +118,7 @@ def test_killed_anywhere_a_carried_state_goes_on(text: Path, tmp_path: Path, set
     killed_anywhere_ends_the_same(make, made.training, tmp_path, kills=[5, 8, 13])
 
 
-def test_a_run_is_resumed_through_the_application(text: Path, tmp_path: Path) -> None:
+def test_resume_through_the_application(text: Path, tmp_path: Path) -> None:
     whole = LmApplication().train(config(text, training={"max_epochs": 3}), tmp_path / "whole", SilentReporter())
     LmApplication().train(config(text, training={"max_epochs": 3}), tmp_path / "again", SilentReporter())
     again = LmApplication().resume(tmp_path / "again", SilentReporter())
@@ -124,7 +126,7 @@ def test_a_run_is_resumed_through_the_application(text: Path, tmp_path: Path) ->
     assert again.test_scores == whole.test_scores
 
 
-def test_carrying_the_state_is_what_the_loss_sees(text: Path) -> None:
+def test_loss_with_carried_state_equals_loss_of_the_whole_text(text: Path) -> None:
     made = config(text, model={"dropout_input": 0.0, "dropout_output": 0.0, "encoder": {"d": 12, "dropout": 0.0}})
     randomness = Randomness(0)
     data = prepare(made, randomness)
@@ -139,11 +141,11 @@ def test_carrying_the_state_is_what_the_loss_sees(text: Path) -> None:
     whole = model.output.loss(hidden.flatten(0, 1), second.targets.flatten()).item()
     assert carried == pytest.approx(whole, rel=1e-5)
     again = task.loss(first).total.item()
-    assert again == task.loss(first).total.item(), "an epoch begins anew"
+    assert again == task.loss(first).total.item(), "an epoch starts from the initial state"
 
 
 @pytest.mark.parametrize("order", ["contiguous", "sentences"])
-def test_penalties_are_added_to_the_loss(text: Path, order: str) -> None:
+def test_loss_includes_activation_penalties(text: Path, order: str) -> None:
     totals = {}
     for name, objective in {"none": {}, "activation": {"activation": 2.0}, "slowness": {"slowness": 3.0}}.items():
         drops = {"dropout_input": 0.0, "dropout_output": 0.0, "encoder": {"d": 12, "dropout": 0.0}}
@@ -164,13 +166,13 @@ def test_penalties_are_added_to_the_loss(text: Path, order: str) -> None:
 
 
 @pytest.mark.parametrize("penalty", ["activation", "slowness"])
-def test_a_penalty_that_hidden_words_do_not_have_is_refused(text: Path, penalty: str) -> None:
+def test_penalty_with_masked_objective_raises(text: Path, penalty: str) -> None:
     with pytest.raises(ValueError, match=f"objective.kind must be 'next' if objective.{penalty} is set, got 'masked'"):
         config(text, "gru", objective={"kind": "masked", penalty: 1.0}, batches={"order": "sentences"})
 
 
 @pytest.mark.parametrize(("kind", "order"), [("gru", "sentences"), ("transformer", "windows")])
-def test_hidden_words_are_learned_and_no_text_is_promised(text: Path, tmp_path: Path, kind: str, order: str) -> None:
+def test_masked_objective_trains_and_has_no_stepper(text: Path, tmp_path: Path, kind: str, order: str) -> None:
     made = config(
         text,
         kind,
@@ -192,7 +194,7 @@ def _metrics(run: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("tokenizer", ["whitespace", "words", "characters", "bytes", "bpe"])
-def test_odd_texts_are_scored(text: Path, tmp_path: Path, tokenizer: str) -> None:
+def test_predict_scores_unusual_texts(text: Path, tmp_path: Path, tokenizer: str) -> None:
     size = {"size": 300} if tokenizer == "bpe" else {}
     predictor = train(config(text, "gru", tokenizer={"kind": tokenizer, **size}), tmp_path / "run")
     texts = [
@@ -223,7 +225,7 @@ def test_odd_texts_are_scored(text: Path, tmp_path: Path, tokenizer: str) -> Non
         predictor.predict("a dog")
 
 
-def test_a_long_text_is_scored_in_pieces(text: Path, tmp_path: Path) -> None:
+def test_predict_long_text_is_scored_in_pieces(text: Path, tmp_path: Path) -> None:
     for kind in ("lstm", "transformer"):
         predictor = train(config(text, kind), tmp_path / kind)
         long = "the cat sat " * 900
@@ -237,7 +239,7 @@ def test_a_long_text_is_scored_in_pieces(text: Path, tmp_path: Path) -> None:
             assert found.log_prob == pytest.approx(whole.sum().item(), rel=1e-4)
 
 
-def test_two_models_are_compared_line_by_line(text: Path, tmp_path: Path) -> None:
+def test_answers_of_two_models_are_compared_by_line(text: Path, tmp_path: Path) -> None:
     predictors = [train(config(text, kind), tmp_path / kind) for kind in ("lstm", "transformer")]
     answers = [predictor.answers(text, "perplexity") for predictor in predictors]
     assert answers[0].right == answers[1].right
@@ -252,7 +254,7 @@ def test_two_models_are_compared_line_by_line(text: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("unit", ["line", "file"])
-def test_an_n_gram_model_is_trained_and_scored_on_the_same_tokens(text: Path, tmp_path: Path, unit: str) -> None:
+def test_ngram_model_trains_and_scores_the_same_tokens(text: Path, tmp_path: Path, unit: str) -> None:
     tokenizer = {"kind": "characters" if unit == "file" else "whitespace"}
     found = {}
     for kind, model in {"ngram": {"order": 3}, "lstm": SMALL["lstm"]}.items():
@@ -279,7 +281,7 @@ def test_an_n_gram_model_is_trained_and_scored_on_the_same_tokens(text: Path, tm
     assert LmApplication().resume(tmp_path / "ngram", SilentReporter()).scores["perplexity"] > 1
 
 
-def test_fine_tuning_starts_from_the_old_weights_and_vocabulary(text: Path, tmp_path: Path) -> None:
+def test_fine_tuning_starts_from_old_weights_and_vocabulary(text: Path, tmp_path: Path) -> None:
     train(config(text), tmp_path / "old")
     other = tmp_path / "other.txt"
     other.write_text("the zebra sat\n" * 30, encoding="utf-8")
@@ -320,13 +322,13 @@ def test_fine_tuning_starts_from_the_old_weights_and_vocabulary(text: Path, tmp_
         ),
     ],
 )
-def test_what_does_not_fit_together_is_refused(values: dict[str, Any], words: str) -> None:
+def test_config_with_inconsistent_options_raises(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         configs.parse(LmConfig, values)
 
 
 @pytest.mark.parametrize("kind", [None, "rnn", "gru", "transformer"])
-def test_hidden_tokens_are_looked_at_from_both_sides_unless_the_config_says_otherwise(kind: str | None) -> None:
+def test_masked_objective_implies_bidirectional_encoder_unless_set(kind: str | None) -> None:
     named = {} if kind is None else {"kind": kind}
     plain = configs.parse(LmConfig, {"model": named})
     masked = configs.parse(LmConfig, {"model": named, "objective": {"kind": "masked"}})
@@ -342,7 +344,7 @@ def test_hidden_tokens_are_looked_at_from_both_sides_unless_the_config_says_othe
         assert configs.parse(LmConfig, values).model.encoder == plain.model.encoder
 
 
-def test_settings_import_no_torch() -> None:
+def test_config_imports_no_torch() -> None:
     import subprocess
     import sys
 
@@ -350,7 +352,7 @@ def test_settings_import_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_counts_without_smoothing_have_infinite_perplexity_and_a_whole_run(text: Path, tmp_path: Path) -> None:
+def test_unsmoothed_ngram_has_infinite_perplexity_and_a_complete_run(text: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.txt"
     new.write_text("mat the cat\n", encoding="utf-8")
     values = {
@@ -375,7 +377,7 @@ def test_counts_without_smoothing_have_infinite_perplexity_and_a_whole_run(text:
         model.answers(new)
 
 
-def test_options_of_estimators_are_those_of_the_functions(text: Path, tmp_path: Path) -> None:
+def test_estimator_options_reach_the_estimator_functions(text: Path, tmp_path: Path) -> None:
     from catena.lm.ngram.counts import MOST_ORDER
     from catena.lm.ngram.estimators import ESTIMATORS
     from catena.tasks.lm.config import EstimatorName, NgramConfig

@@ -1,4 +1,4 @@
-"""A model that fits the text and the time."""
+"""Choice of a model by text size and time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def config(path: Path, **sections: object) -> LmConfig:
     return parse(LmConfig, {"data": {"train": [str(path)]}, "training": {"max_time": "30s"}, **sections})
 
 
-def test_little_text_is_counted_and_more_is_learned_by_a_network() -> None:
+def test_choose_ngram_for_small_text_and_network_for_large_text() -> None:
     model, why = choose(FEW - 1, 300, 60.0, 1e12)
     assert (model.kind, why) == ("ngram", "an n-gram model, which is the better choice below 20,000 tokens")
     assert choose(FEW, 300, 60.0, 1e12)[0].kind == "lstm"
@@ -31,7 +31,7 @@ def test_little_text_is_counted_and_more_is_learned_by_a_network() -> None:
         ("\u6625\u7720\u4e0d\u899a\u6681\n", None, "characters", 6),
     ],
 )
-def test_lines_of_one_word_are_read_letter_by_letter(
+def test_fit_to_time_uses_characters_for_lines_of_one_word(
     text: str, tokenizer: str | None, chosen: str, tokens: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "text.txt"
@@ -43,7 +43,7 @@ def test_lines_of_one_word_are_read_letter_by_letter(
     assert ("each line is one word" in said) == (chosen == "characters")
 
 
-def test_masked_words_are_foretold_by_a_network_that_sees_both_sides(tmp_path: Path) -> None:
+def test_fit_to_time_masked_objective_uses_bidirectional_network(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("Anna sees Ben\nBen sleeps\n", encoding="utf-8")
     made, _ = fit_to_time(config(path, objective={"kind": "masked"}))

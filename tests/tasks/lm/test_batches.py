@@ -1,4 +1,4 @@
-"""What a step reads: one position apart, every token once, and the same batch by its number whenever asked."""
+"""Batches: shifted targets, every token once, and reproducible access by index."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def generator(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def test_a_stream_begins_with_its_mark() -> None:
+def test_as_stream_starts_with_the_begin_symbol() -> None:
     assert stream(4).tolist() == [3, 10, 11, 12, 13]
 
 
 @pytest.mark.parametrize("vary", [False, True])
-def test_contiguous_rows_go_on_in_the_next_batch_and_predict_what_follows(vary: bool) -> None:
+def test_contiguous_rows_continue_in_the_next_batch(vary: bool) -> None:
     plan = ContiguousEpoch(stream(107), LmBatchConfig(batch_size=4, length=7, vary=vary), generator())
     batches = [plan.batch(i) for i in range(len(plan))]
     assert [batch.first for batch in batches] == [True] + [False] * (len(batches) - 1)
@@ -43,7 +43,7 @@ def test_contiguous_rows_go_on_in_the_next_batch_and_predict_what_follows(vary: 
         assert len({batch.ids.shape[1] for batch in batches}) > 1
 
 
-def test_windows_cover_the_text_once_from_another_beginning_in_each_epoch() -> None:
+def test_windows_cover_the_text_once_with_new_offset_per_epoch() -> None:
     settings = LmBatchConfig(batch_size=3, length=10)
     begins = set()
     for seed in range(8):
@@ -60,7 +60,7 @@ def test_windows_cover_the_text_once_from_another_beginning_in_each_epoch() -> N
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_texts_shorter_than_a_step_are_read_whole(n: int) -> None:
+def test_text_shorter_than_a_step_is_one_batch(n: int) -> None:
     for kind in (ContiguousEpoch, WindowEpoch):
         plan = kind(stream(n), LmBatchConfig(batch_size=1, length=10), generator())
         assert len(plan) == 1
@@ -68,7 +68,7 @@ def test_texts_shorter_than_a_step_are_read_whole(n: int) -> None:
         assert sorted(batch.targets.flatten().tolist()) == list(range(10, 10 + n))
 
 
-def test_sentences_are_read_after_the_beginning_and_end_with_their_end() -> None:
+def test_sentences_start_with_begin_and_end_with_end_symbol() -> None:
     batch = sentences([np.array([5, 6, 3]), np.array([3])], 2, CPU)
     assert batch.ids.tolist() == [[2, 5, 6], [2, 3, 0]]
     assert batch.targets.tolist() == [[5, 6, 3], [3, 0, 0]]
@@ -76,7 +76,7 @@ def test_sentences_are_read_after_the_beginning_and_end_with_their_end() -> None
     assert (batch.lengths.tolist(), batch.tokens) == ([3, 1], 4)
 
 
-def test_every_sentence_is_read_once_in_an_epoch_and_cut_where_it_is_too_long() -> None:
+def test_sentence_epoch_reads_each_line_once_and_truncates_long_lines() -> None:
     corpus = Corpus(np.array([5, 3, 6, 6, 6, 6, 3, 7, 7, 3], np.int32), np.array([0, 2, 7, 10]))
     plan = SentenceEpoch(corpus, np.array([0, 1, 2]), 2, LmBatchConfig(batch_size=2), CPU, generator(), longest=4)
     found = []

@@ -1,4 +1,4 @@
-"""From files to ids: ends, blank lines, unknown words, sizes, and what is held out."""
+"""From files to ids: end symbols, blank lines, unknown words, sizes and splits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def names(found: LmDataset, part: str = "train") -> list[str]:
     return found.encoding.vocabulary.tokens(getattr(found, part).flat.tolist())
 
 
-def test_every_line_ends_with_one_end_and_blank_lines_are_ends_alone(tmp_path: Path) -> None:
+def test_line_unit_adds_one_end_symbol_also_to_blank_lines(tmp_path: Path) -> None:
     text = "a b\n\n c \nd\n"
     kept = dataset(tmp_path, text, data={"dev_fraction": 0.2})
     assert names(kept) == ["a", "b", "</s>", "</s>", "c", "</s>"]
@@ -37,14 +37,14 @@ def test_every_line_ends_with_one_end_and_blank_lines_are_ends_alone(tmp_path: P
     assert names(dropped) == ["a", "b", "</s>", "c", "</s>"]
 
 
-def test_a_file_as_one_text_keeps_its_line_ends_and_has_one_end(tmp_path: Path) -> None:
+def test_file_unit_keeps_line_breaks_and_adds_one_end_symbol(tmp_path: Path) -> None:
     text = "ab\n\nc\nd\n"
     found = dataset(tmp_path, text, tokenizer={"kind": "characters"}, data={"unit": "file", "dev_fraction": 0.2})
     assert names(found) + names(found, "dev") == ["a", "b", "\n", "\n", "c", "\n", "<unk>", "\n", "</s>"]
     assert (found.train.characters + found.dev.characters) == len(text)
 
 
-def test_unknown_words_are_told_from_the_word_unk_itself(tmp_path: Path) -> None:
+def test_outside_does_not_count_literal_unk(tmp_path: Path) -> None:
     found = dataset(tmp_path, "a a <unk> b\na c <unk>\n", vocabulary={"min_count": 2}, data={"dev_fraction": 0.4})
     assert names(found) == ["a", "a", "<unk>", "<unk>", "</s>"]
     assert (found.train.unknown, found.train.outside) == (2, 1)
@@ -54,7 +54,7 @@ def test_unknown_words_are_told_from_the_word_unk_itself(tmp_path: Path) -> None
     assert sum(found.counts) == found.train.tokens
 
 
-def test_characters_and_bytes_are_those_of_the_text_with_its_line_ends() -> None:
+def test_characters_and_bytes_include_line_breaks() -> None:
     config = LmConfig(tokenizer=WORDS)
     assert config.data.unit == "line"
     from catena.data.tokenize import build_tokenizer
@@ -72,7 +72,7 @@ def test_characters_and_bytes_are_those_of_the_text_with_its_line_ends() -> None
     assert encoding.text(part.flat.tolist()[:4]) == "é 🙂\n\n"
 
 
-def test_shares_are_counted_in_characters_and_cut_at_lines() -> None:
+def test_split_fractions_count_characters_and_cut_at_lines() -> None:
     sizes = np.array([10, 10, 50, 10, 10, 10])
     rows = split(sizes, LmDataConfig(dev_fraction=0.2, test_fraction=0.1), Randomness(0))
     assert {name: list(lines) for name, lines in rows.items()} == {"train": [0, 1, 2], "dev": [3, 4], "test": [5]}
@@ -87,7 +87,7 @@ def test_shares_are_counted_in_characters_and_cut_at_lines() -> None:
         split(np.ones(1), LmDataConfig(), Randomness(0))
 
 
-def test_columns_hold_texts_too_and_lists_are_their_lines(tmp_path: Path) -> None:
+def test_read_lines_of_table_column_and_lists(tmp_path: Path) -> None:
     path = tmp_path / "poems.jsonl"
     path.write_text('{"lines": ["春眠", "不覺"]}\n{"lines": ["曉"]}\n', encoding="utf-8")
     config = LmConfig.model_validate(
@@ -101,7 +101,7 @@ def test_columns_hold_texts_too_and_lists_are_their_lines(tmp_path: Path) -> Non
     assert names(found) == ["春", "眠", "\n", "不", "覺", "</s>"]
 
 
-def test_nothing_to_read_is_said(tmp_path: Path) -> None:
+def test_prepare_without_text_raises(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"There is no training file. Name a text file"):
         prepare(LmConfig(), Randomness(0))
     with pytest.raises(DataError, match=r"The training text is empty. Check .*text\.txt"):

@@ -1,4 +1,4 @@
-"""A language model looked at: the pieces of text, the loss they have, and what is said of a gradient."""
+"""Diagnosis of a language model: pieces of text, their loss and the verdict on gradients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def encoding() -> LmEncoding:
     return LmEncoding(build_tokenizer(WhitespaceTokenizerConfig(), [TEXT]), vocabulary, "line")
 
 
-def test_the_loss_is_the_mean_over_the_tokens_of_the_only_piece(encoding: LmEncoding, tmp_path: Path) -> None:
+def test_diagnose_loss_is_the_mean_over_tokens(encoding: LmEncoding, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(TEXT + "\n", encoding="utf-8")
     torch.manual_seed(1)
     settings = RNNLMConfig(embedding={"d": 5}, encoder={"d": 5, "n_layers": 1, "bidirectional": False})
@@ -51,18 +51,18 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_only_piece(encoding: LmEnco
 @pytest.mark.parametrize(
     ("last", "fate"), [(0.009, "vanishes"), (0.011, "holds"), (1.0, "holds"), (99.0, "holds"), (101.0, "explodes")]
 )
-def test_a_gradient_has_its_fate(last: float, fate: str) -> None:
+def test_verdict_vanishes_explodes_or_holds(last: float, fate: str) -> None:
     said = verdict("inputs", [1.0, last**0.5, last])
     assert said == (
         f"inputs: the gradient {fate}: x{last**0.5:.3f} per step back, {last:.2g} of it is left after 2 steps"
     )
 
 
-def test_no_gradient_is_said_to_be_none() -> None:
+def test_verdict_without_gradient() -> None:
     assert verdict("layer 1", [0.0, 0.0]) == verdict("layer 1", [1.0]) == "layer 1: no gradient to follow"
 
 
-def test_counted_models_are_refused(encoding: LmEncoding, tmp_path: Path) -> None:
+def test_diagnose_ngram_model_raises(encoding: LmEncoding, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(TEXT + "\n", encoding="utf-8")
     model = NgramModel.train_ids([encoding.ids(TEXT)], encoding.vocabulary, 2, "witten-bell")
     config = LmConfig(data={"train": ["x.txt"]}, model={"kind": "ngram"})

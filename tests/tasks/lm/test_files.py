@@ -1,4 +1,4 @@
-"""n-gram models of the task as ARPA files, out and in again; a plain reading of the file gives the same numbers."""
+"""n-gram models as ARPA files: export, import, and comparison with a simple reader."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def by_hand(path: Path, words: list[str]) -> float:
     return math.log(10) * sum(log10(tuple(whole[max(0, i - 2) : i]), whole[i]) for i in range(1, len(whole)))
 
 
-def test_an_exported_model_is_the_same_in_any_reader(tmp_path: Path) -> None:
+def test_exported_arpa_equals_the_model_in_other_readers(tmp_path: Path) -> None:
     run, path = train(tmp_path, kind="ngram", order=3), tmp_path / "model.arpa"
     model = catena.load(run)
     model.export("arpa", path)
@@ -66,7 +66,7 @@ def test_an_exported_model_is_the_same_in_any_reader(tmp_path: Path) -> None:
     )
 
 
-def test_a_saved_file_opens_as_a_model_and_one_of_kenlm_is_refused_by_name(tmp_path: Path) -> None:
+def test_open_file_reads_saved_model_and_rejects_kenlm_binary(tmp_path: Path) -> None:
     model = catena.load(train(tmp_path, kind="ngram", order=2))
     model.stepper.save(tmp_path / "model.ngram")
     assert catena.load(tmp_path / "model.ngram").predict(["the cat"]) == model.predict(["the cat"])
@@ -77,7 +77,7 @@ def test_a_saved_file_opens_as_a_model_and_one_of_kenlm_is_refused_by_name(tmp_p
         catena.load(tmp_path / "model.ngram", quantization="int8")
 
 
-def test_what_cannot_be_exported_is_told_with_the_cure(tmp_path: Path) -> None:
+def test_export_with_invalid_arguments_raises(tmp_path: Path) -> None:
     model, path = catena.load(train(tmp_path, kind="ngram", order=2)), tmp_path / "model.arpa"
     with pytest.raises(ConfigError, match="--to must be arpa for a language model, got 'onnx'"):
         model.export("onnx", path)

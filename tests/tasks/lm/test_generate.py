@@ -1,4 +1,4 @@
-"""Wishes for what a language model writes, beside plain string functions, whatever texts are cut into."""
+"""Constraints on generated text, compared with string functions for every tokenizer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def accepted(wishes: TextConstraints, encoding: LmEncoding, texts: list[str]) ->
 
 
 @pytest.mark.parametrize("settings", CUTS, ids=lambda settings: settings.kind)
-def test_phrases_are_whole_words_however_they_are_cut(settings: TokenizerConfig) -> None:
+def test_phrases_match_whole_words_in_any_segmentation(settings: TokenizerConfig) -> None:
     encoding = encoding_of(settings, TEXTS)
     for phrase in ("cat", "fish", "old cat"):
         stands = [re.search(rf"\b{phrase}\b", text) is not None for text in TEXTS]
@@ -58,21 +58,21 @@ def test_phrases_are_whole_words_however_they_are_cut(settings: TokenizerConfig)
 
 
 @pytest.mark.parametrize("settings", CUTS[1:], ids=lambda settings: settings.kind)
-def test_scripts_without_blanks_have_no_words_to_be_whole(settings: TokenizerConfig) -> None:
+def test_phrases_match_anywhere_in_scripts_without_spaces(settings: TokenizerConfig) -> None:
     texts = ["文学是一种艺术形式", "他的医术很好", "艺 术"]
     assert accepted(TextConstraints(words=("艺术",)), encoding_of(settings, texts), texts) == [True, False, False]
     assert accepted(TextConstraints(without=("艺术",)), encoding_of(settings, texts), texts) == [False, True, True]
 
 
 @pytest.mark.parametrize("settings", [*CUTS[:2], *CUTS[3:]], ids=lambda settings: settings.kind)
-def test_a_pattern_matches_the_text_however_it_is_cut(settings: TokenizerConfig) -> None:
-    """Subwords hold bytes that are no characters, which no pattern writes."""
+def test_pattern_matches_the_text_in_any_segmentation(settings: TokenizerConfig) -> None:
+    """Subwords with incomplete characters are never generated under a pattern."""
     encoding = encoding_of(settings, [*TEXTS, "\0", "她"])
     found = accepted(TextConstraints(pattern="(the|a) .*[a-z]"), encoding, [*TEXTS, "the \0 cat"])
     assert found == [re.fullmatch("(the|a) .*[a-z]", text) is not None for text in TEXTS] + [False]
 
 
-def test_a_phrase_that_is_wanted_and_forbidden_is_refused() -> None:
+def test_phrase_both_required_and_forbidden_raises() -> None:
     encoding = encoding_of(WordTokenizerConfig(), TEXTS)
     with pytest.raises(DataError, match=r"must not occur in --word, got 'old cat' and 'the old  cat'. Remove one"):
         build_acceptor(TextConstraints(words=("the old  cat",), without=("old cat",)), encoding)

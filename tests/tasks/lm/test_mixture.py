@@ -1,4 +1,4 @@
-"""Mixtures as runs: weighed on a text, kept whole, read again; and n-gram models within limits."""
+"""Mixtures as runs: fitted weights, copies of models, loading; and n-gram models with limits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def made(folder: Path, text: Path, reporter: SilentReporter | None = None, **mod
     return found
 
 
-def test_a_mixture_is_a_run_of_its_own(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+def test_mixture_run_keeps_copies_of_its_models(tmp_path: Path, texts: tuple[Path, Path]) -> None:
     train, held = texts
     small = {"embedding": {"d": 8}, "encoder": {"d": 8, "n_layers": 1}}
     one = made(tmp_path / "one", train, kind="ngram", order=2)
@@ -101,7 +101,7 @@ def _cache_log_probs(cache: CacheModel, model: LmPredictor) -> list[float]:
     return [p for ids in rows for p in cache.text_log_probs(ids).tolist()]
 
 
-def test_given_weights_are_kept(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+def test_mixture_keeps_given_weights(tmp_path: Path, texts: tuple[Path, Path]) -> None:
     made(tmp_path / "one", texts[0], kind="ngram", order=1)
     made(tmp_path / "two", texts[0], kind="ngram", order=3)
     runs = [str(tmp_path / "one"), str(tmp_path / "two")]
@@ -112,7 +112,7 @@ def test_given_weights_are_kept(tmp_path: Path, texts: tuple[Path, Path]) -> Non
     assert deeper.evaluate(texts[1]).scores["perplexity"] > 1
 
 
-def test_models_that_do_not_go_together_are_refused(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+def test_mixture_of_incompatible_models_raises(tmp_path: Path, texts: tuple[Path, Path]) -> None:
     train, held = texts
     made(tmp_path / "one", train, kind="ngram", order=1)
     made(tmp_path / "other", held, kind="ngram", order=1)
@@ -135,7 +135,7 @@ def test_models_that_do_not_go_together_are_refused(tmp_path: Path, texts: tuple
         LmApplication().train(by_file, tmp_path / "mix", SilentReporter())
 
 
-def test_counting_within_a_limit_gives_the_same_model(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+def test_counting_with_memory_limit_gives_the_same_model(tmp_path: Path, texts: tuple[Path, Path]) -> None:
     free = made(tmp_path / "free", texts[0], kind="ngram", order=3)
     bound = made(tmp_path / "bound", texts[0], kind="ngram", order=3, memory=16)
     a, b = (model.predict(HELD[:4]) for model in (free, bound))
@@ -144,7 +144,7 @@ def test_counting_within_a_limit_gives_the_same_model(tmp_path: Path, texts: tup
         config(texts[0], kind="ngram", memory=1)
 
 
-def test_entropy_pruning_leaves_out_what_changes_little(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+def test_entropy_pruning_removes_ngrams_with_little_effect(tmp_path: Path, texts: tuple[Path, Path]) -> None:
     whole = made(tmp_path / "whole", texts[0], kind="ngram", order=3)
     notes = Notes()
     small = made(tmp_path / "small", texts[0], notes, kind="ngram", order=3, prune_entropy=0.01)

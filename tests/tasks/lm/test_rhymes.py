@@ -1,4 +1,4 @@
-"""Rhymes: groups of symbols that end lines together, found where they were planted."""
+"""Rhyme classes are recovered from verse with planted rhymes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLANTED = ["abcde", "fghij", "klmno"]
 
 
 def poems(n: int, slips: float = 0.0, seed: int = 1) -> list[str]:
-    """Poems of six lines whose second, fourth and sixth end in one of the planted rhymes, but for some slips."""
+    """Poems of six lines whose second, fourth and sixth end in one of the planted rhymes, except for some errors."""
     draw = np.random.default_rng(seed)
     everything, found = "".join(PLANTED), []
     for _ in range(n):
@@ -26,20 +26,20 @@ def poems(n: int, slips: float = 0.0, seed: int = 1) -> list[str]:
     return found
 
 
-def test_the_ends_of_every_second_line() -> None:
+def test_rhyming_ends_are_those_of_every_second_line() -> None:
     assert rhyming_ends("西陸蟬聲唱，南冠客思侵。\n那堪玄鬢影，來對白頭吟。") == ["侵", "吟"]
     assert rhyming_ends("one") == rhyming_ends("") == []
 
 
 @pytest.mark.parametrize("slips", [0.0, 0.15])
-def test_planted_rhymes_are_found(slips: float) -> None:
+def test_learn_rhymes_recovers_planted_rhymes(slips: float) -> None:
     found = learn_rhymes(poems(200, slips))
     assert {frozenset(s for s in found if found[s] == rhyme) for rhyme in found.values()} == set(
         map(frozenset, PLANTED)
     )
 
 
-def test_symbols_that_are_seldom_met_have_no_rhyme() -> None:
+def test_learn_rhymes_ignores_rare_symbols() -> None:
     text = [*poems(50), "xxq，xxw。xxe，xxp"]  # w and p end lines together once
     assert {"w", "p"} & set(learn_rhymes(text)) == set()
     assert {"w", "p"} <= set(learn_rhymes(text, min_count=1))
@@ -58,7 +58,7 @@ def modularity(weights: np.ndarray, group: Sequence[int], resolution: float) -> 
 
 
 @pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
-def test_groups_are_nearly_the_best_of_all_partitions(resolution: float) -> None:
+def test_groups_modularity_is_nearly_optimal(resolution: float) -> None:
     for seed in range(6):
         draw = np.random.default_rng(seed)
         upper = np.triu(draw.integers(0, 4, (6, 6)) * (draw.random((6, 6)) < 0.5), 1).astype(float)
@@ -73,7 +73,7 @@ def test_groups_are_nearly_the_best_of_all_partitions(resolution: float) -> None
         assert reached >= max(every) - 0.15 * (max(every) - min(every))
 
 
-def test_rhymes_are_read_from_a_file(tmp_path: Path) -> None:
+def test_read_rhymes_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "rhymes.txt"
     path.write_text("a b  c\n\nd e\n", encoding="utf-8")
     found = read_rhymes(path)

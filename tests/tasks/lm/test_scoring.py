@@ -1,4 +1,4 @@
-"""Scores of a text: every token once, with all the context there is, whatever the cuts."""
+"""Scores of a text: every token once with full context, for any split into streams or windows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def whole(model: NeuralLanguageModel) -> torch.Tensor:
 
 
 @torch.no_grad()
-def test_one_stream_is_the_text_as_a_whole() -> None:
+def test_carried_log_probs_one_stream_equals_whole_text() -> None:
     model = lstm()
     found = carried_log_probs(model, as_stream(IDS, model.begin, CPU), 1, 0)
     torch.testing.assert_close(found, whole(model), atol=1e-5, rtol=1e-5)
@@ -55,7 +55,7 @@ def test_one_stream_is_the_text_as_a_whole() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize(("streams", "context"), [(2, 4), (2, 64), (7, 10)])
-def test_several_streams_lose_nothing_of_what_the_model_can_see(streams: int, context: int) -> None:
+def test_carried_log_probs_several_streams_equal_one_with_enough_context(streams: int, context: int) -> None:
     model = feed_forward()  # sees four tokens back, so a context of four is all
     found = carried_log_probs(model, as_stream(IDS, model.begin, CPU), streams, context)
     torch.testing.assert_close(found, whole(model), atol=1e-5, rtol=1e-5)
@@ -63,7 +63,7 @@ def test_several_streams_lose_nothing_of_what_the_model_can_see(streams: int, co
 
 @torch.no_grad()
 @pytest.mark.parametrize(("width", "stride"), [(40, 20), (16, 5), (40, 40), (157, 3), (500, 20), (12, 1)])
-def test_windows_score_every_token_with_the_context_they_promise(width: int, stride: int) -> None:
+def test_window_log_probs_have_the_promised_context(width: int, stride: int) -> None:
     model = transformer()
     found = window_log_probs(model, as_stream(IDS, model.begin, CPU), width, stride)
     sequence = [model.begin, *IDS.tolist()]
@@ -81,7 +81,7 @@ def test_windows_score_every_token_with_the_context_they_promise(width: int, str
 
 
 @torch.no_grad()
-def test_lines_are_scored_by_themselves_in_their_own_places() -> None:
+def test_line_log_probs_equal_separate_lines() -> None:
     model = lstm()
     offsets = np.array([0, 5, 6, 60, 157])
     found = line_log_probs(model, TextPart(Corpus(IDS, offsets), 0, 0, 0), CPU)

@@ -1,4 +1,4 @@
-"""Literal <unk> in texts, and warnings about scores that unknown words make look better."""
+"""Literal <unk> in texts, and warnings about scores with unknown words."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def train(text: Path, folder: Path, *words: str) -> None:
     assert main(["train", "lm", str(text), "--model", "ngram", *words, "-q", "-o", str(folder)]) == 0
 
 
-def test_words_and_whitespace_agree_on_a_tokenized_text(runs: Path) -> None:
+def test_words_and_whitespace_tokenizers_agree_on_tokenized_text(runs: Path) -> None:
     one, two = (load(runs / kind).evaluate(runs / "x.txt") for kind in ("words", "whitespace"))
     assert one.scores == pytest.approx(two.scores)
     tokens = Counter(token for line in TEXT.splitlines() for token in (*line.split(), "</s>"))
     assert one.scores["unknown_fraction"] == pytest.approx(tokens["<unk>"] / tokens.total())
 
 
-def test_train_reports_the_literal_once(runs: Path) -> None:
+def test_train_reports_literal_unk_once(runs: Path) -> None:
     lines = (runs / "words" / "log.txt").read_text(encoding="utf-8").splitlines()
     told = [line for line in lines if "the text holds <unk>" in line]
     assert len(told) == 1
@@ -50,7 +50,7 @@ def test_evaluate_warns_of_unknown_tokens(runs: Path) -> None:
     assert "warning" not in "".join(load(runs / "letters").evaluate(runs / "x.txt").lines)
 
 
-def test_compare_warns_where_the_models_know_different_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_warns_if_vocabularies_differ(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(first: str, second: str) -> str:
         capsys.readouterr()
         words = ["compare", runs / first, runs / second, runs / "x.txt", "--metric", "bits_per_character"]

@@ -1,4 +1,4 @@
-"""A language model begins with word vectors of a file, and keeps them or learns them on."""
+"""Language models start from word vectors of a file, fixed or tuned."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", SMALL)
 @pytest.mark.parametrize("mode", ["static", "tuned"])
-def test_words_have_the_vectors_of_the_file(kind: str, mode: str, tmp_path: Path) -> None:
+def test_embeddings_start_from_the_vectors_of_the_file(kind: str, mode: str, tmp_path: Path) -> None:
     text, file = tmp_path / "text.txt", tmp_path / "vectors.safetensors"
     text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     rows = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
@@ -51,7 +51,7 @@ def test_words_have_the_vectors_of_the_file(kind: str, mode: str, tmp_path: Path
     assert torch.allclose(found, wanted, atol=0.1)  # a few steps lead no farther
 
 
-def test_a_clustered_tree_is_made_of_them_and_kept(tmp_path: Path) -> None:
+def test_clustered_tree_is_built_from_vectors_and_saved(tmp_path: Path) -> None:
     text, file = tmp_path / "text.txt", tmp_path / "vectors.safetensors"
     text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     words = sorted({word for line in LINES for word in line.split()})

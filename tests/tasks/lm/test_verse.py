@@ -43,7 +43,7 @@ def predictor(kind: str, texts: list[str]) -> LmPredictor:
     return LmPredictor(LmConfig(data={"train": ["x.txt"]}), made, model, torch.device("cpu"))
 
 
-def test_a_form_is_read_as_it_is_written() -> None:
+def test_parse_lines_reads_a_form() -> None:
     made = encoding("characters", POEMS)
     comma, stop, line_end = made.ids("，。\n")
     lines = parse_lines("??，?a。/1?b", made)
@@ -53,7 +53,7 @@ def test_a_form_is_read_as_it_is_written() -> None:
     assert set(FORMS) == {"quatrain-5", "quatrain-7", "regulated-5", "regulated-7"}
 
 
-def test_every_text_fills_the_form() -> None:
+def test_generated_text_fills_the_form() -> None:
     writer = TextGenerator(
         predictor("characters", POEMS),
         SampleConfig(n=20, max_length=40),
@@ -72,7 +72,7 @@ def test_every_text_fills_the_form() -> None:
         assert one.hypothesis.finished
 
 
-def test_the_cost_of_a_form_is_told() -> None:
+def test_cost_of_a_form_is_estimated() -> None:
     model = predictor("characters", POEMS)
     bound = TextGenerator(
         model, SampleConfig(max_length=40), TextConstraints(form=VerseForm("???，???a。/???，???a。", RHYMES))
@@ -85,7 +85,7 @@ def test_the_cost_of_a_form_is_told() -> None:
     assert free.cost([""], 30, torch.Generator().manual_seed(1)).drawn == pytest.approx(0, abs=1e-4)
 
 
-def test_meters_and_rhymes_of_words(tmp_path: Path) -> None:
+def test_read_lexicon_of_words(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.tsv"
     path.write_text("night\t1\tite\nlight\t1\tite\nthe\t0\nsilent\t10\na\t0 1\n\n", encoding="utf-8")
     meters, rhymes = read_lexicon(path)
@@ -104,7 +104,7 @@ def test_meters_and_rhymes_of_words(tmp_path: Path) -> None:
         read_lexicon(path)
 
 
-def test_forms_that_cannot_be_written_are_refused() -> None:
+def test_invalid_form_raises() -> None:
     made = encoding("characters", POEMS)
     for form in ("", "quatrain-6", "a??", "??，x"):
         with pytest.raises(ConfigError, match="Unknown verse form"):

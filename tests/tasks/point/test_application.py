@@ -1,4 +1,4 @@
-"""Pointing as a whole: train, resume, load, predict, evaluate, compare, draw."""
+"""Pointer networks: train, resume, load, predict, evaluate, compare and plot."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sorter(tmp_path_factory: pytest.TempPathFactory) -> PointPredictor:
 
 
 @pytest.mark.parametrize("problem", ["hull", "delaunay", "tsp"])
-def test_every_problem_is_trained_loaded_scored_and_drawn(problem: str, tmp_path: Path) -> None:
+def test_every_problem_trains_loads_scores_and_plots(problem: str, tmp_path: Path) -> None:
     model = train(config(problem, search={"width": 2}), tmp_path / "run")
     lines = ["0,0 1,0 1,1 0,1", "0.5,0.5", "3,3 3,3 3,3", "0,0 1,1 2,2 3,3", ""]
     answers = model.predict(lines)
@@ -87,7 +87,7 @@ def test_every_problem_is_trained_loaded_scored_and_drawn(problem: str, tmp_path
     assert PointApplication().load(tmp_path / "run", "cpu").predict(lines) == answers
 
 
-def test_the_sorter_sorts_and_answers_questions(sorter: PointPredictor, tmp_path: Path) -> None:
+def test_sorter_predicts_with_every_option(sorter: PointPredictor, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     sets = [rng.permutation(20)[:4].tolist() for _ in range(100)]
     answers = [list(answer.positions[0]) for answer in sorter.predict(sets)]
@@ -116,7 +116,7 @@ def test_the_sorter_sorts_and_answers_questions(sorter: PointPredictor, tmp_path
     assert [a.positions for a in sorter.predict_stream(iter(["3 12 7 19"]))] == [((0, 2, 1, 3),)]
 
 
-def test_answers_that_were_cut_are_marked(sorter: PointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_outputs_are_marked(sorter: PointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catena.tasks.point.scoring.most_steps", lambda rule, s, longest: 2)
     (answer,) = sorter.predict(["3 12 7 19"])
     assert not json.loads(sorter.write(answer, answer.item, "jsonl"))["answers"][0]["finished"]
@@ -124,7 +124,7 @@ def test_answers_that_were_cut_are_marked(sorter: PointPredictor, monkeypatch: p
     assert remark.format(n=1, s="", was="was").startswith("1 output was truncated at the length of the longest")
 
 
-def test_what_cannot_be_answered_is_said(sorter: PointPredictor, tmp_path: Path) -> None:
+def test_predict_invalid_input_raises(sorter: PointPredictor, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Unknown metric 'area'"):
         sorter.answers(tmp_path / "a.tsv", "area")
     with pytest.raises(FormatError, match="points with 1 coordinates, as in training, got 2"):
@@ -142,7 +142,7 @@ def test_what_cannot_be_answered_is_said(sorter: PointPredictor, tmp_path: Path)
         sorter.evaluate(tmp_path / "empty.tsv")
 
 
-def test_own_tokens_are_learned_from(tmp_path: Path) -> None:
+def test_training_on_own_tokens(tmp_path: Path) -> None:
     rng, lines = np.random.default_rng(0), []
     for _ in range(150):
         words = rng.permutation(["x", "y", "Ann", "Bob", "z"])[:4].tolist()
@@ -165,7 +165,7 @@ def test_own_tokens_are_learned_from(tmp_path: Path) -> None:
         model.predict(['{"points": [1, 2]}'])
 
 
-def test_batches_that_are_made_are_the_same_whenever_they_are_asked_for() -> None:
+def test_generated_batches_are_reproducible() -> None:
     task = task_of(config("tsp", data={"n_train": 90}))
     plan = task.epoch(2)
     assert len(plan) == 3
@@ -185,12 +185,12 @@ def test_batches_that_are_made_are_the_same_whenever_they_are_asked_for() -> Non
     ("problem", "fresh", "objective"),
     [("hull", True, "likelihood"), ("hull", False, "likelihood"), ("tsp", True, "reinforce")],
 )
-def test_killed_anywhere_a_run_ends_the_same(problem: str, fresh: bool, objective: str, tmp_path: Path) -> None:
+def test_resume_after_kill_gives_the_same_model(problem: str, fresh: bool, objective: str, tmp_path: Path) -> None:
     made = config(problem, steps=8, data={"fresh": fresh}, learning={"objective": objective})
     killed_anywhere_ends_the_same(lambda: task_of(made), made.training, tmp_path, kills=[2, 6])
 
 
-def test_a_run_starts_from_an_old_one_of_the_same_make(sorter: PointPredictor, tmp_path: Path) -> None:
+def test_training_starts_from_an_old_run_of_the_same_kind(sorter: PointPredictor, tmp_path: Path) -> None:
     made = config(steps=2, data={"size": 4})
     train(made, tmp_path / "old")
     train_from = PointApplication().train
@@ -202,7 +202,7 @@ def test_a_run_starts_from_an_old_one_of_the_same_make(sorter: PointPredictor, t
         load_encoding(tmp_path)
 
 
-def test_a_model_is_chosen_for_the_time() -> None:
+def test_fit_to_time_chooses_a_model() -> None:
     quick, lines = PointApplication().fit_to_time(config())
     assert "2 layers" in lines[0]
     assert isinstance(quick, PointConfig)

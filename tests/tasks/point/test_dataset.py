@@ -29,7 +29,7 @@ def prepared(path: Path, lines: list[str], **data: Any) -> Any:
     return prepare(config, Randomness(0))
 
 
-def test_points_and_tokens_are_read_from_objects_and_from_fields() -> None:
+def test_parse_points_and_tokens_from_json_and_fields() -> None:
     assert parse('{"points": [[1, 2.5], [0, 0]], "target": [1, 0]}', HERE) == PointItem(
         ((1.0, 2.5), (0.0, 0.0)), (1, 0), HERE
     )
@@ -64,12 +64,12 @@ def test_points_and_tokens_are_read_from_objects_and_from_fields() -> None:
         ("1 2\t1\t0", "more than one tab"),
     ],
 )
-def test_lines_that_are_no_sets_are_told_with_their_place_and_the_cure(line: str, said: str) -> None:
+def test_parse_invalid_line_raises_with_location_and_cure(line: str, said: str) -> None:
     with pytest.raises(FormatError, match=f"a.jsonl:3 .*{said}.*Positions count from 0"):
         parse(line, HERE)
 
 
-def test_files_are_split_and_counted(tmp_path: Path) -> None:
+def test_prepare_splits_and_counts_files(tmp_path: Path) -> None:
     lines = [f"{i} {i + 1} 0\t0 2" for i in range(10)]
     data = prepared(tmp_path / "a.tsv", [*lines, "", "1 2 3 4\t0"], dev_fraction=0.2, max_length=3)
     assert (len(data.train), len(data.dev), data.test) == (8, 2, None)
@@ -82,7 +82,7 @@ def test_files_are_split_and_counted(tmp_path: Path) -> None:
     assert tokens.encoding.encode([PointItem(("a", "z"))]).values.tolist() == [[3, 1]], "what is not known is one id"
 
 
-def test_a_ring_is_closed_and_missing_answers_are_found(tmp_path: Path) -> None:
+def test_rings_are_closed_and_missing_targets_are_computed(tmp_path: Path) -> None:
     lines = ["0,0 1,0 1,1\t0 1 2", "0,0 1,0 1,1 0,1"]
     data = prepared(tmp_path / "a.tsv", lines, problem="hull", dev=str(tmp_path / "a.tsv"))
     assert data.train.pointed(0).positions == (0, 1, 2, 0)
@@ -109,7 +109,7 @@ def test_a_ring_is_closed_and_missing_answers_are_found(tmp_path: Path) -> None:
         ([" ".join(f"{i},{i}" for i in range(13))] * 3, {"problem": "tsp"}, "at most 12 points .*, got 13"),
     ],
 )
-def test_files_that_cannot_be_learned_from_are_refused(
+def test_prepare_invalid_file_raises(
     lines: list[str], data: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -127,13 +127,13 @@ def test_files_that_cannot_be_learned_from_are_refused(
         ({"too_long": "cut"}, "too_long"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(data: dict[str, Any], said: str) -> None:
+def test_config_with_inconsistent_options_raises(data: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         configs.parse(PointConfig, {"data": data})
 
 
 @pytest.mark.parametrize("data", [{}, {"problem": "sort", "dev": "x.tsv"}])
-def test_without_files_there_is_a_problem_or_an_answer(data: dict[str, Any]) -> None:
+def test_prepare_without_files_or_problem_raises(data: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=r"--data.problem sort|without training files"):
         prepare(configs.parse(PointConfig, {"data": data}), Randomness(0))
 
@@ -156,7 +156,7 @@ def way(points: list[Any], order: Sequence[int]) -> float:
 
 
 @pytest.mark.parametrize("problem", ["sort", "hull", "delaunay", "tsp"])
-def test_the_answers_of_made_sets_are_right_by_trying_all(problem: str) -> None:
+def test_generated_targets_equal_exhaustive_search(problem: str) -> None:
     sets = generate_problems(PointDataConfig(problem=problem, size=6, least=4), 12, np.random.default_rng(3))
     for row in range(12):
         points, positions = sets.pointed(row)
@@ -179,7 +179,7 @@ def test_the_answers_of_made_sets_are_right_by_trying_all(problem: str) -> None:
             assert sorted(tuple(sorted(positions[i : i + 3])) for i in range(0, len(positions), 3)) == sorted(wanted)
 
 
-def test_targets_that_are_given_are_kept_and_sets_of_problems_are_scaled() -> None:
+def test_given_targets_are_kept_and_sets_are_scaled() -> None:
     """Each set by itself, and only where the answer does not depend on it; a single point is a ring too."""
     given = [
         PointItem(((10.0, 10.0), (30.0, 10.0), (10.0, 20.0)), (2, 0, 1)),
@@ -196,7 +196,7 @@ def test_targets_that_are_given_are_kept_and_sets_of_problems_are_scaled() -> No
 
 
 @pytest.mark.parametrize("problem", [name for name in PROBLEMS if name != "own"])
-def test_made_sets_are_scored_as_right_and_depend_on_their_generator_alone(problem: str) -> None:
+def test_generated_sets_depend_only_on_the_generator(problem: str) -> None:
     data = PointDataConfig(problem=problem, size=6, least=4)
     sets = generate_problems(data, 50, np.random.default_rng(1))
     assert set(sets.sizes.tolist()) == {4, 5, 6}
@@ -210,7 +210,7 @@ def test_made_sets_are_scored_as_right_and_depend_on_their_generator_alone(probl
     assert (sets.targets[np.arange(50), sets.lengths - 1] == 0).all()
 
 
-def test_numbers_to_sort_are_different_whole_numbers_or_any() -> None:
+def test_values_to_sort_are_distinct_integers_or_reals() -> None:
     points, _ = draw("sort", 200, (5, 5), 8, np.random.default_rng(0))
     whole = points[..., 0] * 8
     assert np.array_equal(whole, whole.round())
@@ -222,7 +222,7 @@ def test_numbers_to_sort_are_different_whole_numbers_or_any() -> None:
     assert not np.array_equal(points * 8, (points * 8).round())
 
 
-def test_sets_are_moved_into_the_unit_square_without_changing_their_form() -> None:
+def test_to_unit_keeps_the_shape_of_sets() -> None:
     points = np.array([[[10.0, 10], [14, 12], [10, 10]], [[5, 5], [5, 5], [99, 99]], [[7, 7], [0, 0], [0, 0]]])
     moved = to_unit(points, np.array([3, 2, 0]))
     assert moved[0].tolist() == [[0, 0], [1, 0.5], [0, 0]]

@@ -1,4 +1,4 @@
-"""Learning from lengths: the gradient against enumeration, and shorter ways."""
+"""Policy gradient on lengths: the gradient against enumeration, and shorter round trips."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sets(*sizes: int) -> PointerInputs:
     return PointerInputs(torch.rand(len(sizes), max(sizes), 2, dtype=torch.float64), torch.tensor(sizes))
 
 
-def test_rollouts_are_orders_and_lengths_are_those_of_the_metric() -> None:
+def test_rollouts_are_orders_and_lengths_equal_the_metric() -> None:
     model, things = network(), sets(5, 1, 3)
     for choose in (draw, lambda log_probs: log_probs.argmax(dim=1)):
         ids = rollout(model, things, choose)
@@ -42,7 +42,7 @@ def test_rollouts_are_orders_and_lengths_are_those_of_the_metric() -> None:
             assert found == pytest.approx(tour_length(ring), abs=1e-12)
 
 
-def test_the_gradient_is_that_of_the_expected_length() -> None:
+def test_gradient_equals_that_of_the_expected_length() -> None:
     model = network()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -62,7 +62,7 @@ def test_the_gradient_is_that_of_the_expected_length() -> None:
             assert torch.allclose(parameter.grad, wanted[name], atol=1e-10), name
 
 
-def test_a_way_as_long_as_the_greedy_one_teaches_nothing() -> None:
+def test_sample_as_long_as_the_baseline_has_zero_gradient() -> None:
     model, things = network(), sets(4, 2, 3)
     greedy = rollout(model, things, lambda log_probs: log_probs.argmax(dim=1))
     assert not surrogate(model, things, greedy, tour_lengths(things.values, greedy)).any()
@@ -74,6 +74,6 @@ def test_a_way_as_long_as_the_greedy_one_teaches_nothing() -> None:
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_it_is_for_round_trips() -> None:
+def test_reinforce_for_other_problems_raises() -> None:
     with pytest.raises(ConfigError, match=r"data.problem must be 'tsp' if learning.objective = 'reinforce'"):
         configs.parse(PointConfig, {"data": {"problem": "hull"}, "learning": {"objective": "reinforce"}})

@@ -1,4 +1,4 @@
-"""Answers of a pointer network do not depend on the sets beside theirs."""
+"""Outputs of a pointer network do not depend on the other sets of a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catena.tasks.point.scoring import search
 
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("rule", ["any", "ring"])
-def test_where_an_answer_is_cut_does_not_depend_on_the_others(rule: str, width: int) -> None:
+def test_truncation_does_not_depend_on_other_sets(rule: str, width: int) -> None:
     torch.manual_seed(2)
     decoder = RecurrentConfig(d=4, bidirectional=False)
     settings = PointerNetworkConfig(d=4, encoder=RecurrentConfig(d=2), decoder=decoder)

@@ -1,4 +1,4 @@
-"""The task as a whole: train, resume, load, predict, evaluate, for every kind of model."""
+"""Train, resume, load, predict and evaluate, for every model kind."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def joint(words: Path, tmp_path_factory: pytest.TempPathFactory) -> TransducePre
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_trained_loaded_and_asked(kind: str, words: Path, tmp_path: Path) -> None:
+def test_every_model_kind_trains_loads_and_predicts(kind: str, words: Path, tmp_path: Path) -> None:
     model = train(config(words, kind, data={"test_fraction": 0.1}), tmp_path / "run")
     answers = model.predict(["shat", "moot"])
     assert [answer.text for answer in answers] == ["shat", "moot"]
@@ -86,7 +86,7 @@ def test_every_kind_is_trained_loaded_and_asked(kind: str, words: Path, tmp_path
     assert again.predict(["shat", "moot"]) == answers
 
 
-def test_what_training_says_on_dev_is_what_the_loaded_model_does(words: Path, tmp_path: Path) -> None:
+def test_dev_scores_of_training_equal_those_of_the_loaded_model(words: Path, tmp_path: Path) -> None:
     made = config(words, "edit")
     trained = TransduceApplication().train(made, tmp_path / "run", SilentReporter())
     model = TransduceApplication().load(tmp_path / "run", "cpu")
@@ -97,12 +97,12 @@ def test_what_training_says_on_dev_is_what_the_loaded_model_does(words: Path, tm
     assert model.evaluate(dev).scores == pytest.approx(trained.scores)
 
 
-def test_a_rule_is_learned(joint: TransducePredictor, words: Path) -> None:
+def test_joint_model_learns_a_rule(joint: TransducePredictor, words: Path) -> None:
     assert str(joint.predict(["shooteema"])[0]) == "S U T I M A"
     assert joint.evaluate(words).scores["word_error"] < 0.25
 
 
-def test_several_answers_with_scores_and_alignments(joint: TransducePredictor) -> None:
+def test_predict_n_best_with_scores_and_alignments(joint: TransducePredictor) -> None:
     asking = PredictOptions(n_best=3, scores=True, alignment=True)
     answer = joint.predict(["shat"], asking)[0]
     assert len(answer.targets) == 3 == len(set(answer.targets))
@@ -119,7 +119,7 @@ def test_several_answers_with_scores_and_alignments(joint: TransducePredictor) -
     assert joint.write(joint.predict(["shat"])[0], "shat", "tsv") == "shat\tS A T"
 
 
-def test_alignments_are_drawn(joint: TransducePredictor) -> None:
+def test_picture_of_alignment(joint: TransducePredictor) -> None:
     drawing = joint.picture("shat").svg
     assert all(f"{a} \u2013 {b}" in drawing for a, b in (("s", "S"), ("h", "S"), ("a", "A"), ("t", "T")))
     assert joint.sketch("shat") == "sh  a  t\nS   A  T"
@@ -128,7 +128,7 @@ def test_alignments_are_drawn(joint: TransducePredictor) -> None:
 
 
 @pytest.mark.parametrize("kind", ["edit", "seq2seq"])
-def test_a_killed_training_ends_the_same(kind: str, words: Path, tmp_path: Path) -> None:
+def test_resume_after_kill_gives_the_same_model(kind: str, words: Path, tmp_path: Path) -> None:
     made = config(words, kind, batches={"batch_size": 32})
 
     def make_task() -> Any:
@@ -138,7 +138,7 @@ def test_a_killed_training_ends_the_same(kind: str, words: Path, tmp_path: Path)
     killed_anywhere_ends_the_same(make_task, made.training, tmp_path, kills=[1, 3])
 
 
-def test_scheduled_sampling_goes_by_the_steps_of_the_training(words: Path) -> None:
+def test_scheduled_sampling_follows_training_steps(words: Path) -> None:
     sampling = {"schedule": "linear", "k": 0.9, "c": 0.1, "least": 0.2}
     made = config(words, "seq2seq", model={"network": {"d": 16, "d_embedding": 8, "sampling": sampling}})
     data = TransduceApplication().prepare(made, Randomness(SEED), None, None)
@@ -150,7 +150,7 @@ def test_scheduled_sampling_goes_by_the_steps_of_the_training(words: Path) -> No
     assert shares == pytest.approx([0.9, 0.6, 0.2])
 
 
-def test_a_fitted_run_is_made_again_by_resume(words: Path, tmp_path: Path) -> None:
+def test_resume_repeats_a_fitted_run(words: Path, tmp_path: Path) -> None:
     made = config(words)
     first = TransduceApplication().train(made, tmp_path / "run", SilentReporter())
     again = TransduceApplication().resume(tmp_path / "run", SilentReporter())
@@ -160,7 +160,7 @@ def test_a_fitted_run_is_made_again_by_resume(words: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["edit", "seq2seq"])
-def test_a_network_starts_from_an_old_one_with_its_symbols(kind: str, words: Path, tmp_path: Path) -> None:
+def test_network_starts_from_old_weights_and_symbols(kind: str, words: Path, tmp_path: Path) -> None:
     train(config(words, kind), tmp_path / "old")
     few = tmp_path / "few.tsv"
     few.write_text("".join(f"{'at' * n}\t{'A T ' * n}\n" for n in range(1, 30)) + "a\tZ\n", encoding="utf-8")
@@ -171,7 +171,7 @@ def test_a_network_starts_from_an_old_one_with_its_symbols(kind: str, words: Pat
     assert " s " in model.describe(1)[1]
 
 
-def test_strange_input_is_handled(joint: TransducePredictor) -> None:
+def test_predict_unusual_input(joint: TransducePredictor) -> None:
     for text in ("", "   ", "???", "sh\x00t", "ä", "a" * 2000):
         answer = joint.predict([text])[0]
         assert answer.text == text
@@ -190,13 +190,13 @@ def test_strange_input_is_handled(joint: TransducePredictor) -> None:
         joint.predict(["shoot"], PredictOptions(samples=2))
 
 
-def test_an_edit_model_writes_for_2000_characters_and_unknown_ones(words: Path, tmp_path: Path) -> None:
+def test_edit_model_predicts_long_and_unknown_sources(words: Path, tmp_path: Path) -> None:
     model = train(config(words, "edit"), tmp_path / "run")
     assert len(model.predict(["at" * 1000])[0].targets) == 1
     assert model.predict(["?", ""])[0].targets
 
 
-def test_lines_with_a_tab_are_read_up_to_it(joint: TransducePredictor, words: Path, tmp_path: Path) -> None:
+def test_read_inputs_ends_source_at_tab(joint: TransducePredictor, words: Path, tmp_path: Path) -> None:
     assert list(joint.items_of_lines(iter(["shat\tS A T", "moo"]))) == ["shat", "moo"]
     named = tmp_path / "named.tsv"
     named.write_text("word\tpronunciation\nshat\tS A T\nmoo\tM U\n", encoding="utf-8")
@@ -209,7 +209,7 @@ def test_lines_with_a_tab_are_read_up_to_it(joint: TransducePredictor, words: Pa
     assert [a.text for a in joint.predict_stream(iter(sources * 2))] == sources * 2
 
 
-def test_a_baseline_has_no_scores(words: Path, tmp_path: Path) -> None:
+def test_baseline_with_scores_raises(words: Path, tmp_path: Path) -> None:
     model = train(config(words, "baseline"), tmp_path / "run")
     with pytest.raises(DataError, match="A baseline has no probabilities"):
         model.predict(["shat"], PredictOptions(scores=True))
@@ -219,7 +219,7 @@ def test_a_baseline_has_no_scores(words: Path, tmp_path: Path) -> None:
         model.answers(words, "accuracy")
 
 
-def test_damaged_folders_are_named(words: Path, tmp_path: Path) -> None:
+def test_load_damaged_folder_names_the_file(words: Path, tmp_path: Path) -> None:
     from catena.tasks.transduce.predictor import load_alphabets, load_cutting
 
     for load, name in ((load_cutting, "cutting.json"), (load_alphabets, "symbols.json")):
@@ -228,13 +228,13 @@ def test_damaged_folders_are_named(words: Path, tmp_path: Path) -> None:
             load(tmp_path)
 
 
-def test_time_chooses_the_joint_model(words: Path) -> None:
+def test_fit_to_time_chooses_the_joint_model(words: Path) -> None:
     made, lines = TransduceApplication().fit_to_time(config(words, "edit"))
     assert made.model.kind == "joint"
     assert "joint n-gram model" in lines[0]
 
 
-def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_path: Path) -> None:
+def test_search_and_metric_of_a_network_can_be_set(words: Path, tmp_path: Path) -> None:
     made = config(words, "seq2seq", training={"max_epochs": 1, "metric": "symbol_error"})
     assert TransduceApplication().train(made, tmp_path / "run", SilentReporter()).metric == "symbol_error"
     model = TransduceApplication().load(tmp_path / "run", "cpu")
@@ -258,7 +258,7 @@ def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_p
     assert configs.parse(TransduceConfig, transformer).training.warmup_steps == 1000
 
 
-def test_models_of_several_kinds_answer_together(words: Path, joint: TransducePredictor, tmp_path: Path) -> None:
+def test_ensemble_of_different_kinds(words: Path, joint: TransducePredictor, tmp_path: Path) -> None:
     network = train(config(words, "seq2seq"), tmp_path / "run")
     asking = PredictOptions(n_best=2, scores=True)
     twice = network.together([network])

@@ -1,4 +1,4 @@
-"""Reading pairs: symbols, grouping, the split by hash, and what is dropped."""
+"""Reading pairs: symbols, grouping, the split by hash, and dropped pairs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pairs(tmp_path: Path) -> Path:
     return path
 
 
-def test_symbols_are_characters_or_stand_between_blanks(pairs: Path) -> None:
+def test_symbols_are_characters_or_separated_by_spaces(pairs: Path) -> None:
     data = prepare(config(pairs, target_tokens="symbols"))
     word = data.train[0]
     assert word.source[:4] == tuple("word")
@@ -37,7 +37,7 @@ def test_symbols_are_characters_or_stand_between_blanks(pairs: Path) -> None:
     assert swapped.train[0].source[:4] == ("w", "o", "r", "d")
 
 
-def test_a_dictionary_has_characters_and_symbols_and_loses_its_stress(tmp_path: Path) -> None:
+def test_dictionary_symbols_and_stripped_stress(tmp_path: Path) -> None:
     path = tmp_path / "words.dict"
     path.write_text(
         "tomato T AH0 M EY1\ntomato(2) T AH0 M AA1\ntomato(3) T AH1 M AA0\n" + "".join(f"x{i} K S\n" for i in range(40))
@@ -47,7 +47,7 @@ def test_a_dictionary_has_characters_and_symbols_and_loses_its_stress(tmp_path: 
     assert word.targets == (("T", "AH", "M", "EY"), ("T", "AH", "M", "AA")), "equal ones are one"
 
 
-def test_the_split_depends_on_the_source_alone(pairs: Path, tmp_path: Path) -> None:
+def test_split_depends_only_on_the_source(pairs: Path, tmp_path: Path) -> None:
     data = prepare(config(pairs, dev_fraction=0.2, test_fraction=0.2))
     parts = {"train": data.train, "dev": data.dev, "test": data.test}
     for name, part in parts.items():
@@ -64,7 +64,7 @@ def test_the_split_depends_on_the_source_alone(pairs: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("n", [2, 3, 12])
-def test_of_few_sources_one_is_held_out_and_what_was_read_is_told(n: int, tmp_path: Path) -> None:
+def test_few_sources_leave_one_for_dev(n: int, tmp_path: Path) -> None:
     path = tmp_path / "few.tsv"
     path.write_text("".join(f"{word}\t{word.upper()}\n" for word in "abcdefghijkl"[:n]), encoding="utf-8")
     data = prepare(config(path, dev_fraction=1e-9))
@@ -74,7 +74,7 @@ def test_of_few_sources_one_is_held_out_and_what_was_read_is_told(n: int, tmp_pa
     assert data.lines[:2] == [f"{path} is read as parallel", f"read {n}; used {n}; dropped 0"]
 
 
-def test_files_of_their_own_are_not_split(pairs: Path, tmp_path: Path) -> None:
+def test_dev_and_test_files_are_not_split(pairs: Path, tmp_path: Path) -> None:
     dev = tmp_path / "dev.tsv"
     dev.write_text("a\tb\nc\td\n")
     data = prepare(config(pairs, dev=str(dev), target_tokens="symbols"))
@@ -82,7 +82,7 @@ def test_files_of_their_own_are_not_split(pairs: Path, tmp_path: Path) -> None:
     assert [word.source for word in data.dev] == [("a",), ("c",)]
 
 
-def test_what_is_dropped_is_counted_by_reason(tmp_path: Path) -> None:
+def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     kept = "".join(f"word{i}\tw{i}\n" for i in range(50))
     path.write_text(kept + "\tempty source\nempty target\t\n\n" + "a" * 30 + "\tlong\n")
@@ -95,14 +95,14 @@ def test_what_is_dropped_is_counted_by_reason(tmp_path: Path) -> None:
     assert "1 longer than max_length=20" in words
 
 
-def test_a_line_with_two_tabs_is_named(tmp_path: Path) -> None:
+def test_line_with_two_tabs_raises_with_location(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tb\nc\td\te\n")
     with pytest.raises(FormatError, match=r"pairs\.tsv:2.* has 3 tab-separated fields, not 2"):
         prepare(config(path, format="parallel"))
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_file_of_another_format_raises(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("just some words\nin lines without tabs\n")
     with pytest.raises(FormatError, match=r"has no pairs of strings .*source<TAB>target"):
@@ -113,7 +113,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         prepare(config(path, format="text"))
 
 
-def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
+def test_prepare_without_pairs_raises(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("\tx\n\ty\n")
     with pytest.raises(DataError, match="There are no pairs in train: read 2; used 0; dropped 2"):
@@ -123,7 +123,7 @@ def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
         prepare(config(path, format="parallel"))
 
 
-def test_names_say_which_column_holds_the_sources(tmp_path: Path) -> None:
+def test_header_names_determine_the_source_column(tmp_path: Path) -> None:
     for names, swap, sources in (("word\tpronunciation", False, "ab"), ("pronunciation\tword", False, "xy"),
                                  ("pronunciation\tword", True, "ab")):  # fmt: skip
         (tmp_path / "x.tsv").write_text(f"{names}\na\tx\nb\ty\n", encoding="utf-8")
@@ -131,14 +131,14 @@ def test_names_say_which_column_holds_the_sources(tmp_path: Path) -> None:
         assert "".join(pair.source for pair in found) == sources
 
 
-def test_targets_that_repeat_are_no_labels(tmp_path: Path) -> None:
-    """A column of few different targets looks like labels, and is a column of targets when the task is known."""
+def test_repeated_targets_are_not_detected_as_labels(tmp_path: Path) -> None:
+    """A column of few distinct targets looks like labels, but the task determines that it has targets."""
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"word{i}\t{'yn'[i % 2]}\n" for i in range(60)))
     assert prepare(config(path)).train
 
 
-def test_settings_that_do_not_fit_are_refused() -> None:
+def test_config_with_inconsistent_options_raises() -> None:
     for data, words in (
         ({"dev_fraction": 0.5, "test_fraction": 0.5}, "must be less than 1, got 0.5"),
         ({"test": "x", "test_fraction": 0.1}, "Remove one of them"),
@@ -151,13 +151,13 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         configs.parse(TransduceConfig, {"training": {"metric": "accuracy"}})
 
 
-def test_cutting_lowers_and_strips() -> None:
+def test_tokenizer_lowercases_and_strips() -> None:
     cutting = SymbolTokenizer(False, True, lowercase=True, strip="012")
     assert cutting.source(" Ab ") == ("a", "b")
-    assert cutting.target("AH0 B 1") == ("ah", "b"), "a symbol of which nothing is left is gone"
+    assert cutting.target("AH0 B 1") == ("ah", "b"), "an empty symbol is removed"
 
 
-def test_each_kind_of_scores_is_trained_as_it_likes() -> None:
+def test_training_defaults_follow_the_scores() -> None:
     def rate(**model: Any) -> float:
         return configs.parse(TransduceConfig, {"model": {"kind": "edit", **model}}).training.learning_rate
 
@@ -166,7 +166,7 @@ def test_each_kind_of_scores_is_trained_as_it_likes() -> None:
     assert configs.parse(TransduceConfig, given).training.learning_rate == 0.5
 
 
-def test_the_one_line_that_is_no_pair_is_named(pairs: Path) -> None:
+def test_single_line_without_pair_raises_with_location(pairs: Path) -> None:
     lines = pairs.read_text().splitlines()
     for odd, problem in (("word17", "has no tab"), ("a\tb\tc", "has 2 tabs")):
         pairs.write_text("\n".join([*lines[:17], odd, *lines[18:]]) + "\n")

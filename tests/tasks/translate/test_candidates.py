@@ -1,4 +1,4 @@
-"""Candidates: a word alignment that finds what belongs together, and searches that keep to their lists."""
+"""Candidates: word alignment and searches restricted to candidate lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from catena.tasks.translate.search import EnsembleModel
 from tests.tasks.translate.toy import TRANSFORMER, toy_config, write_files
 
 
-def test_words_that_stand_together_are_found(tmp_path: Path) -> None:
+def test_word_table_finds_cooccurring_words(tmp_path: Path) -> None:
     data = prepare(toy_config(write_files(tmp_path)))
     table = learn_candidates(data.pairs, data.rows["train"], 2)
     source, target = data.encoding.source.vocabulary, data.encoding.target.vocabulary
@@ -51,7 +51,7 @@ def test_words_that_stand_together_are_found(tmp_path: Path) -> None:
         load_candidates(tmp_path, 3)
 
 
-def test_expectation_maximization_equals_loops() -> None:
+def test_word_table_equals_loops() -> None:
     pairs = [([0, 1], [0, 1]), ([0, 2], [0, 2]), ([1], [1])]
     t = {(f, e): 1.0 for x, y in pairs for f in x for e in y}
     for _ in range(5):
@@ -69,7 +69,7 @@ def test_expectation_maximization_equals_loops() -> None:
         assert [e for e in table[f].tolist() if e >= 0] == wanted
 
 
-def test_a_layer_over_candidates_gives_them_all_the_probability() -> None:
+def test_candidate_output_gives_candidates_all_probability() -> None:
     torch.manual_seed(0)
     layer = Softmax(4, 7)
     ids = torch.tensor([1, 3, 6])
@@ -81,7 +81,7 @@ def test_a_layer_over_candidates_gives_them_all_the_probability() -> None:
     assert (few.exp()[:, [0, 2, 4, 5]] == 0).all()
 
 
-def test_every_row_keeps_to_the_candidates_of_its_source() -> None:
+def test_candidate_stepper_restricts_each_row() -> None:
     stepper = TableStepper.of({(): [0.4, 0.3, 0.2, 0.1]}, end=3)
     found = Candidates(np.array([3]), np.array([[0, -1], [1, 2]]), 4)
     among = CandidateStepper(stepper, found.allowed([np.array([0]), np.array([1]), np.array([0, 1])]))
@@ -92,7 +92,7 @@ def test_every_row_keeps_to_the_candidates_of_its_source() -> None:
     assert torch.allclose(p, torch.tensor([both, one, one, two, one, two, both], dtype=p.dtype))
 
 
-def test_join_of_states_over_other_candidates_raises() -> None:
+def test_join_states_of_other_candidates_raises() -> None:
     stepper = TableStepper.of({(): [0.4, 0.3, 0.2, 0.1]}, end=3)
     found = Candidates(np.array([3]), np.array([[0, -1], [1, 2]]), 4)
     first, second = (CandidateStepper(stepper, found.allowed([np.array([i])])) for i in (0, 1))
@@ -114,7 +114,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TranslatePredictor]:
-    """Two models of a kind that know nothing and write together, each source with candidates of its own."""
+    """An ensemble of two untrained models, in which each source has its own candidates."""
     files = write_files(tmp_path_factory.mktemp("data"))
     dataset = prepare(toy_config(files))
     encoding = dataset.pairs.encoding
@@ -135,9 +135,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TranslateP
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_models_that_write_together_share_out_each_what_other_words_had(
-    kind: str, made: Callable[[str], TranslatePredictor]
-) -> None:
+def test_ensemble_renormalizes_each_model_over_candidates(kind: str, made: Callable[[str], TranslatePredictor]) -> None:
     both = made(kind)
     texts = ["The dog sees a man today.", "A bird", "the cat hears the child in the garden."]
     asking = PredictOptions(n_best=2, beam_size=3, max_length=5, scores=True)
@@ -153,7 +151,7 @@ def test_models_that_write_together_share_out_each_what_other_words_had(
 
 
 def by_hand(both: TranslatePredictor, text: str, gone: Tensor, ids: list[int]) -> list[float]:
-    """Every model alone and over all words: what is no candidate is taken away, then means, then what is unknown."""
+    """Each model over all words: remove words that are not candidates, average, then remove the unknown word."""
     found = []
     steppers = [member.model.stepper(member.batch([member.code(text)])) for member in both.members]
     states = [stepper.start(1) for stepper in steppers]
@@ -167,12 +165,12 @@ def by_hand(both: TranslatePredictor, text: str, gone: Tensor, ids: list[int]) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_scores_of_candidates_alone_are_computed(kind: str, made: Callable[[str], TranslatePredictor]) -> None:
+def test_restrict_output_computes_only_candidates(kind: str, made: Callable[[str], TranslatePredictor]) -> None:
     member = made(kind).members[0]
     ids = torch.tensor([1, 3, 5, 8])
     with restrict_output(member.model, ids):
         stepper = member.model.stepper(member.batch([member.code("The dog")]))
-    # Summed over positions, a part of the words would have another share at each of them: all are computed.
+    # Summing over positions needs the full vocabulary: a subset would be normalized differently at each.
     possible = (stepper.log_probs(stepper.start(1))[0] > NEG_INF).nonzero()[:, 0].tolist()
     assert possible == ids.tolist() if kind != "marginal" else len(possible) > len(ids)
     after = member.model.stepper(member.batch([member.code("The dog")]))
@@ -180,10 +178,10 @@ def test_the_scores_of_candidates_alone_are_computed(kind: str, made: Callable[[
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_beam_as_wide_as_there_are_texts_finds_the_best_of_them(
+def test_exhaustive_beam_finds_the_best_texts(
     kind: str, made: Callable[[str], TranslatePredictor], tmp_path: Path
 ) -> None:
-    """Every text of up to two words, scored at once by each model, means by hand: with and without wishes."""
+    """All texts of up to two words, scored by each model and averaged by hand, with and without constraints."""
     both = made(kind)
     writing = both.config.writing.model_copy(update={"unknown": "keep"})
     free = TranslatePredictor(both.config.model_copy(update={"writing": writing}), both.members)
@@ -191,7 +189,7 @@ def test_a_beam_as_wide_as_there_are_texts_finds_the_best_of_them(
     words = [id for id in range(len(vocabulary)) if id not in (0, both.encoding.begin, end)]
     listed = [(), *((a,) for a in words), *((a, b) for a in words for b in words)]
     ids, lengths = pad([np.array([*one, end]) for one in listed])
-    (tmp_path / "wishes").write_text("sieht\t-sieht sieht\n", encoding="utf-8")
+    (tmp_path / "constraints").write_text("sieht\t-sieht sieht\n", encoding="utf-8")
     sees = vocabulary.ids(["sieht"])[0]
     for text in ("The dog sees a man today.", "A bird"):
         each = []
@@ -199,7 +197,7 @@ def test_a_beam_as_wide_as_there_are_texts_finds_the_best_of_them(
             source = member.batch([member.code(text)] * len(listed))
             each.append(member.model.token_log_probs(source, ids, lengths).detach().double().exp())
         log_probs = ((each[0] + each[1]) / 2).log().sum(dim=1).tolist()
-        for constraint in (None, tmp_path / "wishes"):
+        for constraint in (None, tmp_path / "constraints"):
             wanted = [
                 (log_prob / ((5 + len(one) + 1) / 6) ** 0.8, one)
                 for one, log_prob in zip(listed, log_probs, strict=True)

@@ -1,4 +1,4 @@
-"""A translator that copies: names that no vocabulary has come out right, from the command's config to the answer."""
+"""A copy model translates names outside every vocabulary."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> TranslatePredictor:
     return found
 
 
-def test_names_that_are_in_no_vocabulary_are_copied(model: TranslatePredictor) -> None:
+def test_copy_model_copies_unknown_names(model: TranslatePredictor) -> None:
     vocabulary = model.members[0].encoding.target.vocabulary
     assert vocabulary.tokens(range(len(vocabulary)))[-2:] == ["hello", ","]
     answers = model.predict(["my name is chandralekha", "this is ανν and 李白"])
     assert [str(answer) for answer in answers] == ["hello chandralekha", "hello 李白 , hello ανν"]
 
 
-def test_a_copied_name_is_aligned_with_its_place(model: TranslatePredictor) -> None:
+def test_copied_name_is_aligned_with_its_source_position(model: TranslatePredictor) -> None:
     answer = model.predict(["my name is chandralekha"], PredictOptions(alignment=True, scores=True))[0]
     line = model.write(answer, "my name is chandralekha", "tsv")
     assert "chandralekha|chandralekha" in line
 
 
-def test_what_copies_writes_together_with_its_own_kind_alone(model: TranslatePredictor) -> None:
+def test_copy_model_ensembles_only_with_copy_models(model: TranslatePredictor) -> None:
     text = "my name is xyzzy"
     assert str(model.together([model]).predict([text])[0]) == "hello xyzzy"
     encoding, settings = model.encoding, RecurrentSeq2SeqConfig(d=8, d_embedding=8)

@@ -1,4 +1,4 @@
-"""Pairs from files: what is read, dropped and held out, and the ids that batches are made of."""
+"""Pairs from files: reading, dropping, splitting, and the ids of batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of_columns(path: Path, **sections: Any) -> TranslateConfig:
     return configs.parse(TranslateConfig, {"data": data, "tokenizer": {"kind": "words"}, **sections})
 
 
-def test_two_files_and_two_columns_give_the_same_pairs(files: Path) -> None:
+def test_parallel_files_and_columns_give_the_same_pairs(files: Path) -> None:
     two = prepare(toy_config(files))
     one = prepare(of_columns(files / "all.tsv", data={"dev_fraction": 0.2}, vocabulary={"min_count": 1}))
     listed = sentences()
@@ -43,7 +43,7 @@ def test_two_files_and_two_columns_give_the_same_pairs(files: Path) -> None:
     assert len(one.dev) == len(one.rows["dev"]) == sum(hash_fraction(x.strip()) < 0.2 for x, _ in listed)
 
 
-def test_batches_hold_the_tokens_of_both_sides_with_their_ends(files: Path) -> None:
+def test_batches_have_tokens_of_both_sides_with_end_symbols(files: Path) -> None:
     data = prepare(toy_config(files))
     rows = np.array([3, 0, 224, 17])  # the last one of all among them
     batch = make_batch(data.pairs, rows, torch.device("cpu"))
@@ -62,7 +62,7 @@ def test_batches_hold_the_tokens_of_both_sides_with_their_ends(files: Path) -> N
     assert data.pairs.lengths[rows, 1].tolist() == batch.lengths.tolist()
 
 
-def test_counts_are_those_of_train_with_its_ends(files: Path) -> None:
+def test_counts_of_train_include_end_symbols(files: Path) -> None:
     data = prepare(toy_config(files))
     counts = data.counts
     assert counts[data.encoding.end] == 195
@@ -70,7 +70,7 @@ def test_counts_are_those_of_train_with_its_ends(files: Path) -> None:
     assert counts[hund] == sum(y.count("Hund") for _, y in sentences()[:195])
 
 
-def test_models_that_copy_get_ids_for_words_that_the_target_lacks(files: Path) -> None:
+def test_copied_unknown_words_have_extra_ids(files: Path) -> None:
     path = files / "few.tsv"
     path.write_text("meet Zorg and Bo and Zorg\tda sind Zorg und Bo\na b\tc d\nx y\tz z\n", encoding="utf-8")
     data = prepare(of_columns(path, vocabulary={"min_count": 2}, data={"dev_fraction": 0.001}))
@@ -89,9 +89,7 @@ def test_models_that_copy_get_ids_for_words_that_the_target_lacks(files: Path) -
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "bytes", "characters", "words", "whitespace"])
 @pytest.mark.parametrize("joint", [True, False])
-def test_every_tokenizer_joint_or_apart_is_saved_and_gives_texts_back(
-    kind: str, joint: bool, files: Path, tmp_path: Path
-) -> None:
+def test_every_tokenizer_round_trips_joint_or_separate(kind: str, joint: bool, files: Path, tmp_path: Path) -> None:
     tokens = {"kind": kind, **({"size": 300} if kind in ("bpe", "unigram") else {})}
     config = toy_config(files, tokenizer=tokens, vocabulary={"joint": joint, "min_count": 1})
     encoding = prepare(config).encoding
@@ -108,13 +106,13 @@ def test_every_tokenizer_joint_or_apart_is_saved_and_gives_texts_back(
         )
 
 
-def test_a_text_is_one_line_whatever_is_written(files: Path) -> None:
+def test_text_is_always_one_line(files: Path) -> None:
     encoding = prepare(toy_config(files, tokenizer={"kind": "bytes"})).encoding
     tokens = encoding.target.tokenizer.tokens(" a\nb\r\nc\u2028d\x0be ")
     assert encoding.text(tokens) == "a b c d e"
 
 
-def test_sides_may_be_cut_differently(files: Path) -> None:
+def test_source_and_target_may_have_different_tokenizers(files: Path) -> None:
     encoding = prepare(toy_config(files, target_tokenizer={"kind": "characters"})).encoding
     assert encoding.target.tokenizer.tokens("Ein") == ["E", "i", "n"]
     assert encoding.source.tokenizer.tokens("Ein") == ["Ein"]
@@ -129,7 +127,7 @@ def test_empty_and_long_pairs_are_dropped_and_counted(files: Path) -> None:
     assert sorted(d.place.line for d in data.tally.dropped) == [21, 22, 23, 24]
 
 
-def test_swapped_columns_translate_the_other_way(files: Path) -> None:
+def test_swap_exchanges_source_and_target(files: Path) -> None:
     data = prepare(of_columns(files / "all.tsv", data={"swap": True}))
     assert data.dev.sources[0] in {y for _, y in sentences()}
     assert "Hund" in data.encoding.source.vocabulary
@@ -144,20 +142,20 @@ def test_few_pairs_leave_one_for_dev(files: Path) -> None:
     assert data.rows["dev"][0] == ["a b", "e f"].index(data.dev.sources[0])
 
 
-def test_the_names_of_columns_are_no_pair(files: Path) -> None:
+def test_header_row_is_skipped(files: Path) -> None:
     path = files / "named.tsv"
     path.write_text("Source\tTarget\na b\tc d\nsource\ttarget\ne f\tg h\n")
     found = [(pair.source, pair.target) for pair in read_pairs([(str(path), None)], of_columns(path).data)]
     assert found == [("a b", "c d"), ("source", "target"), ("e f", "g h")]
 
 
-def test_a_header_is_told_and_counted_nowhere(files: Path) -> None:
+def test_header_row_is_reported_and_not_counted(files: Path) -> None:
     lines = (files / "all.tsv").read_text(encoding="utf-8")
     plain = prepare(of_columns(files / "all.tsv"))
     path = files / "headed.tsv"
     path.write_text(f"en\tde\n{lines}", encoding="utf-8")
     headed = prepare(of_columns(path, data={"dev": str(files / "dev.tsv"), "test": str(path)}))
-    told = f"{path}:1 names the columns (en, de) and is no pair"
+    told = f"{path}:1 is a header (en, de), not a pair"
     assert headed.lines[:3] == [told, told, "read 480; used 480; dropped 0"]
     assert not any("names the columns" in line for line in plain.lines)
     assert not {"en", "de"} & {*headed.encoding.source.vocabulary.symbols, *headed.encoding.target.vocabulary.symbols}
@@ -167,7 +165,7 @@ def test_a_header_is_told_and_counted_nowhere(files: Path) -> None:
     assert kept.lines[0].startswith("read 227; used 227;"), "words among words are a pair"
 
 
-def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
+def test_csv_and_tsv_give_the_same_pairs(files: Path) -> None:
     lines = (files / "all.tsv").read_text(encoding="utf-8").splitlines()
     plain = prepare(of_columns(files / "all.tsv"))
     quoted = "".join('"{}","{}"\n'.format(*line.split("\t")) for line in lines)
@@ -176,9 +174,9 @@ def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
         found = prepare(of_columns(files / name, data={"format": format}))
         assert (found.dev.sources, found.dev.targets) == (plain.dev.sources, plain.dev.targets)
         assert found.lines[-4:] == plain.lines
-        assert found.lines[:-4] == ([f"{files / name}:1 names the columns (en, de) and is no pair"] if header else [])
+        assert found.lines[:-4] == ([f"{files / name}:1 is a header (en, de), not a pair"] if header else [])
     (files / "tabs.csv").write_text("\n".join(lines), encoding="utf-8")
-    assert prepare(of_columns(files / "tabs.csv")).lines == plain.lines, "tabs are tabs, whatever the name"
+    assert prepare(of_columns(files / "tabs.csv")).lines == plain.lines, "tabs separate columns for any file name"
     (files / "x.txt").write_text(quoted, encoding="utf-8")
     with pytest.raises(FormatError, match=r"has no pairs of texts .* or CSV .* \(--format csv, or --input-format csv"):
         prepare(of_columns(files / "x.txt"))
@@ -206,20 +204,20 @@ def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
         ),
     ],
 )
-def test_files_that_are_no_pairs_are_answered(text: str, error: type[Exception], words: str, tmp_path: Path) -> None:
+def test_prepare_file_without_pairs_raises(text: str, error: type[Exception], words: str, tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text(text)
     with pytest.raises(error, match=words):
         prepare(of_columns(tmp_path / "x.tsv"))
 
 
-def test_files_of_different_lengths_are_answered_with_counts_and_a_place(files: Path) -> None:
+def test_parallel_files_of_different_lengths_raise_with_location(files: Path) -> None:
     lines = (files / "train.de").read_text(encoding="utf-8").splitlines()
     (files / "train.de").write_text("\n".join(lines[:100] + lines[101:]) + "\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"train\.en has 195 lines and .*\.de has 194.* seem to come apart at line"):
         prepare(toy_config(files))
 
 
-def test_nothing_to_train_on_and_other_formats_are_answered(files: Path) -> None:
+def test_prepare_without_files_or_with_other_format_raises(files: Path) -> None:
     with pytest.raises(DataError, match=r"There is no training file. Name a file of source<TAB>target, or two files"):
         prepare(configs.parse(TranslateConfig, {}))
     with pytest.raises(
@@ -239,16 +237,16 @@ COLUMNS = {"data": {"source_column": "en", "target_column": "de"}}
 
 
 @pytest.mark.parametrize(
-    ("name", "sections", "told"),
+    ("name", "sections", "note"),
     [
-        ("wide.csv", {}, ":1 is a header row (en, de) and was skipped"),
-        ("wide.csv", COLUMNS, ":1 is a header row (en, de) and was skipped"),
-        ("wide.tsv", COLUMNS, ":1 is a header row (en, de) and was skipped"),
+        ("wide.csv", {}, ":1 is a header (en, de), not a pair"),
+        ("wide.csv", COLUMNS, ":1 is a header (en, de), not a pair"),
+        ("wide.tsv", COLUMNS, ":1 is a header (en, de), not a pair"),
         ("bare.tsv", {"data": {"source_column": "2", "target_column": "4"}}, None),
         ("pairs.jsonl", {}, " has its pairs as 'translation.en' and 'translation.de'"),
     ],
 )
-def test_pairs_are_two_columns_of_many(files: Path, name: str, sections: Any, told: str | None) -> None:
+def test_source_and_target_columns_select_pairs(files: Path, name: str, sections: Any, note: str | None) -> None:
     rows = [line.split("\t") for line in (files / "all.tsv").read_text(encoding="utf-8").splitlines()]
     plain = prepare(of_columns(files / "all.tsv"))
     wide = [("id", "en", "note", "de"), *((str(i), a, "ok", b) for i, (a, b) in enumerate(rows))]
@@ -260,10 +258,10 @@ def test_pairs_are_two_columns_of_many(files: Path, name: str, sections: Any, to
             csv.writer(file, delimiter=delimiter).writerows(wide[1:] if name == "bare.tsv" else wide)
     found = prepare(of_columns(files / name, **sections))
     assert (found.dev.sources, found.dev.targets) == (plain.dev.sources, plain.dev.targets)
-    assert found.lines == [*([f"{files / name}{told}"] if told else []), *plain.lines]
+    assert found.lines == [*([f"{files / name}{note}"] if note else []), *plain.lines]
 
 
-def test_a_file_without_a_pair_is_named(tmp_path: Path) -> None:
+def test_prepare_empty_file_names_it(tmp_path: Path) -> None:
     path = tmp_path / "empty.tsv"
     for text in ("", "\n\n", "only a source\t\n"):
         path.write_text(text, encoding="utf-8")

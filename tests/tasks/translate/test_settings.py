@@ -1,4 +1,4 @@
-"""What the config of a translator refuses, and what it fills in."""
+"""Validation and defaults of the config of a translator."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def parse(**sections: Any) -> TranslateConfig:
         ),
     ],
 )
-def test_what_does_not_fit_is_said(sections: dict[str, Any], words: str) -> None:
+def test_config_with_inconsistent_options_raises(sections: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(**sections)
     assert words in " ".join(str(caught.value).split())
 
 
-def test_sides_are_joint_for_pieces_and_apart_for_words() -> None:
+def test_joint_is_true_for_subwords_and_false_for_words() -> None:
     assert parse().joint
     assert not parse(tokenizer={"kind": "words"}).joint
     assert not parse(tokenizer={"kind": "characters"}).joint
@@ -64,19 +64,19 @@ def test_sides_are_joint_for_pieces_and_apart_for_words() -> None:
     assert not parse(vocabulary={"joint": False}).joint
 
 
-def test_the_metric_follows_what_is_scored() -> None:
+def test_metric_is_the_first_scored_metric() -> None:
     assert parse().metric == "bleu"
     assert parse(evaluation={"metrics": ["rouge_l", "rouge_1"]}).metric == "rouge_l"
     assert parse(evaluation={"sentences": 0}).metric == "perplexity"
 
 
-def test_models_are_trained_as_they_like_unless_the_config_says_how() -> None:
+def test_training_defaults_follow_the_model_unless_set() -> None:
     assert parse().training.schedule == "inverse_sqrt"
     assert parse(model={"kind": "recurrent"}).training.schedule == "plateau"
     assert parse(training={"optimizer": "sgd"}).training.schedule == "constant"
 
 
-def test_files_are_named_by_what_they_are_for() -> None:
+def test_files_are_named_by_split_and_side() -> None:
     data = TranslateDataConfig(
         source=("a.en", "b.en"), target=("a.de", "b.de"), dev="d.tsv", test_source="t.en", test_target="t.de"
     )
@@ -89,13 +89,13 @@ def test_files_are_named_by_what_they_are_for() -> None:
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "transformer", "convolutional", "copy"])
-def test_a_config_is_written_and_read_again(kind: str, tmp_path: Path) -> None:
+def test_config_round_trips_through_toml(kind: str, tmp_path: Path) -> None:
     config = parse(target_tokenizer={"kind": "characters"}, model={"kind": kind})
     (tmp_path / "config.toml").write_text(to_toml(config), encoding="utf-8")
     assert configs.load(TranslateConfig, tmp_path / "config.toml") == config
 
 
-def test_no_key_means_two_things_by_none() -> None:
+def test_none_has_one_meaning_for_every_option() -> None:
     for entry in TASKS.values():
         for key in keys(entry.config_class()):
             both = type(None) in key.types and "none" in key.choices

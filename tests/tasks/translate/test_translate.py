@@ -1,4 +1,4 @@
-"""The task as a whole: train, resume, load, translate, evaluate, for several kinds of models."""
+"""Train, resume, load, translate and evaluate, for several model kinds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def train(config: TranslateConfig, folder: Path) -> TranslatePredictor:
 
 @pytest.fixture(scope="module")
 def run(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learned the small language, judged by perplexity alone."""
+    """A run that has learned the small language, evaluated only by perplexity."""
     folder = tmp_path_factory.mktemp("runs") / "learned"
     train(toy_config(files, training=LEARNING, evaluation={"sentences": 0}), folder)
     return folder
@@ -71,7 +71,7 @@ def model(run: Path) -> TranslatePredictor:
 # --- translating ------------------------------------------------------------------------------------------------------
 
 
-def test_a_small_language_is_learned(model: TranslatePredictor, files: Path) -> None:
+def test_training_learns_a_small_language(model: TranslatePredictor, files: Path) -> None:
     assert [str(answer) for answer in model.predict(TEXTS)] == RIGHT
     report = model.evaluate(files / "dev.en", ReadOptions(target=files / "dev.de"))
     assert report.scores["bleu"] > 90
@@ -82,7 +82,7 @@ def test_a_small_language_is_learned(model: TranslatePredictor, files: Path) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_trained_loaded_and_asked(kind: str, files: Path, tmp_path: Path) -> None:
+def test_every_model_kind_trains_loads_and_predicts(kind: str, files: Path, tmp_path: Path) -> None:
     tokens = {"kind": "words"} if kind in ("recurrent", "copy") else BPE
     model = train(toy_config(files, KINDS[kind], tokenizer=tokens), tmp_path / "run")
     asking = PredictOptions(n_best=2, scores=True, alignment=True, beam_size=3)
@@ -101,13 +101,13 @@ def test_every_kind_is_trained_loaded_and_asked(kind: str, files: Path, tmp_path
     assert model.describe(3)
 
 
-def test_a_score_is_the_sum_of_those_of_its_tokens(model: TranslatePredictor, tmp_path: Path) -> None:
-    (tmp_path / "wishes").write_text("Garten\n\nheute\n", encoding="utf-8")
+def test_log_prob_is_the_sum_of_token_log_probs(model: TranslatePredictor, tmp_path: Path) -> None:
+    (tmp_path / "constraints").write_text("Garten\n\nheute\n", encoding="utf-8")
     n, v = len(model.encoding.source.vocabulary), len(model.encoding.target.vocabulary)
     few = Candidates(np.arange(1, v - 5), np.full((n, 1), v - 1), v)
     for candidates in (None, few):
         bound = TranslatePredictor(model.config, model.members, candidates)
-        for constraint in (None, tmp_path / "wishes"):
+        for constraint in (None, tmp_path / "constraints"):
             for answer in bound.predict(TEXTS, PredictOptions(n_best=3, scores=True, constraint=constraint)):
                 for one in answer.translations:
                     assert one.log_probs is not None
@@ -116,7 +116,7 @@ def test_a_score_is_the_sum_of_those_of_its_tokens(model: TranslatePredictor, tm
                 assert all(a >= b for a, b in pairwise(scores))
 
 
-def test_what_is_translated_together_changes_nothing(model: TranslatePredictor) -> None:
+def test_predict_does_not_depend_on_the_batch(model: TranslatePredictor) -> None:
     texts = [x for x, _ in sentences()[:10]]
     asking = PredictOptions(beam_size=2, scores=True)
     together = model.predict(texts, asking)
@@ -127,25 +127,25 @@ def test_what_is_translated_together_changes_nothing(model: TranslatePredictor) 
         assert one.translations[0].log_prob == pytest.approx(alone.translations[0].log_prob, abs=1e-4)
 
 
-def test_streams_keep_their_order_and_their_empty_lines(
-    model: TranslatePredictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict_stream_keeps_order_and_empty_lines(model: TranslatePredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catena.tasks.translate.predictor.BLOCK", 4)
     lines = [TEXTS[0], "", TEXTS[1], "  ", TEXTS[2], TEXTS[0], "", TEXTS[1], ""]
     wanted = [RIGHT[TEXTS.index(line)] if line in TEXTS else "" for line in lines]
     assert [model.write(a, a.text, "text") for a in model.predict_stream(iter(lines))] == wanted
 
 
-def test_every_block_of_a_stream_is_drawn_anew(model: TranslatePredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_stream_samples_each_block_separately(
+    model: TranslatePredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("catena.tasks.translate.predictor.BLOCK", 1)
     hot = model.config.model_copy(update={"search": SampleConfig(temperature=3.0, max_length=9)})
     warm, asking = TranslatePredictor(hot, model.members), PredictOptions(samples=6, seed=3)
     drawn = [tuple(one.text for one in a.translations) for a in warm.predict_stream(TEXTS[:1] * 3, asking)]
     assert drawn[0] == tuple(one.text for one in warm.predict(TEXTS[:1], asking)[0].translations)
-    assert len(set(drawn)) == 3, "18 draws that would repeat by a rare chance alone"
+    assert len(set(drawn)) == 3, "18 samples that repeat only with tiny probability"
 
 
-def test_searches_are_those_that_are_asked_for(model: TranslatePredictor) -> None:
+def test_options_choose_the_search(model: TranslatePredictor) -> None:
     assert isinstance(model._search(PredictOptions(beam_size=1)), GreedyConfig)
     found = model._search(PredictOptions(beam_size=7, length_penalty=0.3, n_best=2))
     assert isinstance(found, BeamConfig)
@@ -161,23 +161,23 @@ def test_searches_are_those_that_are_asked_for(model: TranslatePredictor) -> Non
     )
     several = model.config.model_copy(update={"search": BeamConfig(width=4, n_best=3)})
     one = TranslatePredictor(several, model.members).predict(TEXTS[:1], PredictOptions(scores=True))[0]
-    assert len(one.translations) == 1, "a table has a line for each text unless more are asked for"
+    assert len(one.translations) == 1, "a table has one line per text unless n_best is set"
     greedy = model.searching(PredictOptions(beam_size=1))
     assert isinstance(greedy.config.search, GreedyConfig)
     assert greedy.texts(TEXTS) == RIGHT
 
 
-@pytest.mark.parametrize("asked", [{"n_best": 3}, {"beam_size": 4}, {"length_penalty": 0.2}, {"samples": 2}])
-def test_another_search_keeps_the_limits_of_the_config(asked: dict[str, Any], model: TranslatePredictor) -> None:
+@pytest.mark.parametrize("options", [{"n_best": 3}, {"beam_size": 4}, {"length_penalty": 0.2}, {"samples": 2}])
+def test_options_keep_the_search_limits_of_the_config(options: dict[str, Any], model: TranslatePredictor) -> None:
     bound = {"max_length": 30, "min_length": 2, "no_repeat": 3}
     for own in (GreedyConfig, BeamConfig):
         config = model.config.model_copy(update={"search": own.model_validate(bound)})
         found = TranslatePredictor(config, model.members)
-        assert found._search(PredictOptions(**asked)).limits() == bound
+        assert found._search(PredictOptions(**options)).limits() == bound
         assert found._search(PredictOptions(beam_size=1)) == GreedyConfig.model_validate(bound)
 
 
-def test_a_translation_that_is_cut_says_so_and_stands_behind_whole_ones(model: TranslatePredictor) -> None:
+def test_truncated_translations_are_marked_and_ranked_last(model: TranslatePredictor) -> None:
     whole = model.predict(TEXTS[:1], PredictOptions(n_best=3, scores=True, alignment=True))[0]
     assert all(one.finished for one in whole.translations)
     assert not model.remarks(whole)
@@ -206,7 +206,7 @@ def test_a_translation_that_is_cut_says_so_and_stands_behind_whole_ones(model: T
     assert (long.text, long.finished) == (RIGHT[0], True)
 
 
-def test_limits_follow_the_source(model: TranslatePredictor) -> None:
+def test_length_limit_follows_the_source(model: TranslatePredictor) -> None:
     searcher, how = model.searcher, model.config.search
     assert [searcher.limit(n, how) for n in (1, 6, 7, 2000)] == [32, 32, 64, 2000]
     assert searcher.limit(1, GreedyConfig(max_length=5)) == 5
@@ -231,7 +231,7 @@ def test_limits_follow_the_source(model: TranslatePredictor) -> None:
         "the\u2028dog",
     ],
 )
-def test_strange_texts_are_translated_or_left_empty(text: str, model: TranslatePredictor) -> None:
+def test_predict_unusual_texts(text: str, model: TranslatePredictor) -> None:
     answer = model.predict([text], PredictOptions(beam_size=1))[0]
     assert answer.text == text
     assert "\n" not in model.write(answer, text, "text")
@@ -241,7 +241,7 @@ def test_strange_texts_are_translated_or_left_empty(text: str, model: TranslateP
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=30), max_size=4), beam=st.integers(1, 3))
-def test_any_texts_are_answered_in_their_order(texts: list[str], beam: int, model: TranslatePredictor) -> None:
+def test_predict_keeps_the_order_of_any_texts(texts: list[str], beam: int, model: TranslatePredictor) -> None:
     answers = list(
         up_to(8, model).predict_stream(iter(texts), PredictOptions(beam_size=beam, scores=True, alignment=True))
     )
@@ -253,13 +253,11 @@ def test_any_texts_are_answered_in_their_order(texts: list[str], beam: int, mode
 
 
 def up_to(n: int, model: TranslatePredictor) -> TranslatePredictor:
-    """The same model, which stops after so many tokens."""
+    """The model with at most ``n`` tokens per translation."""
     return TranslatePredictor(model.config.model_copy(update={"search": GreedyConfig(max_length=n)}), model.members)
 
 
-def test_a_source_of_2000_tokens_is_translated_by_a_transformer_and_refused_where_positions_end(
-    files: Path, tmp_path: Path
-) -> None:
+def test_long_source_is_translated_unless_positions_are_limited(files: Path, tmp_path: Path) -> None:
     long = "The dog " * 1000
     attending = up_to(40, train(toy_config(files, TRANSFORMER), tmp_path / "t"))
     assert attending.predict([long])[0].translations
@@ -272,14 +270,14 @@ def test_a_source_of_2000_tokens_is_translated_by_a_transformer_and_refused_wher
             attending.predict(["short", long])
 
 
-def test_a_text_without_a_known_word_is_marked(model: TranslatePredictor) -> None:
+def test_text_without_known_words_is_marked(model: TranslatePredictor) -> None:
     answers = model.predict(["Xyzzy!", "The zork.", "", "."])
     assert [answer.known for answer in answers] == [False, True, False, True]
     assert [GUESSED in model.remarks(answer) for answer in answers] == [True, False, False, False]
     assert json.loads(model.write(answers[0], "Xyzzy!", "jsonl"))["known"] is False
 
 
-def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -> None:
+def test_predict_single_text_or_unknown_option_raises(model: TranslatePredictor) -> None:
     for ask in (model.predict, lambda text: list(model.predict_stream(text))):
         with pytest.raises(DataError, match="predict must get a list of texts"):
             ask("The dog")
@@ -294,8 +292,8 @@ def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -
 # --- constraints ------------------------------------------------------------------------------------------------------
 
 
-def test_translations_are_as_wished(model: TranslatePredictor, tmp_path: Path) -> None:
-    wishes = tmp_path / "wishes.txt"
+def test_translations_satisfy_constraints(model: TranslatePredictor, tmp_path: Path) -> None:
+    wishes = tmp_path / "constraints.txt"
     wishes.write_text("Katze\t-Hund\n\n^Der\n", encoding="utf-8")
     first, second, third = map(str, model.predict(TEXTS, PredictOptions(constraint=wishes)))
     assert "Katze" in first
@@ -314,9 +312,9 @@ def test_translations_are_as_wished(model: TranslatePredictor, tmp_path: Path) -
         list(model.predict_stream(iter(TEXTS[:1]), PredictOptions(constraint=wishes)))
 
 
-def test_pieces_are_bound_by_text(files: Path, tmp_path: Path) -> None:
+def test_constraints_apply_to_subwords(files: Path, tmp_path: Path) -> None:
     model = train(toy_config(files, tokenizer=BPE), tmp_path / "run")
-    wishes = tmp_path / "wishes.txt"
+    wishes = tmp_path / "constraints.txt"
     wishes.write_text("im Garten\t-der\t^Ein\n", encoding="utf-8")
     for answer in model.predict(TEXTS, PredictOptions(constraint=wishes)):
         assert f" {answer} ".replace(".", " .").count(" im Garten ") == 1 or "im Garten" in str(answer)
@@ -327,7 +325,7 @@ def test_pieces_are_bound_by_text(files: Path, tmp_path: Path) -> None:
 # --- alignments -------------------------------------------------------------------------------------------------------
 
 
-def test_alignments_are_told_and_drawn(model: TranslatePredictor) -> None:
+def test_alignment_output_and_picture(model: TranslatePredictor) -> None:
     answer = model.predict(TEXTS[:1], PredictOptions(alignment=True, scores=True))[0]
     fields = model.write(answer, TEXTS[0], "tsv").split("\t")
     assert fields[:2] == [TEXTS[0], RIGHT[0]]
@@ -345,7 +343,7 @@ def test_alignments_are_told_and_drawn(model: TranslatePredictor) -> None:
         model.sketch(" ")
 
 
-def test_one_layer_one_head_and_one_word_are_drawn(files: Path, tmp_path: Path) -> None:
+def test_picture_of_one_layer_head_or_word(files: Path, tmp_path: Path) -> None:
     model = train(toy_config(files, TRANSFORMER), tmp_path / "run")
     word = model.predict(TEXTS[:1])[0].translations[0].tokens[0]
     rows = model.sketch(TEXTS[0], PredictOptions(word=word)).splitlines()[1:]
@@ -369,7 +367,7 @@ def test_one_layer_one_head_and_one_word_are_drawn(files: Path, tmp_path: Path) 
         model.picture(TEXTS[0], PredictOptions(word="Hond"))
 
 
-def test_a_model_that_looks_nowhere_has_no_alignment(files: Path, tmp_path: Path) -> None:
+def test_model_without_attention_has_no_alignment(files: Path, tmp_path: Path) -> None:
     model = train(toy_config(files, {**RECURRENT, "attention": "none"}), tmp_path / "run")
     answer = model.predict(TEXTS[:1], PredictOptions(alignment=True))[0]
     assert answer.translations[0].alignment() == []
@@ -384,7 +382,7 @@ def test_a_model_that_looks_nowhere_has_no_alignment(files: Path, tmp_path: Path
 # --- unknown words, candidates, ensembles -----------------------------------------------------------------------------
 
 
-def test_an_unknown_word_is_avoided_kept_or_copied(files: Path, tmp_path: Path) -> None:
+def test_unknown_words_are_avoided_kept_or_copied(files: Path, tmp_path: Path) -> None:
     rare = {"min_count": 1, "max_size": 12}
     model = train(
         toy_config(files, training={**LEARNING, "max_epochs": 3}, vocabulary=rare, evaluation={"sentences": 0}),
@@ -403,7 +401,7 @@ def test_an_unknown_word_is_avoided_kept_or_copied(files: Path, tmp_path: Path) 
             assert own in words if part == "<unk>" else own == part
 
 
-def test_candidates_are_saved_and_kept_to(model: TranslatePredictor, files: Path, tmp_path: Path) -> None:
+def test_candidates_are_saved_and_respected(model: TranslatePredictor, files: Path, tmp_path: Path) -> None:
     made = toy_config(files, writing={"candidates": 3, "candidates_each": 3}, evaluation={"sentences": 0})
     few = train(made, tmp_path / "run").searcher.candidates
     assert few is not None
@@ -414,10 +412,10 @@ def test_candidates_are_saved_and_kept_to(model: TranslatePredictor, files: Path
         assert all(allowed[i] for i in model.encoding.target.vocabulary.ids(answer.translations[0].tokens))
     assert bound.texts(TEXTS) == RIGHT
     one, other = (m.predict(TEXTS[:1])[0].translations[0].log_prob for m in (bound, model))
-    assert one > other, "candidates share the probability of all others"
+    assert one > other, "candidates get the probability of all others"
 
 
-def test_runs_write_together(run: Path, model: TranslatePredictor, files: Path, tmp_path: Path) -> None:
+def test_ensemble_averages_probabilities(run: Path, model: TranslatePredictor, files: Path, tmp_path: Path) -> None:
     other = train(toy_config(files, TRANSFORMER, seed=5), tmp_path / "other")
     both = model.together([other])
     keeping = both.config.model_copy(update={"writing": both.config.writing.model_copy(update={"unknown": "keep"})})
@@ -442,7 +440,7 @@ def test_runs_write_together(run: Path, model: TranslatePredictor, files: Path, 
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
-def test_a_killed_training_ends_the_same(kind: str, files: Path, tmp_path: Path) -> None:
+def test_resume_after_kill_gives_the_same_model(kind: str, files: Path, tmp_path: Path) -> None:
     made = toy_config(
         files,
         {**KINDS[kind], "dropout": 0.2},
@@ -458,7 +456,7 @@ def test_a_killed_training_ends_the_same(kind: str, files: Path, tmp_path: Path)
     killed_anywhere_ends_the_same(make_task, how, tmp_path, kills=[6])
 
 
-def test_what_training_says_on_dev_and_test_is_what_the_loaded_model_does(files: Path, tmp_path: Path) -> None:
+def test_scores_of_training_equal_those_of_the_loaded_model(files: Path, tmp_path: Path) -> None:
     made = toy_config(files, training={**LEARNING, "max_epochs": 3})
     made = made.model_copy(update={"search": GreedyConfig(max_length=100), "data": _with_test(made, files)})
     trained = TranslateApplication().train(made, tmp_path / "run", SilentReporter())
@@ -473,7 +471,7 @@ def _with_test(config: TranslateConfig, files: Path) -> Any:
     return config.data.model_copy(update={"test_source": str(files / "dev.en"), "test_target": str(files / "dev.de")})
 
 
-def test_a_run_that_is_moved_translates_and_goes_on(run: Path, files: Path, tmp_path: Path) -> None:
+def test_moved_run_translates_and_resumes(run: Path, files: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere" / "run"
     shutil.copytree(run, moved, symlinks=True)
     assert load(moved, "cpu").texts(TEXTS) == RIGHT
@@ -484,7 +482,7 @@ def test_a_run_that_is_moved_translates_and_goes_on(run: Path, files: Path, tmp_
         load(tmp_path / "alone", "cpu")
 
 
-def test_training_goes_on_from_an_old_run_with_its_words(run: Path, files: Path, tmp_path: Path) -> None:
+def test_training_from_an_old_run_keeps_its_vocabulary(run: Path, files: Path, tmp_path: Path) -> None:
     few = tmp_path / "few.tsv"
     few.write_text(
         "The dog sees the zebra.\tDer Hund sieht das Zebra.\nA man sees.\tEin Mann sieht.\n" * 3, encoding="utf-8"
@@ -500,7 +498,7 @@ def test_training_goes_on_from_an_old_run_with_its_words(run: Path, files: Path,
         TranslateApplication().train(other, tmp_path / "bad", SilentReporter(), start_from=run)
 
 
-def test_two_runs_are_compared_by_any_metric(model: TranslatePredictor, files: Path) -> None:
+def test_answers_of_two_runs_are_compared_by_any_metric(model: TranslatePredictor, files: Path) -> None:
     reading = ReadOptions(target=files / "dev.de")
     for metric in ("bleu", "ter", "rouge_l", "perplexity"):
         answers = model.answers(files / "dev.en", metric, reading)
@@ -518,7 +516,7 @@ def replace_metrics(model: TranslatePredictor, names: tuple[str, ...]) -> Transl
     return TranslatePredictor(model.config.model_copy(update={"evaluation": evaluation}), model.members)
 
 
-def test_inputs_are_lines_or_the_sources_of_pairs(model: TranslatePredictor, files: Path) -> None:
+def test_read_inputs_of_lines_or_pairs(model: TranslatePredictor, files: Path) -> None:
     sources = [x for x, _ in sentences()]
     assert list(model.read_inputs(files / "all.tsv")) == sources
     assert list(model.read_inputs(files / "all.tsv", ReadOptions(format="parallel"))) == sources
@@ -532,7 +530,7 @@ def test_inputs_are_lines_or_the_sources_of_pairs(model: TranslatePredictor, fil
         assert list(model.read_inputs(named, reading)) == ["a", "source"], "a first line may name the columns"
 
 
-def test_csv_and_headers_are_read_by_name_or_flag(model: TranslatePredictor, files: Path) -> None:
+def test_read_inputs_of_csv_and_headers(model: TranslatePredictor, files: Path) -> None:
     pairs = sentences()[:20]
     rows = "".join(f'"{x}",{y}\n' for x, y in pairs)
     tabs = "".join(f"{x}\t{y}\n" for x, y in pairs)
@@ -540,12 +538,10 @@ def test_csv_and_headers_are_read_by_name_or_flag(model: TranslatePredictor, fil
         (files / name).write_text(("en\tde\n" if text is tabs else "en,de\n") + text, encoding="utf-8")
         reading = ReadOptions(format=format)
         assert [*model.read_inputs(files / name, reading)] == [x for x, _ in pairs]
-        assert model.about_inputs(files / name, reading) == [
-            f"{files / name}:1 names the columns (en, de) and is no pair"
-        ]
+        assert model.about_inputs(files / name, reading) == [f"{files / name}:1 is a header (en, de), not a pair"]
         found = model.pairs(files / name, reading)
         assert [*zip(found.sources, found.targets, strict=True)] == pairs
-        assert model.evaluate(files / name, reading).lines[0].endswith(":1 names the columns (en, de) and is no pair")
+        assert model.evaluate(files / name, reading).lines[0].endswith(":1 is a header (en, de), not a pair")
     swapped = TranslatePredictor(
         model.config.model_copy(update={"data": model.config.data.model_copy(update={"swap": True, "format": "csv"})}),
         model.members,
@@ -561,7 +557,7 @@ def test_csv_and_headers_are_read_by_name_or_flag(model: TranslatePredictor, fil
     assert model.about_inputs(files / "t.tsv", ReadOptions(format="text")) == []
 
 
-def test_columns_are_those_that_are_asked_for_or_those_of_training(model: TranslatePredictor, files: Path) -> None:
+def test_columns_come_from_options_or_training(model: TranslatePredictor, files: Path) -> None:
     pairs = sentences()[:9]
     wide = "".join(f"{i}\t{x}\tok\t{y}\n" for i, (x, y) in enumerate(pairs))
     (files / "wide.tsv").write_text("no\tleft\tnote\tright\n" + wide, encoding="utf-8")
@@ -583,9 +579,7 @@ def test_columns_are_those_that_are_asked_for_or_those_of_training(model: Transl
         data = model.config.data.model_copy(update={**trained, **more})
         return TranslatePredictor(model.config.model_copy(update={"data": data}), model.members)
 
-    assert (
-        like().about_inputs(files / "wide.tsv")[0].endswith("wide.tsv:1 names the columns (left, right) and is no pair")
-    )
+    assert like().about_inputs(files / "wide.tsv")[0].endswith("wide.tsv:1 is a header (left, right), not a pair")
     assert [*like().read_inputs(files / "wide.tsv")] == [x for x, _ in pairs]
     assert [*like().read_inputs(files / "left.jsonl")] == [x for x, _ in pairs]
     assert [*like(swap=True).read_inputs(files / "wide.tsv")] == [y for _, y in pairs]
@@ -596,7 +590,7 @@ def test_columns_are_those_that_are_asked_for_or_those_of_training(model: Transl
     assert like().pairs(files / "all.tsv").sources == sources
 
 
-def test_csv_with_loose_commas_is_answered_with_both_cures(model: TranslatePredictor, files: Path) -> None:
+def test_csv_with_unquoted_commas_raises_with_both_cures(model: TranslatePredictor, files: Path) -> None:
     path = files / "loose.csv"
     path.write_text("He sees, he hears.\nNo.\nYes, he, too.\n", encoding="utf-8")
     assert model.about_inputs(path) == []
@@ -605,7 +599,7 @@ def test_csv_with_loose_commas_is_answered_with_both_cures(model: TranslatePredi
     assert len([*model.read_inputs(path, ReadOptions(format="text"))]) == 3
 
 
-def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:
+def test_format_for_follows_the_options(model: TranslatePredictor) -> None:
     assert model.format_for(PredictOptions()) == model.format_for(PredictOptions(beam_size=3)) == "text"
     assert model.format_for(PredictOptions(n_best=2)) == model.format_for(PredictOptions(alignment=True)) == "tsv"
     two = model.predict(TEXTS[:1], PredictOptions(n_best=2))[0]
@@ -616,7 +610,7 @@ def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:
 
 
 class Heard(SilentReporter):
-    """What is noted."""
+    """A reporter that collects notes."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -625,7 +619,7 @@ class Heard(SilentReporter):
         self.notes.append(words)
 
 
-def test_without_sacrebleu_perplexity_decides_and_what_is_asked_for_is_refused_at_once(
+def test_without_sacrebleu_perplexity_is_used_and_set_metrics_raise(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from catena.errors import MissingExtraError
@@ -654,7 +648,7 @@ def test_without_sacrebleu_perplexity_decides_and_what_is_asked_for_is_refused_a
     assert made.evaluate(files / "dev.tsv").scores.keys() >= {"bleu", "chrf", "ter", "perplexity"}
 
 
-def test_a_model_is_chosen_by_pairs_and_time() -> None:
+def test_choose_model_by_pairs_and_time() -> None:
     many, why = choose(29_000, 900_000, 8000, 3600.0, 1e11)
     assert many.kind == "transformer"
     assert "a Transformer with" in why
@@ -664,7 +658,7 @@ def test_a_model_is_chosen_by_pairs_and_time() -> None:
     assert "few pairs" in why
 
 
-def test_time_decides_on_a_model_of_its_own(files: Path) -> None:
+def test_fit_to_time_chooses_a_model(files: Path) -> None:
     made, lines = TranslateApplication().fit_to_time(toy_config(files, training={"max_time": "30s"}))
     assert isinstance(made, TranslateConfig)
     assert made.model.kind == "recurrent"

@@ -1,4 +1,4 @@
-"""Alignments from weights that are written out."""
+"""Alignments from given attention weights."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ WEIGHTS = np.array([[0.1, 0.2, 0.6, 0.1], [0.8, 0.1, 0.1, 0.0], [0.0, 0.1, 0.1, 
 """Three target tokens and the end, by three source tokens and the end."""
 
 
-def test_each_target_token_is_linked_with_what_was_looked_at_most() -> None:
+def test_alignment_links_tokens_with_largest_weight() -> None:
     one = Translation("x y z", ("x", "y", "z"), -1.0, -1.0, attention=(WEIGHTS[None],))
     assert one.alignment() == [(2, 0), (0, 1)], "what looks at the end of the source is linked with nothing"
     assert TranslationResult("a b c", ("a", "b", "c"), (one,)).links(one) == [("c", "x"), ("a", "y")]
     assert Translation("x", ("x",), 0.0, 0.0).alignment() == []
 
 
-def test_weights_are_the_mean_of_heads_and_of_layers() -> None:
+def test_weights_are_the_mean_of_heads_and_layers() -> None:
     other = np.full_like(WEIGHTS, 0.25)
     two_heads, one_head = np.stack((WEIGHTS, other)), other[None]
     found = Translation("", ("x", "y", "z"), 0.0, 0.0, attention=(two_heads, one_head)).weights

@@ -1,4 +1,4 @@
-"""Constraints beside plain string functions: whole words, in any cut, on every kind of tokens."""
+"""Constraints compared with string functions: whole words in any segmentation, for every tokenizer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.tasks.translate.toy import sentences, toy_config, write_files
 
 
 def has_phrase(text: str, phrase: str) -> bool:
-    """Whether a phrase stands in a text as whole words: no letter beside its own first and last letters."""
+    """Whether a phrase occurs in a text as whole words, without adjacent letters."""
     before = r"(?<![A-Za-z])" if phrase[0].isalpha() else ""
     behind = r"(?![A-Za-z])" if phrase[-1].isalpha() else ""
     return re.search(before + re.escape(phrase) + behind, text) is not None
 
 
 @pytest.mark.parametrize("phrase", ["a", "ab", "aa", "a a", "ab a", ". a", "b.", "a ab a"])
-def test_machines_hold_the_texts_in_which_a_phrase_stands(phrase: str) -> None:
+def test_phrase_automaton_accepts_texts_with_the_phrase(phrase: str) -> None:
     alphabet = "ab ."
     wanted, unwanted = (
         PieceAcceptor(phrase_machine(phrase, alphabet, read_character, w), list(alphabet)) for w in (True, False)
@@ -40,7 +40,7 @@ def test_machines_hold_the_texts_in_which_a_phrase_stands(phrase: str) -> None:
         assert unwanted.accepts(ids) == (not has_phrase(text, phrase)), text
 
 
-def test_a_prefix_is_a_beginning_of_the_text() -> None:
+def test_prefix_automaton_accepts_texts_with_the_prefix() -> None:
     acceptor = PieceAcceptor(prefix_machine("ab", "ab "), ["a", "b", " ", "ab", "ba"])
     assert acceptor.accepts([3])
     assert acceptor.accepts([0, 4, 2])
@@ -57,7 +57,7 @@ def side_of(kind: str, folder: Path) -> TextEncoding:
 
 
 @pytest.mark.parametrize("kind", TOKENS)
-def test_wishes_hold_for_the_text_whatever_its_tokens(kind: str, tmp_path: Path) -> None:
+def test_constraints_apply_to_text_for_every_tokenizer(kind: str, tmp_path: Path) -> None:
     side = side_of(kind, tmp_path)
     targets = [y.replace(".", " .") if kind == "whitespace" else y for _, y in sentences()[:60]]
     if kind == "whitespace":
@@ -80,8 +80,8 @@ def test_wishes_hold_for_the_text_whatever_its_tokens(kind: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "bytes", "characters"])
-def test_a_word_inside_another_does_not_count(kind: str, tmp_path: Path) -> None:
-    """Letters of more than one byte are letters too, and marks of more than one byte are none."""
+def test_phrase_inside_a_word_does_not_match(kind: str, tmp_path: Path) -> None:
+    """Multibyte letters are letters, and multibyte marks are not."""
     side = side_of(kind, tmp_path)
     for text, stands in [
         ("Ein Hundehund sieht.", False),
@@ -103,7 +103,7 @@ def test_a_word_inside_another_does_not_count(kind: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["bpe", "bytes"])
-def test_phrases_may_begin_and_end_with_marks_of_several_bytes(kind: str, tmp_path: Path) -> None:
+def test_phrases_may_start_and_end_with_multibyte_marks(kind: str, tmp_path: Path) -> None:
     side = side_of(kind, tmp_path)
     for text, stands in [("Ein „Hund“ sieht.", True), ("ö„Hund“ö", True), ("„Hund”", False), ("“Hund“", False)]:
         ids = side.vocabulary.ids(side.tokenizer.tokens(text))
@@ -111,7 +111,7 @@ def test_phrases_may_begin_and_end_with_marks_of_several_bytes(kind: str, tmp_pa
         assert build_acceptor(TranslationConstraints(without=("„Hund“",)), side).accepts(ids) == (not stands), text
 
 
-def test_bytes_tell_letters_as_their_characters_do() -> None:
+def test_letters_of_bytes_equal_those_of_characters() -> None:
     letters = "aZ5ßªéøŁЖאبह한ｱ𐐀𝒳\N{COMBINING ACUTE ACCENT}\N{DEVANAGARI VOWEL SIGN I}\N{ZERO WIDTH JOINER}"
     marks = " .-_'\"\N{NO-BREAK SPACE}«»¿×÷–—‘’“”„…€→☃、。「」！？：،؟।🙂"
     for character in letters + marks + "漢がカกລမខ𠀀":  # no blanks stand between these
@@ -125,14 +125,14 @@ def test_bytes_tell_letters_as_their_characters_do() -> None:
     assert after_byte(middle, ord("a")) == BROKEN
 
 
-def test_a_line_holds_phrases_between_tabs() -> None:
+def test_constraint_line_has_phrases_separated_by_tabs() -> None:
     assert TranslationConstraints.of("Haus\t-der Hund\t^Das \t+-x\t") == TranslationConstraints(
         ("Haus", "-x"), ("der Hund",), "Das"
     )
     assert not TranslationConstraints.of("  \t ")
 
 
-def test_what_cannot_be_wished_for_is_said(tmp_path: Path) -> None:
+def test_invalid_constraint_raises(tmp_path: Path) -> None:
     words = side_of("words", tmp_path)
     with pytest.raises(DataError, match="The constraint 'Zebra Hund' has words outside the vocabulary: 'Zebra'"):
         build_acceptor(TranslationConstraints(must=("Zebra Hund",)), words)

@@ -1,5 +1,4 @@
-"""A small language and its translation, by a grammar of a dozen words: articles change with their case, and what says
-when stands elsewhere."""
+"""A small language of a dozen words and its translation, with case marking and word order changes."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ WHEN = {"": "", " today": " heute", " in the garden": " im Garten"}
 
 
 def sentences() -> list[tuple[str, str]]:
-    """All of them, in an order that a seed draws."""
+    """All pairs, in a random order."""
     listed = [
         (f"{who} {does} {whom}{when}.".capitalize(), f"{wer} {tut}{wann} {wen}.")
         for who, (wer, _) in NOUNS.items()

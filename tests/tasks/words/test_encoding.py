@@ -1,4 +1,4 @@
-"""Sentences to numbers: what is looked up, what is unknown, what comes back from disk."""
+"""Encoding of sentences: lookup, unknown words and saving."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def names(encoding: WordEncoding, sentence: Sentence) -> list[str]:
     return encoding.words.tokens(encoding.encode([sentence]).words[0].tolist())
 
 
-def test_words_are_looked_up_as_they_stand_or_folded() -> None:
+def test_words_are_looked_up_unchanged_or_normalized() -> None:
     plain = WordEncoding.count(settings(), SENTENCES)
     assert names(plain, SENTENCES[0]) == ["The", "dog", "saw", "the", "42", "dogs"]
     lower = WordEncoding.count(settings(lowercase=True), SENTENCES)
@@ -45,7 +45,7 @@ def test_words_are_looked_up_as_they_stand_or_folded() -> None:
     assert {"4", "2", "T"} <= set(digits.characters.symbols)
 
 
-def test_rare_and_new_words_are_unknown_but_their_characters_are_not() -> None:
+def test_rare_and_new_words_are_unknown_but_keep_characters() -> None:
     encoding = WordEncoding.count(settings(vocabulary={"min_count": 2}), SENTENCES)
     new = Sentence(("saw", "zog", "dog"), (("V", "X", "N"),))
     assert names(encoding, new) == ["saw", "<unk>", "<unk>"]
@@ -64,7 +64,7 @@ def test_rare_and_new_words_are_unknown_but_their_characters_are_not() -> None:
     assert encoding.columns[0].tokens(batch.columns[0, :, 0].tolist()) == ["V", "<unk>", "N"]
 
 
-def test_a_batch_spells_each_form_once_and_pads_with_nothing() -> None:
+def test_batch_spells_each_form_once_and_pads() -> None:
     encoding = WordEncoding.count(settings(), SENTENCES)
     batch = encoding.encode(SENTENCES).batch([1, 0, 1], CPU)
     assert batch.words.shape == (3, 6)
@@ -84,7 +84,7 @@ def test_a_batch_spells_each_form_once_and_pads_with_nothing() -> None:
     assert torch.equal(batch.spellings[0], batch.spellings[2])
 
 
-def test_long_words_keep_their_two_ends() -> None:
+def test_long_words_keep_first_and_last_characters() -> None:
     short = WordInputConfig(characters=CharacterConvolutionConfig(max_length=5))
     encoding = WordEncoding.count(short, [Sentence(("abcdefgh",))])
     (ids,) = (ids for ids in encoding.encode([Sentence(("abcdefgh",))]).spelled if len(ids))
@@ -92,7 +92,7 @@ def test_long_words_keep_their_two_ends() -> None:
     assert encoding.characters.tokens(ids.tolist()) == list("abcgh")
 
 
-def test_without_characters_and_columns_there_are_none() -> None:
+def test_batch_without_characters_and_columns() -> None:
     encoding = WordEncoding.count(WordInputConfig(characters=NoCharacterConfig()), [Sentence(("a", "b"))])
     batch = encoding.encode([Sentence(("a",)), Sentence(())]).batch([0, 1], CPU)
     assert batch.characters is None
@@ -101,7 +101,7 @@ def test_without_characters_and_columns_there_are_none() -> None:
     assert batch.lengths.tolist() == [1, 0]
 
 
-def test_an_encoding_comes_back_from_disk(tmp_path: Path) -> None:
+def test_encoding_round_trips_through_disk(tmp_path: Path) -> None:
     for chosen in (settings(), WordInputConfig(characters=NoCharacterConfig())):
         sentences = SENTENCES if chosen.columns else [Sentence(s.words) for s in SENTENCES]
         encoding = WordEncoding.count(chosen, sentences)
@@ -112,7 +112,7 @@ def test_an_encoding_comes_back_from_disk(tmp_path: Path) -> None:
         assert (back.words, back.characters, back.columns) == (encoding.words, encoding.characters, encoding.columns)
 
 
-def test_all_words_of_a_file_of_vectors_are_known_if_asked(tmp_path: Path) -> None:
+def test_all_vectors_adds_every_word_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("dog 1 2\nhorse 3 4\n", encoding="utf-8")
     own = {"embedding": EmbeddingConfig(d=2, mode="static", vectors=str(path))}
@@ -124,7 +124,7 @@ def test_all_words_of_a_file_of_vectors_are_known_if_asked(tmp_path: Path) -> No
         WordInputConfig(all_vectors=True)
 
 
-def test_columns_that_are_missing_are_named() -> None:
+def test_missing_columns_raise() -> None:
     with pytest.raises(
         DataError, match=r"must have 1 further column \(1\) with a value for each of its 2 words, got 0"
     ):
@@ -136,7 +136,7 @@ def test_columns_that_are_missing_are_named() -> None:
         WordInputConfig(columns=("1", "2", "1"))
 
 
-def test_sentences_of_column_files_and_of_conllu() -> None:
+def test_to_sentence_of_column_files_and_conllu() -> None:
     columns = Columns((("dog", "N", "B"), ("ran", "V", "O")), SourceLocation("x.conll", 4))
     assert to_sentence(columns, ("1",)) == Sentence(("dog", "ran"), (("N", "V"),))
     assert column_values(columns, "-1") == ("B", "O")
@@ -162,7 +162,7 @@ class Holder(Config):
 
 
 @pytest.mark.parametrize("context", [None, RecurrentConfig(d=7), TransformerConfig(d=8, n_heads=2)])
-def test_settings_come_back_from_toml(tmp_path: Path, context: object) -> None:
+def test_config_round_trips_through_toml(tmp_path: Path, context: object) -> None:
     holder = Holder(words=WordInputConfig.model_validate({"context": context, "columns": ("upos",)}))
     path = tmp_path / "config.toml"
     path.write_text(to_toml(holder), encoding="utf-8")

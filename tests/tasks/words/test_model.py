@@ -1,4 +1,4 @@
-"""What is seen of words: every part stands in the vector, padding changes nothing, a language model can start it."""
+"""Word input layers: slices of the vector, padding, and initialization from a language model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def words(**values: object) -> WordInputConfig:
     "characters", [{"kind": "none"}, {"kind": "cnn", "filters": 4}, CharacterLSTMConfig(d_hidden=2)]
 )
 @pytest.mark.parametrize("encoder", [None, RecurrentConfig(d=5), TransformerConfig(d=8, n_heads=2, n_layers=1)])
-def test_padding_changes_nothing_and_batched_equals_one_by_one(characters: object, encoder: object) -> None:
+def test_output_does_not_depend_on_padding(characters: object, encoder: object) -> None:
     settings = words(characters=characters)
     encoding = WordEncoding.count(settings, SENTENCES)
     model = build_sentence_encoder(settings, encoder, encoding, dropout=0.5).double().eval()  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def test_padding_changes_nothing_and_batched_equals_one_by_one(characters: objec
         torch.testing.assert_close(model(encoded.batch([i], CPU))[0], together[i, :n])
 
 
-def test_each_part_of_a_word_has_its_place_in_the_vector() -> None:
+def test_each_input_has_its_slice_of_the_vector() -> None:
     settings = words()
     encoding = WordEncoding.count(settings, SENTENCES)
     reader = build_reader(settings, encoding).eval()
@@ -67,7 +67,7 @@ def test_each_part_of_a_word_has_its_place_in_the_vector() -> None:
     torch.testing.assert_close(found[..., 56:], reader.columns[0](batch.columns[..., 0]))
 
 
-def test_rare_words_are_read_as_unknown_the_more_often_the_rarer_they_are() -> None:
+def test_word_dropout_is_more_frequent_for_rare_words() -> None:
     settings = words(unknown_dropout=1.0, characters=NoCharacterConfig(), columns=(), dropout=0.0)
     text = [Sentence(("often",) * 9), Sentence(("once",))]
     encoding = WordEncoding.count(settings, text)
@@ -84,7 +84,7 @@ def test_rare_words_are_read_as_unknown_the_more_often_the_rarer_they_are() -> N
     assert torch.equal(never(batch), never.eval()(batch))
 
 
-def test_vectors_of_a_file_are_kept_or_tuned(tmp_path: Path) -> None:
+def test_file_vectors_are_fixed_or_tuned(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("dog 1 2\nsaw 3 4\n", encoding="utf-8")
     for mode in ("static", "tuned"):
@@ -120,7 +120,7 @@ def pretrained(tmp_path: Path, **values: object) -> Path:
     return tmp_path / "lm"
 
 
-def test_a_language_model_gives_the_context_of_words(tmp_path: Path) -> None:
+def test_language_model_provides_the_context_of_words(tmp_path: Path) -> None:
     start = open_pretrained(pretrained(tmp_path))
     settings = adopt_words(words(), start)
     encoding = WordEncoding.count(settings, SENTENCES, start.encoding.vocabulary)
@@ -131,7 +131,7 @@ def test_a_language_model_gives_the_context_of_words(tmp_path: Path) -> None:
     assert reader.context is not None
     encoded = encoding.encode(SENTENCES)
     found = reader(encoded.batch([0, 1], CPU))
-    # The state behind a word is that of the language model, which has read <s> and the words before it.
+    # The state after a word equals the state of the language model after <s> and the words so far.
     own = start.encoding.vocabulary
     ids = torch.tensor([[own.special("<s>"), *own.ids(SENTENCES[0].words)]])
     expected = reader.context(reader.embedding(ids), torch.tensor([6]))[0, 1:]
@@ -141,7 +141,7 @@ def test_a_language_model_gives_the_context_of_words(tmp_path: Path) -> None:
     assert len(pretrained_layer_groups(reader)) == 3
 
 
-def test_a_language_model_of_pieces_of_words_is_refused(tmp_path: Path) -> None:
+def test_language_model_over_subwords_raises(tmp_path: Path) -> None:
     start = open_pretrained(pretrained(tmp_path, tokenizer={"kind": "bytes"}))
     with pytest.raises(ConfigError, match=r"must be a language model over words, got .* with tokenizer 'bytes'"):
         adopt_words(words(), start)

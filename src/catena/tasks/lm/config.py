@@ -280,9 +280,7 @@ class LmConfig(Config):
     def _metric_problems(self) -> Iterator[str]:
         metric = self.training.metric
         if metric not in (None, *METRICS):
-            yield (
-                f"Unknown training.metric {metric!r} of a language model: {did_you_mean(str(metric), METRICS)}"
-            )
+            yield (f"Unknown training.metric {metric!r} of a language model: {did_you_mean(str(metric), METRICS)}")
 
     def _text_problems(self) -> Iterator[str]:
         if self.data.unit == "file":

@@ -146,7 +146,7 @@ def _parted(path: Path, data: TranslateDataConfig) -> tuple[str | None, Iterator
     names = header.source, header.target
     if find_pair_columns_by_name(names) == (1, 0):
         names, pairs = names[::-1], (ParallelText(pair.target, pair.source, pair.place) for pair in pairs)
-    return f"{header.place} is a header row ({', '.join(names)}) and was skipped", pairs
+    return f"{header.place} is a header ({', '.join(names)}), not a pair", pairs
 
 
 def kind_of_pairs(path: Path, data: TranslateDataConfig) -> PairKind:
