@@ -26,7 +26,7 @@ def poems(n: int, slips: float = 0.0, seed: int = 1) -> list[str]:
     return found
 
 
-def test_rhyming_ends_are_those_of_every_second_line() -> None:
+def test_rhyming_ends_of_every_second_line() -> None:
     assert rhyming_ends("西陸蟬聲唱，南冠客思侵。\n那堪玄鬢影，來對白頭吟。") == ["侵", "吟"]
     assert rhyming_ends("one") == rhyming_ends("") == []
 
