@@ -53,13 +53,13 @@ def test_say_commands(chat: Chat) -> None:
     assert chat.say("/undo") == "(removed: when do you open)"
     assert chat.turns == []
     chat.say("where")
-    assert chat.say("/clear") == "(all forgotten)"
+    assert chat.say("/clear") == "(conversation cleared)"
     assert chat.turns == []
     assert chat.say("/seed x") == "(the seed must be an integer: /seed 3)"
     assert chat.say("/seed 4") == "(seed 4)"
     assert chat.seed == 4
     assert "/undo  remove your" in chat.say("/help")
-    assert "there is no command /nope" in chat.say("/nope")
+    assert "unknown command /nope" in chat.say("/nope")
     assert chat.say("/quit") is None
     assert chat.ended
 

@@ -119,7 +119,7 @@ class Chat:
 
     def _clear(self, rest: str) -> str:
         self.turns, self.own = [], []
-        return "(all forgotten)"
+        return "(conversation cleared)"
 
     def _seed(self, rest: str) -> str:
         if not rest.isdecimal():
