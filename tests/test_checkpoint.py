@@ -1,4 +1,4 @@
-"""Checkpoints are whole or refused, can be moved, and a path means what it says."""
+"""Checkpoints are complete or rejected and can be moved, and paths are resolved as documented."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def damage(path: Path, bit: int) -> None:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_checkpoint_round_trips(tmp_path: Path) -> None:
     shared = torch.randn(3, 2)
     weights: dict[str, Tensor] = {
         "encoder.weight": shared,
@@ -85,19 +85,19 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert (found.folder / "tokenizer" / "words.json").read_text(encoding="utf-8") == '["ein", "Wörterbuch"]\n'
 
 
-def test_tied_weights_take_the_room_of_one(tmp_path: Path) -> None:
+def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
     table = torch.randn(1000, 8)
     tied = write_checkpoint(tmp_path / "tied", {"a": table, "b": table}, save_config).folder
     size = (tied / "model.safetensors").stat().st_size
     assert 32_000 < size < 33_000
 
 
-def test_nothing_in_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:
+def test_checkpoint_contains_no_pickle(tmp_path: Path) -> None:
     folder = write(tmp_path / "a")
     assert {p.suffix for p in folder.rglob("*") if p.is_file()} == {".toml", ".json", ".safetensors"}
 
 
-def test_others_may_read_what_they_may_read_elsewhere(tmp_path: Path) -> None:
+def test_files_have_default_permissions(tmp_path: Path) -> None:
     folder = write(tmp_path / "a")
     plain = tmp_path / "plain"
     plain.write_text("", encoding="utf-8")
@@ -105,14 +105,14 @@ def test_others_may_read_what_they_may_read_elsewhere(tmp_path: Path) -> None:
     assert modes == {stat.S_IMODE(plain.stat().st_mode)}
 
 
-def test_an_older_checkpoint_of_the_same_name_is_replaced(tmp_path: Path) -> None:
+def test_existing_checkpoint_is_replaced(tmp_path: Path) -> None:
     write(tmp_path / "a", 1.0)
     write(tmp_path / "a", 2.0)
     assert read_checkpoint(tmp_path / "a").weights()["layer.weight"][0, 0] == 2.0
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_writing_that_fails_leaves_the_old_one_and_nothing_else(tmp_path: Path) -> None:
+def test_failed_write_keeps_old_checkpoint(tmp_path: Path) -> None:
     write(tmp_path / "a", 1.0)
 
     def fails(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_writing_that_fails_leaves_the_old_one_and_nothing_else(tmp_path: Path
     assert read_checkpoint(tmp_path / "a").weights()["layer.weight"][0, 0] == 1.0
 
 
-def test_a_text_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_file_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new folder" / "notes.txt"
     write_text_atomically(path, "eins\r\nzwei ü\n")
     assert path.read_bytes() == "eins\r\nzwei ü\n".encode()
@@ -145,7 +145,7 @@ def test_a_text_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch
 
 @given(bit=st.integers(0, 1 << 20), file=st.integers(0, 5))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_one_flipped_bit_anywhere_is_found(tmp_path: Path, bit: int, file: int) -> None:
+def test_flipped_bit_is_detected(tmp_path: Path, bit: int, file: int) -> None:
     folder = tmp_path / "a"
     if not folder.exists():
         write(folder)
@@ -153,29 +153,29 @@ def test_one_flipped_bit_anywhere_is_found(tmp_path: Path, bit: int, file: int) 
     assert len(files) == 6
     before = files[file].read_bytes()
     damage(files[file], bit)
-    with pytest.raises(CheckpointError, match=rf"{files[file].name} (is damaged|has format version)"):
+    with pytest.raises(CheckpointError, match=rf"{files[file].name} (is damaged|must be 1)"):
         read_checkpoint(folder)
     files[file].write_bytes(before)
     read_checkpoint(folder)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "state.json", "config.toml"])
-def test_a_truncated_file_is_refused_with_both_sizes(tmp_path: Path, name: str) -> None:
+def test_truncated_file_raises_error_with_sizes(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "a") / name
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(CheckpointError, match=rf"{name} is damaged: it has {size - 3} bytes and {size} were"):
+    with pytest.raises(CheckpointError, match=rf"{name} is damaged: it has {size - 3} bytes instead of {size}"):
         read_checkpoint(tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "model.safetensors", "tokenizer/words.json"])
-def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+def test_missing_file_is_named(tmp_path: Path, name: str) -> None:
     (write(tmp_path / "a") / name).unlink()
-    with pytest.raises(CheckpointError, match=f"a is not a whole checkpoint: {name} is missing"):
+    with pytest.raises(CheckpointError, match=f"a is incomplete: {name} is missing"):
         open_checkpoint(tmp_path / "a")
 
 
-def test_a_checkpoint_of_another_model_is_refused_with_the_difference(tmp_path: Path) -> None:
+def test_checkpoint_of_another_model_raises_error_with_differences(tmp_path: Path) -> None:
     found = read_checkpoint(write(tmp_path / "a"))
 
     class Other(nn.Module):
@@ -184,7 +184,7 @@ def test_a_checkpoint_of_another_model_is_refused_with_the_difference(tmp_path: 
             self.layer = nn.Linear(3, 5)
             self.head = nn.Linear(1, 1, bias=False)
 
-    with pytest.raises(CheckpointError, match="comes from another model") as error:
+    with pytest.raises(CheckpointError, match="belongs to another model") as error:
         found.load_into(Other())
     assert "head.weight is in the model only" in str(error.value)
     assert "float32 of shape (2, 3) in the checkpoint and float32 of shape (5, 3) in the model" in str(error.value)
@@ -192,7 +192,7 @@ def test_a_checkpoint_of_another_model_is_refused_with_the_difference(tmp_path: 
         found.load_into(nn.ModuleDict({"layer": nn.Linear(3, 2).double()}))
 
 
-def test_a_checkpoint_of_the_same_model_is_loaded(tmp_path: Path) -> None:
+def test_checkpoint_of_same_model_is_loaded(tmp_path: Path) -> None:
     model = nn.ModuleDict({"layer": nn.Linear(3, 2)})
     read_checkpoint(write(tmp_path / "a", 4.0)).load_into(model)
     assert model["layer"].weight.tolist() == [[4.0] * 3] * 2  # type: ignore[union-attr]
@@ -200,23 +200,23 @@ def test_a_checkpoint_of_the_same_model_is_loaded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_weights_that_are_not_finite_are_not_loaded(tmp_path: Path, value: float, dtype: torch.dtype) -> None:
+def test_weights_that_are_not_finite_raise_error(tmp_path: Path, value: float, dtype: torch.dtype) -> None:
     model = nn.Linear(3, 2).to(dtype)
     with torch.no_grad():
         model.weight[1, 2] = value
     checkpoint = write_checkpoint(tmp_path / "x", model.state_dict(), save_config)
     with pytest.raises(CheckpointError, match=rf"model.safetensors must hold finite weights, got {value} in weight: "):
         checkpoint.load_into(nn.Linear(3, 2).to(dtype))
-    if value == float("-inf"):  # the log of 0 in a counted model
+    if value == float("-inf"):  # the log of 0 in a count-based model
         assert checkpoint.weights()["weight"][1, 2] == value
     else:
         with pytest.raises(CheckpointError, match=f"got {value} in weight"):
             checkpoint.weights()
 
 
-def test_a_model_without_training_state_says_so_when_it_is_resumed(tmp_path: Path) -> None:
+def test_resume_without_training_state_raises_error(tmp_path: Path) -> None:
     found = write_checkpoint(tmp_path / "a", {"w": torch.ones(1)}, save_config)
-    with pytest.raises(CheckpointError, match="cannot be resumed, but a new run can start from it with --from"):
+    with pytest.raises(CheckpointError, match=r"cannot be resumed. Start a new run from its weights with --from"):
         found.training()
 
 
@@ -224,7 +224,7 @@ def test_a_model_without_training_state_says_so_when_it_is_resumed(tmp_path: Pat
 
 
 def reseal(folder: Path, version: int) -> None:
-    """Change the version as a newer Catena would write it: with a checksum that fits."""
+    """Change the version as a newer Catena would write it, with a matching checksum."""
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest.pop("checksum")
     manifest["format_version"] = version
@@ -232,18 +232,18 @@ def reseal(folder: Path, version: int) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_newer_format_raises_error(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     reseal(run.folder_of(5), 999)
-    with pytest.raises(CheckpointError, match=r"format version 999, and Catena .* reads versions 1 to 1"):
+    with pytest.raises(CheckpointError, match=r"format version of .* must be 1 to 1 for Catena .*, got 999"):
         open_checkpoint(run.path)
     meta = json.loads((run.path / "meta.json").read_text())
     (run.path / "meta.json").write_text(json.dumps({**meta, "format_version": 999}))
-    with pytest.raises(CheckpointError, match=r"meta\.json has format version 999.*pip install --upgrade catena"):
+    with pytest.raises(CheckpointError, match=r"meta\.json must be 1 to 1 .*, got 999.*pip install --upgrade catena"):
         open_checkpoint(run.path)
 
 
-def test_an_older_format_is_brought_up_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_format_is_upgraded_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(tmp_path / "a")
     monkeypatch.setattr(stored, "FORMAT_VERSION", 3)
     monkeypatch.setitem(stored.UPGRADES, 1, lambda manifest: {**manifest, "trail": ["1 to 2"]})
@@ -254,8 +254,8 @@ def test_an_older_format_is_brought_up_step_by_step(tmp_path: Path, monkeypatch:
     assert found.weights()["layer.bias"].tolist() == [0.0, 1.0]
 
 
-def test_a_run_of_version_1_keeps_loading() -> None:
-    """The folder was written by the first version and must never be written again."""
+def test_run_of_version_1_is_loaded() -> None:
+    """The folder was written by the first version and must not be written again."""
     found = open_checkpoint(FIXTURES / "run_v1")
     assert found.state() == {"step": 2}
     assert found.weights()["output.weight"].tolist() == [[0.0, 0.5, 1.0], [1.5, 2.0, 2.5]]
@@ -266,10 +266,10 @@ def test_a_run_of_version_1_keeps_loading() -> None:
     assert (last.folder / "config.toml").read_text(encoding="utf-8") == 'kind = "fixture"\n'
 
 
-# --- what a path means --------------------------------------------------------------------------------------
+# --- paths --------------------------------------------------------------------------------------------------
 
 
-def test_a_run_means_its_best_checkpoint_and_every_other_path_itself(tmp_path: Path) -> None:
+def test_run_path_resolves_to_best_and_other_paths_to_themselves(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     assert open_checkpoint(run.path).folder == run.folder_of(5)
     assert open_checkpoint(run.path / "best").folder == run.folder_of(5)
@@ -279,7 +279,7 @@ def test_a_run_means_its_best_checkpoint_and_every_other_path_itself(tmp_path: P
     assert open_checkpoint(run.path).folder == run.folder_of(10)
 
 
-def test_a_run_and_a_checkpoint_can_be_moved(tmp_path: Path) -> None:
+def test_run_and_checkpoint_can_be_moved(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     shutil.move(run.path, tmp_path / "moved")
     assert open_checkpoint(tmp_path / "moved").weights()["layer.weight"][0, 0] == 5.0
@@ -288,7 +288,7 @@ def test_a_run_and_a_checkpoint_can_be_moved(tmp_path: Path) -> None:
     assert open_checkpoint(tmp_path / "alone").weights()["layer.weight"][0, 0] == 10.0
 
 
-def test_a_run_that_was_copied_with_its_links_followed_still_loads(tmp_path: Path) -> None:
+def test_run_copied_without_links_is_loaded(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     shutil.copytree(run.path, tmp_path / "copy", symlinks=False)
     assert not (tmp_path / "copy" / "best").is_symlink()
@@ -297,7 +297,7 @@ def test_a_run_that_was_copied_with_its_links_followed_still_loads(tmp_path: Pat
     assert open_checkpoint(tmp_path / "copy").weights()["layer.weight"][0, 0] == 10.0
 
 
-def test_where_links_cannot_be_made_a_small_file_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pointer_file_replaces_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("a required privilege is not held by the client")
 
@@ -309,23 +309,23 @@ def test_where_links_cannot_be_made_a_small_file_points(tmp_path: Path, monkeypa
     assert open_checkpoint(run.path / "best").folder == run.folder_of(5)
 
 
-def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(tmp_path: Path) -> None:
+def test_damaged_last_falls_back_to_newest_complete_checkpoint(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", steps=(999_999, 1_000_000, 1_000_001))
     damage(run.folder_of(1_000_001) / "model.safetensors", 900)
     notes: list[str] = []
     assert open_checkpoint(run.path / "last", notes.append).folder == run.folder_of(1_000_000)
     assert len(notes) == 1
     assert "model.safetensors is damaged" in notes[0]
-    assert f"Falling back to the newest whole one, {run.folder_of(1_000_000)}" in notes[0]
+    assert f"Falling back to the newest complete checkpoint, {run.folder_of(1_000_000)}" in notes[0]
     shutil.rmtree(run.folder_of(1_000_001))
     assert last_checkpoint(run.path).folder == run.folder_of(1_000_000)
     for folder in list_checkpoints(run.path):
         (folder / "state.json").unlink()
-    with pytest.raises(CheckpointError, match=r"no checkpoint of the run can be used: .*state\.json is missing"):
+    with pytest.raises(CheckpointError, match=r"No checkpoint of the run is usable: .*state\.json is missing"):
         last_checkpoint(run.path)
 
 
-def test_a_damaged_best_is_refused(tmp_path: Path) -> None:
+def test_damaged_best_raises_error(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     damage(run.folder_of(5) / "model.safetensors", 900)
     for path in (run.path, run.path / "best"):
@@ -336,25 +336,23 @@ def test_a_damaged_best_is_refused(tmp_path: Path) -> None:
         open_checkpoint(run.path)
 
 
-def test_a_path_that_does_not_exist_is_named_with_its_neighbors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_path_suggests_similar_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_run(tmp_path / "mr-cnn")
-    with pytest.raises(CheckpointError, match=r"there is no run or checkpoint .*mr-cn: did you mean .*mr-cnn\?"):
+    with pytest.raises(CheckpointError, match=r"Run or checkpoint not found: .*mr-cn\. Did you mean .*mr-cnn\?"):
         open_checkpoint(tmp_path / "mr-cn")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        CheckpointError, match=r"no run or checkpoint gpt2 in .*: name the folder that 'catena train' wrote"
+        CheckpointError, match=r"Run or checkpoint not found: gpt2 in .*\. Pass the folder that 'catena train' wrote"
     ):
         open_checkpoint(Path("gpt2"))
     make_run(tmp_path / "runs" / "lm-ngram-001")
-    with pytest.raises(CheckpointError, match=r"checkpoint lm-ngram-001: did you mean runs/lm-ngram-001\?"):
+    with pytest.raises(CheckpointError, match=r"not found: lm-ngram-001\. Did you mean runs/lm-ngram-001\?"):
         open_checkpoint(Path("lm-ngram-001"))
-    with pytest.raises(CheckpointError, match=r"there is no folder nobody either"):
+    with pytest.raises(CheckpointError, match=r"The folder nobody does not exist either"):
         open_checkpoint(Path("nobody/gpt2"))
 
 
-def test_a_path_that_is_no_model_says_what_is_missing(tmp_path: Path) -> None:
+def test_path_without_model_raises_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"neither a run .* nor a checkpoint .* that 'catena train' wrote"):
         open_checkpoint(tmp_path)
     (tmp_path / "file.tsv").write_text("x", encoding="utf-8")

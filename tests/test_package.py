@@ -92,7 +92,7 @@ def test_command_is_installed_and_works(installed: Path, tmp_path: Path) -> None
     done = subprocess.run(command, cwd=tmp_path, env=outside(installed), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(f"catena {__version__} on Python ")
-    assert done.stdout.endswith("all is well\n")
+    assert done.stdout.endswith("all good\n")
 
 
 def test_wheel_trains_and_predicts_outside_clone(installed: Path, tmp_path: Path) -> None:

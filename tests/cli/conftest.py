@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a way to call it, small files, and one small trained run."""
+"""Fixtures of the command line tests: a way to call it, small files, and small trained runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[2] / "src"
 
 @dataclass(frozen=True)
 class Said:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -31,7 +31,7 @@ class Said:
 
     @property
     def sentence(self) -> str:
-        """The one line that an error is told in."""
+        """The single line of an error."""
         assert self.err.startswith("catena")
         assert self.err.count("\n") == 1, self.err
         assert self.err.endswith("\n")
@@ -42,7 +42,7 @@ Catena = Callable[..., Said]
 
 
 def matches(sentence: str, expected: str) -> bool:
-    """Whether a sentence is the expected one; where that ends in "…", whether it begins so. pytest shows both."""
+    """Whether a sentence equals the expected one or, if that ends in "…", begins with it."""
     assert (sentence if not expected.endswith("…") else sentence[: len(expected) - 1] + "…") == expected
     return True
 
@@ -58,14 +58,14 @@ def catena(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
         code = main([str(word) for word in words])
         said = capsys.readouterr()
         assert "Traceback" not in said.out + said.err
-        assert "fault of Catena" not in said.err, said.err
+        assert "Internal error" not in said.err, said.err
         return Said(code, said.out, said.err)
 
     return call
 
 
 def in_process_of_its_own(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
-    """The same as a user meets it."""
+    """Run the command in its own process, as a user does."""
     command = [sys.executable, "-m", "catena", *map(str, words)]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
 
@@ -76,7 +76,7 @@ def environment() -> dict[str, str]:
 
 
 def rows(split: str, each: int = EACH) -> list[tuple[str, str]]:
-    """A few sentences of three intents, their order mixed."""
+    """A few sentences of three intents in mixed order."""
     by_intent = {name: [e.text for e in load_sample(split) if e.labels == (name,)][:each] for name in INTENTS}
     return [(name, texts[i]) for i in range(each) for name, texts in by_intent.items() if i < len(texts)]
 
@@ -88,7 +88,7 @@ def write_rows(path: Path, pairs: list[tuple[str, str]]) -> Path:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with train.tsv, dev.tsv and texts.txt. Nobody writes into it."""
+    """A folder with train.tsv, dev.tsv and texts.txt. Tests must not change it."""
     folder = tmp_path_factory.mktemp("files")
     write_rows(folder / "train.tsv", rows("train"))
     write_rows(folder / "dev.tsv", rows("dev", 8))
@@ -98,7 +98,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a log-linear model. Nobody writes into it."""
+    """A run of a log-linear model. Tests must not change it."""
     folder = tmp_path_factory.mktemp("runs") / "small"
     words = ["train", files / "train.tsv", "--dev", files / "dev.tsv", "-o", folder, *TINY, "-q"]
     assert main([str(word) for word in words]) == 0

@@ -1,4 +1,4 @@
-"""One small run of every family of models, and the commands that use it: what the device and golden tests share."""
+"""A small run of every model family and the commands that use it, for the device and golden tests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SHORT = ("--max-steps", "3", "--threads", "1")
 
 @dataclass(frozen=True)
 class Family:
-    """A family of models: how a small one is trained, and what can be done with it.
+    """A model family: how a small model is trained, and which commands use it.
 
     Args:
         name: its id in the tests.
         data: the name of a function of :data:`DATA`, which writes ``train``, ``test`` and ``input`` files.
         train: the arguments of ``catena train`` behind the files.
-        uses: the commands after training; ``RUN`` is the run, ``OTHER`` the runs of ``others``, joined by commas.
+        uses: the commands after training; ``RUN`` is the run, ``OTHER`` the runs of ``others``, separated by commas.
         others: families whose runs the training or the commands need.
         resumable: trained in steps, so that ``catena resume`` can continue it.
     """

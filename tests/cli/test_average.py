@@ -1,4 +1,4 @@
-"""``catena average``: one model from several."""
+"""``catena average``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catena.checkpoint import open_checkpoint
 from tests.cli.conftest import TINY, Catena, matches
 
 
-def test_the_mean_of_two_checkpoints_is_a_model_of_its_own(catena: Catena, files: Path) -> None:
+def test_average_of_two_checkpoints_can_be_loaded(catena: Catena, files: Path) -> None:
     words = ["train", files / "train.tsv", "--dev", files / "dev.tsv", *TINY, "--keep-last", "2", "-q", "-o", "run"]
     assert catena(*words).code == 0
     parts = sorted(Path("run/checkpoints").iterdir())
@@ -28,22 +28,24 @@ def test_the_mean_of_two_checkpoints_is_a_model_of_its_own(catena: Catena, files
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        ([], 2, "an average needs two or more checkpoints and a folder to write into: …"),
-        (["RUN", "-o", "x"], 2, "an average needs two or more checkpoints …"),
-        (["RUN", "RUN"], 2, "an average needs two or more checkpoints …"),
-        (["RUN", "nowhere", "-o", "x"], 1, "there is no run or checkpoint nowhere in …"),
-        (["RUN", "RUN", "-o", "."], 1, ". is there already: choose another --output"),
+        ([], 2, "The number of checkpoints must be 2 or more and -o must be set, got 0 …"),
+        (["RUN", "-o", "x"], 2, "The number of checkpoints must be 2 or more and -o must be set, got 1 …"),
+        (["RUN", "RUN"], 2, "The number of checkpoints must be 2 or more and -o must be set, got 2 …"),
+        (["RUN", "nowhere", "-o", "x"], 1, "Run or checkpoint not found: nowhere in …"),
+        (["RUN", "RUN", "-o", "."], 1, ". exists already. Choose another --output."),
     ],
 )
-def test_what_cannot_be_averaged(catena: Catena, trained: Path, words: list[str], code: int, sentence: str) -> None:
+def test_invalid_average_prints_error(
+    catena: Catena, trained: Path, words: list[str], code: int, sentence: str
+) -> None:
     said = catena("average", *[trained if word == "RUN" else word for word in words])
     assert said.code == code
     assert matches(said.sentence, sentence)
 
 
-def test_models_of_different_make_are_not_mixed(catena: Catena, files: Path, trained: Path) -> None:
+def test_average_of_different_models_prints_error(catena: Catena, files: Path, trained: Path) -> None:
     assert catena("train", files / "dev.tsv", *TINY, "-q", "-o", "other").code == 0
     said = catena("average", trained, "other", "-o", "x")
     assert said.code == 1
-    assert "cannot be averaged: they are of different models" in said.sentence
+    assert "they are different models" in said.sentence
     assert not Path("x").exists()

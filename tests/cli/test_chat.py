@@ -1,4 +1,4 @@
-"""``catena chat``: lines that are piped in, a file or a run, and what it is not for."""
+"""``catena chat`` with piped lines, a file or a run, and its errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.cli.conftest import Catena
 
 
-def test_piped_lines_are_answered_one_by_one(catena: Catena, tmp_path: Path) -> None:
+def test_piped_lines_are_answered(catena: Catena, tmp_path: Path) -> None:
     path = tmp_path / "faq.tsv"
     path.write_text("when do you open\tat nine\nwhere are you\tin the city\n", encoding="utf-8")
     said = catena("chat", path, stdin=b"when open\n\nqwerty\n/undo\n/quit\nwhere\n")
@@ -15,18 +15,21 @@ def test_piped_lines_are_answered_one_by_one(catena: Catena, tmp_path: Path) -> 
     assert said.out == "at nine\n(no response)\n(removed: qwerty)\n"
     said = catena("chat", path, "--search", "beam", stdin=b"when\n")
     assert said.code == 2
-    assert said.sentence == f"--search is for models that write, and {path} chooses its responses: leave it out"
+    assert (
+        said.sentence
+        == f"--search works only with generative models, and {path} retrieves its responses. Remove the option."
+    )
     said = catena("chat", tmp_path / "fqa.tsv")
     assert said.code == 2
     assert said.sentence == (
-        f"there is neither a run nor a file {tmp_path / 'fqa.tsv'}: did you mean {path}? Else name the folder that "
-        f"'catena train converse' wrote, or a file of lines of context<TAB>response"
+        f"Run or file not found: {tmp_path / 'fqa.tsv'}. Did you mean {path}? Otherwise: Pass the folder that "
+        f"'catena train converse' wrote, or a file with lines of context<TAB>response."
     )
     said = catena("chat", path, stdin="grü\n".encode("latin-1"))
-    assert "standard input, line 1, is not utf-8" in said.sentence
+    assert "standard input:1 must be encoded in utf-8" in said.sentence
 
 
-def test_columns_of_a_file_can_be_named(catena: Catena, tmp_path: Path) -> None:
+def test_column_options_select_columns_of_a_file(catena: Catena, tmp_path: Path) -> None:
     path = tmp_path / "faq.csv"
     path.write_text("n,frage,antwort\n1,wann ist offen,um neun\n2,wo seid ihr,hier\n", encoding="utf-8")
     said = catena("chat", path, stdin=b"wo\n")
@@ -38,12 +41,14 @@ def test_columns_of_a_file_can_be_named(catena: Catena, tmp_path: Path) -> None:
     assert catena("predict", tmp_path / "run", "--format", "text", stdin=b"wo, sag\n").out == "hier\n"
     assert catena("evaluate", tmp_path / "run", path).out.startswith("2 contexts")
     said = catena("chat", path, *named[:2])
-    assert said.sentence == "--context-column and --response-column belong together: give both, or neither"
+    assert said.sentence == "--context-column and --response-column must be set together, got one. Set both or neither."
     said = catena("chat", tmp_path / "run", *named)
-    assert said.sentence.startswith("--context-column and --response-column are for files")
+    assert said.sentence.startswith("--context-column and --response-column work only with files")
 
 
-def test_a_run_is_talked_with_and_other_tasks_are_refused(catena: Catena, tmp_path: Path, language_model: Path) -> None:
+def test_chat_with_run_responds_and_other_tasks_print_error(
+    catena: Catena, tmp_path: Path, language_model: Path
+) -> None:
     path = tmp_path / "faq.tsv"
     path.write_text("when do you open\tat nine\nwhere are you\tin the city\nwho\tme\n", encoding="utf-8")
     assert catena("train", "converse", path, "--dev", path, "--against", "both", "-o", tmp_path / "run").code == 0
@@ -51,4 +56,4 @@ def test_a_run_is_talked_with_and_other_tasks_are_refused(catena: Catena, tmp_pa
     said = catena("predict", tmp_path / "run", "--n-best", "2", "--scores", stdin=b"where\n")
     assert [line.split("\t")[1] for line in said.out.splitlines()] == ["in the city", "at nine"]
     said = catena("chat", language_model, stdin=b"hello\n")
-    assert said.sentence.endswith("is a model of lm, and does not converse: train one with 'catena train converse'")
+    assert said.sentence.endswith("got a model of lm. Train one with 'catena train converse'.")

@@ -1,4 +1,4 @@
-"""``catena compare``: the same file, two models, and how much of the difference chance may explain."""
+"""``catena compare``."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def poor(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_model_against_itself_and_against_a_poor_one(catena: Catena, files: Path, trained: Path, poor: Path) -> None:
+def test_compare_with_itself_and_with_worse_model(catena: Catena, files: Path, trained: Path, poor: Path) -> None:
     same = catena("compare", trained, trained, files / "dev.tsv", "--samples", "200")
     assert same.code == 0
     assert "a difference of +0.0000" in same.out
-    assert "chance may explain it; the two do not differ on any example" in same.out
-    assert "this test does not see the spread between seeds" in same.out.splitlines()[1]
+    assert "the difference is not significant; the two do not differ on any example" in same.out
+    assert "this test ignores the variance between seeds" in same.out.splitlines()[1]
     for test in ("bootstrap", "randomization"):
         words = ["compare", trained, poor, files / "train.tsv", "--samples", "200", "--test", test]
         found = json.loads(catena(*words, "--format", "json").out)
@@ -43,10 +43,10 @@ def test_a_model_against_itself_and_against_a_poor_one(catena: Catena, files: Pa
         said = catena(*words)
         assert f"; the two differ on {found['differing']} examples only" in said.out.splitlines()[0]
         assert said.out.splitlines()[2] == found["signature"]
-        assert catena(*words).out == said.out, "the same seed draws the same samples"
+        assert catena(*words).out == said.out, "the same seed gives the same samples"
 
 
-def test_other_metrics(catena: Catena, files: Path, trained: Path, poor: Path) -> None:
+def test_metric_option_selects_metric(catena: Catena, files: Path, trained: Path, poor: Path) -> None:
     words = ["compare", trained, poor, files / "dev.tsv", "--samples", "50", "--metric"]
     assert "average:macro" in catena(*words, "macro_f1").out
     said = catena(*words, "charm")
@@ -56,14 +56,14 @@ def test_other_metrics(catena: Catena, files: Path, trained: Path, poor: Path) -
     )
 
 
-def test_what_cannot_be_compared(catena: Catena, files: Path, trained: Path) -> None:
+def test_invalid_compare_prints_error(catena: Catena, files: Path, trained: Path) -> None:
     assert catena("compare", trained, "nowhere", files / "dev.tsv").sentence.startswith(
-        "there is no run or checkpoint nowhere in "
+        "Run or checkpoint not found: nowhere in "
     )
     said = catena("compare", trained, trained, files / "dev.tsv", "--samples", "0")
-    assert (said.code, said.sentence) == (2, "--samples must be 1 or more, and is 0")
+    assert (said.code, said.sentence) == (2, "--samples must be 1 or more, got 0. Pass 1 or more.")
     said = catena("compare", trained, trained, "missing.tsv")
-    assert (said.code, matches(said.sentence, "there is no file missing.tsv …")) == (1, True)
+    assert (said.code, matches(said.sentence, "File not found: missing.tsv …")) == (1, True)
 
 
 def test_language_models_are_compared_by_perplexity(
@@ -78,16 +78,16 @@ def test_language_models_are_compared_by_perplexity(
     assert "a language model has no 'accuracy'" in catena(*words, "--metric", "accuracy").sentence
 
 
-def test_models_of_two_tasks_are_not_compared(
+def test_compare_of_different_tasks_prints_error(
     catena: Catena, files: Path, trained: Path, ngram_model: Path, tmp_path: Path
 ) -> None:
     said = catena("compare", trained, ngram_model, files / "dev.tsv")
     assert said.code == 1
-    assert "is a model of the task classify and" in said.sentence
-    assert said.sentence.endswith("one of the task lm: only models of one task can be compared")
+    assert "must be for the same task, got classify (" in said.sentence
+    assert said.sentence.endswith("Pass two runs of one task.")
 
 
-def test_randomization_is_the_default_and_exact_where_few_examples_differ(
+def test_randomization_is_default_and_exact_if_few_examples_differ(
     catena: Catena, files: Path, trained: Path, poor: Path, tmp_path: Path
 ) -> None:
     lines = (files / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)[:4]
@@ -98,7 +98,7 @@ def test_randomization_is_the_default_and_exact_where_few_examples_differ(
     assert found["p_value"] >= 2 / 2 ** found["differing"]
 
 
-def test_macro_f1_of_compare_is_that_of_evaluate(catena: Catena, files: Path, trained: Path, tmp_path: Path) -> None:
+def test_macro_f1_of_compare_equals_evaluate(catena: Catena, files: Path, trained: Path, tmp_path: Path) -> None:
     lines = (files / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     label = lines[0].split("\t")[0]
     (tmp_path / "x.tsv").write_text("".join(x for x in lines if not x.startswith(label)) + "odd\tzzz\n", "utf-8")
@@ -107,7 +107,7 @@ def test_macro_f1_of_compare_is_that_of_evaluate(catena: Catena, files: Path, tr
     assert found["first"] == pytest.approx(report["scores"]["macro_f1"])
 
 
-def test_an_ngram_run_does_not_differ_from_its_own_export(catena: Catena, tmp_path: Path) -> None:
+def test_ngram_run_equals_its_own_export(catena: Catena, tmp_path: Path) -> None:
     rng = random.Random(0)
     words = ["the", "a", "cat", "dog", "bird", "sat", "ran", "sang", "on", "under", "by", "mat", "tree", "house"]
     text = "".join(" ".join(rng.choices(words, k=rng.randint(3, 9))) + "\n" for _ in range(400))
@@ -119,7 +119,7 @@ def test_an_ngram_run_does_not_differ_from_its_own_export(catena: Catena, tmp_pa
     assert (found["p_value"], found["differing"]) == (1.0, 0)
 
 
-def test_a_file_of_ngrams_is_compared_like_the_run_that_wrote_it(
+def test_ngram_file_compares_like_its_run(
     catena: Catena, language_model: Path, ngram_model: Path, trained: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "x.txt").write_text("the cat sat\na dog ran\n" * 5, encoding="utf-8")
@@ -133,10 +133,10 @@ def test_a_file_of_ngrams_is_compared_like_the_run_that_wrote_it(
     (tmp_path / "y.txt").write_text("the cat, sat\n" * 5, encoding="utf-8")
     said = catena("compare", ngram_model, "m.arpa", "y.txt")
     assert f"(tokenizer.kind is words in {ngram_model} and whitespace in m.arpa)" in said.sentence
-    assert "is a model of the task lm and" in catena("compare", "m.arpa", trained, "x.txt").sentence
+    assert "must be for the same task, got lm (" in catena("compare", "m.arpa", trained, "x.txt").sentence
 
 
-def test_models_that_are_asked_other_questions_are_told_by_what(catena: Catena, tmp_path: Path) -> None:
+def test_compare_with_different_candidates_names_the_difference(catena: Catena, tmp_path: Path) -> None:
     lines = "".join(f"what about number {i} ?\tit is number {i}\n" for i in range(30))
     (tmp_path / "talk.tsv").write_text(lines, encoding="utf-8")
     for n in ("4", "5"):
@@ -156,7 +156,7 @@ def test_models_that_are_asked_other_questions_are_told_by_what(catena: Catena, 
     said = catena("compare", "of-4", "of-5", "talk.tsv")
     assert (said.code, said.sentence) == (
         1,
-        "the two models are not asked the same about talk.tsv (evaluation.candidates is 4 in of-4 and 5 in of-5): they "
-        "cannot be compared on it",
+        "The two models are evaluated differently on talk.tsv (evaluation.candidates is 4 in of-4 and 5 in of-5) and "
+        "cannot be compared on it.",
     )
     assert catena("compare", "of-4", "of-4", "talk.tsv", "--samples", "10").code == 0

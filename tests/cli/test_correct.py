@@ -1,4 +1,4 @@
-"""``catena correct``: what was meant."""
+"""``catena correct``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ def confusions() -> Path:
     return path
 
 
-def test_a_wrong_character_is_put_right(catena: Catena, character_model: Path, confusions: Path) -> None:
+def test_wrong_character_is_corrected(catena: Catena, character_model: Path, confusions: Path) -> None:
     said = catena("correct", character_model, "--confusions", confusions, *QUICK, stdin=f"{WRONG}\n".encode())
     assert said.code == 0, said.err
     assert said.out == f"{RIGHT}\n"
 
 
-def test_what_is_right_stays_and_figures_are_given(catena: Catena, character_model: Path, confusions: Path) -> None:
+def test_correct_text_is_unchanged_and_jsonl_has_statistics(
+    catena: Catena, character_model: Path, confusions: Path
+) -> None:
     words = ("correct", character_model, "--confusions", confusions, *QUICK, "--format", "jsonl")
     said = catena(*words, stdin=f"{RIGHT}\n他学习医术\n\n".encode())
     rows = [json.loads(line) for line in said.out.splitlines()]
@@ -39,7 +41,7 @@ def test_what_is_right_stays_and_figures_are_given(catena: Catena, character_mod
     assert catena(*words, stdin=f"{RIGHT}\n他学习医术\n\n".encode()).out == said.out
 
 
-def test_a_file_in_and_a_file_out(catena: Catena, character_model: Path, confusions: Path) -> None:
+def test_correct_reads_and_writes_files(catena: Catena, character_model: Path, confusions: Path) -> None:
     Path("in.txt").write_text(WRONG + "\n", encoding="utf-8")
     words = ("correct", character_model, "in.txt", "--confusions", confusions, *QUICK)
     assert catena(*words, "--format", "tsv", "-o", "out.tsv").code == 0
@@ -52,31 +54,31 @@ def test_a_file_in_and_a_file_out(catena: Catena, character_model: Path, confusi
     ("words", "stdin", "sentence"),
     [
         (("--insert", "1.5"), "文", "rates must be from 0 to 1, …"),
-        (("--steps", "0"), "文", "--steps must be 1 or more, and is 0"),
+        (("--steps", "0"), "文", "--steps must be 1 or more, got 0. Pass 1 or more."),
         (("--confusions", "bad.tsv"), "文", "bad.tsv:2 must be a symbol, a tab, and the symbols …"),
     ],
 )
-def test_wrong_words(catena: Catena, character_model: Path, words: tuple[str, ...], stdin: str, sentence: str) -> None:
+def test_invalid_options_print_error(
+    catena: Catena, character_model: Path, words: tuple[str, ...], stdin: str, sentence: str
+) -> None:
     Path("bad.tsv").write_text("a\tb\nno tab\n", encoding="utf-8")
     said = catena("correct", character_model, *words, *(() if "--steps" in words else QUICK), stdin=stdin.encode())
     assert said.code in (1, 2)
     assert matches(said.sentence, sentence)
 
 
-def test_a_text_with_unknown_symbols_is_left_and_the_others_are_not(
-    catena: Catena, character_model: Path, confusions: Path
-) -> None:
+def test_text_with_unknown_symbols_is_unchanged(catena: Catena, character_model: Path, confusions: Path) -> None:
     words = ("correct", character_model, "--confusions", confusions, *QUICK)
     said = catena(*words, stdin=f"文zy\n{WRONG}\n".encode())
     assert said.code == 0
     assert said.out == f"文zy\n{RIGHT}\n"
     assert said.sentence == (
-        "text 1 is left as it is, for the model does not know 'y', 'z': a model of characters, trained on more "
-        "text, may"
+        "text 1 is unchanged because the model does not know 'y', 'z'. Use a character-level model that was "
+        "trained on more text."
     )
     row = json.loads(catena(*words, "--format", "jsonl", stdin="文zy\n".encode()).out)
     assert (row["corrected"], row["probability"], row["unknown"]) == ("文zy", 0.0, ["y", "z"])
 
 
-def test_other_models_are_refused(catena: Catena, trained: Path) -> None:
-    assert "is no language model" in catena("correct", trained).sentence
+def test_correct_with_other_models_prints_error(catena: Catena, trained: Path) -> None:
+    assert "is not a language model" in catena("correct", trained).sentence

@@ -1,4 +1,4 @@
-"""``catena demo``: trains, evaluates and asks, each with the command that does it."""
+"""``catena demo``, which runs three commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catena.cli.demo import QUESTIONS
 from tests.cli.conftest import Catena, matches
 
 
-def test_it_shows_three_commands_and_what_they_give(catena: Catena) -> None:
+def test_demo_shows_three_commands_and_their_output(catena: Catena) -> None:
     said = catena("demo", "--model", "loglinear", "--threads", "1", "-o", "demo")
     assert said.code == 0
     commands = re.findall(r"^\$ catena (\w+) ", said.out, re.M)
@@ -17,14 +17,14 @@ def test_it_shows_three_commands_and_what_they_give(catena: Catena) -> None:
     assert "737 texts" in said.out
     accuracy = re.search(r"^accuracy (0\.\d+) \(95 % interval", said.out, re.M)
     assert accuracy
-    assert 0.7 < float(accuracy[1]) < 0.95, "neither chance nor a corpus that is too easy"
+    assert 0.7 < float(accuracy[1]) < 0.95, "better than random, on a corpus that is not too easy"
     answers = said.out.splitlines()[-len(QUESTIONS) :]
     assert [line.split("\t")[2] for line in answers] == list(QUESTIONS)
     assert Path("demo/best").exists()
 
 
-def test_wrong_words(catena: Catena) -> None:
+def test_invalid_options_print_error(catena: Catena) -> None:
     said = catena("demo", "--model", "cnnn")
     assert said.code == 1
     assert "did you mean 'cnn'?" in said.err
-    assert matches(catena("demo", "me").sentence, "'me' is one word too many: catena demo")
+    assert matches(catena("demo", "me").sentence, "Unexpected argument 'me'. Usage: catena demo.")

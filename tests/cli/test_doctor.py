@@ -1,4 +1,4 @@
-"""``catena doctor``: what is installed, and whether it works."""
+"""``catena doctor``."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ def names(requirements: list[str]) -> set[str]:
     return {re.split(r"[<>=\[]", line)[0] for line in requirements}
 
 
-def test_it_knows_every_dependency_and_every_extra() -> None:
+def test_doctor_lists_every_dependency_and_extra() -> None:
     assert set(doctor.NEEDED) == names(PROJECT["dependencies"])
     extras = {name: names(lines) for name, lines in PROJECT["optional-dependencies"].items() if name != "dev"}
     assert {name: set(packages) for name, packages in doctor.EXTRAS.items()} == extras
 
 
-def test_all_is_well_here(catena: Catena) -> None:
+def test_doctor_reports_all_good(catena: Catena) -> None:
     said = catena("doctor")
     assert said.code == 0
     assert said.out.startswith("catena ")
     assert f"  torch        {importlib.metadata.version('torch')}\n" in said.out
     assert re.search(r"^  cpu +\d+ cores, torch uses \d+ threads?, works$", said.out, re.M)
-    assert said.out.endswith("all is well\n")
+    assert said.out.endswith("all good\n")
 
 
-def test_what_is_missing_is_named_with_the_line_that_installs_it(
-    catena: Catena, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_packages_are_printed_with_install_command(catena: Catena, monkeypatch: pytest.MonkeyPatch) -> None:
     found = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("numba", "pyarrow") else found(name))
     said = catena("doctor")

@@ -1,4 +1,4 @@
-"""``catena draw``: refused before the work where it cannot end well. What is drawn is tested with each task."""
+"""Errors of ``catena draw``. The pictures are tested with each task."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ from tests.cli.conftest import Catena, matches
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["RUN", "a", "-o", "x.pdf"], "a picture is saved as .svg or .png, not as x.pdf"),
-        (["RUN", "a", "--file", "FILE"], "give texts or --file, not both"),
-        (["RUN", "a", "--n-best", "0"], "--n-best must be 1 or more, and is 0"),
+        (["RUN", "a", "-o", "x.pdf"], "-o must end in .svg or .png, got x.pdf. Rename the file."),
+        (["RUN", "a", "--file", "FILE"], "Texts and --file cannot be combined. Remove one of them."),
+        (["RUN", "a", "--n-best", "0"], "--n-best must be 1 or more, got 0. Pass 1 or more."),
         (
             ["RUN", "a", "--n-best", "2", "--samples", "2"],
-            "--n-best asks for the best answers and --samples for drawn ones: leave one of them out",
+            "--n-best and --samples cannot be combined. Remove one of them.",
         ),
         (
             ["RUN", "a", "--beam-size", "3", "--samples", "2"],
-            "--beam-size says how the best answers are found and --samples draws: leave one of them out",
+            "--beam-size and --samples cannot be combined. Remove one of them.",
         ),
         (
             ["RUN", "a", "--length-penalty", "0", "--samples", "2"],
-            "--length-penalty says how the best answers are found and --samples draws: leave one of them out",
+            "--length-penalty and --samples cannot be combined. Remove one of them.",
         ),
     ],
 )
-def test_wrong_usage(catena: Catena, files: Path, trained: Path, words: list[str], sentence: str) -> None:
+def test_invalid_options_print_error(
+    catena: Catena, files: Path, trained: Path, words: list[str], sentence: str
+) -> None:
     places = {"RUN": trained, "FILE": files / "texts.txt"}
     said = catena("draw", *[places.get(word, word) for word in words])
     assert said.code == 2
     assert matches(said.sentence, sentence)
 
 
-def test_a_text_of_the_command_is_not_called_standard_input() -> None:
+def test_errors_about_standard_input_are_reworded_for_texts() -> None:
     for said, meant in (
         ("standard input:2 has 3 fields", "text 2 has 3 fields"),
         ("line 2 of standard input has 3 fields", "text 2 has 3 fields"),
@@ -50,7 +52,7 @@ def test_a_text_of_the_command_is_not_called_standard_input() -> None:
         assert _of_texts(said) == meant
 
 
-def test_what_is_wrong_with_a_text_names_the_text(catena: Catena, tmp_path: Path) -> None:
+def test_error_names_the_invalid_text(catena: Catena, tmp_path: Path) -> None:
     made = {"d": 8, "encoder": {"d": 8}, "decoder": {"d": 8}}
     data = {"problem": "sort", "size": 3, "n_train": 8, "n_dev": 4, "n_test": 4}
     training = {"max_steps": 1, "optimizer": "adam"}
@@ -61,11 +63,11 @@ def test_what_is_wrong_with_a_text_names_the_text(catena: Catena, tmp_path: Path
     assert said.sentence.startswith("text 2 ")
 
 
-def test_the_name_of_a_file_is_not_drawn(catena: Catena, files: Path, trained: Path) -> None:
+def test_draw_file_name_as_text_prints_error(catena: Catena, files: Path, trained: Path) -> None:
     path = files / "texts.txt"
     said = catena("draw", trained, path)
     assert said.code == 2
-    assert matches(said.sentence, f"{path} is a file, and would be drawn as a text: give it as --file {path}")
+    assert matches(said.sentence, f"{path} is a file, not a text. Pass it as --file {path}.")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_the_name_of_a_file_is_not_drawn(catena: Catena, files: Path, trained: P
         ),
     ],
 )
-def test_a_task_without_pictures_says_so(
+def test_draw_with_task_without_pictures_prints_error(
     catena: Catena, files: Path, trained: Path, words: list[str], sentence: str
 ) -> None:
     said = catena("draw", trained, "a text", *words)

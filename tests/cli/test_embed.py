@@ -1,4 +1,4 @@
-"""``catena embed``: train, ask, score, map, convert; a run that was killed goes on; mistakes get one sentence."""
+"""``catena embed``: training, queries, evaluation, maps, conversion, resuming and errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     return out if code == 0 else err
 
 
-def test_a_run_holds_its_config_its_losses_and_vectors_that_need_nothing_else(trained: Path) -> None:
+def test_run_has_config_losses_and_vectors(trained: Path) -> None:
     run = trained / "run"
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["epoch"] for row in rows] == list(range(1, 9))
@@ -62,7 +62,7 @@ def test_a_run_holds_its_config_its_losses_and_vectors_that_need_nothing_else(tr
     assert (WordVectors.load(run / "last").matrix == vectors.matrix).all()
 
 
-def test_questions_are_answered(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_queries_print_words_and_scores(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--vectors", str(trained / "run")]
     near = said(capsys, "neighbors", "ship", "-k", "4", *where)
     assert {line.split()[1] for line in near.splitlines()} == set(TOPICS["sea"]) - {"ship"}
@@ -74,7 +74,7 @@ def test_questions_are_answered(trained: Path, capsys: pytest.CaptureFixture[str
         assert len(said(capsys, "analogy", "ship", "wave", "oven", "-k", "2", *more, *where).splitlines()) == 2
 
 
-def test_scores_are_given_by_section(trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_evaluate_prints_scores_by_section(trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "q.txt").write_text(": topics\nship wave oven flour\nship moon oven sun\n", encoding="utf-8")
     (tmp_path / "s.txt").write_text("ship wave 9\nship oven 1\nflour yeast 8\nsail dough 2\n", encoding="utf-8")
     where = ["--vectors", str(trained / "run")]
@@ -86,7 +86,7 @@ def test_scores_are_given_by_section(trained: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", ["map.svg", "map.html"])
-def test_a_map_is_drawn(trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+def test_map_is_drawn(trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
     out = said(capsys, "map", str(tmp_path / name), "--title", "Two topics", "--vectors", str(trained / "run"))
     assert out.endswith(f"{name}: 10 words\n")
     text = (tmp_path / name).read_text(encoding="utf-8")
@@ -95,14 +95,14 @@ def test_a_map_is_drawn(trained: Path, capsys: pytest.CaptureFixture[str], tmp_p
 
 
 @pytest.mark.parametrize("kind", ["word", "context", "both"])
-def test_vectors_are_written_for_others(
+def test_convert_writes_other_formats(
     trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
 ) -> None:
     said(capsys, "convert", str(tmp_path / "v.bin"), "--kind", kind, "--vectors", str(trained / "run"))
     assert WordVectors.load(tmp_path / "v.bin").d == (24 if kind == "both" else 12)
 
 
-def test_lines_have_vectors_that_can_be_asked_as_words_are(
+def test_line_vectors_can_be_queried_like_words(
     trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     lines = (trained / "text.txt").read_text(encoding="utf-8").splitlines()
@@ -110,7 +110,7 @@ def test_lines_have_vectors_that_can_be_asked_as_words_are(
     flags = ["--model", "dbow", "--epochs", "20", "-q", *SMALL]
     assert main(["embed", "train", str(trained / "text.txt"), "-o", run, *flags]) == 0
     out = said(capsys, "documents", str(tmp_path / "lines.txt"), "--vectors", run)
-    assert out == f"{tmp_path / 'lines.txt'}: {len(lines):,} lines, 12 numbers each\n"
+    assert out == f"{tmp_path / 'lines.txt'}: {len(lines):,} lines, 12 dimensions\n"
     vectors = WordVectors.load(tmp_path / "lines.txt")
     assert list(vectors.words) == [str(i + 1) for i in range(len(lines))]
     topics = [next(name for name, words in TOPICS.items() if line.split()[0] in words) for line in lines]
@@ -124,27 +124,27 @@ def test_lines_have_vectors_that_can_be_asked_as_words_are(
     assert new.similarity("1", "3") > new.similarity("1", "2")
 
 
-def test_lines_without_vectors_are_said_to_have_none(
+def test_documents_without_paragraph_vectors_prints_error(
     trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    wanted = "documents have no vectors with model = 'skipgram': train with --model dm or --model dbow"
+    wanted = "Documents have no vectors with model = 'skipgram'. Train with --model dm or --model dbow."
     for more in ([], ["--text", str(trained / "text.txt")]):
         err = said(capsys, "documents", str(tmp_path / "x.txt"), *more, "--vectors", str(trained / "run"), code=1)
         assert wanted in err
 
 
-def test_the_newest_run_is_asked_when_none_is_named(
+def test_newest_run_is_default(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "no vectors in runs/" in said(capsys, "neighbors", "ship", code=2)
+    assert "No run of 'catena embed train' found in runs/" in said(capsys, "neighbors", "ship", code=2)
     text = str(trained / "text.txt")
     assert main(["embed", "train", text, "--epochs", "1", "-q", *SMALL]) == 0
     assert (tmp_path / "runs" / "embed-skipgram-001" / "vectors.safetensors").is_file()
     assert said(capsys, "similarity", "ship", "ship") == "1.0000\n"
 
 
-def test_going_on_with_new_text_keeps_old_words_and_adds_new_ones(trained: Path, tmp_path: Path) -> None:
+def test_fine_tuning_keeps_old_words_and_adds_new_ones(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("ship anchor wave anchor\n" * 40, encoding="utf-8")
     command = [
         "embed",
@@ -161,7 +161,7 @@ def test_going_on_with_new_text_keeps_old_words_and_adds_new_ones(trained: Path,
     assert "anchor" in vectors
 
 
-def test_a_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
+def test_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
     text = tmp_path / "long.txt"
     text.write_text("\n".join(map(" ".join, two_topics(4000))) + "\n", encoding="utf-8")
     flags = ["--epochs", "5", "--save-every", "0.5", "-q", *SMALL, "--d", "32"]
@@ -175,7 +175,7 @@ def test_a_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path) ->
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (killed / "vectors.safetensors").exists()
-    assert WordVectors.load(killed).d == 32  # the last checkpoint can be asked
+    assert WordVectors.load(killed).d == 32  # the last checkpoint can be loaded
     assert main(["resume", str(killed), "-q"]) == 0
     assert (WordVectors.load(killed).matrix == WordVectors.load(whole).matrix).all()
     losses = [
@@ -185,8 +185,8 @@ def test_a_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path) ->
     assert losses[0] == losses[1]
 
 
-def test_a_resumed_run_reads_its_text_as_it_was_read_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words that came up too late, and phrases, must not depend on what the model has kept of the text."""
+def test_resumed_run_reads_the_same_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Late words and phrases must not depend on what the model has kept of the text."""
     lines = [[*(f"w{(i * j) % 29}" for j in range(1, 6)), "new", "york"] for i in range(400)]
     (tmp_path / "text.txt").write_text("\n".join(map(" ".join, lines)) + "\n", encoding="utf-8")
     phrases = ["--phrases.passes", "1", "--phrases.threshold", "1.0", "--scan-limit", "25", "--min-count", "8"]
@@ -218,7 +218,7 @@ def wait_for(true: object, seconds: float = 60.0) -> None:
     raise AssertionError("it never came")
 
 
-def test_a_classifier_learns_on_top_of_our_vectors(tmp_path: Path) -> None:
+def test_classifier_trains_on_embed_vectors(tmp_path: Path) -> None:
     train, text, run = tmp_path / "train.tsv", tmp_path / "text.txt", tmp_path / "vectors"
     lines = sample_path("assistant/train.tsv").read_text(encoding="utf-8").splitlines()[::8]
     train.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -232,19 +232,22 @@ def test_a_classifier_learns_on_top_of_our_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["neighbors", "ship"], "there is no 'catena embed neighbors': did you mean 'neighbors'"),
-        (["analogy", "a", "b"], "an analogy is of three words, and 2 are given"),
-        (["similarity", "a"], "give two words, not 1"),
-        (["odd-one-out", "a"], "give three words or more"),
-        (["neighbors"], "give a word or a file"),
-        (["map", "map.gif"], r"a map is written as .svg, .png or .html"),
+        (["neighbours", "ship"], "Unknown command 'catena embed neighbours': did you mean 'neighbors'"),
+        (["analogy", "a", "b"], "An analogy must have 3 words, got 2"),
+        (["similarity", "a"], "A similarity must have 2 words, got 1"),
+        (["odd-one-out", "a"], "Pass three words or more"),
+        (["neighbors"], "Pass a word or a file"),
+        (["map", "map.gif"], r"FILE must end in .svg, .png or .html"),
         (["neighbors", "ship", "-k", "0"], "--k must be 1 or more"),
-        (["train", "t.txt", "--time", "5m"], "embed is trained for a number of epochs, not for a time: give --epochs"),
+        (
+            ["train", "t.txt", "--time", "5m"],
+            "--time does not apply to embed, which trains for a number of epochs. Use --epochs",
+        ),
         (["train", "t.txt", "--loss", "nonce"], "nonce"),
-        (["train", "t.txt", "--windw", "3"], "did you mean --window"),
+        (["train", "t.txt", "--windw", "3"], "Did you mean --window"),
     ],
 )
-def test_mistakes_get_one_sentence(
+def test_invalid_commands_print_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -254,7 +257,7 @@ def test_mistakes_get_one_sentence(
     assert message in capsys.readouterr().err
 
 
-def test_help_lists_what_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["--help"]):
         assert "odd-one-out" in said(capsys, *words)
     out = said(capsys, "train", "--help")
@@ -263,7 +266,7 @@ def test_help_lists_what_can_be_asked(capsys: pytest.CaptureFixture[str]) -> Non
     assert "--window" in out
 
 
-def test_a_word_without_a_vector_is_said(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_word_without_vector_prints_error(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = said(capsys, "neighbors", "shipp", "--vectors", str(trained / "run"), code=1)
-    assert "there is no vector for 'shipp': did you mean 'ship'?" in words
+    assert "No vector for 'shipp': did you mean 'ship'?" in words
     assert np.isfinite(WordVectors.load(trained / "run").matrix).all()

@@ -1,4 +1,4 @@
-"""``catena evaluate``: scores with intervals and signatures, for people and for programs."""
+"""``catena evaluate``: scores with intervals and signatures, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.tasks.application import PredictOptions
 from tests.cli.conftest import Catena, matches
 
 
-def test_scores_are_those_of_the_predictions(catena: Catena, files: Path, trained: Path) -> None:
+def test_accuracy_matches_predictions(catena: Catena, files: Path, trained: Path) -> None:
     said = catena("evaluate", trained, files / "dev.tsv")
     assert said.code == 0
     guessed = catena("predict", trained, files / "dev.tsv", "--format", "text").out.splitlines()
@@ -29,18 +29,20 @@ def test_scores_are_those_of_the_predictions(catena: Catena, files: Path, traine
     assert found["signatures"]["macro_f1"] == f"f1|average:macro|n={len(right)}"
 
 
-def test_flags_of_the_search_that_a_model_has_no_use_for() -> None:
+def test_unsupported_search_option_prints_error() -> None:
     class Writer:
         asks = frozenset({"n_best", "scores", "max_length"})
         task_name = "a model of the task converse"
 
-    sentence = "a model of the task converse is not evaluated with --beam-size, but --max-length: leave it out"
+    sentence = (
+        "--beam-size is not supported by a model of the task converse. Remove it; supported options are --max-length."
+    )
     with pytest.raises(UsageError, match=sentence):
         check_search(Writer(), PredictOptions(beam_size=2))  # type: ignore[arg-type]
     check_search(Writer(), PredictOptions(max_length=2))  # type: ignore[arg-type]
 
 
-def test_any_part_of_a_run_can_be_scored(catena: Catena, files: Path, trained: Path) -> None:
+def test_checkpoints_of_a_run_can_be_evaluated(catena: Catena, files: Path, trained: Path) -> None:
     whole = catena("evaluate", trained, files / "dev.tsv").out
     for part in ("best", "last"):
         assert catena("evaluate", trained / part, files / "dev.tsv").out == whole
@@ -49,12 +51,12 @@ def test_any_part_of_a_run_can_be_scored(catena: Catena, files: Path, trained: P
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty: there is nothing to recognize"),
+        (b"", "is empty. Pass a file with text."),
         (b"just words\n", "which has no labeled texts"),
         ("weather\tcaf\xe9\nweather\tno\n".encode("latin-1") * 5, "x:1 is not UTF-8: byte 0xe9"),
     ],
 )
-def test_files_that_cannot_be_scored(
+def test_invalid_files_print_error(
     catena: Catena, trained: Path, tmp_path: Path, content: bytes, sentence: str
 ) -> None:
     (tmp_path / "x").write_bytes(content)
@@ -63,19 +65,19 @@ def test_files_that_cannot_be_scored(
     assert sentence in said.sentence
 
 
-def test_labels_that_training_never_showed_count_as_errors(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_unseen_labels_count_as_errors(catena: Catena, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"sports\twho won\nweather\train\n" * 4)
     said = catena("evaluate", trained, "x")
     assert said.code == 0, said.err
     assert "4 texts have a label that training never showed ('sports' 4); they count as errors" in said.out
 
 
-def test_an_encoding_can_be_named(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_encoding_option_reads_latin_1(catena: Catena, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes("weather\tcaf\xe9\nplay_music\tno\n".encode("latin-1") * 5)
     assert catena("evaluate", trained, "x", "--encoding", "latin-1").code == 0
 
 
-def test_a_folder_that_is_no_run(catena: Catena, files: Path) -> None:
+def test_evaluate_folder_without_run_prints_error(catena: Catena, files: Path) -> None:
     said = catena("evaluate", files, files / "dev.tsv")
     assert said.code == 1
-    assert matches(said.sentence, f"{files} is neither a run (it has no meta.json and checkpoints) nor a checkpoint …")
+    assert matches(said.sentence, f"{files} is neither a run (no meta.json and checkpoints) nor a checkpoint …")

@@ -1,4 +1,4 @@
-"""``catena generate``: prompts, searches, wishes, streaming."""
+"""``catena generate``: prompts, searches, constraints, streaming."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def model(request: pytest.FixtureRequest) -> Path:
     return request.getfixturevalue(request.param)
 
 
-def test_a_prompt_is_gone_on_with_and_the_seed_decides(catena: Catena, model: Path) -> None:
+def test_prompt_is_continued_deterministically_by_seed(catena: Catena, model: Path) -> None:
     words = ("generate", model, "the cat", "--max-length", "12", "--seed", "5")
     said = catena(*words)
     assert said.code == 0, said.err
@@ -26,13 +26,13 @@ def test_a_prompt_is_gone_on_with_and_the_seed_decides(catena: Catena, model: Pa
     assert len({catena(*words[:-1], seed).out for seed in range(12)}) > 1
 
 
-def test_a_blank_at_the_end_of_a_prompt_is_the_only_one(catena: Catena, ngram_model: Path) -> None:
+def test_prompt_with_trailing_blank_gets_no_second_blank(catena: Catena, ngram_model: Path) -> None:
     said = catena("generate", ngram_model, "the ", "--search", "beam", "--min-length", "2", "--max-length", "9")
     assert said.out.startswith("the ")
     assert "  " not in said.out
 
 
-def test_what_is_streamed_is_what_is_written(catena: Catena, model: Path) -> None:
+def test_streamed_text_equals_jsonl_text(catena: Catena, model: Path) -> None:
     words = ("generate", model, "a", "--max-length", "9")
     streamed = catena(*words).out
     (row,) = map(json.loads, catena(*words, "--format", "jsonl").out.splitlines())
@@ -40,7 +40,7 @@ def test_what_is_streamed_is_what_is_written(catena: Catena, model: Path) -> Non
     assert row["prompt"] + " " + " ".join(row["tokens"]) == streamed.rstrip("\n") or not row["tokens"]
 
 
-def test_log_probs_are_those_of_score(catena: Catena, model: Path) -> None:
+def test_log_probs_equal_score(catena: Catena, model: Path) -> None:
     found = catena(
         "generate", model, "--search", "beam", "--width", "8", "--n-best", "5", "--unknown", "--format", "jsonl",
         "--max-length", "8",
@@ -56,7 +56,7 @@ def test_log_probs_are_those_of_score(catena: Catena, model: Path) -> None:
         assert row["log_prob"] == pytest.approx(score["log_prob"], abs=1e-3)
 
 
-def test_wishes_are_fulfilled(catena: Catena, model: Path) -> None:
+def test_constraints_are_satisfied(catena: Catena, model: Path) -> None:
     words = ("generate", model, "the", "a", "--n", "10", "--max-length", "9", "--format", "jsonl")
     rows = [json.loads(line) for line in catena(*words, "--word", "cat sat", "--without", "dog").out.splitlines()]
     assert len(rows) == 20
@@ -68,7 +68,7 @@ def test_wishes_are_fulfilled(catena: Catena, model: Path) -> None:
         assert re.fullmatch("[a-d]{3} [a-z]+( ran)?", row["text"].lstrip())
 
 
-def test_a_wish_may_be_given_again(catena: Catena, model: Path) -> None:
+def test_constraint_options_can_be_repeated(catena: Catena, model: Path) -> None:
     wishes = ("--word", "dog", "--word", "cat", "--without", "a")
     words = ("generate", model, *wishes, "the", "--n", "5", "--max-length", "9")
     for line in catena(*words).out.splitlines():  # "the" is the prompt
@@ -78,12 +78,12 @@ def test_a_wish_may_be_given_again(catena: Catena, model: Path) -> None:
         assert "a" not in line.split()
 
 
-def test_all_that_a_search_finds_is_shown(catena: Catena, model: Path) -> None:
+def test_all_hypotheses_are_shown(catena: Catena, model: Path) -> None:
     assert len(catena("generate", model, "the", "--search", "beam", "--n-best", "3").out.splitlines()) == 3
     assert len(catena("generate", model, "the", "--search", "stochastic", "--n", "3").out.splitlines()) == 3
 
 
-def test_unknown_words_are_written_only_if_asked_for(catena: Catena, tmp_path: Path) -> None:
+def test_unknown_words_are_generated_only_with_option(catena: Catena, tmp_path: Path) -> None:
     Path("text.txt").write_text("a b c\n" * 10 + "x y z\n" + "w v u\n", encoding="utf-8")
     size = ("--model", "ngram", "--model.order", "1", "--min-count", "2", "--dev-fraction", "0.3", "-q", "-o", "run")
     assert catena("train", "lm", "text.txt", *size).code == 0
@@ -92,13 +92,13 @@ def test_unknown_words_are_written_only_if_asked_for(catena: Catena, tmp_path: P
     assert "<unk>" in catena(*words, "--unknown").out
 
 
-def test_prompts_come_from_a_file(catena: Catena, model: Path) -> None:
+def test_prompts_are_read_from_file(catena: Catena, model: Path) -> None:
     Path("prompts.txt").write_text("the\na dog\n", encoding="utf-8")
     said = catena("generate", model, "--file", "prompts.txt", "--search", "greedy", "--max-length", "4")
     assert [line[:3] for line in said.out.splitlines()] == ["the", "a d"]
 
 
-def test_a_second_model_has_a_say(catena: Catena, language_model: Path, ngram_model: Path) -> None:
+def test_shallow_fusion_changes_output(catena: Catena, language_model: Path, ngram_model: Path) -> None:
     words = ("generate", language_model, "the", "--search", "beam", "--format", "jsonl", "--max-length", "8")
     alone = json.loads(catena(*words).out)
     fused = json.loads(catena(*words, "--fuse", ngram_model, "--fuse-weight", "5").out)
@@ -120,10 +120,12 @@ def test_a_second_model_has_a_say(catena: Catena, language_model: Path, ngram_mo
             "The pattern does not accept any text that the vocabulary can write. Use only characters that occur in "
             "the model's tokens.",
         ),
-        (("--fuse-weight", "-1"), "--fuse-weight must be 0 or more, and is -1.0"),
+        (("--fuse-weight", "-1"), "--fuse-weight must be 0 or more, got -1.0. Use 0.3, for example."),
     ],
 )
-def test_wrong_words(catena: Catena, ngram_model: Path, words: tuple[str, ...], sentence: str) -> None:
+def test_invalid_constraints_print_error(
+    catena: Catena, ngram_model: Path, words: tuple[str, ...], sentence: str
+) -> None:
     said = catena("generate", ngram_model, *words)
     assert said.code in (1, 2)
     assert matches(said.sentence, sentence)
@@ -132,33 +134,35 @@ def test_wrong_words(catena: Catena, ngram_model: Path, words: tuple[str, ...], 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--temperature", "0"), "search.temperature is 0: must be greater than 0"),
+        (("--temperature", "0"), "search.temperature must be greater than 0, got 0"),
         (("--search", "beem"), "search.kind is 'beem': did you mean 'beam'?"),
         (("--search", "beam", "--n-best", "9"), "n_best must be at most width = 5, got 9"),
     ],
 )
-def test_wrong_settings(catena: Catena, ngram_model: Path, words: tuple[str, ...], problem: str) -> None:
+def test_invalid_search_options_print_error(
+    catena: Catena, ngram_model: Path, words: tuple[str, ...], problem: str
+) -> None:
     said = catena("generate", ngram_model, *words)
     assert said.code == 1
-    assert said.err.startswith("catena generate: the command line has a value that cannot be used: " + problem)
+    assert said.err.startswith("catena generate: the command line has an invalid value: " + problem)
     assert said.err.count("\n") == 1
 
 
-def test_other_models_and_other_vocabularies_are_refused(
+def test_generate_with_other_models_prints_error(
     catena: Catena, trained: Path, ngram_model: Path, character_model: Path
 ) -> None:
-    assert "is no language model" in catena("generate", trained).sentence
+    assert "is not a language model" in catena("generate", trained).sentence
     assert "need the same vocabulary" in catena("generate", ngram_model, "--fuse", character_model).sentence
 
 
 @pytest.mark.parametrize("model", [("ngram",), ("lstm", "--n-layers", "1", "--max-steps", "1")])
-def test_training_ends_with_what_to_do_next(catena: Catena, tmp_path: Path, model: tuple[str, ...]) -> None:
+def test_training_output_ends_with_next_commands(catena: Catena, tmp_path: Path, model: tuple[str, ...]) -> None:
     (tmp_path / "text.txt").write_text("the cat sat\na dog ran\n" * 9, encoding="utf-8")
     said = catena("train", "lm", "text.txt", "--model", *model, "--threads", "1", "-o", "run")
     assert said.out.splitlines()[-1] == "next: catena generate run, or catena score run FILE"
 
 
-def test_verse_with_rhymes_and_its_cost(catena: Catena, tmp_path: Path) -> None:
+def test_verse_with_rhymes_and_cost(catena: Catena, tmp_path: Path) -> None:
     poems = ["春風花，江月家。", "山雨沙，孤舟斜。", "明月沙，夜風花。", "江山人，夜月春。", "孤雨身，風水人。"] * 4
     (tmp_path / "poems.txt").write_text("\n".join(poems), encoding="utf-8")
     (tmp_path / "rhymes.txt").write_text("花 家 沙 斜\n人 春 身\n", encoding="utf-8")
@@ -171,8 +175,8 @@ def test_verse_with_rhymes_and_its_cost(catena: Catena, tmp_path: Path) -> None:
         assert (len(line), line[3], line[7]) == (8, "，", "。")
         assert ({line[2], line[6]} <= set("花家沙斜")) or ({line[2], line[6]} <= set("人春身"))
     first, second = said.err.splitlines()
-    assert first.startswith("cost of the wishes, from 20 texts of 9.0 tokens: ")
-    assert second.startswith("all texts that fulfill them together have log-probability -")
+    assert first.startswith("cost of the constraints, from 20 texts of 9.0 tokens: ")
+    assert second.startswith("all texts that satisfy them together have log-probability -")
     long = tmp_path / "long.txt"
     long.write_text("\n".join("".join(poems[i : i + 4]) for i in range(0, 20, 3)), encoding="utf-8")
     assert catena(*words, "--rhymes-from", "long.txt").code == 0
@@ -182,20 +186,22 @@ def test_verse_with_rhymes_and_its_cost(catena: Catena, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--rhymes", "x"), "--rhymes is for verse: give a form with --verse, such as quatrain-5"),
+        (("--rhymes", "x"), "--rhymes requires a verse form. Add --verse, such as --verse quatrain-5."),
         (
             ("--verse", "??", "--rhymes", "x", "--rhymes-from", "y"),
-            "--rhymes and --rhymes-from both say what rhymes: …",
+            "--rhymes and --rhymes-from cannot be combined. …",
         ),
-        (("--cost", "1"), "--cost must be 2 or more, and is 1"),
+        (("--cost", "1"), "--cost must be 2 or more, got 1. Pass 2 or more."),
     ],
 )
-def test_wrong_words_for_verse(catena: Catena, ngram_model: Path, words: tuple[str, ...], sentence: str) -> None:
+def test_invalid_verse_options_print_error(
+    catena: Catena, ngram_model: Path, words: tuple[str, ...], sentence: str
+) -> None:
     said = catena("generate", ngram_model, *words)
     assert said.code == 2
     assert matches(said.sentence, sentence)
 
 
-def test_the_nucleus_has_its_other_name_too(catena: Catena, ngram_model: Path) -> None:
+def test_nucleus_alias_equals_top_p(catena: Catena, ngram_model: Path) -> None:
     words = ("generate", ngram_model, "--n", "3", "--max-length", "9", "--seed", "4")
     assert catena(*words, "--top-p", "0.5") == catena(*words, "--top-p", "0.5") == catena(*words, "--top-p=0.5")

@@ -1,4 +1,4 @@
-"""What every command prints, family by family, beside the files in ``tests/golden``.
+"""Recorded output of every command and model family, in ``tests/golden``.
 
 Values are masked, since they differ between machines; ``--update-golden`` writes the files. With ``CATENA_GOLDEN`` set
 to a folder, unmasked outputs are kept and compared there: for changes that must not change a single digit.

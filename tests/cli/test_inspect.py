@@ -1,4 +1,4 @@
-"""``catena inspect``: the data doctor, and a look inside a run."""
+"""``catena inspect`` for data files and runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 from tests.cli.conftest import Catena, matches, rows, write_rows
 
 
-def test_data_files_alone_and_together(catena: Catena, files: Path) -> None:
+def test_inspect_data_files_separately_and_together(catena: Catena, files: Path) -> None:
     said = catena("inspect", files / "train.tsv")
     assert said.code == 0
-    assert said.out.startswith(f"{files / 'train.tsv'}: tsv-label\n  every line is two fields parted by a tab")
+    assert said.out.startswith(f"{files / 'train.tsv'}: tsv-label\n  every line has two tab-separated fields")
     assert "60 examples, 60 lines" in said.out
-    assert "nothing wrong was found" in said.out
+    assert "no problems found" in said.out
     leaking = write_rows(Path("leaking.tsv"), rows("train")[5:9])
     said = catena("inspect", files / "train.tsv", leaking)
-    assert "4 texts of leaking.tsv (100.0% of its different ones) occur in" in said.out
+    assert "4 texts of leaking.tsv (100.0% of its distinct texts) also occur in" in said.out
     found = json.loads(catena("inspect", files / "train.tsv", leaking, "--format", "json").out)
     assert [file["n_examples"] for file in found["files"]] == [60, 4]
     assert [finding["kind"] for finding in found["findings"]] == ["overlap"]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"caf\xe9\n", b"\0\0\0"])
-def test_files_that_cannot_be_used_end_with_code_1(catena: Catena, content: bytes | None) -> None:
+def test_unusable_files_exit_with_code_1(catena: Catena, content: bytes | None) -> None:
     if content is not None:
         Path("x").write_bytes(content)
     said = catena("inspect", "x")
@@ -34,12 +34,12 @@ def test_files_that_cannot_be_used_end_with_code_1(catena: Catena, content: byte
     assert said.err == ""
 
 
-def test_an_encoding_can_be_named(catena: Catena) -> None:
+def test_encoding_option_reads_latin_1(catena: Catena) -> None:
     Path("x").write_bytes("at the caf\xe9\n".encode("latin-1"))
     assert catena("inspect", "x", "--encoding", "latin-1").code == 0
 
 
-def test_a_run_tells_where_it_comes_from_and_what_it_has_learned(catena: Catena, files: Path, trained: Path) -> None:
+def test_inspect_run_prints_origin_and_model(catena: Catena, files: Path, trained: Path) -> None:
     said = catena("inspect", trained, "--top", "2")
     assert said.code == 0
     lines = said.out.splitlines()
@@ -55,7 +55,7 @@ def test_a_run_tells_where_it_comes_from_and_what_it_has_learned(catena: Catena,
     assert any("the 10 features" in line for line in found["model"])
 
 
-def test_a_checkpoint_on_its_own(catena: Catena, trained: Path) -> None:
+def test_inspect_checkpoint_prints_model(catena: Catena, trained: Path) -> None:
     said = catena("inspect", trained / "best")
     assert said.code == 0
     assert said.out.startswith("a classifier of kind loglinear: 3 classes")
@@ -64,20 +64,22 @@ def test_a_checkpoint_on_its_own(catena: Catena, trained: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "name the data files, or the run folder, to look at: catena inspect FILES… or catena inspect RUN"),
-        (["FILE", "RUN"], "RUN is a run, and one run is looked at alone: …"),
-        (["RUN", "--top", "0"], "--top must be 1 or more, and is 0"),
-        (["RUN", "--tpo", "3"], "there is no flag --tpo: did you mean --top?"),
+        ([], "FILES… or RUN is missing. Usage: catena inspect FILES… or catena inspect RUN."),
+        (["FILE", "RUN"], "RUN is a run and cannot be combined with other paths. …"),
+        (["RUN", "--top", "0"], "--top must be 1 or more, got 0. Pass 1 or more."),
+        (["RUN", "--tpo", "3"], "Unknown option --tpo. Did you mean --top?"),
     ],
 )
-def test_wrong_usage(catena: Catena, files: Path, trained: Path, words: list[str], sentence: str) -> None:
+def test_invalid_usage_prints_error(
+    catena: Catena, files: Path, trained: Path, words: list[str], sentence: str
+) -> None:
     places = {"RUN": trained, "FILE": files / "train.tsv"}
     said = catena("inspect", *[places.get(word, word) for word in words])
     assert said.code == 2
-    assert matches(said.sentence, sentence.replace("RUN is", f"{trained} is"))
+    assert matches(said.sentence, sentence.replace("RUN is a run", f"{trained} is a run"))
 
 
-def test_a_score_that_is_not_finite_is_said_and_is_null_in_json(catena: Catena) -> None:
+def test_score_that_is_not_finite_is_null_in_json(catena: Catena) -> None:
     Path("few.txt").write_text("a b\na b\n", encoding="utf-8")
     Path("new.txt").write_text("b a\n", encoding="utf-8")
     words = "few.txt --dev new.txt --model ngram --model.order 2 --estimator maximum-likelihood --min-count 1 -o run"
@@ -89,7 +91,7 @@ def test_a_score_that_is_not_finite_is_said_and_is_null_in_json(catena: Catena) 
     assert scores["scores"]["perplexity"] is None
 
 
-def test_a_file_of_recipes_can_be_used(catena: Catena, tmp_path: Path) -> None:
+def test_file_of_recipes_is_usable(catena: Catena, tmp_path: Path) -> None:
     one = {"title": "tea", "ingredients": ["water", "tea"], "directions": ["boil the water", "add the tea"]}
     (tmp_path / "recipes.jsonl").write_text(json.dumps(one) + "\n", encoding="utf-8")
     said = catena("inspect", "recipes.jsonl")
@@ -97,4 +99,4 @@ def test_a_file_of_recipes_can_be_used(catena: Catena, tmp_path: Path) -> None:
     assert "'directions' is the text" in said.out
     assert "1 examples" in said.out
     (tmp_path / "others.jsonl").write_text(json.dumps({"title": "tea", "directions": "boil"}) + "\n", encoding="utf-8")
-    assert catena("inspect", "others.jsonl").code == 1, "without ingredients nothing says that it is a recipe"
+    assert catena("inspect", "others.jsonl").code == 1, "without ingredients it is not detected as recipes"

@@ -1,4 +1,4 @@
-"""The front door: help at once, exit codes, and one sentence for every error."""
+"""The entry point: fast help, exit codes, and one sentence for every error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catena.version import __version__
 from tests.cli.conftest import Catena, environment, in_process_of_its_own, matches
 
 
-def test_help_names_every_verb(catena: Catena) -> None:
+def test_help_lists_every_command(catena: Catena) -> None:
     for words in ([], ["--help"], ["-h"], ["help"]):
         said = catena(*words)
         assert said.code == 0
@@ -24,13 +24,13 @@ def test_help_names_every_verb(catena: Catena) -> None:
             assert re.search(rf"^  {verb} +[A-Z]", said.out, re.M)
 
 
-def test_every_verb_has_a_file_of_its_own() -> None:
+def test_every_command_has_a_module() -> None:
     cli = Path(doctor.__file__).parent
     assert {path.stem for path in cli.glob("*.py")} >= set(VERBS)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_help_of_a_verb_is_readable(catena: Catena, verb: str) -> None:
+def test_help_of_each_command_is_readable(catena: Catena, verb: str) -> None:
     said = catena(verb, "--help")
     assert said.code == 0
     assert said.out.startswith(f"usage: catena {verb} ")
@@ -42,7 +42,7 @@ def test_the_help_of_a_verb_is_readable(catena: Catena, verb: str) -> None:
     assert catena("help", verb).out == said.out
 
 
-def test_help_of_the_config_follows_the_model_that_is_named(catena: Catena) -> None:
+def test_config_help_follows_selected_model(catena: Catena) -> None:
     of_cnn, of_gru = catena("train", "--help").out, catena("train", "--model", "recurrent", "--help").out
     assert "--filters (default: 100)" in of_cnn
     assert "--cell " not in of_cnn
@@ -52,7 +52,7 @@ def test_help_of_the_config_follows_the_model_that_is_named(catena: Catena) -> N
     assert "--lowercase (default: true)" in of_cnn, "as the task has it, not the tokenizer"
 
 
-def test_help_and_init_import_no_torch() -> None:
+def test_help_and_init_do_not_import_torch() -> None:
     code = (
         "import sys\n"
         "from catena.cli.main import VERBS, main\n"
@@ -65,14 +65,14 @@ def test_help_and_init_import_no_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_first_help_imports_next_to_nothing() -> None:
+def test_main_help_imports_few_modules() -> None:
     code = "import sys; from catena.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert {"pydantic", "tyro", "rich", "numpy"}.isdisjoint(done.stderr.split())
 
 
 @pytest.mark.parametrize("verb", ["predict", "score", "correct", "draw", "generate"])
-def test_help_shows_which_words_may_be_left_out(catena: Catena, verb: str) -> None:
+def test_help_shows_optional_arguments(catena: Catena, verb: str) -> None:
     assert re.search(r"^usage: .* RUN \[(FILE|TEXT …|PROMPTS…)\]$", catena(verb, "--help").out, re.M)
 
 
@@ -84,44 +84,44 @@ def test_version(catena: Catena) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["trian"], "there is no verb 'trian': did you mean 'train'?"),
-        (["frobnicate"], "there is no verb 'frobnicate': known are 'average',…"),
-        (["--hlep"], "there is no verb '--hlep': …"),
-        (["evaluate"], "something is missing: catena evaluate RUN FILE"),
-        (["evaluate", "run"], "something is missing: catena evaluate RUN FILE"),
-        (["evaluate", "run", "a", "b"], "'b' is one word too many: catena evaluate RUN FILE"),
-        (["evaluate", "run", "a", "b", "c"], "'b' is one word too many: catena evaluate RUN FILE"),
-        (["evaluate", "run", "a", "-x"], "there is no flag -x: catena evaluate RUN FILE"),
-        (["evaluate", "run", "a", "--thread", "1"], "there is no flag --thread: did you mean --threads?"),
-        (["evaluate", "run", "a", "--threads"], "--threads needs a value"),
-        (["evaluate", "run", "a", "--threads", "x"], "--threads must be a whole number, and is 'x'"),
-        (["evaluate", "run", "a", "--threads", "0"], "--threads must be 1 or more, and is 0"),
-        (["evaluate", "run", "a", "--seed", "-1"], "--seed must be 0 or more, and is -1"),
-        (["evaluate", "run", "a", "--format", "xml"], "--format is 'xml', and must be text or json"),
+        (["trian"], "Unknown command 'trian': did you mean 'train'?"),
+        (["frobnicate"], "Unknown command 'frobnicate': known are 'average',…"),
+        (["--hlep"], "Unknown command '--hlep': …"),
+        (["evaluate"], "An argument is missing. Usage: catena evaluate RUN FILE."),
+        (["evaluate", "run"], "An argument is missing. Usage: catena evaluate RUN FILE."),
+        (["evaluate", "run", "a", "b"], "Unexpected argument 'b'. Usage: catena evaluate RUN FILE."),
+        (["evaluate", "run", "a", "b", "c"], "Unexpected argument 'b'. Usage: catena evaluate RUN FILE."),
+        (["evaluate", "run", "a", "-x"], "Unknown option -x. Usage: catena evaluate RUN FILE."),
+        (["evaluate", "run", "a", "--thread", "1"], "Unknown option --thread. Did you mean --threads?"),
+        (["evaluate", "run", "a", "--threads"], "--threads requires a value. Add one."),
+        (["evaluate", "run", "a", "--threads", "x"], "--threads must be an integer, got 'x'. Pass an integer."),
+        (["evaluate", "run", "a", "--threads", "0"], "--threads must be 1 or more, got 0. Pass 1 or more."),
+        (["evaluate", "run", "a", "--seed", "-1"], "--seed must be 0 or more, got -1. Pass 0 or more."),
+        (["evaluate", "run", "a", "--format", "xml"], "--format must be text or json, got 'xml'. Pass one of them."),
         (
             ["evaluate", "run", "a", "--wrong", "--worse"],
-            "there is no flag --wrong: see 'catena evaluate --help'; there is no flag --worse: …",
+            "Unknown option --wrong. See 'catena evaluate --help'. Unknown option --worse. …",
         ),
-        (["resume"], "something is missing: catena resume RUN"),
-        (["predict"], "something is missing: catena predict RUN [FILE]"),
-        (["compare", "a", "b"], "something is missing: catena compare RUN_A RUN_B FILE"),
-        (["init"], "something is missing: catena init TASK [-o FILE] [--flags]"),
-        (["doctor", "me"], "'me' is one word too many: catena doctor"),
-        (["train", "--quiet=no"], "--quiet is a switch and takes no value: leave =no out"),
+        (["resume"], "An argument is missing. Usage: catena resume RUN."),
+        (["predict"], "An argument is missing. Usage: catena predict RUN [FILE]."),
+        (["compare", "a", "b"], "An argument is missing. Usage: catena compare RUN_A RUN_B FILE."),
+        (["init"], "An argument is missing. Usage: catena init TASK [-o FILE] [--options]."),
+        (["doctor", "me"], "Unexpected argument 'me'. Usage: catena doctor."),
+        (["train", "--quiet=no"], "--quiet takes no value. Remove =no."),
     ],
 )
-def test_wrong_usage_ends_with_code_2_and_one_sentence(catena: Catena, words: list[str], sentence: str) -> None:
+def test_wrong_usage_exits_with_code_2_and_one_sentence(catena: Catena, words: list[str], sentence: str) -> None:
     said = catena(*words)
     assert said.code == 2
     assert said.out == ""
     assert matches(said.sentence, sentence)
 
 
-def test_underscores_are_as_good_as_hyphens(catena: Catena) -> None:
+def test_underscores_in_options_work_like_hyphens(catena: Catena) -> None:
     assert catena("evaluate", "run", "a", "--text_column", "x").code == 1  # there is no such run
 
 
-def test_a_fault_of_our_own_is_told_in_one_sentence_with_its_traceback_in_a_file(
+def test_internal_error_prints_one_sentence_and_writes_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object) -> int:
@@ -131,7 +131,7 @@ def test_a_fault_of_our_own_is_told_in_one_sentence_with_its_traceback_in_a_file
     assert main(["evaluate"]) == 1
     said = capsys.readouterr().err
     found = re.fullmatch(
-        r"catena evaluate: a fault of Catena itself, TypeError: something unforeseen\. Please report it, with (\S+)\n",
+        r"catena evaluate: Internal error, TypeError: something unforeseen\. Please report it together with (\S+)\.\n",
         said,
     )
     assert found
@@ -141,20 +141,20 @@ def test_a_fault_of_our_own_is_told_in_one_sentence_with_its_traceback_in_a_file
 
 
 def test_debug_raises(trained: Path) -> None:
-    with pytest.raises(CheckpointError, match="there is no run or checkpoint"):
+    with pytest.raises(CheckpointError, match="Run or checkpoint not found"):
         main(["evaluate", "nowhere", "file", "--debug"])
 
 
-def test_what_the_system_refuses_is_told_in_one_sentence(catena: Catena, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_error_prints_one_sentence(catena: Catena, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> int:
         raise OSError(28, "No space left on device", "runs/x")
 
     monkeypatch.setattr(evaluate, "run", fail)
     said = catena("evaluate")
-    assert (said.code, said.sentence.partition(". ")[0]) == (1, "runs/x cannot be used: No space left on device")
+    assert (said.code, said.sentence.partition(". ")[0]) == (1, "Cannot use runs/x: No space left on device")
 
 
-def test_ctrl_c_ends_with_code_130(catena: Catena, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_exits_with_code_130(catena: Catena, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: object) -> int:
         raise KeyboardInterrupt
 
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_with_code_130(catena: Catena, monkeypatch: pytest.MonkeyPat
     assert (said.code, said.sentence) == (130, "interrupted")
 
 
-def test_a_closed_pipe_is_no_error(trained: Path, files: Path, tmp_path: Path) -> None:
+def test_closed_pipe_is_not_an_error(trained: Path, files: Path, tmp_path: Path) -> None:
     many = tmp_path / "many.txt"
     many.write_text("will it rain tomorrow\n" * 20_000, encoding="utf-8")  # more than a pipe holds
     command = [sys.executable, "-m", "catena", "predict", str(trained), str(many)]
@@ -176,7 +176,7 @@ def test_a_closed_pipe_is_no_error(trained: Path, files: Path, tmp_path: Path) -
         assert process.wait(60) == 0
 
 
-def test_a_training_goes_on_where_both_its_outputs_are_closed(files: Path, tmp_path: Path) -> None:
+def test_training_continues_if_both_outputs_are_closed(files: Path, tmp_path: Path) -> None:
     train = [sys.executable, "-m", "catena", "train", str(files / "train.tsv"), "--model", "loglinear"]
     command = [*train, "--max-epochs", "2", "-o", str(tmp_path / "run")]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
@@ -190,25 +190,25 @@ def test_a_training_goes_on_where_both_its_outputs_are_closed(files: Path, tmp_p
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["evaluate", "RUN", "FILE", "--json"], "there is no flag --json: did you mean --format json?"),
-        (["predict", "RUN", "FILE", "--json"], "there is no flag --json: did you mean --format jsonl?"),
-        (["score", "RUN", "FILE", "--jsonl"], "there is no flag --jsonl: did you mean --format jsonl?"),
-        (["embed", "convert", "FILE", "--json"], "there is no flag --json: see 'catena embed convert --help'"),
-        (["inspect", "RUN", "--nonsense"], "there is no flag --nonsense: see 'catena inspect --help'"),
+        (["evaluate", "RUN", "FILE", "--json"], "Unknown option --json. Did you mean --format json?"),
+        (["predict", "RUN", "FILE", "--json"], "Unknown option --json. Did you mean --format jsonl?"),
+        (["score", "RUN", "FILE", "--jsonl"], "Unknown option --jsonl. Did you mean --format jsonl?"),
+        (["embed", "convert", "FILE", "--json"], "Unknown option --json. See 'catena embed convert --help'."),
+        (["inspect", "RUN", "--nonsense"], "Unknown option --nonsense. See 'catena inspect --help'."),
     ],
 )
-def test_json_is_a_format_in_every_verb_that_has_it(catena: Catena, words: list[str], sentence: str) -> None:
+def test_json_option_suggests_format_option(catena: Catena, words: list[str], sentence: str) -> None:
     said = catena(*words)
     assert (said.code, said.sentence) == (2, sentence)
 
 
-def test_python_m_catena_gives_its_exit_code() -> None:
+def test_python_m_catena_returns_exit_code() -> None:
     assert in_process_of_its_own("nonsense").returncode == 2
 
 
-def test_help_lists_the_kinds_that_a_section_may_have_in_its_place(catena: Catena) -> None:
+def test_help_lists_kinds_of_nested_sections(catena: Catena) -> None:
     said = catena("train", "lm", "--model", "lstm", "--help")
-    assert "--model.encoder dilated" not in said.out, "those are kinds of the encoder of another model"
+    assert "--model.encoder dilated" not in said.out, "these kinds belong to another model"
     assert "  --model.output softmax|adaptive|" in said.out
     said = catena("train", "lm", "--model", "convolution", "--help")
     assert "  --model.encoder dilated|convolution (default: dilated)" in said.out

@@ -1,4 +1,4 @@
-"""``catena predict``: texts from a file or from standard input, predictions as text, TSV or JSONL."""
+"""``catena predict``: texts from a file or standard input, predictions as text, TSV or JSONL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXTS = ["will it rain tomorrow", "turn off the lights"]
 
 
 @pytest.mark.parametrize("source", ["file", "standard input", "-"])
-def test_texts_become_labels_probabilities_and_texts(catena: Catena, files: Path, trained: Path, source: str) -> None:
+def test_predict_writes_labels_probabilities_and_texts(catena: Catena, files: Path, trained: Path, source: str) -> None:
     words = {"file": [files / "texts.txt"], "standard input": [], "-": ["-"]}[source]
     said = catena("predict", trained, *words, stdin=b"" if source == "file" else "\r\n".join(TEXTS).encode())
     assert (said.code, said.err) == (0, "")
@@ -27,7 +27,7 @@ def test_texts_become_labels_probabilities_and_texts(catena: Catena, files: Path
     assert all(1 / 3 < float(probability) <= 1 for _, probability, _ in lines)
 
 
-def test_the_three_formats_agree(catena: Catena, files: Path, trained: Path) -> None:
+def test_formats_agree(catena: Catena, files: Path, trained: Path) -> None:
     words = ["predict", trained, files / "texts.txt", "--format"]
     labels = catena(*words, "text").out.splitlines()
     tsv = [line.split("\t") for line in catena(*words, "tsv").out.splitlines()]
@@ -42,7 +42,7 @@ def test_the_three_formats_agree(catena: Catena, files: Path, trained: Path) -> 
         assert row[2] == record["text"]
 
 
-def test_every_line_has_its_answer_also_a_blank_one(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_every_line_gets_a_prediction(catena: Catena, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "blanks.txt"
     path.write_bytes("\ufeffrain\n\n   \nwhat a lovely\tday\nno line end".encode())
     from_file = catena("predict", trained, path).out
@@ -56,7 +56,7 @@ def test_every_line_has_its_answer_also_a_blank_one(catena: Catena, trained: Pat
     assert catena("predict", trained, stdin=path.read_bytes()).out == from_file
 
 
-def test_the_file_that_is_read_is_not_written_over(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_input_file_is_not_overwritten(catena: Catena, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("rain\n", encoding="utf-8")
     (tmp_path / "same.txt").symlink_to(path)
@@ -64,28 +64,28 @@ def test_the_file_that_is_read_is_not_written_over(catena: Catena, trained: Path
         said = catena("predict", trained, path, "-o", name)
         assert said.code == 2
         assert matches(
-            said.sentence, f"{Path(name)} is the file that is read, and would be lost: name another one as -o"
+            said.sentence, f"{Path(name)} is the input file and would be overwritten. Pass another file as -o."
         )
     assert path.read_text(encoding="utf-8") == "rain\n"
     assert catena("predict", trained, path, "-o", "other.txt").code == 0
-    assert catena("predict", trained, path, "-o", "other.txt").code == 0, "what was written before is written anew"
+    assert catena("predict", trained, path, "-o", "other.txt").code == 0, "an old output file is overwritten"
 
 
-def test_a_closed_standard_input_is_told(
+def test_closed_standard_input_prints_error(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["predict", str(trained)]) == 2
-    assert "standard input is closed, and no file is named" in capsys.readouterr().err
+    assert "Standard input is closed and FILE is missing" in capsys.readouterr().err
 
 
-def test_nothing_to_predict_for_is_nothing(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_empty_input_gives_empty_output(catena: Catena, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     assert catena("predict", trained, tmp_path / "empty").out == ""
     assert catena("predict", trained).out == ""
 
 
-def test_texts_are_found_in_every_format(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_texts_are_read_from_every_format(catena: Catena, trained: Path, tmp_path: Path) -> None:
     expected = catena("predict", trained, stdin="\n".join(text for _, text in rows("dev", 8)).encode()).out
     pairs = rows("dev", 8)
     contents = {
@@ -109,13 +109,13 @@ def tree(label: str, text: str) -> str:
     return f"({label} {' '.join(f'(x {word})' for word in words)})\n"
 
 
-def test_a_first_word_that_is_no_label_belongs_to_the_text(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_first_word_that_is_not_a_label_belongs_to_text(catena: Catena, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "looks-like-kim.txt"
     path.write_text("".join(f"{i % 2} is a number\n" for i in range(40)), encoding="utf-8")
     assert catena("predict", trained, path).out.splitlines()[1].endswith("\t1 is a number")
 
 
-def test_columns_are_those_of_training_unless_named(catena: Catena, tmp_path: Path) -> None:
+def test_columns_default_to_those_of_training(catena: Catena, tmp_path: Path) -> None:
     path = tmp_path / "mails.csv"
     path.write_text(
         "subject,wish,intent\n" + "".join(f'none,"{text}",{label}\n' for label, text in rows("train")), encoding="utf-8"
@@ -130,7 +130,7 @@ def test_columns_are_those_of_training_unless_named(catena: Catena, tmp_path: Pa
     assert "'body'" in said.sentence
 
 
-def test_sentences_in_columns_are_no_texts_unless_it_is_said(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_column_files_are_rejected_as_texts(catena: Catena, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.conllu"
     path.write_text("1\tRain\train\tNOUN\t_\t_\t0\troot\t_\t_\n\n", encoding="utf-8")
     said = catena("predict", trained, path)
@@ -140,43 +140,47 @@ def test_sentences_in_columns_are_no_texts_unless_it_is_said(catena: Catena, tra
 
 
 @pytest.mark.parametrize("words", [["latin"], []])
-def test_broken_encodings_are_named_and_cured(catena: Catena, trained: Path, tmp_path: Path, words: list[str]) -> None:
+def test_invalid_encoding_prints_cure(catena: Catena, trained: Path, tmp_path: Path, words: list[str]) -> None:
     content = "will it rain\nat the café\n".encode("latin-1")
     (tmp_path / "latin").write_bytes(content)
     said = catena("predict", trained, *words, stdin=content)
     assert said.code == 1
     assert "0xe9" in said.sentence
     assert "--encoding latin-1" in said.sentence
-    assert "line 2" in said.sentence or "latin:2" in said.sentence
+    assert "input:2" in said.sentence or "latin:2" in said.sentence
     assert catena("predict", trained, *words, "--encoding", "latin-1", stdin=content).out.endswith("\tat the café\n")
     said = catena("predict", trained, *words, "--encoding", "utf-99", stdin=content)
-    assert (said.code, "there is no text encoding 'utf-99'" in said.sentence) == (1, True)
+    assert (said.code, "Unknown encoding 'utf-99'" in said.sentence) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["nowhere", "FILE"], 1, "there is no run or checkpoint nowhere in …"),
-        (["RUN", "missing.txt"], 1, "there is no file missing.txt in the folder …"),
-        (["RUN", "."], 1, ". is a folder, not a file: name a file"),
+        (["nowhere", "FILE"], 1, "Run or checkpoint not found: nowhere in …"),
+        (["RUN", "missing.txt"], 1, "File not found: missing.txt in the folder …"),
+        (["RUN", "."], 1, ". is a folder, not a file. Pass a file."),
         (["RUN", "FILE", "--input-format", "pdf"], 1, "no format is called 'pdf': known are 'brackets', …"),
         (["RUN", "FILE", "--device", "toaster"], 1, "device 'toaster' is not known. …"),
-        (["RUN", "FILE", "--format", "csv"], 2, "--format is 'csv', and must be tsv or text or jsonl"),
-        (["RUN", "FILE", "-o", "no/such/folder/out.tsv"], 2, "no/such/folder/out.tsv cannot be written: there is no …"),
+        (
+            ["RUN", "FILE", "--format", "csv"],
+            2,
+            "--format must be tsv or text or jsonl, got 'csv'. Choose one of these.",
+        ),
+        (["RUN", "FILE", "-o", "no/such/folder/out.tsv"], 2, "Cannot write no/such/folder/out.tsv: there is no …"),
         (
             ["RUN", "my text"],
             2,
-            "there is no file 'my text': a text is given on standard input, as in echo 'my text' |…",
+            "File not found: 'my text'. To predict for a text, use standard input: echo 'my text' |…",
         ),
-        (["RUN", "FILE", "--length-penalty", "x"], 2, "--length-penalty must be a number, and is 'x'"),
-        (["RUN", "FILE", "--length-penalty", "-1"], 2, "--length-penalty must be 0 or more, and is -1.0"),
-        (["RUN", "FILE", "--length-penalty", "nan"], 2, "--length-penalty must be 0 or more, and is nan"),
-        (["RUN", "FILE", "--beam-size", "x"], 2, "--beam-size must be a whole number, and is 'x'"),
-        (["RUN", "FILE", "--n-best", "0"], 2, "--n-best must be 1 or more, and is 0"),
-        (["RUN", "FILE", "-o", "."], 2, ". is a folder: name a file in it, such as predictions.tsv"),
+        (["RUN", "FILE", "--length-penalty", "x"], 2, "--length-penalty must be a number, got 'x'. Pass a number."),
+        (["RUN", "FILE", "--length-penalty", "-1"], 2, "--length-penalty must be 0 or more, got -1.0. Pass 0 or more."),
+        (["RUN", "FILE", "--length-penalty", "nan"], 2, "--length-penalty must be 0 or more, got nan. Pass 0 or more."),
+        (["RUN", "FILE", "--beam-size", "x"], 2, "--beam-size must be an integer, got 'x'. Pass an integer."),
+        (["RUN", "FILE", "--n-best", "0"], 2, "--n-best must be 1 or more, got 0. Pass 1 or more."),
+        (["RUN", "FILE", "-o", "."], 2, "-o must be a file, got the folder .. Use predictions.tsv, for example."),
     ],
 )
-def test_what_cannot_be_predicted(
+def test_invalid_predict_prints_error(
     catena: Catena, files: Path, trained: Path, words: list[str], code: int, sentence: str
 ) -> None:
     places = {"RUN": trained, "FILE": files / "texts.txt"}
@@ -185,18 +189,18 @@ def test_what_cannot_be_predicted(
     assert matches(said.sentence, sentence)
 
 
-def test_a_file_in_place_of_a_run_is_met_by_what_makes_one(catena: Catena, tmp_path: Path) -> None:
+def test_predict_with_file_as_run_suggests_training(catena: Catena, tmp_path: Path) -> None:
     (tmp_path / "talk.tsv").write_text("how are you\tfine\n" * 3, encoding="utf-8")
     said = catena("predict", "talk.tsv", "talk.tsv")
     assert (said.code, said.sentence) == (
         2,
-        "talk.tsv is a file, and a model is asked: 'catena train talk.tsv' makes one of it, or, of conversations, "
-        "'catena train converse talk.tsv --model bm25' in a second; 'catena chat talk.tsv' answers from those without "
-        "training",
+        "RUN must be a run folder, got the file talk.tsv. Train a model with 'catena train talk.tsv' (for "
+        "conversations, 'catena train converse talk.tsv --model bm25' takes a second), or use 'catena chat talk.tsv', "
+        "which needs no training.",
     )
 
 
-def test_a_file_is_written_whole_or_not_at_all(catena: Catena, files: Path, trained: Path, tmp_path: Path) -> None:
+def test_output_file_is_written_atomically(catena: Catena, files: Path, trained: Path, tmp_path: Path) -> None:
     assert catena("predict", trained, files / "texts.txt", "-o", "out.tsv").out == ""
     whole = Path("out.tsv").read_text(encoding="utf-8")
     assert whole == catena("predict", trained, files / "texts.txt").out
@@ -206,7 +210,7 @@ def test_a_file_is_written_whole_or_not_at_all(catena: Catena, files: Path, trai
     assert sorted(path.name for path in Path().iterdir()) == ["broken", "out.tsv"]
 
 
-def test_a_person_who_types_is_answered_line_by_line(
+def test_terminal_input_is_predicted_line_by_line(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Terminal(io.BytesIO):
@@ -221,7 +225,7 @@ def test_a_person_who_types_is_answered_line_by_line(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Terminal(b"rain\nlights\n")))
     capsys.readouterr()
     assert main(["predict", str(trained)]) == 0
-    assert answered == [0, 1, 1], "each line is answered before the next is read"
+    assert answered == [0, 1, 1], "each line is predicted before the next is read"
 
 
 def test_weights_of_nan_are_rejected_by_every_command(catena: Catena, files: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``--quantization int8``: every task whose networks are held so answers nearly as before, and the others say no."""
+"""``--quantization int8``: supported networks give nearly the same output, the others print an error."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ def answers(catena: Catena, *words: object) -> str:
         ("evaluate", "transduce", "words.tsv"),
     ],
 )
-def test_it_answers_in_as_many_lines(
+def test_quantized_output_has_the_same_number_of_lines(
     verb: str, task: str, file: str, folder: Path, runs: dict[str, Path], catena: Catena
 ) -> None:
     plain = answers(catena, verb, runs[task], folder / file)
     small = answers(catena, verb, runs[task], folder / file, "--quantization", "int8")
     assert len(small.splitlines()) == len(plain.splitlines())
     if task != "transduce" and verb != "predict":
-        assert small != plain, "weights of 8 bits must be felt in a likelihood"
+        assert small != plain, "8-bit weights must change a likelihood"
 
 
 @pytest.mark.parametrize("task", ["translate", "lm", "transduce"])
-def test_every_matrix_is_held_in_8_bits(task: str, runs: dict[str, Path]) -> None:
+def test_every_matrix_is_quantized(task: str, runs: dict[str, Path]) -> None:
     model = catena.load(runs[task], quantization="int8")
     held = [p for network in model.networks for p in network.parameters() if p.dim() == 2]
     assert held
@@ -85,7 +85,7 @@ def test_every_matrix_is_held_in_8_bits(task: str, runs: dict[str, Path]) -> Non
     assert model.predict(["the dog"])
 
 
-def test_a_run_is_compared_with_itself_in_8_bits(folder: Path, catena: Catena) -> None:
+def test_run_is_compared_with_its_quantized_version(folder: Path, catena: Catena) -> None:
     words = ("--metric", "perplexity", "--samples", "20", "--quantization", "int8")
     run = folder / "translate"
     said = answers(catena, "compare", run, run, folder / "dev.tsv", *words)
@@ -93,30 +93,33 @@ def test_a_run_is_compared_with_itself_in_8_bits(folder: Path, catena: Catena) -
     assert "-0.0000" not in said
 
 
-def test_text_is_generated_and_runs_write_together(folder: Path, runs: dict[str, Path], catena: Catena) -> None:
+def test_quantized_generation_and_ensemble(folder: Path, runs: dict[str, Path], catena: Catena) -> None:
     assert answers(catena, "generate", runs["lm"], "the dog", "--quantization", "int8").startswith("the dog")
     run = runs["translate"]
     lines = answers(catena, "predict", run, folder / "dev.en", "--ensemble", run, "--quantization", "int8")
     assert len(lines.splitlines()) == 30
 
 
-def test_what_is_not_held_so_says_so(folder: Path, trained: Path, ngram_model: Path, catena: Catena) -> None:
+def test_unsupported_models_print_error(folder: Path, trained: Path, ngram_model: Path, catena: Catena) -> None:
     for run, task in ((trained, "classify"), (ngram_model, "lm")):
         said = catena("predict", run, folder / "text.txt", "--quantization", "int8")
         assert said.code == 1
         assert said.sentence.startswith(f"{run} is a model of the task {task}, which cannot be quantized; networks of")
     said = catena("chat", folder / "dev.tsv", "--quantization", "int8")
-    assert said.sentence == f"--quantization is for runs of networks, and {folder / 'dev.tsv'} is searched as it is"
+    assert (
+        said.sentence
+        == f"--quantization works only with trained networks, and {folder / 'dev.tsv'} is a file. Remove the option."
+    )
     said = catena("predict", trained, "--quantization", "int4")
-    assert said.sentence.startswith("--quantization is 'int4', and must be")
+    assert said.sentence.startswith("--quantization must be int8, got 'int4'")
 
 
-def test_other_numbers_of_bits_are_refused_in_python(folder: Path) -> None:
+def test_other_quantizations_raise_error(folder: Path) -> None:
     with pytest.raises(ConfigError, match="quantization must be 'int8' or None, got 'int4'"):
         catena.load(folder / "translate", quantization="int4")
 
 
-def test_a_model_in_8_bits_is_not_exported(folder: Path, tmp_path: Path) -> None:
+def test_quantized_model_is_not_exported(folder: Path, tmp_path: Path) -> None:
     model = catena.load(folder / "translate", quantization="int8")
     with pytest.raises(
         ConfigError, match=r"A model with 8-bit weights cannot be exported. Load it without quantization"
@@ -124,7 +127,7 @@ def test_a_model_in_8_bits_is_not_exported(folder: Path, tmp_path: Path) -> None
         model.export("onnx", tmp_path / "out")
 
 
-def test_models_that_write_responses_are_held_so(tmp_path: Path) -> None:
+def test_generative_conversation_models_are_quantized(tmp_path: Path) -> None:
     own = config(write_pairs(tmp_path / "x.tsv", 3), "seq2seq")
     task = new_generative(own, prepare(own), torch.device("cpu"), Randomness(1))
     model = WritingPredictor(own, task.scribe)

@@ -1,4 +1,4 @@
-"""``catena resume``: a run that was killed ends as if it had never been; what cannot be resumed is said."""
+"""``catena resume``: a killed run ends like an uninterrupted one; errors of runs that cannot be resumed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ STEPS = 14  # in an epoch: 54 of the 60 texts, 4 at a time
 
 
 def killed_in_the_middle_of_an_epoch(command: list[str], run: Path) -> None:
-    """Start a training, and kill it without warning once it has saved a step in the middle of a later epoch.
+    """Start a training and kill it after it has saved a step in the middle of a later epoch.
 
-    It is held first, so that it cannot reach the next epoch between the look and the blow.
+    It is stopped first, so that it cannot reach the next epoch between the check and the kill.
     """
     with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
@@ -37,16 +37,14 @@ def killed_in_the_middle_of_an_epoch(command: list[str], run: Path) -> None:
             if last_step(run) % STEPS and last_step(run) > STEPS:
                 process.kill()
             process.send_signal(signal.SIGCONT)
-        assert process.returncode == -signal.SIGKILL, "it came to its end before it was killed"
+        assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
 
 
 def last_step(run: Path) -> int:
     return parse_step(Path(os.readlink(run / "last"))) if (run / "last").is_symlink() else 0
 
 
-def test_killed_and_resumed_a_run_ends_with_the_same_weights_and_measurements(
-    catena: Catena, files: Path, tmp_path: Path
-) -> None:
+def test_killed_and_resumed_run_has_the_same_weights_and_metrics(catena: Catena, files: Path, tmp_path: Path) -> None:
     words = ["train", files / "train.tsv", *CNN, "--save-every", "3", "--threads", "1"]
     assert catena(*words, "-q", "-o", "whole").code == 0
     killed = tmp_path / "killed"
@@ -69,7 +67,7 @@ def measured(run: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
-def test_a_fine_tuning_that_is_killed_before_its_first_checkpoint_goes_on_from_the_old_weights(
+def test_killed_fine_tuning_resumes_from_the_old_weights(
     catena: Catena, files: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["train", files / "dev.tsv", "--from", trained, "--max-epochs", "1", "-q"]
@@ -86,7 +84,7 @@ def test_a_fine_tuning_that_is_killed_before_its_first_checkpoint_goes_on_from_t
     assert all(torch.equal(tensor, two[key]) for key, tensor in one.items())
 
 
-def test_a_run_that_is_done_is_left_as_it_is(catena: Catena, files: Path) -> None:
+def test_finished_run_is_unchanged_by_resume(catena: Catena, files: Path) -> None:
     assert catena("train", files / "train.tsv", "--test", files / "dev.tsv", *TINY, "-q", "-o", "run").code == 0
     metrics, best = Path("run/metrics.jsonl").read_text(encoding="utf-8"), os.readlink("run/best")
     said = catena("resume", "run")
@@ -97,31 +95,33 @@ def test_a_run_that_is_done_is_left_as_it_is(catena: Catena, files: Path) -> Non
     assert os.readlink("run/best") == best
 
 
-def test_other_data_is_refused(catena: Catena, files: Path, tmp_path: Path) -> None:
+def test_resume_with_changed_data_prints_error(catena: Catena, files: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.tsv"
     shutil.copy(files / "train.tsv", mine)
     assert catena("train", mine, *TINY, "-q", "-o", "run").code == 0
     mine.write_text(mine.read_text(encoding="utf-8") + "weather\tone more\n", encoding="utf-8")
     said = catena("resume", "run")
     assert said.code == 1
-    assert matches(said.sentence, "the run run cannot be resumed exactly: its data has changed since it began (train …")
+    assert matches(
+        said.sentence, "The run run cannot be resumed exactly: its data has changed since it started (train …"
+    )
 
 
-def test_a_damaged_checkpoint_is_refused_and_last_falls_back(catena: Catena, files: Path) -> None:
+def test_damaged_checkpoint_is_rejected_and_last_falls_back(catena: Catena, files: Path) -> None:
     words = ["train", files / "train.tsv", *TINY, "--keep-last", "2", "-q", "-o", "run"]
     assert catena(*words).code == 0
     flip_a_bit(open_checkpoint(Path("run/last")).folder / "model.safetensors")
     said = catena("resume", "run")
     assert said.code == 0
-    assert "model.safetensors is damaged: its sha256 is not that of what was written" in said.out
-    assert "Falling back to the newest whole one, run/checkpoints/step-000002" in said.out
+    assert "model.safetensors is damaged: its sha256 differs from the manifest" in said.out
+    assert "Falling back to the newest complete checkpoint, run/checkpoints/step-000002" in said.out
     assert "resumed after step 2" in said.out
     for folder in Path("run/checkpoints").iterdir():
         flip_a_bit(folder / "model.safetensors")
     for verb in (["resume", "run"], ["predict", "run"], ["evaluate", "run", files / "dev.tsv"], ["inspect", "run"]):
         said = catena(*verb)
         assert said.code == 1
-        assert "model.safetensors is damaged: its sha256 is not that of what was written" in said.sentence
+        assert "model.safetensors is damaged: its sha256 differs from the manifest" in said.sentence
 
 
 def flip_a_bit(path: Path) -> None:
@@ -130,14 +130,14 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_what_is_no_run(catena: Catena, files: Path, trained: Path) -> None:
-    assert catena("resume", "nowhere").sentence.startswith("there is no run nowhere in ")
+def test_resume_of_other_paths_prints_error(catena: Catena, files: Path, trained: Path) -> None:
+    assert catena("resume", "nowhere").sentence.startswith("Run not found: nowhere in ")
     assert matches(
-        catena("resume", files).sentence, f"{files} is not a run: it has no meta.json. Name the folder that …"
+        catena("resume", files).sentence, f"{files} is not a run: it has no meta.json. Pass the folder that …"
     )
     assert matches(catena("resume", files / "train.tsv").sentence, f"{files / 'train.tsv'} is not a run: …")
     assert "is not a run" in catena("resume", trained / "best").sentence
-    assert catena("resume", trained.with_name("smal")).sentence.endswith(f"did you mean {trained}?")
+    assert catena("resume", trained.with_name("smal")).sentence.endswith(f"Did you mean {trained}?")
 
 
 # --- an edited config.toml --------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_resume_rejects_a_config_that_decides_another_result(
     assert state_of(Path("run")) == before
 
 
-def test_resume_rejects_a_config_that_was_cut_off(catena: Catena, files: Path) -> None:
+def test_resume_rejects_a_truncated_config(catena: Catena, files: Path) -> None:
     assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
     path = Path("run/config.toml")
     path.write_text(path.read_text(encoding="utf-8").partition("[training]")[0], encoding="utf-8")
@@ -188,7 +188,7 @@ def test_resume_rejects_a_config_that_was_cut_off(catena: Catena, files: Path) -
     assert 'training.optimizer must be "adam", got nothing' in found.sentence
 
 
-def test_resume_takes_other_limits_and_machines_from_the_config(catena: Catena, files: Path) -> None:
+def test_resume_accepts_other_limits_and_devices_in_config(catena: Catena, files: Path) -> None:
     assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
     edit("run", "max_epochs = 2", "max_epochs = 3")
     edit("run", "patience = 5", "patience = 4")
@@ -196,7 +196,7 @@ def test_resume_takes_other_limits_and_machines_from_the_config(catena: Catena, 
     assert "max_epochs reached after step 6" in catena("resume", "run").out
 
 
-def test_resume_for_longer_equals_a_run_that_was_never_stopped(catena: Catena, files: Path, tmp_path: Path) -> None:
+def test_resume_for_longer_equals_an_uninterrupted_run(catena: Catena, files: Path, tmp_path: Path) -> None:
     words = ("train", files / "train.tsv", "--test", files / "dev.tsv", "--model", "loglinear", "--threads", "1", "-q")
     assert catena(*words, "--max-epochs", "2", "-o", "run").code == 0
     assert catena(*words, "--max-epochs", "5", "-o", "whole").code == 0
@@ -211,7 +211,7 @@ def test_resume_for_longer_equals_a_run_that_was_never_stopped(catena: Catena, f
     assert Path("run/config.toml").read_bytes() == Path("whole/config.toml").read_bytes()
 
 
-def test_resume_takes_steps_time_and_patience(catena: Catena, files: Path) -> None:
+def test_resume_accepts_steps_time_and_patience(catena: Catena, files: Path) -> None:
     words = ("train", files / "train.tsv", "--model", "loglinear", "--threads", "1", "-q", "-o", "run")
     assert catena(*words, "--max-steps", "4").code == 0
     assert "max_steps reached after step 7" in catena("resume", "run", "--max-steps", "7").out
@@ -220,12 +220,12 @@ def test_resume_takes_steps_time_and_patience(catena: Catena, files: Path) -> No
     text = Path("run/config.toml").read_text(encoding="utf-8")
     assert all(line in text for line in ("max_steps = 9\n", 'max_time = "1h"\n', "patience = 3\n"))
     said = catena("resume", "run", "--max-steps", "0")
-    assert (said.code, said.sentence) == (2, "--max-steps must be 1 or more, and is 0")
+    assert (said.code, said.sentence) == (2, "--max-steps must be 1 or more, got 0. Pass 1 or more.")
     assert catena("resume", "run", "--max-time", "soon").code == 1
     assert Path("run/config.toml").read_text(encoding="utf-8") == text
 
 
-def test_resume_of_a_schedule_that_knows_its_end_says_that_it_is_longer(catena: Catena, files: Path) -> None:
+def test_resume_with_longer_schedule_prints_note(catena: Catena, files: Path) -> None:
     words = ("train", files / "train.tsv", *TINY, "--schedule", "cosine", "-q", "-o", "run")
     assert catena(*words).code == 0
     assert (
@@ -234,7 +234,7 @@ def test_resume_of_a_schedule_that_knows_its_end_says_that_it_is_longer(catena: 
     )
 
 
-def test_resume_rejects_data_that_is_no_longer_named(catena: Catena, files: Path) -> None:
+def test_resume_rejects_removed_data(catena: Catena, files: Path) -> None:
     words = ("train", files / "train.tsv", "--dev", files / "dev.tsv", *TINY, "-q", "-o", "run")
     assert catena(*words).code == 0
     edit("run", f'dev = "{files / "dev.tsv"}"', 'dev = "none"')
@@ -243,7 +243,7 @@ def test_resume_rejects_data_that_is_no_longer_named(catena: Catena, files: Path
     assert f"dev ({files / 'dev.tsv'}) is left out" in found.sentence
 
 
-def test_resume_takes_data_that_was_moved(catena: Catena, files: Path, tmp_path: Path) -> None:
+def test_resume_accepts_moved_data(catena: Catena, files: Path, tmp_path: Path) -> None:
     shutil.copy(files / "train.tsv", "a.tsv")
     assert catena("train", "a.tsv", *TINY, "-q", "-o", "run").code == 0
     Path("a.tsv").rename("b.tsv")
@@ -254,7 +254,7 @@ def test_resume_takes_data_that_was_moved(catena: Catena, files: Path, tmp_path:
     assert catena("resume", "run", "--max-epochs", "3").code == 0
 
 
-def test_models_that_are_made_in_one_pass_take_no_limits(catena: Catena, tmp_path: Path) -> None:
+def test_models_without_steps_reject_limits(catena: Catena, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("the cat sat\na dog ran\n" * 20, encoding="utf-8")
     assert catena("train", "lm", "x.txt", "--model", "ngram", "--model.order", "3", "-q", "-o", "counted").code == 0
     said = catena("resume", "counted", "--max-epochs", "3")
@@ -272,7 +272,7 @@ def test_models_that_are_made_in_one_pass_take_no_limits(catena: Catena, tmp_pat
     assert "training.epochs must be 2, got 4" in catena("resume", "vectors").sentence
 
 
-def test_a_tagger_on_features_is_trained_for_longer(catena: Catena, tmp_path: Path) -> None:
+def test_feature_tagger_trains_for_longer(catena: Catena, tmp_path: Path) -> None:
     (tmp_path / "x.conll").write_text("the\tD\ncat\tN\nsat\tV\n\na\tD\ndog\tN\nran\tV\n\n" * 10, encoding="utf-8")
     words = ("train", "tag", "x.conll", "--model", "features", "--patience", "0", "-q", "--threads", "1")
     assert catena(*words, "--max-steps", "2", "-o", "run").code == 0

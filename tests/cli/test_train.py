@@ -1,4 +1,4 @@
-"""``catena train``: the task that is meant, where values come from, and what cannot be trained."""
+"""``catena train``: task detection, precedence of values, run folders, interruptions and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def config_of(run: Path) -> ClassifyConfig:
     return load(ClassifyConfig, run / "config.toml")
 
 
-# --- what is to be trained --------------------------------------------------------------------------------------------
+# --- task detection ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def config_of(run: Path) -> ClassifyConfig:
         ["FILE", "-s", "model=loglinear", "--training.max_epochs=2", "--machine.threads", "1"],
     ],
 )
-def test_a_file_is_all_it_needs_wherever_it_stands(catena: Catena, files: Path, words: list[str]) -> None:
+def test_file_is_found_anywhere_in_the_command(catena: Catena, files: Path, words: list[str]) -> None:
     said = catena("train", *[files / "train.tsv" if word == "FILE" else word for word in words], "-o", "run")
     assert said.code == 0, said.err
     assert "read 60; used 60; dropped 0" in said.out
     assert (config_of(Path("run")).model.kind, config_of(Path("run")).training.max_epochs) == ("loglinear", 2)
 
 
-def test_it_says_what_it_does_and_what_comes_next(catena: Catena, files: Path) -> None:
+def test_output_shows_progress_and_next_commands(catena: Catena, files: Path) -> None:
     said = catena(
         "train", files / "train.tsv", "--dev", files / "dev.tsv", "--test", files / "dev.tsv", *TINY, "--device", "cpu"
     )
@@ -72,7 +72,7 @@ def test_it_says_what_it_does_and_what_comes_next(catena: Catena, files: Path) -
     assert Path("runs/classify-loglinear-002").is_dir(), "the next free number"
 
 
-def test_quiet_prints_the_result_alone(catena: Catena, files: Path) -> None:
+def test_quiet_prints_only_the_result(catena: Catena, files: Path) -> None:
     said = catena("train", files / "train.tsv", "--test", files / "dev.tsv", *TINY, "-q", "-o", "run")
     first, second = said.out.splitlines()
     assert first.startswith("dev: accuracy ")
@@ -83,25 +83,31 @@ def test_quiet_prints_the_result_alone(catena: Catena, files: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "say what to train on: catena train [TASK] FILES… [--flags]"),
-        (["--max-epochs", "3"], "say what to train on: catena train [TASK] FILES… [--flags]"),
-        (["clasify", "x.tsv"], "'clasify' is neither a task nor a file. As a task: did you mean 'classify'?"),
-        (["FILE", "--modle", "cnn"], "there is no flag --modle: did you mean --mode or --model?"),
-        (["FILE", "--training.batch-size", "3"], "there is no flag --training.batch-size: did you mean --batches.ba…"),
-        (["FILE", "--batch-size"], "--batches.batch_size needs a value: int"),
-        (["FILE", "-s", "model"], "-s needs key=value, but 'model' follows it"),
-        (["FILE", "-x"], "there is no flag -x: catena train [TASK] FILES… [--flags]"),
-        (["FILE", "--seeds", "0"], "--seeds must be 1 or more, and is 0"),
-        (["FILE", "--overwrite=yes"], "--overwrite is a switch and takes no value: leave =yes out"),
-        (["FILE", "--train", "other.tsv"], "the files to train on are named twice, by --train and as …"),
+        ([], "FILES… is missing. Usage: catena train [TASK] FILES… [--options]."),
+        (["--max-epochs", "3"], "FILES… is missing. Usage: catena train [TASK] FILES… [--options]."),
+        (
+            ["clasify", "x.tsv"],
+            "'clasify' is neither a task nor a file. Check the path; as a task: did you mean 'classify'?",
+        ),
+        (["FILE", "--modle", "cnn"], "Unknown option --modle. Did you mean --mode or --model?"),
+        (["FILE", "--training.batch-size", "3"], "Unknown option --training.batch-size. Did you mean --batches.ba…"),
+        (["FILE", "--batch-size"], "--batches.batch_size requires a value: int. Add one."),
+        (["FILE", "-s", "model"], "-s must be followed by key=value, got 'model'. …"),
+        (["FILE", "-x"], "Unknown option -x. Usage: catena train [TASK] FILES… [--options]."),
+        (["FILE", "--seeds", "0"], "--seeds must be 1 or more, got 0. Pass 1 or more."),
+        (["FILE", "--overwrite=yes"], "--overwrite takes no value. Remove =yes."),
+        (["FILE", "--train", "other.tsv"], "The training files are set twice, by --train and as …"),
         (
             ["translate", "--source", "a.en", "b.en", "--target", "a.de", "b.de"],
-            "'b.en' belongs to no flag, and --source names what to train on: several files are written with commas…",
+            "Unexpected argument 'b.en': --source sets the training files. Separate several files by commas: …",
         ),
-        (["FILE", "--time", "5m", "--max-time", "3m"], "--time and --max-time say the same: leave one of them out"),
+        (
+            ["FILE", "--time", "5m", "--max-time", "3m"],
+            "--time and --max-time are the same option. Remove one of them.",
+        ),
     ],
 )
-def test_commands_that_are_not_understood(catena: Catena, files: Path, words: list[str], sentence: str) -> None:
+def test_invalid_commands_print_error(catena: Catena, files: Path, words: list[str], sentence: str) -> None:
     said = catena("train", *[files / "train.tsv" if word == "FILE" else word for word in words])
     assert said.code == 2
     assert matches(said.sentence, sentence)
@@ -112,21 +118,21 @@ def test_commands_that_are_not_understood(catena: Catena, files: Path, words: li
     ("words", "sentence"),
     [
         (["classify"], "there is nothing to train on: name a file, as in 'catena train classify FILE'"),
-        (["missing.tsv"], "there is no file missing.tsv in the folder …"),
+        (["missing.tsv"], "File not found: missing.tsv in the folder …"),
         (["--device", "cuda:99", "FILE"], "device 'cuda:99' is not available: …"),
         (["FILE", "--device", "toaster"], "device 'toaster' is not known. Use auto, cpu, cuda, cuda:0 or mps."),
-        (["FILE", "--track", "pigeons"], "--track 'pigeons' is not known: it can be 'tensorboard'"),
+        (["FILE", "--track", "pigeons"], "--track must be 'tensorboard', got 'pigeons'. Use --track tensorboard."),
         (["FILE", "--folds", "99"], "data.folds must be at most the number of examples, 60, got 99. Lower data.folds."),
-        (["FILE", "--encoding", "utf-99"], "there is no text encoding 'utf-99', asked for to read …"),
-        (["FILE", "--dev", "missing.tsv"], "there is no file …"),
+        (["FILE", "--encoding", "utf-99"], "Unknown encoding 'utf-99' for …"),
+        (["FILE", "--dev", "missing.tsv"], "File not found: …"),
         (
             ["FILE", "-c", "missing.toml"],
-            "there is no config file missing.toml: 'catena init TASK -o missing.toml' wr…",
+            "Config file not found: missing.toml. Write one with 'catena init TASK -o miss…",
         ),
-        (["FILE", "--from", "missing"], "there is no run or checkpoint missing in …"),
+        (["FILE", "--from", "missing"], "Run or checkpoint not found: missing in …"),
     ],
 )
-def test_what_cannot_be_trained(catena: Catena, files: Path, words: list[str], sentence: str) -> None:
+def test_failed_training_prints_error(catena: Catena, files: Path, words: list[str], sentence: str) -> None:
     said = catena("train", *[files / "train.tsv" if word == "FILE" else word for word in words])
     assert said.code == 1
     assert matches(said.sentence, sentence)
@@ -136,23 +142,23 @@ def test_what_cannot_be_trained(catena: Catena, files: Path, words: list[str], s
     ("words", "problem"),
     [
         (["--model", "cnnn"], "model.kind is 'cnnn': did you mean 'cnn'?"),
-        (["--batch-size", "-3"], "batches.batch_size is -3: must be greater than 0"),
-        (["--threads", "0"], "machine.threads is 0: must be greater than 0"),
-        (["--time", "5x"], "max_time is '5x', which is no span of time: write it as 90s, 5m, 2h or 1h30m"),
+        (["--batch-size", "-3"], "batches.batch_size must be greater than 0, got -3"),
+        (["--threads", "0"], "machine.threads must be greater than 0, got 0"),
+        (["--time", "5x"], "max_time must be a duration, got '5x'. Write it as 90s, 5m, 2h or 1h30m."),
         (["--folds", "2", "--test", "x"], "data.folds creates its own test sets. Remove data.test."),
-        (["--optimizer", "sgd", "--rho", "0.9"], "rho is a number of adadelta, and optimizer is 'sgd': leave it out"),
-        (["--model", "loglinear", "--n-highway", "3"], "model.n_highway is a key of 'cnn' and 'recurrent' and "),
+        (["--optimizer", "sgd", "--rho", "0.9"], "rho is an option of adadelta, and optimizer is 'sgd'. Remove it."),
+        (["--model", "loglinear", "--n-highway", "3"], "model.n_highway is an option of 'cnn' and 'recurrent' and "),
     ],
 )
-def test_values_that_cannot_be_used(catena: Catena, files: Path, words: list[str], problem: str) -> None:
+def test_invalid_values_print_error(catena: Catena, files: Path, words: list[str], problem: str) -> None:
     said = catena("train", files / "train.tsv", *words)
     assert said.code == 1
-    assert said.err.startswith("catena train: the command line has a value that cannot be used: " + problem)
+    assert said.err.startswith("catena train: the command line has an invalid value: " + problem)
     assert said.err.count("\n") == 1
-    assert not Path("runs").exists(), "nothing is written before the values are right"
+    assert not Path("runs").exists(), "nothing is written before the values are valid"
 
 
-# --- data that cannot be used -----------------------------------------------------------------------------------------
+# --- invalid data -----------------------------------------------------------------------------------------------------
 
 CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_\n\n"
 
@@ -161,7 +167,7 @@ CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty: there is nothing to recognize"),
+        (b"", "is empty. Pass a file with text."),
         (
             b"weather\tis it raining\n",
             "Training data must have at least two labels, got only the label 'weather'. Check --label-column and the "
@@ -172,10 +178,10 @@ CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t
             "Training data must have at least two labels, got only the label 'a'. Check --label-column and the file.",
         ),
         ("weather\tcaf\xe9\nmusic\tplay\n".encode("latin-1") * 9, ":1 is not UTF-8: byte 0xe9 at character 12"),
-        (b"\x89PNG\r\n\x1a\n\0\0", "is a PNG picture, not a text"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "is a PNG picture, not a text file"),
     ],
 )
-def test_files_that_are_not_what_a_classifier_learns_from(
+def test_unsuitable_files_print_error(
     catena: Catena, tmp_path: Path, task: list[str], content: bytes, sentence: str
 ) -> None:
     path = tmp_path / "data"
@@ -193,7 +199,7 @@ def test_files_that_are_not_what_a_classifier_learns_from(
         ([], "1 sentence is left to learn from, which cannot be split into train and dev"),
     ],
 )
-def test_a_treebank_is_for_a_parser(catena: Catena, tmp_path: Path, task: list[str], sentence: str) -> None:
+def test_treebank_trains_a_parser(catena: Catena, tmp_path: Path, task: list[str], sentence: str) -> None:
     path = tmp_path / "data"
     path.write_text(CONLLU, encoding="utf-8")
     said = catena("train", *task, path)
@@ -202,12 +208,12 @@ def test_a_treebank_is_for_a_parser(catena: Catena, tmp_path: Path, task: list[s
     assert not Path("runs").exists()
 
 
-def test_a_folder_is_no_file(catena: Catena, tmp_path: Path) -> None:
+def test_folder_as_file_prints_error(catena: Catena, tmp_path: Path) -> None:
     said = catena("train", tmp_path)
     assert (said.code, "is a folder without" in said.sentence) == (1, True)
 
 
-def test_another_encoding_is_read_when_it_is_named(catena: Catena, tmp_path: Path) -> None:
+def test_encoding_option_reads_other_encodings(catena: Catena, tmp_path: Path) -> None:
     pairs = [(label, f"café {text}") for label, text in rows("train")]
     for encoding in ("latin-1", "utf-16"):
         path = tmp_path / f"{encoding}.tsv"
@@ -216,7 +222,7 @@ def test_another_encoding_is_read_when_it_is_named(catena: Catena, tmp_path: Pat
     assert "is not UTF-8" in catena("train", tmp_path / "latin-1.tsv", *TINY).sentence
 
 
-def test_one_example_for_dev_is_enough_and_none_is_refused(catena: Catena, tmp_path: Path) -> None:
+def test_one_dev_example_is_enough(catena: Catena, tmp_path: Path) -> None:
     pair = write_rows(tmp_path / "two.tsv", [("a", "yes indeed"), ("b", "not at all")])
     assert catena("train", "classify", pair, "--format", "tsv-label", *TINY, "-o", "run").code == 0
     blank = tmp_path / "blank.tsv"
@@ -225,7 +231,7 @@ def test_one_example_for_dev_is_enough_and_none_is_refused(catena: Catena, tmp_p
     assert matches(said.sentence, "No example of dev is left. …")
 
 
-def test_what_is_dropped_is_counted_and_listed(catena: Catena, tmp_path: Path) -> None:
+def test_dropped_examples_are_counted_and_listed(catena: Catena, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "some.tsv", [*rows("train"), ("weather", "   "), ("weather", "rain " * 30)])
     said = catena("train", path, *TINY, "--max-length", "25", "-o", "run")
     assert "read 62; used 60; dropped 2 (1 empty, 1 longer than max_length=25), listed in dropped.tsv" in said.out
@@ -233,10 +239,10 @@ def test_what_is_dropped_is_counted_and_listed(catena: Catena, tmp_path: Path) -
     assert [line.split("\t")[1:3] for line in listed[1:]] == [["61", "empty"], ["62", "longer than max_length=25"]]
 
 
-# --- where values come from -------------------------------------------------------------------------------------------
+# --- precedence of values ---------------------------------------------------------------------------------------------
 
 
-def test_a_config_file_and_flags_over_it(catena: Catena, files: Path) -> None:
+def test_options_override_config_file(catena: Catena, files: Path) -> None:
     made = catena("init", "classify", "--model", "loglinear", "--max-epochs", "9", "--seed", "7", "-o", "my.toml")
     assert made.code == 0
     said = catena("train", "-c", "my.toml", files / "train.tsv", "--max-epochs", "2", "--threads", "1", "-o", "run")
@@ -246,7 +252,7 @@ def test_a_config_file_and_flags_over_it(catena: Catena, files: Path) -> None:
     assert config.data.train == (str((files / "train.tsv").resolve()),)
 
 
-def test_a_config_may_name_the_files(catena: Catena, files: Path) -> None:
+def test_config_sets_the_files(catena: Catena, files: Path) -> None:
     Path("all.toml").write_text(
         f'task = "classify"\n[data]\ntrain = ["{files / "train.tsv"}"]\n[model]\nkind = "loglinear"\n'
         "[training]\nmax_epochs = 1\n",
@@ -255,7 +261,7 @@ def test_a_config_may_name_the_files(catena: Catena, files: Path) -> None:
     assert catena("train", "-c", "all.toml", "-o", "run").code == 0
 
 
-def test_everything_wrong_with_a_config_is_said_at_once_with_its_lines(catena: Catena, files: Path) -> None:
+def test_all_config_errors_are_reported_with_lines(catena: Catena, files: Path) -> None:
     Path("bad.toml").write_text(
         'task = "classify"\n[model]\nkind = "cnn"\nn_layers = 3\n[training]\nbatch_size = 3\npatience = -1\n',
         encoding="utf-8",
@@ -263,21 +269,21 @@ def test_everything_wrong_with_a_config_is_said_at_once_with_its_lines(catena: C
     said = catena("train", files / "train.tsv", "-c", "bad.toml")
     assert said.code == 1
     first, *problems = said.err.splitlines()
-    assert first == "catena train: bad.toml has 3 values that cannot be used:"
+    assert first == "catena train: bad.toml has 3 invalid values:"
     assert sorted(problems) == [
         "  - model.n_layers (line 4) is not a known key: did you mean 'model.encoder.n_layers'"
         " or 'model.encoder.recurrent.n_layers'?",
         "  - training.batch_size (line 6) is not a known key: did you mean 'batches.batch_size'?",
-        "  - training.patience (line 7) is -1: must be greater than or equal to 0",
+        "  - training.patience (line 7) must be greater than or equal to 0, got -1",
     ]
 
 
-def test_a_config_for_no_task_is_refused(catena: Catena) -> None:
+def test_config_without_task_prints_error(catena: Catena) -> None:
     Path("odd.toml").write_text('task = "fly"\n', encoding="utf-8")
     assert matches(catena("train", "-c", "odd.toml").sentence, "task in odd.toml must be the name of a task, got …")
 
 
-def test_time_chooses_a_model_and_leaves_the_other_flags_alone(catena: Catena, files: Path) -> None:
+def test_time_chooses_a_model_and_keeps_other_options(catena: Catena, files: Path) -> None:
     said = catena("train", files / "train.tsv", "--time", "20s", "--max-epochs", "2", "--patience", "1", "-o", "run")
     assert said.code == 0, said.err
     assert said.out.startswith("chosen for 60 texts, ")
@@ -291,32 +297,34 @@ def test_time_chooses_a_model_and_leaves_the_other_flags_alone(catena: Catena, f
 # --- folders ----------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_overwritten_unless_asked(catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_overwritten_without_option(catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["train", files / "train.tsv", *TINY, "-q", "-o", "run"]
     assert catena(*words).code == 0
     before = read_meta(Path("run"))
     with monkeypatch.context() as patched:
-        patched.setattr("catena.tasks.classify.application.prepare", None)  # refused before any data is read
+        patched.setattr("catena.tasks.classify.application.prepare", None)  # fails before any data is read
         said = catena(*words)
     assert said.code == 1
-    assert matches(said.sentence, "the run cannot be written to run: there is a run already. 'catena resume run' goes…")
+    assert matches(
+        said.sentence, "Cannot write the run to run: it contains a run. Continue it with 'catena resume run'…"
+    )
     assert read_meta(Path("run")) == before
     assert catena(*words, "--seed", "5", "--overwrite").code == 0
     assert read_meta(Path("run"))["seed"] == 5
 
 
-def test_a_folder_with_other_things_in_it_is_never_touched(catena: Catena, files: Path) -> None:
+def test_folder_with_other_files_is_not_changed(catena: Catena, files: Path) -> None:
     Path("mine").mkdir()
     Path("mine/thesis.txt").write_text("years of work", encoding="utf-8")
     for words in ([], ["--overwrite"]):
         said = catena("train", files / "train.tsv", *TINY, "-o", "mine", *words)
         assert said.code == 1
-        assert "nothing in it is touched" in said.sentence
+        assert "It was not changed" in said.sentence
     assert [path.name for path in Path("mine").iterdir()] == ["thesis.txt"]
     assert "it is a file" in catena("train", files / "train.tsv", *TINY, "-o", "mine/thesis.txt").sentence
 
 
-def test_seeds_give_a_run_each_and_mean_and_interval(catena: Catena, files: Path, trained: Path) -> None:
+def test_seeds_train_several_runs_with_interval(catena: Catena, files: Path, trained: Path) -> None:
     words = ["train", files / "train.tsv", *TINY, "--seeds", "2", "--seed", "3"]
     said = catena(*words, "-o", "both")
     assert said.code == 0
@@ -327,11 +335,11 @@ def test_seeds_give_a_run_each_and_mean_and_interval(catena: Catena, files: Path
     assert f"dev accuracy: {sum(values) / 2:.4f} (95 % interval " in said.out
     assert config_of(Path("both/seed-4")).seed == 4
     for verb in ("predict", "resume", "inspect"):
-        assert matches(catena(verb, "both").sentence, "both holds 2 runs: name one of them, such as both/seed-3")
-    assert matches(catena(*words, "-o", trained).sentence, f"{trained} is a run, and 2 runs cannot be put into it: …")
+        assert matches(catena(verb, "both").sentence, "both contains 2 runs. Pass one of them, such as both/seed-3.")
+    assert matches(catena(*words, "-o", trained).sentence, f"{trained} is a run and cannot hold 2 runs. …")
 
 
-def test_folds_are_trained_one_by_one_or_alone(catena: Catena, files: Path) -> None:
+def test_folds_are_trained_together_or_separately(catena: Catena, files: Path) -> None:
     words = ["train", files / "train.tsv", *TINY, "--folds", "2", "-q"]
     said = catena(*words, "-o", "all")
     summary = json.loads(Path("all/summary.json").read_text(encoding="utf-8"))
@@ -345,7 +353,7 @@ def test_folds_are_trained_one_by_one_or_alone(catena: Catena, files: Path) -> N
 # --- from an older run ------------------------------------------------------------------------------------------------
 
 
-def test_from_starts_with_the_weights_and_the_vocabulary_of_an_older_run(
+def test_from_starts_with_weights_and_vocabulary_of_older_run(
     catena: Catena, files: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[dict[str, torch.Tensor]] = []
@@ -365,7 +373,7 @@ def test_from_starts_with_the_weights_and_the_vocabulary_of_an_older_run(
     assert catena("resume", "fine").code == 0, "with the old vocabulary, not one of the new texts"
 
 
-def test_from_a_model_of_another_make_is_refused(catena: Catena, files: Path, trained: Path) -> None:
+def test_from_another_kind_of_model_prints_error(catena: Catena, files: Path, trained: Path) -> None:
     said = catena("train", files / "dev.tsv", "--from", trained, "--model", "cnn")
     assert said.code == 1
     assert "(kind 'loglinear'), got kind 'cnn' or other options" in said.sentence
@@ -374,9 +382,7 @@ def test_from_a_model_of_another_make_is_refused(catena: Catena, files: Path, tr
 # --- interruptions ----------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_saves_and_prints_the_command_that_resumes(
-    catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_saves_and_prints_resume_command(catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["train", files / "train.tsv", *TINY, "--batch-size", "10"]
     plain, steps = ClassifyTask.loss, []
 
@@ -390,7 +396,7 @@ def test_ctrl_c_saves_and_prints_the_command_that_resumes(
         patched.setattr(ClassifyTask, "loss", loss)
         said = catena(*words, "-o", "run")
     assert said.code == 130
-    assert said.out.splitlines()[-1] == "to go on: catena resume run"
+    assert said.out.splitlines()[-1] == "to continue: catena resume run"
     assert open_checkpoint(Path("run/last")).folder.name == "step-000003"
     said = catena("resume", "run")
     assert said.code == 0
@@ -400,9 +406,7 @@ def test_ctrl_c_saves_and_prints_the_command_that_resumes(
         assert torch.equal(open_checkpoint(Path("run")).weights()[name], tensor)
 
 
-def test_ctrl_c_in_one_of_several_runs_stops_them_all(
-    catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_stops_all_of_several_runs(catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ClassifyTask.loss
 
     def loss(self: ClassifyTask, batch: Any) -> Any:
@@ -412,11 +416,11 @@ def test_ctrl_c_in_one_of_several_runs_stops_them_all(
     monkeypatch.setattr(ClassifyTask, "loss", loss)
     said = catena("train", files / "train.tsv", *TINY, "--seeds", "3", "-q", "-o", "three")
     assert said.code == 130
-    assert said.out == "the parts after seed-0 were not trained; what is done lies in three\n"
+    assert said.out == "the parts after seed-0 were not trained; finished runs are in three\n"
     assert [path.name for path in Path("three").iterdir()] == ["seed-0"]
 
 
-def test_a_training_outlives_the_reader_of_its_output(files: Path, tmp_path: Path) -> None:
+def test_training_continues_if_stdout_is_closed(files: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "catena", "train", files / "train.tsv", *TINY, "-o", tmp_path / "run"]
     with subprocess.Popen(
         list(map(str, command)), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -424,13 +428,13 @@ def test_a_training_outlives_the_reader_of_its_output(files: Path, tmp_path: Pat
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()  # as `| head` does
-        assert process.stderr.read().startswith("standard output is closed; the training goes on")
+        assert process.stderr.read().startswith("standard output is closed; training continues")
         assert process.wait(60) == 0
     assert open_checkpoint(tmp_path / "run").folder.name == "step-000004"
     assert "max_epochs reached" in (tmp_path / "run/log.txt").read_text(encoding="utf-8")
 
 
-def test_sources_may_be_words_of_the_command_where_targets_are_named(catena: Catena, tmp_path: Path) -> None:
+def test_sources_may_be_positional_if_targets_are_set(catena: Catena, tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("one\ntwo\n", encoding="utf-8")
     (tmp_path / "a.de").write_text("eins\n", encoding="utf-8")
     for task in ([], ["translate"]):
@@ -439,7 +443,7 @@ def test_sources_may_be_words_of_the_command_where_targets_are_named(catena: Cat
         assert said.sentence.startswith(f"{tmp_path / 'a.en'} has 2 lines and {tmp_path / 'a.de'} has 1: ")
 
 
-def test_tables_of_recipes_are_composed(tmp_path: Path) -> None:
+def test_tables_of_recipes_select_compose(tmp_path: Path) -> None:
     for name, between in (("a.csv", ","), ("a.tsv", "\t")):
         rows = [["", "title", "ingredients", "directions", "source"]]
         rows += [[str(i), "A hot tea", "['water']", "Boil the water twice.", "web"] for i in range(9)]
@@ -459,13 +463,13 @@ def test_tables_of_recipes_are_composed(tmp_path: Path) -> None:
         ({"messages": [{"role": "user", "content": "When?"}]}, "converse"),
     ],
 )
-def test_the_keys_of_json_lines_tell_the_task(thing: dict[str, object], task: str, tmp_path: Path) -> None:
+def test_json_keys_select_the_task(thing: dict[str, object], task: str, tmp_path: Path) -> None:
     path = tmp_path / "things.jsonl"
     path.write_text(json.dumps(thing) + "\n", encoding="utf-8")
     assert task_of_file(path).name == task
 
 
-def test_what_is_chosen_for_the_time_gives_way_to_what_is_said(catena: Catena, tmp_path: Path) -> None:
+def test_explicit_options_override_time_based_choices(catena: Catena, tmp_path: Path) -> None:
     path = tmp_path / "names.txt"
     path.write_text("Anna\nBen\nClara\nDora\n" * 5, encoding="utf-8")
     for words, kind in (([], "characters"), (["--tokenizer", "bytes"], "bytes")):
@@ -474,7 +478,7 @@ def test_what_is_chosen_for_the_time_gives_way_to_what_is_said(catena: Catena, t
         assert load(LmConfig, tmp_path / kind / "config.toml").tokenizer.kind == kind
 
 
-def test_few_pairs_are_cut_into_many_batches_unless_their_size_is_said(tmp_path: Path) -> None:
+def test_few_pairs_get_small_batches_unless_set(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("we go\tGO WE\nthey see\tSEE THEY\n" * 5, encoding="utf-8")
     data: dict[str, Any] = {"data": {"train": [str(path)]}, "training": {"max_time": "20s"}}
@@ -490,7 +494,7 @@ def test_few_pairs_are_cut_into_many_batches_unless_their_size_is_said(tmp_path:
         assert made.training.metric == (None if rate == 0.1 else "nats_per_token")
 
 
-def test_words_that_are_nearly_all_unknown_are_told(catena: Catena, tmp_path: Path) -> None:
+def test_mostly_unknown_words_print_warning(catena: Catena, tmp_path: Path) -> None:
     for name, text in (("names", "Anna\nBen\nClara\nDora\nEmil\n"), ("text", "we see\nwe go\nwe see\nwe see\n")):
         path = tmp_path / f"{name}.txt"
         path.write_text(text, encoding="utf-8")
@@ -498,7 +502,7 @@ def test_words_that_are_nearly_all_unknown_are_told(catena: Catena, tmp_path: Pa
         assert ("most words of train are too rare for the vocabulary" in said) == (name == "names")
 
 
-def test_help_is_of_the_task_that_a_file_is_for(catena: Catena, tmp_path: Path) -> None:
+def test_help_is_for_the_detected_task(catena: Catena, tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("we go home\twir gehen heim\nthey see me\tsie sehen mich\n", encoding="utf-8")
     assert "--n-encoder-layers" in catena("train", "pairs.tsv", "--help").out
     assert "--n-encoder-layers" not in catena("train", "nowhere.tsv", "--help").out
@@ -518,7 +522,7 @@ def test_help_is_of_the_task_that_a_file_is_for(catena: Catena, tmp_path: Path) 
         ("Yes, he is.\nNo.\n", "lm"),
     ],
 )
-def test_the_columns_of_csv_tell_the_task(text: str, task: str, tmp_path: Path) -> None:
+def test_csv_columns_select_the_task(text: str, task: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(text, encoding="utf-8")
     if " " in task:
@@ -528,7 +532,7 @@ def test_the_columns_of_csv_tell_the_task(text: str, task: str, tmp_path: Path) 
         assert task_of_file(path).name == task
 
 
-def test_flags_of_columns_tell_the_task(catena: Catena, tmp_path: Path) -> None:
+def test_column_options_select_the_task(catena: Catena, tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("1\ta\tb\n2\tc\td\n", encoding="utf-8")
     said = catena("train", tmp_path / "x.tsv", "--source-column", "2", "--target-column", "5", "-o", tmp_path / "run")
     assert "x.tsv has no column '5'" in said.sentence

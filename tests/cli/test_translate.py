@@ -1,4 +1,4 @@
-"""The verbs on translators: two files or two columns, aliases of flags, ensembles, targets of their own, pictures."""
+"""Commands on translation models: two files or columns, option aliases, ensembles, references, pictures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def feed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text.encode()), isatty=lambda: False))
 
 
-def test_files_are_kept_with_their_whole_paths(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_has_absolute_paths(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (folder / "run" / "config.toml").read_text(encoding="utf-8")
     assert str(folder / "train.en") in text
     assert str(folder / "dev.de") in text
@@ -65,18 +65,16 @@ def test_predict_options_select_columns(
     feed(monkeypatch, "The dog.\n")
     row = json.loads(says(capsys, "predict", folder / "run", "--format", "jsonl", "--alignment"))
     assert "attention" in row["translations"][0]
-    assert "--beam-size must be 1 or more, and is 0" in says(
-        capsys, "predict", folder / "run", "--beam-size", 0, code=2
-    )
-    assert "did you mean --beam-size" in says(capsys, "predict", folder / "run", "--beam-sise", "2", code=2)
+    assert "--beam-size must be 1 or more, got 0" in says(capsys, "predict", folder / "run", "--beam-size", 0, code=2)
+    assert "Did you mean --beam-size" in says(capsys, "predict", folder / "run", "--beam-sise", "2", code=2)
 
 
-def test_what_no_translator_reads_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unsupported_inputs_print_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = folder / "dev.tsv"
     for words, sentence in (
         (
             ["predict", folder / "run", pairs, "--text-column", "x"],
-            "--text-column x names a column, and a model of the",
+            "--text-column x does not apply to a model of the",
         ),
         (["predict", folder / "run", pairs, "--input-format", "x"], "--input-format must be one of "),
         (
@@ -89,7 +87,7 @@ def test_what_no_translator_reads_is_refused(folder: Path, capsys: pytest.Captur
         assert sentence in capsys.readouterr().err
 
 
-def test_what_was_cut_is_said_once(
+def test_truncated_output_prints_one_note(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n, words in ((1, "1 translation was"), (3, "3 translations were")):
@@ -100,7 +98,7 @@ def test_what_was_cut_is_said_once(
         assert (len(said.out.splitlines()), len(said.err.splitlines())) == (n, 1)
 
 
-def test_runs_are_scored_compared_and_joined(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_compare_and_ensemble(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, dev = folder / "run", (folder / "dev.en", "--target", folder / "dev.de")
     report = json.loads(says(capsys, "evaluate", run, *dev, "--format", "json", "--beam-size", "2"))
     assert {"bleu", "bleu_lowercase", "chrf", "ter", "perplexity"} <= report["scores"].keys()
@@ -126,56 +124,56 @@ def test_alignments_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "dog" in says(capsys, "draw", folder / "run", "The dog.").splitlines()[0]
 
 
-def test_pairs_of_sentences_are_translated_if_no_task_is_named(
-    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_pairs_of_sentences_select_translate(folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     quick = ["--max-steps", "1", "--sentences", "0", "--batch-size", "400"]
     said = says(capsys, "train", folder / "all.tsv", *SMALL, *quick, "-o", tmp_path / "run")
-    assert said.startswith("task: translate, for these are pairs of sentences; 'catena train transduce …'")
+    assert said.startswith("task: translate, because these are pairs of sentences; 'catena train transduce …'")
     words = tmp_path / "words.tsv"
     words.write_text("".join(f"{x.split()[1]}{i}\t{y.split()[1]}{i}\n" for i, (x, y) in enumerate(sentences()[:60])))
     said = says(capsys, "train", words, "--model.order", "2", "-o", tmp_path / "other")
-    assert said.startswith("task: transduce, for these are pairs of words; 'catena train translate …' takes them for")
+    assert said.startswith(
+        "task: transduce, because these are pairs of words; 'catena train translate …' treats them as"
+    )
 
 
-def test_a_file_of_targets_is_refused_where_no_task_reads_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_target_option_of_other_tasks_prints_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"word{i}\tw{i}\n" for i in range(30)))
     says(capsys, "train", "transduce", pairs, "--model", "baseline", "-o", tmp_path / "run", "-q")
     said = says(capsys, "evaluate", tmp_path / "run", pairs, "--target", pairs, code=2)
-    assert "is for tasks whose right answers are a file of their own" in said
+    assert "does not apply to" in said
     said = says(capsys, "predict", tmp_path / "run", pairs, "--ensemble", tmp_path / "run", code=1)
     assert "cannot be part of an ensemble" in said
     said = says(capsys, "evaluate", tmp_path / "run", pairs, "--beam-size", "2", code=1)
     assert "must be seq2seq if --beam-size is set" in said
 
 
-def test_two_texts_that_may_be_translations_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_plain_texts_print_hint_about_translation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     english, german = tmp_path / "x.en", tmp_path / "x.de"
     for path in (english, german):
         path.write_text("".join(f"w{i} goes on with w{i + 1}\n" for i in range(40)), encoding="utf-8")
     model = ["--model", "ngram", "-o", tmp_path / "run"]
-    told = f"if {german} translates it line by line, say 'catena train {english} --target {german}'"
-    assert says(capsys, "train", english, german, *model).startswith(f"task: lm, for {english} is plain text; {told}\n")
+    told = f"if {german} is its translation line by line, use 'catena train {english} --target {german}'"
+    assert says(capsys, "train", english, german, *model).startswith(
+        f"task: lm, because {english} is plain text; {told}\n"
+    )
     assert "task:" not in says(capsys, "train", english, *model, "--overwrite")
 
 
-def test_columns_are_of_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_column_options_do_not_apply_to_standard_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = says(capsys, "predict", folder / "run", "--source-column", "en", code=2)
-    assert "--source-column en names a column of a file, and standard input is a text a line: name a file" in said
+    assert "--source-column en does not apply to standard input, which has one text per line. Pass FILE." in said
 
 
-def test_csv_with_a_header_is_trained_on_scored_and_translated(
+def test_csv_with_header_is_trained_evaluated_and_translated(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("en,de\n" + "".join(f'"{x}","{y}"\n' for x, y in sentences()[:30]), encoding="utf-8")
-    told = f"{pairs}:1 names the columns (en, de) and is no pair"
+    told = f"{pairs}:1 is a header (en, de), not a pair"
     said = says(capsys, "train", pairs, *SMALL, "--max-steps", 1, "--sentences", 0, "-o", tmp_path / "run")
-    assert said.splitlines()[0] == "task: translate, for these are pairs of sentences"
-    assert [line for line in said.splitlines() if "names the columns" in line] == [told]
+    assert said.splitlines()[0] == "task: translate, because these are pairs of sentences"
+    assert [line for line in said.splitlines() if "is a header" in line] == [told]
     assert "read 30; used 30; dropped 0" in said
     assert says(capsys, "evaluate", tmp_path / "run", pairs).splitlines()[0].endswith(f"; {told}")
     other = tmp_path / "pairs.txt"
@@ -184,12 +182,12 @@ def test_csv_with_a_header_is_trained_on_scored_and_translated(
         assert main(["predict", str(tmp_path / "run"), *map(str, words), "--max-length", "2"]) == 0
         found = capsys.readouterr()
         assert len(found.out.splitlines()) == 30
-        assert found.err.splitlines()[0] == f"catena predict: {words[0]}:1 names the columns (en, de) and is no pair"
+        assert found.err.splitlines()[0] == f"catena predict: {words[0]}:1 is a header (en, de), not a pair"
 
 
-def test_what_answers_alone_leave_out_is_told(catena: Catena, folder: Path) -> None:
+def test_text_format_prints_note_about_omitted_results(catena: Catena, folder: Path) -> None:
     words = ["predict", folder / "run", folder / "dev.en", "--format", "text"]
     said = catena(*words, "--scores")
     assert said.code == 0
-    assert "--format text has the answers alone, without what --scores asks for" in said.err
-    assert "answers alone" not in catena(*words, "--n-best", "2").err
+    assert "--format text does not show the results of --scores; use --format jsonl" in said.err
+    assert "does not show" not in catena(*words, "--n-best", "2").err

@@ -1,4 +1,4 @@
-"""Configs that the tests share: one with every sort of field, one with sections and kinds."""
+"""Configs for the tests: one with every type of field, one with sections and kinds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Color(Enum):
 
 
 class Point(Config):
-    """A place."""
+    """A point."""
 
     x: int = 0
     """Across."""
@@ -28,7 +28,7 @@ class Point(Config):
 
 
 class Plain(Config):
-    """A field of every sort that a settings class may have."""
+    """A field of every type that a config may have."""
 
     count: int = Field(3, gt=0)
     """How many."""
@@ -95,7 +95,7 @@ class Optimizer(Config):
     @model_validator(mode="after")
     def _momentum_needs_a_rate(self) -> Optimizer:
         if self.momentum > 1:
-            raise ValueError(f"momentum is {self.momentum}, but must not exceed 1: lower optimizer.momentum")
+            raise ValueError(f"momentum must be at most 1, got {self.momentum}. Lower optimizer.momentum.")
         return self
 
 

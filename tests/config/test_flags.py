@@ -1,4 +1,4 @@
-"""Flags on a command line set the keys of a config."""
+"""Command line options that set the keys of a config."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.config.examples import (
 )
 
 
-def test_the_table_has_short_names_where_only_one_key_ends_so() -> None:
+def test_flag_table_has_short_names_that_are_unambiguous() -> None:
     table = flag_table(House)
     assert table["model"].dotted == "model.kind"  # --model cnn
     assert table["model.cell"].dotted == "model.cell.kind"
@@ -40,7 +40,7 @@ def test_the_table_has_short_names_where_only_one_key_ends_so() -> None:
     assert flag_table(Lstm).keys() == {"kind", "d_hidden", "peepholes"}
 
 
-def test_short_names_are_those_of_the_kinds_that_are_chosen() -> None:
+def test_short_names_belong_to_selected_kinds() -> None:
     assert flag_table(House)["windows"].dotted == "model.windows"  # convolution is the default
     assert "peepholes" not in flag_table(House)
     chosen = flag_table(House, {"model": {"kind": "recurrent"}})
@@ -50,7 +50,7 @@ def test_short_names_are_those_of_the_kinds_that_are_chosen() -> None:
     assert "reset" in flag_table(House, {"model": {"kind": "recurrent", "cell": {"kind": "gru"}}})
 
 
-def test_the_highest_of_several_keys_has_the_short_name() -> None:
+def test_short_name_belongs_to_highest_key() -> None:
     class Deep(Config):
         optimizer: Optimizer = Optimizer()
         inner: House = House()
@@ -65,7 +65,7 @@ def test_the_highest_of_several_keys_has_the_short_name() -> None:
     assert "rate" not in flag_table(Twins)
 
 
-def test_short_names_follow_the_kinds_that_other_flags_choose() -> None:
+def test_short_names_follow_kinds_of_other_options() -> None:
     for line in ("--model recurrent --cell gru --reset before", "--reset before --cell gru --model recurrent"):
         assert flagged(House, line).model == Recurrent(cell=Gru(reset="before"))
     settings = "-s reset=before -s cell=gru -s model=recurrent"
@@ -139,33 +139,33 @@ def test_short_names_follow_the_kinds_that_other_flags_choose() -> None:
         ("--weights {a=1,b=2.5}", "weights", {"a": 1.0, "b": 2.5}),
     ],
 )
-def test_flags(line: str, name: str, value: object) -> None:
+def test_option_sets_value(line: str, name: str, value: object) -> None:
     got = getattr(flagged(Plain, line), name)
     assert got == value
     assert type(got) is type(value)
 
 
-def test_lists_may_be_spaced() -> None:
+def test_lists_may_contain_blanks() -> None:
     taken, rest = split_flags(Plain, ["--windows", "[3, 4, 5]", "--words", "a, b"])
     assert rest == []
     assert parse(Plain, override({}, taken)).windows == (3, 4, 5)
     assert parse(Plain, override({}, taken)).words == ("a", "b")
 
 
-def test_lists_of_texts_are_gathered_and_of_others_the_last_one_counts() -> None:
+def test_lists_of_strings_are_concatenated_and_others_replaced() -> None:
     words = ["--words", "a", "--windows", "3,4", "--words=b,c", "--windows", "5", "-s", "words=d"]
     read = parse(Plain, override({"words": ["old"]}, split_flags(Plain, words)[0]))
     assert read.words == ("a", "b", "c", "d")
     assert read.windows == (5,)
 
 
-def test_a_value_of_two_lines_is_no_smuggler() -> None:
+def test_value_with_line_break_is_rejected() -> None:
     taken, _ = split_flags(Plain, ["--count", "1\nname = 2"])
-    with pytest.raises(ConfigError, match="count is '1\\\\nname = 2'"):
+    with pytest.raises(ConfigError, match="count must be an integer, got '1\\\\nname = 2'"):
         parse(Plain, override({}, taken))
 
 
-def test_hyphens_and_dots() -> None:
+def test_hyphens_and_dots_in_names() -> None:
     config = flagged(
         House,
         "--model recurrent --model.cell.d-hidden 4 --peepholes --no-model.cell.peepholes --early.patience 9",
@@ -173,7 +173,7 @@ def test_hyphens_and_dots() -> None:
     assert config == House(model=Recurrent(cell=Lstm(d_hidden=4, peepholes=False)), early=Early(patience=9))
 
 
-def test_what_is_no_flag_of_the_config_is_left_over_in_order() -> None:
+def test_other_words_remain_in_order() -> None:
     argv = [
         "train",
         "a.tsv",
@@ -205,7 +205,7 @@ def test_what_is_no_flag_of_the_config_is_left_over_in_order() -> None:
     ]
 
 
-def test_a_switch_does_not_eat_the_file_after_it() -> None:
+def test_boolean_option_does_not_consume_next_word() -> None:
     taken, rest = split_flags(Plain, ["--shuffle", "train.tsv", "--amp", "dev.tsv"])
     assert [(key.dotted, text) for key, text in taken] == [("shuffle", "true"), ("amp", "true")]
     assert rest == ["train.tsv", "dev.tsv"]
@@ -214,35 +214,35 @@ def test_a_switch_does_not_eat_the_file_after_it() -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--count", "--count needs a value: int"),
-        ("--count --share 3", "--count needs a value: int"),
-        ("--count -o", "--count needs a value: int"),
-        ("--count --", "--count needs a value: int"),
-        ("--limit", "--limit needs a value: int or none"),
-        ("--pooling", "--pooling needs a value: one of max, mean, none"),
-        ("--no-shuffle=true", "--no-shuffle takes no value, but 'true' was given: leave it out"),
-        ("-s", "-s needs key=value, but nothing follows it"),
-        ("--set count", "--set needs key=value, but 'count' follows it"),
+        ("--count", "--count requires a value: int"),
+        ("--count --share 3", "--count requires a value: int"),
+        ("--count -o", "--count requires a value: int"),
+        ("--count --", "--count requires a value: int"),
+        ("--limit", "--limit requires a value: int or none"),
+        ("--pooling", "--pooling requires a value: one of max, mean, none"),
+        ("--no-shuffle=true", "--no-shuffle takes no value, got 'true'. Remove it."),
+        ("-s", "-s must be followed by key=value, got nothing"),
+        ("--set count", "--set must be followed by key=value, got 'count'"),
         ("-s cuont=3", "cuont is not a known key: did you mean 'count'"),
         ("-s no-shuffle=1", "no_shuffle is not a known key: did you mean 'shuffle'"),
     ],
 )
-def test_flags_that_cannot_be_read(line: str, sentence: str) -> None:
+def test_invalid_options_raise_error(line: str, sentence: str) -> None:
     with pytest.raises(ConfigError, match="^" + re.escape(sentence)):
         split_flags(Plain, line.split())
 
 
-def test_a_key_in_the_wrong_section_is_answered_with_the_right_one() -> None:
+def test_key_of_another_section_is_suggested() -> None:
     with pytest.raises(ConfigError, match=r"^optimizer.patience is not a known key: did you mean 'early.patience'"):
         split_flags(House, ["-s", "optimizer.patience=3"])
 
 
-def test_the_kind_needs_a_value_too() -> None:
-    with pytest.raises(ConfigError, match=r"--model\.kind needs a value: one of recurrent, convolution"):
+def test_kind_without_value_raises_error() -> None:
+    with pytest.raises(ConfigError, match=r"--model\.kind requires a value: one of recurrent, convolution"):
         split_flags(House, ["--model"])
 
 
-def test_changing_the_kind_drops_what_the_old_kind_held_wherever_the_flag_stands() -> None:
+def test_new_kind_drops_old_values_in_any_order() -> None:
     file = {"model": {"kind": "convolution", "windows": [2]}}
     for line in ("--model recurrent --dropout 0.25", "--dropout 0.25 --model recurrent"):
         assert flagged(House, line, file).model == Recurrent(dropout=0.25)
@@ -250,28 +250,28 @@ def test_changing_the_kind_drops_what_the_old_kind_held_wherever_the_flag_stands
     assert flagged(House, nested, file).model == Recurrent(cell=Gru(reset="before"))
 
 
-def test_naming_the_same_kind_again_keeps_the_section() -> None:
+def test_same_kind_keeps_values() -> None:
     file = {"model": {"kind": "convolution", "windows": [2]}}
     assert flagged(House, "--model convolution", file).model == Convolution(windows=(2,))
 
 
-def test_overriding_copies() -> None:
+def test_override_copies() -> None:
     data = {"optimizer": {"rate": 1.0}, "early": "none"}
     taken, _ = split_flags(House, ["--rate", "2", "--patience", "4"])
     assert override(data, taken) == {"optimizer": {"rate": 2}, "early": {"patience": 4}}
     assert data == {"optimizer": {"rate": 1.0}, "early": "none"}
 
 
-def test_a_flag_inside_what_is_no_section_is_refused() -> None:
+def test_option_inside_plain_value_raises_error() -> None:
     taken, _ = split_flags(House, ["--rate", "2"])
     with pytest.raises(
         ConfigError,
-        match=r"optimizer is 3, and --optimizer\.rate needs it to be a section, written \[optimizer\]",
+        match=r"optimizer must be a section \[optimizer\] to set --optimizer\.rate, got 3",
     ):
         override({"optimizer": 3}, taken)
 
 
-def test_a_key_can_be_made_by_hand() -> None:
+def test_config_key_from_path_and_field() -> None:
     key = ConfigKey(("a", "b"), Plain.model_fields["count"])
     assert key.dotted == "a.b"
     assert (key.is_text, key.is_list, key.is_switch, key.is_optional) == (False, False, False, False)

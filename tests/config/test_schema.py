@@ -1,4 +1,4 @@
-"""A config class knows its keys, its sections and their kinds, and costs no torch to import."""
+"""Keys, sections and kinds of config classes, which do not import torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catena.config.flags import what_it_takes
 from tests.config.examples import Convolution, Early, House, Optimizer, Plain, Recurrent, flagged
 
 
-def test_keys_open_sections_and_merge_kinds() -> None:
+def test_keys_include_sections_and_merge_kinds() -> None:
     found = {key.dotted: key for key in keys(House)}
     assert list(found) == [
         "seed",
@@ -39,7 +39,7 @@ def test_keys_open_sections_and_merge_kinds() -> None:
     assert found["optimizer.rate"].kinds == ()
 
 
-def test_a_key_knows_what_it_takes_in_every_kind() -> None:
+def test_key_accepts_types_of_all_kinds() -> None:
     class One(Config):
         kind: Literal["one"] = "one"
         size: int = 1
@@ -85,12 +85,12 @@ def test_sections_and_kinds_by_name() -> None:
         ("sizes", "int or a list of int"),
     ],
 )
-def test_what_a_flag_takes_in_words(name: str, words: str) -> None:
+def test_what_it_takes_describes_types(name: str, words: str) -> None:
     assert what_it_takes(flag_table(Plain)[name]) == words
 
 
 @pytest.mark.parametrize("module", ["catena", "catena.config", "catena.registry", "catena.errors"])
-def test_importing_costs_no_torch(module: str) -> None:
+def test_import_does_not_load_torch(module: str) -> None:
     code = f"import sys, {module}; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

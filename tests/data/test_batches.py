@@ -112,7 +112,7 @@ def test_bucketing_saves_padding(by: str) -> None:
     assert waste[20, 0.0] < 0.2
 
 
-def test_where_windows_meet_lengths_are_alike() -> None:
+def test_lengths_match_where_windows_meet() -> None:
     # Ten windows of 72 examples, turned in turn: only where long ones end in one of five may a batch be mixed.
     lengths = generator(2).permutation(np.repeat([10, 100], 360))
     settings = BatchConfig(batch_size=1000, batch_by="tokens", bucket=4, length_noise=0.0)
@@ -140,8 +140,8 @@ def test_no_examples_make_no_batches() -> None:
         assert len(BatchPlan.by_length(np.zeros(0, np.int64), settings)) == 0
 
 
-def test_a_size_in_tokens_must_be_given() -> None:
-    with pytest.raises(ValidationError, match="batch_by = 'tokens' needs a batch_size in tokens"):
+def test_batch_by_tokens_requires_batch_size() -> None:
+    with pytest.raises(ValidationError, match="batch_size must be set in tokens if batch_by = 'tokens'"):
         BatchConfig(batch_by="tokens")
 
 

@@ -40,11 +40,11 @@ def test_other_encodings_become_utf8(tmp_path: Path, encoding: str) -> None:
     [
         (b"fine\n" * 9 + b"b\xffd\n", None, r"text:10 is not UTF-8: byte 0xff, near .*--encoding latin-1"),
         (b"fine\nfine\n a\0b\n", None, r"text:3 has a NUL byte"),
-        (b"\x81\x20", "shift_jis", r"is not shift_jis: .*Give the encoding"),
+        (b"\x81\x20", "shift_jis", r"is not shift_jis: .*Pass the encoding"),
         (b"\x1f\x8b\x08nothing", None, "damaged|compressed"),
     ],
 )
-def test_bad_bytes_are_named_with_their_line(tmp_path: Path, data: bytes, encoding: str | None, message: str) -> None:
+def test_invalid_bytes_raise_error_with_line(tmp_path: Path, data: bytes, encoding: str | None, message: str) -> None:
     (tmp_path / "text").write_bytes(data)
     with pytest.raises(FormatError, match=message):
         list(byte_blocks(tmp_path / "text", encoding, size=11))

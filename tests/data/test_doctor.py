@@ -43,19 +43,19 @@ def test_a_healthy_file(tmp_path: Path) -> None:
     assert said[0] == f"{tmp_path / 'train'}: tsv-label"
     assert "  4 examples, 4 lines, 67 bytes" in said
     assert "  words: 1 to 5, median 3, mean 3.0" in said
-    assert said[-1] == "  nothing wrong was found"
+    assert said[-1] == "  no problems found"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("x.csv", "en,de\nHe is here.,Er ist hier.\n", "it holds pairs of texts, by their names 'en' and 'de'"),
-        ("x.csv", '"Yes, he is.",Er ist es.\n', "it holds pairs of texts"),
+        ("x.csv", "en,de\nHe is here.,Er ist hier.\n", "it has pairs of texts, by their names 'en' and 'de'"),
+        ("x.csv", '"Yes, he is.",Er ist es.\n', "it has pairs of texts"),
         ("x.tsv", "question\tanswer\nWhen will it be?\tNow.\n", "by their names 'question' and 'answer'"),
         ("x.jsonl", '{"id": 1, "en": "He is here.", "de": "Er ist hier."}\n', "by their names 'en' and 'de'"),
     ],
 )
-def test_tables_of_pairs_are_no_labeled_texts_without_labels(name: str, text: str, why: str, tmp_path: Path) -> None:
+def test_tables_of_pairs_are_not_unlabeled_texts(name: str, text: str, why: str, tmp_path: Path) -> None:
     (report,) = examine(tmp_path, text, names=(name,)).files
     assert (f"x.{report.format}", report.n_examples, report.findings) == (name, 1, ())
     assert report.why.endswith(why)
@@ -111,23 +111,24 @@ def test_duplicates_and_conflicts(tmp_path: Path) -> None:
     assert found(report.findings, "conflict").message == "a text occurs earlier with other labels"
 
 
-def test_overlap_between_files_is_named_by_both_lines(tmp_path: Path) -> None:
+def test_overlap_between_files_is_reported_with_lines(tmp_path: Path) -> None:
     train = GOOD
     dev = "pos\tnew one here\nneg\ta bad film\nneg\ta bad film\npos\tdull\npos\ta good film\n"
     report = examine(tmp_path, train, dev)
     finding = found(report.findings, "overlap")
     assert finding.count == 3
     assert (
-        f"3 texts of {tmp_path / 'dev'} (75.0% of its different ones) occur in {tmp_path / 'train'}" in finding.message
+        f"3 texts of {tmp_path / 'dev'} (75.0% of its distinct texts) also occur in {tmp_path / 'train'}"
+        in finding.message
     )
-    assert finding.message.endswith("the same are lines 2 and 2, 4 and 4, 1 and 5")
+    assert finding.message.endswith("the pairs of lines are 2 and 2, 4 and 4, 1 and 5")
     assert found(examine(tmp_path, train, "pos\tdull\nneg\tother long thing\n").findings, "overlap").message.startswith(
         "1 text of"
     )
     assert examine(tmp_path, train, "pos\tquite new\nneg\tother thing\n").findings == ()
 
 
-def test_labels_that_training_never_saw(tmp_path: Path) -> None:
+def test_labels_missing_in_training_are_reported(tmp_path: Path) -> None:
     report = examine(tmp_path, GOOD, "pos\tone of these\nmeh\ttwo of these\nhm\tthree of it\n")
     finding = found(report.findings, "unseen-label")
     assert (
@@ -142,7 +143,7 @@ def test_imbalance_rare_and_similar_labels(tmp_path: Path) -> None:
     rare = found(report.findings, "rare")
     assert (rare.count, rare.lines) == (2, (13, 14))
     assert (
-        found(report.findings, "alike").message == "the labels 'often' and 'Often' differ in case or punctuation alone"
+        found(report.findings, "alike").message == "the labels 'often' and 'Often' differ only in case or punctuation"
     )
     (report,) = examine(tmp_path, "\n".join([*lines[:10], "b\tother text"])).files
     assert "imbalance" not in kinds(report)
@@ -170,19 +171,19 @@ def test_iob2_violations_have_their_lines(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, column_file(tags)).files
     finding = found(report.findings, "bio")
     assert (finding.count, finding.lines) == (3, (4, 6, 8))
-    assert "tags in column 2 break IOB2" in finding.message
+    assert "tags in column 2 violate IOB2" in finding.message
 
 
-def test_sentences_that_nothing_parts_are_told(tmp_path: Path) -> None:
+def test_missing_sentence_breaks_are_reported(tmp_path: Path) -> None:
     rows = "call O\nAnna B-PER\n"
     (report,) = examine(tmp_path, rows * 60).files
-    assert found(report.findings, "one-sentence").message.startswith("no blank line parts one sentence from the next")
+    assert found(report.findings, "one-sentence").message.startswith("there is no blank line between sentences")
     for content in (rows * 40, (rows + "\n") * 60):
         (report,) = examine(tmp_path, content).files
         assert "one-sentence" not in kinds(report)
 
 
-def test_iob1_is_told_from_broken_iob2(tmp_path: Path) -> None:
+def test_iob1_is_distinguished_from_invalid_iob2(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, column_file("I-LOC\nI-LOC\nB-LOC\nO\n\nI-PER\nO\n")).files
     assert kinds(report) == {"iob1"}
     assert "the tags in column 2 are IOB1: I- begins 2 chunks" in found(report.findings, "iob1").message
@@ -193,10 +194,10 @@ def test_bioes_violations_have_their_lines(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, column_file(tags)).files
     finding = found(report.findings, "bio")
     assert finding.lines == (8, 10, 13, 16)
-    assert "break BIOES" in finding.message
+    assert "violate BIOES" in finding.message
 
 
-def test_columns_that_hold_no_such_tags_are_left_alone(tmp_path: Path) -> None:
+def test_columns_without_span_tags_are_not_checked(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, "a DT O\nb NN I-X\n\nc I-Z O\n").files
     assert {f.message.split(" break")[0] for f in report.findings if f.kind in ("bio", "iob1")} == {
         "the tags in column 3 are IOB1: I- begins 1 chunk"
@@ -206,7 +207,7 @@ def test_columns_that_hold_no_such_tags_are_left_alone(tmp_path: Path) -> None:
 # --- files that cannot be examined ----------------------------------------------------------------------------------
 
 
-def test_files_that_are_not_there_or_no_text_become_findings(tmp_path: Path) -> None:
+def test_missing_or_binary_files_become_findings(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "cut.gz").write_bytes(b"\x1f\x8b\x08\x00")
@@ -214,45 +215,45 @@ def test_files_that_are_not_there_or_no_text_become_findings(tmp_path: Path) -> 
     report = inspect([tmp_path / name for name in names])
     messages = [[(f.kind, f.message) for f in file.findings] for file in report.files]
     assert all(len(found) == 1 for found in messages), messages
-    assert "there is no file" in messages[0][0][1]
+    assert "File not found" in messages[0][0][1]
     assert "is a PNG picture" in messages[1][0][1]
     assert "is empty" in messages[2][0][1]
-    assert "ends in the middle" in messages[3][0][1]
+    assert "is truncated" in messages[3][0][1]
     assert "is a folder" in messages[4][0][1]
     assert {file.format for file in report.files} == {"unknown"}
     assert json.loads(json.dumps(report.to_dict())) == report.to_dict()
     assert report.lines()
 
 
-def test_a_bad_line_stops_the_reading_and_is_a_finding(tmp_path: Path) -> None:
+def test_invalid_line_stops_reading_and_is_a_finding(tmp_path: Path) -> None:
     good = "".join(f"{'a' * 300}{i} b{i} O\n\n" for i in range(500))
     (report,) = examine(tmp_path, good + "ragged O\n").files
     finding = found(report.findings, "format")
     assert finding.level == "error"
-    assert "train:1001 has 2 blank-separated fields" in finding.message
+    assert "train:1001 must have 3 blank-separated fields" in finding.message
     assert report.n_examples == 500
 
 
-def test_a_table_without_labels_is_examined_all_the_same(tmp_path: Path) -> None:
+def test_table_without_labels_is_inspected(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, "id,text\n1,hello there\n2,and you\n").files
     assert (report.format, report.n_examples, kinds(report)) == ("csv", 2, {"unlabeled"})
 
 
-def test_labels_that_cannot_be_printed_do_no_harm(tmp_path: Path) -> None:
+def test_unprintable_labels_are_handled(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"text {i}", "label": "a\nb\x1b[31m"}) for i in range(3)]
     report = examine(tmp_path, "\n".join(lines))
     assert report.files[0].labels == {"a\nb\x1b[31m": 3}
     assert all(line.isprintable() for line in report.lines())
 
 
-def test_two_halves_of_a_parallel_text_are_seen(tmp_path: Path) -> None:
+def test_parallel_files_are_detected(tmp_path: Path) -> None:
     report = examine(tmp_path, "a b\nc d\n", "e f\ng h\n", names=("x.en", "x.de"))
     assert "have 2 and 2 lines: they can be read as parallel text" in found(report.findings, "parallel").message
     report = examine(tmp_path, "a b\nc d\n", "e f\n", names=("x.en", "x.de"))
     assert "have 2 and 1 lines: they cannot" in found(report.findings, "parallel").message
 
 
-def test_a_dataset_of_splits_is_examined_split_by_split(tmp_path: Path) -> None:
+def test_dataset_splits_are_inspected_separately(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     for split, text in (("train", "one text"), ("test", "one text")):
         (tmp_path / split).mkdir()

@@ -23,7 +23,7 @@ def written(folder: Path, content: str | bytes, name: str = "file") -> Path:
 
 
 @pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda s: s.format)
-def test_every_specimen_is_recognized_and_read_with_the_options_found(specimen: Specimen, tmp_path: Path) -> None:
+def test_every_example_file_is_detected_and_read(specimen: Specimen, tmp_path: Path) -> None:
     for content in (specimen.text.encode(), gzip.compress(specimen.text.encode("utf-16"))):
         path = written(tmp_path, content)
         found = detect_format(path)
@@ -115,7 +115,7 @@ def joined(lines: list[str]) -> str:
         ),
     ],
 )
-def test_recognized(content: str, format: str, options: dict, tmp_path: Path) -> None:
+def test_format_is_detected(content: str, format: str, options: dict, tmp_path: Path) -> None:
     found = detect_format(written(tmp_path, content))
     assert (found.format, found.options) == (format, options)
 
@@ -145,25 +145,25 @@ def test_the_name_of_the_file_helps(name: str, content: str, format: str, option
     ("content", "why"),
     [
         (b"", "is empty"),
-        (b"\n \n\n", "nothing but blank lines"),
+        (b"\n \n\n", "only blank lines"),
         (b"\x89PNG\r\n\x1a\n", "is a PNG picture"),
         (b"RIFF\x10\0\0\0WAVE", "is a RIFF file"),
         (b"PK\x03\x04abc", "is a zip archive"),
-        (b"abc\0def\n", "holds NUL bytes"),
+        (b"abc\0def\n", "has NUL bytes"),
         (b"<?xml version='1.0'?>\n<a/>\n", "is XML or HTML"),
-        (json.dumps({"data": [{"text": "x"}]}, indent=1).encode(), "one JSON document, not one object in each line"),
+        (json.dumps({"data": [{"text": "x"}]}, indent=1).encode(), "one JSON document. Write one object per line"),
         (b'[{"text": "x"},\n {"text": "y"}]\n', "one JSON document"),
-        (b'{"text": "x"}\n\n{"text": "y"}\n{"text": "z"\n', ":4 is not a whole JSON object, and most lines are"),
+        (b'{"text": "x"}\n\n{"text": "y"}\n{"text": "z"\n', ":4 is not a complete JSON object, unlike most lines"),
         (
             b"pos\tso good\n\nneg\tso bad\nneg\tno\tgood\n" + b"pos\twell done\n" * 8,
-            ":4 has 3 tab-separated fields where 10 of 11 lines have 2: ",
+            ":4 must have 2 tab-separated fields like 10 of 11 lines, got 3. ",
         ),
-        (b"love\tsex\t6.77\ntiger\tcat\t7.35\n", "has lines of 3 tab-separated fields"),
-        (b"1\tS\tNP VP\n2\tNP\n1\tX\tY\tZ\n", "has lines of 2 or 3 or 4 tab-separated fields"),
-        (b"1,2,3\n4,5,6\n7,8,9\n", "nothing but numbers"),
+        (b"love\tsex\t6.77\ntiger\tcat\t7.35\n", "has lines with 3 tab-separated fields"),
+        (b"1\tS\tNP VP\n2\tNP\n1\tX\tY\tZ\n", "has lines with 2 or 3 or 4 tab-separated fields"),
+        (b"1,2,3\n4,5,6\n7,8,9\n", "almost only numbers"),
     ],
 )
-def test_what_fits_no_format_is_unknown_with_a_sentence(content: bytes, why: str, tmp_path: Path) -> None:
+def test_unknown_format_has_a_reason(content: bytes, why: str, tmp_path: Path) -> None:
     found = detect_format(written(tmp_path, content))
     assert found.format == "unknown"
     assert why in found.why
@@ -176,12 +176,12 @@ def test_a_folder_is_unknown_or_a_dataset(tmp_path: Path) -> None:
     assert detect_format(tmp_path).format == "datasets"
 
 
-def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="there is no file"):
+def test_missing_file_raises_error(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="File not found"):
         detect_format(tmp_path / "x")
 
 
-def test_a_file_sorted_by_label_is_seen_by_looking_further_on(tmp_path: Path) -> None:
+def test_file_sorted_by_label_is_detected(tmp_path: Path) -> None:
     words = joined([f"{label} {text}" for label in ("neg", "pos") for text in sentences(8000)])
     assert len(words) > 2 * HEAD_BYTES + 2**17
     assert detect_format(written(tmp_path, words)).format == "kim"
@@ -193,7 +193,7 @@ def test_a_sample_is_bounded(tmp_path: Path) -> None:
         assert detect_format(written(tmp_path, content)).format == format
 
 
-def test_every_format_has_its_sign() -> None:
+def test_every_format_has_a_rule() -> None:
     signs = {**BINARY_SIGNS, **TEXT_SIGNS}
     assert {name: FORMATS[name].recognize for name in FORMATS} == signs
     assert all(FORMATS[name].name == name for name in FORMATS)
@@ -215,7 +215,7 @@ def test_reading_recognizes_and_counts(tmp_path: Path) -> None:
     assert [d.place.line for d in tally.dropped] == [2, 4]
 
 
-def test_without_a_tally_nothing_is_left_out(tmp_path: Path) -> None:
+def test_nothing_is_dropped_without_counter(tmp_path: Path) -> None:
     path = written(tmp_path, "a\tone two\n\nb\tthree four\n")
     assert [(e.text, e.labels) for e in read_examples(path)] == [("one two", ("a",)), ("", ()), ("three four", ("b",))]
 
@@ -229,22 +229,22 @@ def test_reading_with_options_and_encoding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", list("\t,;|"))
-def test_columns_that_are_named_show_that_it_is_a_table(delimiter: str, tmp_path: Path) -> None:
+def test_named_columns_select_a_table(delimiter: str, tmp_path: Path) -> None:
     rows = [("what", "kind"), ("one text", "x"), ("two texts", "y")]
     path = written(tmp_path, joined([delimiter.join(row) for row in rows]))
     found = list(read_examples(path, options={"text_column": "what", "label_column": "kind"}))
     assert [(e.text, e.labels) for e in found] == [("one text", ("x",)), ("two texts", ("y",))]
 
 
-def test_a_named_table_keeps_its_own_delimiter(tmp_path: Path) -> None:
+def test_named_table_keeps_its_delimiter(tmp_path: Path) -> None:
     path = written(tmp_path, "text;label\none, two;x\n")
     assert [(e.text, e.labels) for e in read_examples(path, "csv")] == [("one, two", ("x",))]
 
 
-def test_an_option_that_the_format_does_not_have_is_named(tmp_path: Path) -> None:
+def test_unknown_option_of_format_raises_error(tmp_path: Path) -> None:
     path = written(tmp_path, "0 a good film\n1 a bad film\n")
     problem = (
-        r"is read as format 'kim', which has no option 'text_column': known are 'encoding', 'separator'\. Leave it"
+        r"was read as format 'kim', which has no option 'text_column': known are 'encoding', 'separator'\. Remove it"
     )
     with pytest.raises(FormatError, match=problem):
         list(read_examples(path, options={"text_column": "x"}))
@@ -258,11 +258,11 @@ def test_reading_without_labels(content: str, tmp_path: Path) -> None:
     assert [(e.text, e.labels) for e in found] == [("one text", ()), ("and two", ())]
 
 
-def test_files_without_labeled_texts_are_refused(tmp_path: Path) -> None:
+def test_files_without_labeled_texts_raise_error(tmp_path: Path) -> None:
     path = written(tmp_path, "just some text\nand more of it\n")
-    with pytest.raises(FormatError, match=r"is read as plain text .* which has no labeled texts"):
+    with pytest.raises(FormatError, match=r"was read as plain text .* which has no labeled texts"):
         list(read_examples(path))
-    with pytest.raises(FormatError, match=r"the format of .*file is not known: .* is empty"):
+    with pytest.raises(FormatError, match=r"Cannot detect the format of .*file: .* is empty"):
         list(read_examples(written(tmp_path, "")))
     with pytest.raises(UnknownNameError, match="no format is called 'cvs': did you mean 'csv'"):
         list(read_examples(path, "cvs"))

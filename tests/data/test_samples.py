@@ -93,16 +93,20 @@ def test_the_names_of_the_files() -> None:
     assert [name for name in sample_names() if name.startswith("assistant/")] == sorted(["assistant/README.md", *parts])
 
 
-def test_an_unknown_file_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match=r"no sample file .*tran\.tsv': did you mean 'assistant/train\.tsv'"):
+def test_unknown_file_suggests_nearest() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"Unknown sample file .*tran\.tsv': did you mean 'assistant/train\.tsv'"
+    ):
         sample_path("assistant/tran.tsv")
-    with pytest.raises(UnknownNameError, match="no sample file is called"):
+    with pytest.raises(UnknownNameError, match="Unknown sample file"):
         sample_path("corpus.py")
 
 
 @pytest.mark.parametrize("load", [load_sample, load_tagged_sample])
-def test_an_unknown_split_is_answered_with_those_there_are(load) -> None:
-    with pytest.raises(UnknownNameError, match="split called 'validation': known are 'dev', 'test', 'train'"):
+def test_unknown_split_lists_splits(load) -> None:
+    with pytest.raises(
+        UnknownNameError, match="Unknown split 'validation' of the sample: known are 'dev', 'test', 'train'"
+    ):
         load("validation")
 
 

@@ -70,20 +70,20 @@ def test_the_schemes_by_example() -> None:
 @pytest.mark.parametrize(
     ("scheme", "tags", "word", "words"),
     [
-        ("iob2", "O I-A", 1, "'I-A' after 'O' begins a span with I, where B-A must stand (iob2)"),
-        ("iob2", "B-A I-B", 1, "'I-B' after 'B-A' begins a span with I, where B-B must stand"),
+        ("iob2", "O I-A", 1, "'I-A' after 'O' begins a span with I instead of B-A (iob2)"),
+        ("iob2", "B-A I-B", 1, "'I-B' after 'B-A' begins a span with I instead of B-B"),
         ("iob2", "I-A", 0, "'I-A' at the beginning of the sentence"),
-        ("iob1", "O B-A", 1, "'B-A' after 'O' has B where no span of its kind ends, and I must stand (iob1)"),
+        ("iob1", "O B-A", 1, "'B-A' after 'O' has B instead of I where no span of its kind ends (iob1)"),
         ("iob1", "I-A B-B", 1, "'B-B' after 'I-A'"),
-        ("bilou", "B-A O", 1, "'O' after 'B-A' cuts a span of 'A' off that has no last word (bilou)"),
-        ("bilou", "O B-A", 1, "the end of the sentence after 'B-A' cuts a span of 'A' off"),
-        ("bilou", "B-A L-B", 1, "'L-B' after 'B-A' cuts a span of 'A' off"),
-        ("bilou", "O I-A L-A", 1, "'I-A' after 'O' goes on with a span that did not begin"),
-        ("iob2", "B-A L-A", 1, "the tag 'L-A' does not belong to the scheme iob2"),
-        ("iob2", "NN", 0, "the tag 'NN' does not belong to the scheme iob2"),
+        ("bilou", "B-A O", 1, "'O' after 'B-A' ends a span of 'A' that has no last word (bilou)"),
+        ("bilou", "O B-A", 1, "the end of the sentence after 'B-A' ends a span of 'A'"),
+        ("bilou", "B-A L-B", 1, "'L-B' after 'B-A' ends a span of 'A'"),
+        ("bilou", "O I-A L-A", 1, "'I-A' after 'O' continues a span that did not begin"),
+        ("iob2", "B-A L-A", 1, "the tag 'L-A' is not in the scheme iob2"),
+        ("iob2", "NN", 0, "the tag 'NN' is not in the scheme iob2"),
     ],
 )
-def test_tags_that_a_scheme_does_not_allow_are_named(scheme: str, tags: str, word: int, words: str) -> None:
+def test_invalid_tags_raise_error(scheme: str, tags: str, word: int, words: str) -> None:
     with pytest.raises(SchemeError) as caught:
         tags_to_spans(tags.split(), scheme)  # type: ignore[arg-type]
     assert caught.value.word == word
@@ -105,10 +105,10 @@ def test_neighbors_that_may_follow_are_those_of_allowed_sentences(scheme: str, l
                 assert expected
 
 
-def test_spans_that_overlap_or_leave_the_sentence_are_refused() -> None:
-    with pytest.raises(DataError, match="the span 1 to 3 of 'A' overlaps another or leaves the 4 words"):
+def test_overlapping_spans_raise_error() -> None:
+    with pytest.raises(DataError, match="must be in order, within 4 words and without overlap, got 1 to 3 of 'A'"):
         spans_to_tags([Span(0, 2, "A"), Span(1, 3, "A")], 4, IOB2)
-    with pytest.raises(DataError, match="leaves the 2 words"):
+    with pytest.raises(DataError, match="within 2 words and without overlap"):
         spans_to_tags([Span(1, 3, "A")], 2, IOB2)
 
 

@@ -259,11 +259,11 @@ def test_a_loaded_tokenizer_is_the_one_that_was_saved(options: TokenizerConfig, 
         assert other.symbols == built.symbols
 
 
-def test_a_damaged_folder_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_damaged_folder_raises_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"has no config\.json"):
         load_tokenizer(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="Cannot read"):
         load_tokenizer(tmp_path)
     (tmp_path / "config.json").write_text('{"format": 2, "settings": {}}')
     with pytest.raises(CheckpointError, match="format 1"):
@@ -273,7 +273,7 @@ def test_a_damaged_folder_is_refused_with_its_name(tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
     build_tokenizer(BpeTokenizerConfig(size=300), TEXTS).save(tmp_path)
     (tmp_path / "tokenizer.json").write_text("[]")
-    with pytest.raises(CheckpointError, match=r"tokenizer\.json is no tokenizer that can be read"):
+    with pytest.raises(CheckpointError, match=r"Cannot read the tokenizer .*tokenizer\.json"):
         load_tokenizer(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(CheckpointError, match=r"has no tokenizer\.json"):
@@ -338,7 +338,7 @@ def test_one_order_for_pieces_of_equal_score() -> None:
 
 def test_training_needs_text() -> None:
     for options in (BpeTokenizerConfig(size=300), UnigramTokenizerConfig(size=300)):
-        with pytest.raises(DataError, match="trained on text, and there is none"):
+        with pytest.raises(DataError, match="needs texts for training, got none"):
             build_tokenizer(options, ["", ""])
 
 
@@ -369,7 +369,7 @@ def test_no_stem_is_empty() -> None:
         assert all(tokenizer.tokens("s a ss ing é я ا क")), language
 
 
-def test_a_missing_library_is_answered_with_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_raises_error_with_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
     with pytest.raises(MissingExtraError, match=r"stemming needs .* pip install 'catena\[words\]'"):
         build_tokenizer(WordTokenizerConfig(stem="english"))
@@ -385,18 +385,18 @@ class Whole(Config):
     tokenizer: TokenizerConfig = WordTokenizerConfig()
 
 
-def test_settings_name_what_is_wrong_and_the_cure() -> None:
+def test_invalid_config_raises_error() -> None:
     with pytest.raises(ConfigError, match=r"tokenizer\.stem is 'englisch': did you mean 'english'"):
         parse(Whole, {"tokenizer": {"stem": "englisch"}})
-    with pytest.raises(ConfigError, match="stem is a key of 'whitespace' and 'words', not of 'bytes'"):
+    with pytest.raises(ConfigError, match="stem is an option of 'whitespace' and 'words', not of 'bytes'"):
         parse(Whole, {"tokenizer": {"kind": "bytes", "stem": "english"}})
-    with pytest.raises(ConfigError, match=r"stem = 'english' and lemmatize = 'en' .* leave one of them out"):
+    with pytest.raises(ConfigError, match=r"stem = 'english' and lemmatize = 'en' .*Remove one of them"):
         parse(Whole, {"tokenizer": {"stem": "english", "lemmatize": "en"}})
     with pytest.raises(ValidationError, match="greater than or equal to 257"):
         BpeTokenizerConfig(size=100)
 
 
-def test_settings_and_tokens_import_no_torch() -> None:
+def test_import_does_not_load_torch() -> None:
     code = (
         "import sys, catena.data.config, catena.embeddings.config, catena.data.tokenize, "
         "catena.data.vocabulary; assert 'torch' not in sys.modules"

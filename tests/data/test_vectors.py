@@ -130,10 +130,10 @@ def test_many_blocks_of_a_binary_file_are_read(tmp_path: Path) -> None:
     assert np.array_equal(vectors.matrix[:, 100], np.arange(4000))
 
 
-def test_a_word_that_is_no_utf8_hurts_only_when_it_is_read(tmp_path: Path) -> None:
+def test_invalid_utf8_word_raises_error_only_if_read(tmp_path: Path) -> None:
     bad = written(tmp_path, as_word2vec_text(PLAIN, 3).replace("naïve".encode(), b"na\xefve"))
     assert read_vectors(bad, {"the"}).words == ("the",)
-    with pytest.raises(FormatError, match=r"not UTF-8, 'na.+ve', line 3: remove it, or read wanted"):
+    with pytest.raises(FormatError, match=r"not UTF-8, 'na.+ve', line 3\. Remove it, or read only wanted"):
         read_vectors(bad)
 
 
@@ -144,50 +144,48 @@ BINARY = as_word2vec_binary(PLAIN, 3)
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", r"vectors is no file of word vectors: they would have 0 numbers"),
-        (b"hello world\nthis is text\n", r"is no file of word vectors"),
-        (b"3 0\n", "would have 0 numbers"),
-        (b"3 99999999\nab\n", "would have 99999999 numbers"),
-        (TEXT.replace(b" 0.25", b""), r"vectors:3 must hold a word and 3 numbers, and has 3 fields"),
+        (b"", r"vectors is not a file of word vectors: they would have 0 dimensions"),
+        (b"hello world\nthis is text\n", r"is not a file of word vectors"),
+        (b"3 0\n", "would have 0 dimensions"),
+        (b"3 99999999\nab\n", "would have 99999999 dimensions"),
+        (TEXT.replace(b" 0.25", b""), r"vectors:3 must have a word and 3 numbers, got 3 fields"),
         (TEXT.replace(b"-1.0", b"x1"), r"vectors:2 .*could not convert"),
-        (TEXT.replace(b"-1.0", b"nan"), r"not finite in the vector of 'the', line 2"),
-        (TEXT.replace("naïve".encode(), b"the"), "has the word 'the' twice, as line 2 and 3: remove one"),
-        (TEXT.replace(b"3 3\n", b"4 3\n"), "says that there are 4 words, but there are 3: the file is cut"),
-        (TEXT.replace(b"3 3\n", b"2 3\n"), "says that there are 2 words, but there are 3"),
-        (b"\n".join(as_glove(PLAIN).split(b"\n")[:2])[:-4], "vectors:2 must hold a word and 3 numbers"),
-        (BINARY[:-6], "ends in word 3 of 3 .'中文'.: the file is cut short"),
-        (BINARY[:24], "ends in word 2 of 3 ..*: the file is cut short"),
-        (BINARY + b"more", "says that there are 3 words, but more follow"),
-        (BINARY.replace(b"3 3\n", b"2 3\n"), "says that there are 2 words, but more follow"),
-        (BINARY.replace("naïve".encode(), b"the"), "has the word 'the' twice, as word 1 and 2"),
-        (as_word2vec_binary([("a", [float("inf")] * 3)], 3), "not finite in the vector of 'a', word 1"),
-        (b"1 3\n" + b"\xff" * 9000, "has no end of word 1 of 1: it is no word2vec binary file"),
-        (gzip.compress(TEXT, mtime=0)[:-12], "ends in the middle of its compressed data"),
+        (TEXT.replace(b"-1.0", b"nan"), r"The vector of 'the', line 2 of .* is not finite"),
+        (TEXT.replace("naïve".encode(), b"the"), "must be unique, got 'the' as line 2 and 3"),
+        (TEXT.replace(b"3 3\n", b"4 3\n"), "must have the number of words, 3, got 4"),
+        (TEXT.replace(b"3 3\n", b"2 3\n"), "must have the number of words, 3, got 2"),
+        (b"\n".join(as_glove(PLAIN).split(b"\n")[:2])[:-4], "vectors:2 must have a word and 3 numbers"),
+        (BINARY[:-6], "truncated: it ends in word 3 of 3 .'中文'."),
+        (BINARY[:24], "truncated: it ends in word 2 of 3 "),
+        (BINARY + b"more", "has more than the 3 words in its header"),
+        (BINARY.replace(b"3 3\n", b"2 3\n"), "has more than the 2 words in its header"),
+        (BINARY.replace("naïve".encode(), b"the"), "must be unique, got 'the' as word 1 and 2"),
+        (as_word2vec_binary([("a", [float("inf")] * 3)], 3), "The vector of 'a', word 1 of .* is not finite"),
+        (b"1 3\n" + b"\xff" * 9000, "is not a word2vec binary file: word 1 of 1 does not end"),
+        (gzip.compress(TEXT, mtime=0)[:-12], "The compressed data of .* is truncated"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(content: bytes, problem: str, tmp_path: Path) -> None:
+def test_invalid_file_raises_error_with_location(content: bytes, problem: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=problem):
         read_vectors(written(tmp_path, content))
 
 
-def test_another_size_than_asked_for_is_refused(tmp_path: Path) -> None:
+def test_other_dimension_raises_error(tmp_path: Path) -> None:
     for content in (as_glove(PLAIN), TEXT, BINARY):
         for d in (2, 300):
-            with pytest.raises(FormatError, match=f"has vectors of 3 numbers, and {d} are asked for: set d to 3"):
+            with pytest.raises(FormatError, match=f"must have {d} dimensions, got 3"):
                 read_vectors(written(tmp_path, content), d=d)
 
 
-def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="there is no file"):
+def test_missing_file_and_folder_raise_error(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="File not found"):
         read_vectors(tmp_path / "absent.txt")
     with pytest.raises(FormatError, match="is a folder"):
         read_vectors(tmp_path)
 
 
 @given(st.binary(max_size=200) | st.builds(lambda b: b"3 2\n" + b, st.binary(max_size=100)))
-def test_any_bytes_are_read_or_refused_in_one_sentence(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_arbitrary_bytes_are_read_or_rejected(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = written(tmp_path_factory.mktemp("vectors"), content)
     refused = ""
     try:

@@ -58,14 +58,14 @@ def test_text_never_reaches_a_special_by_its_spelling() -> None:
     assert vocabulary.special("</s>") == 3
     assert "<s>" not in vocabulary
     assert "word" in vocabulary
-    with pytest.raises(DataError, match="no special '<mask>': it has '<pad>', '<unk>', '<s>', '</s>'"):
+    with pytest.raises(DataError, match="one of '<pad>', '<unk>', '<s>', '</s>', got '<mask>'"):
         vocabulary.special("<mask>")
 
 
 def test_names_of_specials_in_a_text_are_counted_and_reported() -> None:
     vocabulary = Vocabulary.count([["a", "<unk>", "<s>"], ["<unk>", "b"]], specials=["<s>"])
     assert vocabulary.special_counts == {"<unk>": 2, "<s>": 1}
-    assert vocabulary.notes() == ["the text holds <unk> 2 times, <s> 1 times: read as the unknown symbol <unk>"]
+    assert vocabulary.notes() == ["the text contains <unk> 2 times, <s> 1 times: read as the unknown symbol <unk>"]
     assert vocabulary.counts[UNK] == 3
     assert Vocabulary.count([["a"]]).notes() == []
 
@@ -94,21 +94,21 @@ def test_coverage_counts_tokens_and_types() -> None:
     assert vocabulary.coverage([]).share == 1.0
 
 
-def test_an_id_outside_is_refused_also_below_zero() -> None:
+def test_invalid_id_raises_error() -> None:
     vocabulary = Vocabulary(["a"])
     for wrong in (3, -1):
-        with pytest.raises(DataError, match=f"the id {wrong} is not in the vocabulary, which has ids 0 to 2"):
+        with pytest.raises(DataError, match=f"Ids must be from 0 to 2, got {wrong}"):
             vocabulary.tokens([1, wrong])
 
 
-def test_a_symbol_twice_is_refused() -> None:
-    with pytest.raises(DataError, match="'a' is in it twice"):
+def test_duplicate_symbol_raises_error() -> None:
+    with pytest.raises(DataError, match="got 'a' twice"):
         Vocabulary(["a", "b", "a"])
-    with pytest.raises(DataError, match="'<s>' is in it twice"):
+    with pytest.raises(DataError, match="got '<s>' twice"):
         Vocabulary(["<s>"], specials=["<s>"])
-    with pytest.raises(DataError, match="'<unk>' is in it twice"):
+    with pytest.raises(DataError, match="got '<unk>' twice"):
         Vocabulary(["<unk>"])
-    with pytest.raises(DataError, match="a count for each of its 2 symbols, not 1 counts"):
+    with pytest.raises(DataError, match="one entry for each of the 2 symbols, got 1"):
         Vocabulary(["a", "b"], [1])
 
 
@@ -153,21 +153,21 @@ def test_half_a_surrogate_pair_is_saved_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, "there is no vocabulary"),
-        ("", "cannot be read"),
-        ('{"kind": "vocabulary"', "cannot be read"),
-        ("[]", "not a file of kind 'vocabulary'"),
-        ('{"kind": "labels", "format": 1, "symbols": []}', "not a file of kind 'vocabulary'"),
-        ('{"kind": "vocabulary", "format": 9, "symbols": []}', "has format 9, and this version .* reads 1"),
-        ('{"kind": "vocabulary", "format": 1, "symbols": [["a"]]}', "must list symbols with their counts"),
-        ('{"kind": "vocabulary", "format": 1, "symbols": [["a", 1]]}', "not a whole vocabulary"),
+        (None, "The vocabulary .* is missing"),
+        ("", "Cannot read"),
+        ('{"kind": "vocabulary"', "Cannot read"),
+        ("[]", "not a vocabulary file"),
+        ('{"kind": "labels", "format": 1, "symbols": []}', "not a vocabulary file"),
+        ('{"kind": "vocabulary", "format": 9, "symbols": []}', "must be 1 for this version of Catena, got 9"),
+        ('{"kind": "vocabulary", "format": 1, "symbols": [["a"]]}', "does not list symbols with their counts"),
+        ('{"kind": "vocabulary", "format": 1, "symbols": [["a", 1]]}', "is damaged"),
         (
             '{"kind": "vocabulary", "format": 1, "specials": [], "unknown_count": 0, "symbols": [["a", 1], ["a", 2]]}',
-            "damaged: .*'a' is in it twice",
+            "damaged: .*got 'a' twice",
         ),
     ],
 )
-def test_a_damaged_file_is_refused_with_its_name(content: str | None, problem: str, tmp_path: Path) -> None:
+def test_damaged_file_raises_error(content: str | None, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "vocabulary.json"
     if content is not None:
         path.write_text(content)
@@ -195,14 +195,14 @@ def test_labels_that_are_numbers_are_sorted_by_value() -> None:
     assert Labels.count([("10",), ("9",), ("x",)]).names == ("10", "9", "x")
 
 
-def test_an_unknown_label_is_named_with_the_known_ones() -> None:
+def test_unknown_label_suggests_nearest() -> None:
     labels = Labels.count([("positive",), ("negative",)])
     with pytest.raises(DataError, match=r"'postive' is not one of the 2 labels .* did you mean 'positive'"):
         labels.ids(["positive", "postive"])
     with pytest.raises(DataError, match="known are 'negative', 'positive'"):
         labels.id("x")
     for wrong in (2, -1):
-        with pytest.raises(DataError, match=f"{wrong} is not the id of a label: there are ids 0 to 1"):
+        with pytest.raises(DataError, match=f"must be from 0 to 1, got {wrong}"):
             labels.name(wrong)
 
 
@@ -224,8 +224,8 @@ def test_loaded_labels_keep_the_order_of_the_file(tmp_path: Path) -> None:
     data = json.loads((tmp_path / "labels.json").read_text())
     data["symbols"] = [["a", 1], ["a", 1]]
     (tmp_path / "labels.json").write_text(json.dumps(data))
-    with pytest.raises(CheckpointError, match="'a' is there twice"):
+    with pytest.raises(CheckpointError, match="got 'a' twice"):
         Labels.load(tmp_path / "labels.json")
-    with pytest.raises(DataError, match="each of the 2 labels needs a count"):
+    with pytest.raises(DataError, match="one entry for each of the 2 labels"):
         Labels(["a", "b"], [1])
     assert Labels(["a"]) != Labels(["a"], [1])

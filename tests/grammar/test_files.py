@@ -192,7 +192,7 @@ def test_errors_name_file_and_line(text: str, words: str) -> None:
 
 
 def test_missing_and_binary_files_raise(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="there is no file"):
+    with pytest.raises(FormatError, match="File not found"):
         read_grammar(tmp_path / "grammar.cfg")
     (tmp_path / "grammar.cfg").write_bytes(b"S -> 'caf\xe9'\n")
     with pytest.raises(FormatError, match=r"grammar.cfg:1 is not UTF-8"):

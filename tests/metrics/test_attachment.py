@@ -119,7 +119,7 @@ def test_a_long_chain_does_not_need_a_deep_stack() -> None:
     assert nonprojective_words(list(range(5000))) == []
 
 
-def test_intervals_are_drawn_over_sentences() -> None:
+def test_intervals_resample_sentences() -> None:
     wrong = changed(w3=GOLD[2]._replace(relation="obj"))
     rows = count_trees([GOLD] * 30, [GOLD] * 20 + [wrong] * 10)
     found = bootstrap_score_interval(rows, MEASURES["las"].score, np.random.default_rng(0))
@@ -127,8 +127,8 @@ def test_intervals_are_drawn_over_sentences() -> None:
     assert 7 / 8 < found.low < found.value < found.high < 1
 
 
-def test_trees_over_other_words_are_refused() -> None:
-    with pytest.raises(DataError, match="has 7 words and the reference has 8"):
+def test_trees_with_different_words_raise_error() -> None:
+    with pytest.raises(DataError, match="must have the 8 words of its reference, got 7"):
         count_sentence(GOLD, GOLD[:7])
     with pytest.raises(DataError, match="one prediction for each reference"):
         MEASURES["las"]([GOLD], [])

@@ -135,7 +135,7 @@ def test_tags_are_compared_at_the_words_that_count() -> None:
     assert scores(gold, given)["tagging"] == pytest.approx(2 / 3)
 
 
-def test_a_full_stop_that_was_tagged_as_a_word_is_no_word() -> None:
+def test_mistagged_period_is_not_a_word() -> None:
     gold = "(S (NP (NN dogs)) (VP (VBP bark)) (. .))"
     given = "(S (NP (NN dogs)) (VP (VBP bark) (NN .)))"
     assert scores(gold, given)["f1"] == 1.0
@@ -155,7 +155,7 @@ def test_long_sentences_are_left_out_on_demand_and_punctuation_counts_as_length(
     found = bracket_scores([parse(long), parse(short)], wrong, longest=CUTOFF)
     assert float(found["f1"]) == 1.0
     assert found["f1"].signature == "f1|rules:evalb-collins|longest:40|n=1"
-    with pytest.raises(DataError, match="no sentence has 40 words or fewer"):
+    with pytest.raises(DataError, match="No sentence has 40 words or fewer"):
         bracket_scores([parse(long)], wrong[:1], longest=CUTOFF)
 
 
@@ -177,7 +177,7 @@ def test_every_score_is_a_measure_with_an_interval() -> None:
     measure = bracket_measure()
     interval = bootstrap_score_interval(measure.statistics(gold, given), measure.score, np.random.default_rng(0))
     assert interval.low < interval.value < interval.high
-    with pytest.raises(DataError, match="'bleu' is no score of brackets"):
+    with pytest.raises(DataError, match="got 'bleu'"):
         bracket_measure("bleu")
 
 
@@ -192,19 +192,19 @@ def test_the_table_of_labels() -> None:
     ]
 
 
-def test_other_words_are_refused() -> None:
+def test_different_words_raise_error() -> None:
     with pytest.raises(
-        DataError, match="sentence 1 must be over the same words, but they differ in word 2: 'b' and 'c'"
+        DataError, match="sentence 1 must have the same words, got trees that differ in word 2: 'b' and 'c'"
     ):
         bracket_f1([parse("(S (NN a) (NN b))")], [parse("(S (NN a) (NN c))")])
     with pytest.raises(DataError, match="have 1 and 2 words"):
         bracket_f1([parse("(S (NN a))")], [parse("(S (NN a) (NN c))")])
 
 
-def test_what_is_no_bracketing_is_refused() -> None:
-    with pytest.raises(DataError, match="one tag for each of its 1 words, but it has 0"):
+def test_invalid_bracketing_raises_error() -> None:
+    with pytest.raises(DataError, match="one tag for each of its 1 words, got 0"):
         Bracketing(("a",), (), ())
-    with pytest.raises(DataError, match="'NP' goes from 0 up to 2"):
+    with pytest.raises(DataError, match="got 'NP' from 0 to 2"):
         Bracketing(("a",), ("A",), (("NP", 0, 2),))
 
 

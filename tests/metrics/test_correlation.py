@@ -45,6 +45,6 @@ def test_the_signature_says_how_many() -> None:
 
 
 @pytest.mark.parametrize("y", [[1.0], [1.0, 2.0, 3.0], [1.0, np.nan]])
-def test_what_has_no_correlation_is_refused(y: list[float]) -> None:
-    with pytest.raises(DataError, match="correlation is taken of"):
+def test_invalid_input_raises_error(y: list[float]) -> None:
+    with pytest.raises(DataError, match=r"must have the same length|must be finite"):
         pearson([1.0, 2.0], y)

@@ -31,16 +31,16 @@ for ask in (lambda: f1(gold[None], found[None]), lambda: translation_measure("bl
 """
 
 
-def test_tensors_are_read_as_arrays_are_and_tokens_are_no_text() -> None:
+def test_tensors_are_treated_like_arrays() -> None:
     pytest.importorskip("sacrebleu")
     # In a process of its own: in this one the types that signatures name are checked first.
     run = subprocess.run([sys.executable, "-c", TENSORS], capture_output=True, text=True, timeout=600, check=True)
     assert run.stdout.splitlines() == [
         "0.75 True",
         "2 1 4",
-        "f1 needs one label for each example, but the shape of references is (1, 4)",
-        "BLEU needs texts as they are read, but prediction 1 is of type list: join tokens by blanks, and give one "
-        "reference for each prediction",
+        "f1 needs one label for each example, got references of shape (1, 4). Pass a 1-d array.",
+        "BLEU needs strings, got prediction 1 of type list. Join tokens by blanks, and pass one "
+        "reference for each prediction.",
     ]
 
 
@@ -50,17 +50,17 @@ def test_lists_of_tensors_hold_labels() -> None:
     assert accuracy(list(gold), found.tolist()) == 0.75
 
 
-def test_a_string_is_no_list_of_references() -> None:
+def test_string_as_references_raises_error() -> None:
     for metric, name in ((word_error, "word error"), (symbol_error, "symbol error")):
         with pytest.raises(
-            DataError, match=rf"{name} needs a list of references .* 1 is the string 'cat': write \['cat'\]"
+            DataError, match=rf"{name} needs a list of references .* the string 'cat' for example 1\. Write \['cat'\]"
         ):
             metric([["cut"], "cat"], ["cut", "cat"])
     assert symbol_error([["cat"]], ["cut"]) == pytest.approx(1 / 3)
 
 
-def test_tags_are_no_spans() -> None:
+def test_tags_as_spans_raise_error() -> None:
     tags = [["B-a", "I-a", "O"]]
-    with pytest.raises(DataError, match="sentence 0 has the tag 'B-a': call spans_of_tags first"):
+    with pytest.raises(DataError, match=r"got the tag 'B-a' in sentence 0\. Call spans_of_tags first"):
         F1(spans_of_tags(tags), tags)
     assert F1(spans_of_tags(tags), spans_of_tags(tags)) == 1

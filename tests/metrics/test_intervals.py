@@ -57,8 +57,8 @@ def test_wilson_holds_the_truth_about_as_often_as_it_says(p: float) -> None:
 
 
 @pytest.mark.parametrize(("successes", "n"), [(-1, 3), (4, 3), (0, 0)])
-def test_what_is_no_proportion(successes: int, n: int) -> None:
-    with pytest.raises(DataError, match=f"^a proportion needs .*, but they are {successes} and {n}$"):
+def test_invalid_proportion_raises_error(successes: int, n: int) -> None:
+    with pytest.raises(DataError, match=f"^successes must be from 0 to n .*, got {successes} and {n}"):
         wilson_interval(successes, n)
 
 
@@ -91,9 +91,9 @@ def test_equal_values_have_an_interval_of_no_width() -> None:
     assert (interval.low, interval.high) == (0.5, 0.5)
 
 
-def test_one_run_has_no_interval() -> None:
+def test_single_run_raises_error() -> None:
     with pytest.raises(
-        DataError, match=r"^an interval around a mean needs at least 2 values, but there are 1: run more seeds"
+        DataError, match=r"^The number of values must be at least 2 for an interval, got 1\. Run more seeds"
     ):
         mean_interval([0.5])
 
@@ -175,17 +175,17 @@ def test_a_constant_has_an_interval_of_no_width() -> None:
     assert (interval.low, interval.value, interval.high) == (1, 1, 1)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_input_raises_error() -> None:
     rng = np.random.default_rng(0)
 
     def undefined(sets: np.ndarray) -> np.ndarray:
         return np.where(sets.sum(1) == 0, np.nan, 1.0)
 
-    with pytest.raises(DataError, match=r"^the statistic is nan in \d+ of 100 resamples, so it has no interval: give"):
+    with pytest.raises(DataError, match=r"^The statistic is nan in \d+ of 100 resamples, so it has no interval\. Use"):
         bootstrap_interval(np.array([0.0, 0.0, 1.0]), undefined, rng, resamples=100)
-    with pytest.raises(DataError, match=r"^nothing can be drawn from no examples: give at least one$"):
+    with pytest.raises(DataError, match=r"^Resampling needs at least one example, got none"):
         bootstrap_interval(np.array([]), means, rng)
-    with pytest.raises(ValueError, match=r"^the number of draws must be at least 1, and is 0$"):
+    with pytest.raises(ValueError, match=r"^The number of resamples must be at least 1, got 0"):
         bootstrap_interval(np.ones(3), means, rng, resamples=0)
     for make in (
         lambda: wilson_interval(1, 2, 95.0),
@@ -193,7 +193,7 @@ def test_what_is_refused() -> None:
         lambda: bootstrap_interval(np.ones(3), means, rng, level=95.0),
         lambda: bootstrap_score_interval(np.ones((3, 2)), mean_score, rng, level=95.0),
     ):
-        with pytest.raises(ValueError, match=r"^level must be between 0 and 1, such as 0.95, and is 95"):
+        with pytest.raises(ValueError, match=r"^level must be between 0 and 1, got 95"):
             make()
 
 

@@ -74,27 +74,31 @@ def test_signatures() -> None:
 @pytest.mark.parametrize(
     ("ids", "rows", "sentence"),
     [
-        ([0], [[0.5, 0.5], [0.5, 0.5]], r"log loss needs one id and one row .* ids is \(1,\) and of the rows \(2, 2\)"),
-        ([[0]], [[0.5, 0.5]], r"log loss needs one id and one row .* ids is \(1, 1\) and of the rows \(1, 2\)"),
-        ([0], [0.5], r"log loss needs one id and one row .* ids is \(1,\) and of the rows \(1,\)"),
-        ([], np.zeros((0, 2)), "log loss of no examples is not defined: give at least one id and its row"),
-        ([0.0], [[0.5, 0.5]], "log loss needs whole numbers as ids, but they are of type float64"),
-        ([0, 2], [[0.5, 0.5], [0.5, 0.5]], "log loss needs ids from 0 to 1, but example 1 has 2"),
-        ([-1], [[0.5, 0.5]], "log loss needs ids from 0 to 1, but example 0 has -1"),
-        ([0, 0], [[0.5, 0.5], [math.nan, 1.0]], "log loss needs numbers, but the row of example 1 has nan"),
+        (
+            [0],
+            [[0.5, 0.5], [0.5, 0.5]],
+            r"log loss needs one id and one row .* ids of shape \(1,\) and rows of shape \(2, 2\)",
+        ),
+        ([[0]], [[0.5, 0.5]], r"log loss needs one id and one row .* ids of shape \(1, 1\) and rows of shape \(1, 2\)"),
+        ([0], [0.5], r"log loss needs one id and one row .* ids of shape \(1,\) and rows of shape \(1,\)"),
+        ([], np.zeros((0, 2)), "log loss needs at least one example, got none"),
+        ([0.0], [[0.5, 0.5]], "log loss needs integers as ids, got float64"),
+        ([0, 2], [[0.5, 0.5], [0.5, 0.5]], "log loss needs ids from 0 to 1, got 2 for example 1"),
+        ([-1], [[0.5, 0.5]], "log loss needs ids from 0 to 1, got -1 for example 0"),
+        ([0, 0], [[0.5, 0.5], [math.nan, 1.0]], "log loss needs numbers, got nan in the row of example 1"),
         (
             [0, 0],
             [[0.5, 0.5], [3.0, -1.0]],
-            "probabilities must be at least 0 and sum to 1, but those of example 1 sum to 2, the least being -1: give",
+            "Probabilities must be at least 0 and sum to 1, got the sum 2 and the minimum -1 in example 1",
         ),
-        ([0], [[1.5, -0.5]], "probabilities must be at least 0 .* sum to 1, the least being -0.5: give the softmax"),
+        ([0], [[1.5, -0.5]], "Probabilities must be at least 0 .* the sum 1 and the minimum -0.5 .*Pass the softmax"),
     ],
 )
-def test_what_is_refused(ids: object, rows: object, sentence: str) -> None:
+def test_invalid_input_raises_error(ids: object, rows: object, sentence: str) -> None:
     with pytest.raises(DataError, match=f"^{sentence}"):
         log_loss(np.asarray(ids), np.asarray(rows))
 
 
 def test_k_must_be_positive() -> None:
-    with pytest.raises(ValueError, match=r"^k must be at least 1, and is 0$"):
+    with pytest.raises(ValueError, match=r"^k must be at least 1, got 0"):
         top_k_accuracy([0], [[1.0]], 0)

@@ -28,16 +28,16 @@ def test_measures_are_means_over_questions_and_not_over_groups() -> None:
     assert float(RECIPROCAL_RANK([1, 2], groups)) == pytest.approx((1 + 1 / 2 + 1 / 4 + 3 / 4) / 4)
 
 
-def test_what_cannot_be_ranked_is_refused() -> None:
-    with pytest.raises(DataError, match="candidate 2 is not one of the 2"):
+def test_invalid_input_raises_error() -> None:
+    with pytest.raises(DataError, match="one of the 2 scored ones, got 2"):
         standing([1.0, 2.0], 2)
-    with pytest.raises(DataError, match="no numbers"):
+    with pytest.raises(DataError, match="must be numbers"):
         standing([float("nan"), 2.0])
-    with pytest.raises(DataError, match="at least 1, and it is 0"):
+    with pytest.raises(DataError, match="at least 1, got 0"):
         recall_measure(0)
-    with pytest.raises(DataError, match="no questions"):
+    with pytest.raises(DataError, match="at least one question"):
         RECIPROCAL_RANK([], [])
-    with pytest.raises(DataError, match="1 groups of questions and 2 of answers"):
+    with pytest.raises(DataError, match="got 1 of questions and 2 of predictions"):
         RECIPROCAL_RANK([0], [[RankCounts(0, 0)], [RankCounts(0, 0)]])
 
 
@@ -46,5 +46,5 @@ def test_distinct_counts_different_ngrams() -> None:
     assert distinct(texts, 1) == pytest.approx(2 / 6)
     assert distinct(texts, 2) == pytest.approx(2 / 4)
     assert distinct([["a"]], 2) == 0.0
-    with pytest.raises(DataError, match="n is 0"):
+    with pytest.raises(DataError, match="n must be at least 1, got 0"):
         distinct(texts, 0)

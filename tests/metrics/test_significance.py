@@ -79,7 +79,7 @@ def test_randomization_agrees_with_all_swaps(data: st.DataObject, n: int) -> Non
 
 @settings(max_examples=10)
 @given(data=st.data(), n=st.integers(1, 7))
-def test_drawn_swaps_agree_with_all_swaps(data: st.DataObject, n: int) -> None:
+def test_sampled_swaps_agree_with_all_swaps(data: st.DataObject, n: int) -> None:
     numbers = st.lists(st.lists(st.integers(0, 3).map(float), min_size=3, max_size=3), min_size=n, max_size=n)
     first, second = data.draw(numbers), data.draw(numbers)
     every = list(oracle.swapped_differences(first, second, binary_f1))
@@ -112,7 +112,9 @@ def test_differences_within_the_tolerance_are_none() -> None:
     for test in TESTS:
         exact = test(first, second, mean_score, np.random.default_rng(0), tolerance=1e-5, **draws(test, 200))
         assert (exact.p_value, exact.differing, exact.difference) == (1, 0, 0)
-        assert exact.sentence().endswith("p = 1: chance may explain it; the two do not differ on any example")
+        assert exact.sentence().endswith(
+            "p = 1: the difference is not significant; the two do not differ on any example"
+        )
     second[7, 0] += 0.1
     assert approximate_randomization(first, second, mean_score, rng, tolerance=1e-5, shuffles=50).differing == 1
 
@@ -150,7 +152,7 @@ def test_mcnemars_interval_by_hand() -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_equal_systems_are_rarely_told_apart(test: object) -> None:
+def test_equal_systems_rarely_differ_significantly(test: object) -> None:
     alarms = 0
     for seed in range(150):
         first, second = sample(seed, 80, 0.7, 0.7)
@@ -160,7 +162,7 @@ def test_equal_systems_are_rarely_told_apart(test: object) -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_different_systems_are_mostly_told_apart(test: object) -> None:
+def test_different_systems_mostly_differ_significantly(test: object) -> None:
     caught = 0
     for seed in range(30):
         first, second = sample(seed, 300, 0.85, 0.7)
@@ -196,7 +198,7 @@ def test_a_system_does_not_differ_from_itself(test: object) -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_exchanging_the_systems_changes_the_sign_alone(test: object) -> None:
+def test_swapping_the_systems_changes_only_the_sign(test: object) -> None:
     first, second = (mean_statistics(column) for column in sample(3, 60, 0.8, 0.6))
     one = test(first, second, mean_score, np.random.default_rng(1), **draws(test, 500))
     other = test(second, first, mean_score, np.random.default_rng(1), **draws(test, 500))
@@ -239,38 +241,38 @@ def test_metrics_of_a_whole_corpus_can_be_compared() -> None:
 # --- words ----------------------------------------------------------------------------------------------------
 
 
-def test_the_sentence_says_what_was_found() -> None:
+def test_sentence_states_the_result() -> None:
     found = mcnemar([True] * 90 + [False] * 10, [True] * 60 + [False] * 40)
     assert found.signature == "accuracy|test:mcnemar|n=100"
     assert found.sentence("CNN", "MaxEnt") == (
         "CNN scores 0.9000 and MaxEnt 0.6000 on 100 examples: a difference of +0.3000 "
-        "(95 % interval +0.2036 to +0.3846), p = 1.9e-09: chance is an unlikely explanation"
+        "(95 % interval +0.2036 to +0.3846), p = 1.9e-09: the difference is significant"
     )
     few = mcnemar([True] * 90 + [False] * 10, [True] * 88 + [False] * 12)
-    assert few.sentence().endswith("p = 0.5: chance may explain it; the two differ on 2 examples only")
+    assert few.sentence().endswith("p = 0.5: the difference is not significant; the two differ on 2 examples only")
     one = mcnemar([True, True], [True, False])
-    assert one.sentence().endswith("p = 1: chance may explain it; the two differ on 1 example only")
+    assert one.sentence().endswith("p = 1: the difference is not significant; the two differ on 1 example only")
     same = Comparison(0.5, 0.5, found.interval, 1.0, 1200, "")
     assert same.sentence().startswith("the first scores 0.5000 and the second 0.5000 on 1,200 examples")
-    assert same.sentence().endswith("p = 1: chance may explain it")
+    assert same.sentence().endswith("p = 1: the difference is not significant")
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_what_is_refused(test: object) -> None:
+def test_invalid_input_raises_error(test: object) -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(
-        DataError, match=r"^two systems must be scored on the same examples, .* shapes \(3, 2\) and \(2, 2\)"
+        DataError, match=r"^Both systems must have statistics of the same shape, got \(3, 2\) and \(2, 2\)"
     ):
         test.__wrapped__(np.ones((3, 2)), np.ones((2, 2)), mean_score, rng)
-    with pytest.raises(DataError, match=r"^nothing can be drawn from no examples"):
+    with pytest.raises(DataError, match=r"^Resampling needs at least one example"):
         test(np.ones((0, 2)), np.ones((0, 2)), mean_score, rng)
-    with pytest.raises(ValueError, match=r"^the number of draws must be at least 1, and is 0"):
+    with pytest.raises(ValueError, match=r"^The number of resamples must be at least 1, got 0"):
         test(np.ones((3, 2)), np.ones((3, 2)), mean_score, rng, **draws(test, 0))
     with pytest.raises(ValueError, match=r"^level must be between 0 and 1"):
         test(np.ones((3, 2)), np.ones((3, 2)), mean_score, rng, level=95.0)
 
 
-def test_what_mcnemar_refuses() -> None:
+def test_mcnemar_invalid_input_raises_error() -> None:
     with pytest.raises(DataError, match=r"^McNemar's test needs one prediction for each reference"):
         mcnemar([True], [True, False])
     with pytest.raises(ValueError, match=r"^level must be between 0 and 1"):

@@ -69,8 +69,8 @@ def test_ends() -> None:
 
 
 @pytest.mark.parametrize(("p", "df"), [(0, 3), (1, 3), (0.5, 0), (math.nan, 3)])
-def test_what_has_no_quantile(p: float, df: float) -> None:
-    with pytest.raises(ValueError, match=r"^a quantile needs 0 < p < 1 and df > 0, and they are "):
+def test_invalid_quantile_raises_error(p: float, df: float) -> None:
+    with pytest.raises(ValueError, match=r"^p must be in \(0, 1\) and df above 0, got "):
         student_quantile(p, df)
 
 

@@ -76,7 +76,7 @@ def test_signatures_are_sacrebleus_with_the_number_of_sentences() -> None:
     assert translation_measure("ter")(references, predictions).signature.startswith("TER|nrefs:1|case:lc|")
 
 
-def test_chinese_is_cut_as_asked() -> None:
+def test_chinese_is_tokenized_as_configured() -> None:
     reference, prediction = ["我爱自然语言处理"], ["我爱语言处理的人"]
     assert float(translation_measure("bleu")(reference, prediction)) == 0.0
     assert float(translation_measure("bleu", "zh")(reference, prediction)) > 20
@@ -109,8 +109,8 @@ def test_the_interval_is_around_the_score_and_a_clear_winner_is_found() -> None:
     assert "BLEU|nrefs:1" in found.signature
 
 
-def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError, match="there is no metric of translations 'blue': did you mean 'bleu'"):
+def test_invalid_input_raises_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="Unknown metric of translations 'blue': did you mean 'bleu'"):
         translation_measure("blue")
     with pytest.raises(DataError, match="BLEU needs one prediction for each reference"):
         translation_measure("bleu")(["a"], ["a", "b"])

@@ -65,7 +65,7 @@ def test_suggested_warm_up_is_shorter_than_max_steps(schema: type, model: dict[s
     assert [warm(max_steps=n) for n in (1, 5, 60, usual - 1)] == [0, 0, 6, (usual - 1) // 10]
     assert [warm(max_steps=n) for n in (usual, 10 * usual)] == [usual, usual]
     assert warm(max_steps=60, warmup_steps=50) == 50
-    with pytest.raises(ConfigError, match=r"warmup_steps = 70 is more than max_steps = 60"):
+    with pytest.raises(ConfigError, match=r"warmup_steps must be at most max_steps = 60, got 70"):
         warm(max_steps=60, warmup_steps=70)
 
 

@@ -1,4 +1,4 @@
-"""Adadelta that skips the rows without a gradient equals the plain one that does not."""
+"""Adadelta with skipped rows equals the plain form."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_tables")
-def test_rows_that_miss_steps_equal_the_formula_run_through_all_steps() -> None:
-    """Row i has a gradient at some steps only; most steps touch few rows, some touch all."""
+def test_skipped_rows_equal_formula_over_all_steps() -> None:
+    """Row i has a gradient at some steps only. Most steps have few rows, some have all."""
     table = nn.Parameter(torch.full((6, 1), 0.5, dtype=torch.float64))
     optimizer = Adadelta([table], lr=0.7, rho=0.9, eps=1e-6)
     history: list[list[float]] = [[] for _ in range(6)]
@@ -36,7 +36,7 @@ def test_rows_that_miss_steps_equal_the_formula_run_through_all_steps() -> None:
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_it_equals_the_one_of_torch_on_a_table_of_words(decay: float) -> None:
+def test_adadelta_equals_torch(decay: float) -> None:
     torch.manual_seed(1)
     ours = nn.Embedding(2000, 3)
     theirs = nn.Embedding.from_pretrained(ours.weight.detach().clone(), freeze=False)
@@ -53,7 +53,7 @@ def test_it_equals_the_one_of_torch_on_a_table_of_words(decay: float) -> None:
 
 
 @pytest.mark.usefixtures("small_tables")
-def test_rows_without_a_gradient_are_not_touched_and_a_nan_is_not_overlooked() -> None:
+def test_rows_without_gradient_are_unchanged_and_nan_is_detected() -> None:
     table = nn.Parameter(torch.ones(8, 2))
     optimizer = Adadelta([table])
     table.grad = torch.zeros(8, 2)
@@ -63,9 +63,9 @@ def test_rows_without_a_gradient_are_not_touched_and_a_nan_is_not_overlooked() -
     assert table[0].tolist() == [1.0, 1.0]
     assert table[2].isnan().all()
     seen = optimizer.state[table]["seen"]
-    assert seen.tolist() == [0, 1, 1, 0, 0, 0, 0, 0], "a gradient is a gradient however small"
+    assert seen.tolist() == [0, 1, 1, 0, 0, 0, 0, 0], "tiny gradients count"
 
 
-def test_a_closure_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match="takes no closure"):
+def test_closure_raises_error() -> None:
+    with pytest.raises(NotImplementedError, match="does not support a closure"):
         Adadelta([nn.Parameter(torch.ones(1))]).step(lambda: 0.0)

@@ -1,4 +1,4 @@
-"""On a GPU: half precision, fused optimizers, generators and resuming. Skipped where there is none."""
+"""Training on a GPU: half precision, fused optimizers, generators and resuming."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on_gpu(**values: Any) -> TinyTask:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "adadelta"])
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16", "auto"])
-def test_it_learns_and_resumes(tmp_path: Path, optimizer: str, precision: str) -> None:
+def test_training_learns_and_resumes(tmp_path: Path, optimizer: str, precision: str) -> None:
     rate = {"sgd": 0.3, "adagrad": 0.1, "adadelta": 5.0}.get(optimizer, 0.05)
     values = {"optimizer": optimizer, "precision": precision, "learning_rate": rate, "ema": 0.9, "patience": 0}
     settings = TrainingConfig(max_epochs=30, eval_every=20, **values)  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def test_it_learns_and_resumes(tmp_path: Path, optimizer: str, precision: str) -
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
 
 
-def test_precision_is_that_of_the_settings() -> None:
+def test_precision_follows_config() -> None:
     for name, expected in (("auto", torch.bfloat16), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
         settings = TrainingConfig(precision=name)  # type: ignore[arg-type]
         loop = TrainingLoop(on_gpu(), settings, None, Randomness(0), SilentReporter())
@@ -71,7 +71,7 @@ class Held(EpochPlan):
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-def test_a_step_never_waits_for_the_device(precision: str) -> None:
+def test_step_does_not_synchronize(precision: str) -> None:
     shape = {"clip_norm": 1.0, "clip_value": 1.0, "l1": 0.1, "max_norm": 1.0, "ema": 0.9}
     settings = TrainingConfig(max_epochs=1, precision=precision, **shape)  # type: ignore[arg-type]
     loop = TrainingLoop(on_gpu(), settings, None, Randomness(0), SilentReporter())
@@ -87,7 +87,7 @@ def test_a_step_never_waits_for_the_device(precision: str) -> None:
     assert loop.state.loss_items == 12
 
 
-def test_generators_of_the_gpu_are_given_back() -> None:
+def test_generators_of_gpu_are_restored() -> None:
     device = torch.device("cuda:0")
     states = random_states(device)
     first = torch.rand(3, device=device)

@@ -1,4 +1,4 @@
-"""Ctrl-C saves and says how to go on; the run that goes on ends as if it had never been stopped."""
+"""Ctrl-C saves and prints how to resume. The resumed run ends like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.training.tiny import make_settings, make_task
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_saves_and_reports_the_command_that_resumes(tmp_path: Path, number: signal.Signals) -> None:
+def test_ctrl_c_saves_and_prints_resume_command(tmp_path: Path, number: signal.Signals) -> None:
     whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "stopped")
     train(make_task(), make_settings(), whole, Randomness(SEED), SilentReporter())
     lines: list[str] = []
@@ -27,15 +27,15 @@ def test_ctrl_c_saves_and_reports_the_command_that_resumes(tmp_path: Path, numbe
     task = Doomed(make_task(), 7, lambda: os.kill(os.getpid(), number))
     outcome = train(task, make_settings(), run, Randomness(SEED), LinesReporter(lines.append))
     assert outcome.interrupted
-    assert outcome.steps == 7, "the step it was in is finished"
+    assert outcome.steps == 7, "the current step is finished"
     assert open_checkpoint(run.path / "last").folder == run.folder_of(7)
-    assert lines[-1] == f"to go on: catena resume {run.path}"
+    assert lines[-1] == f"to continue: catena resume {run.path}"
     assert signal.getsignal(number) is before
     go_on(make_task(), make_settings(), run)
     same_end(whole, run)
 
 
-def test_ctrl_c_before_the_first_evaluation_leaves_a_last_and_no_best(tmp_path: Path) -> None:
+def test_ctrl_c_before_first_evaluation_leaves_only_last(tmp_path: Path) -> None:
     run = fresh_run(tmp_path / "stopped")
     task = Doomed(make_task(), 2, lambda: os.kill(os.getpid(), signal.SIGINT))
     outcome = train(task, make_settings(), run, Randomness(SEED), SilentReporter())
@@ -43,7 +43,7 @@ def test_ctrl_c_before_the_first_evaluation_leaves_a_last_and_no_best(tmp_path: 
     assert open_checkpoint(run.path).folder == run.folder_of(2)
 
 
-def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
+def test_second_ctrl_c_stops_immediately(tmp_path: Path) -> None:
     run = fresh_run(tmp_path / "stopped")
     lines: list[str] = []
 
@@ -54,12 +54,12 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         train(Doomed(make_task(), 7, twice), make_settings(), run, Randomness(SEED), LinesReporter(lines.append))
-    assert lines[-1] == f"stopped at once: catena resume {run.path} goes on from the last checkpoint"
+    assert lines[-1] == f"stopped immediately: catena resume {run.path} continues from the last checkpoint"
     assert open_checkpoint(run.path / "last").folder == run.folder_of(4)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_in_another_thread_signals_are_left_alone() -> None:
+def test_signals_are_ignored_in_other_threads() -> None:
     before = signal.getsignal(signal.SIGINT)
     found = []
 

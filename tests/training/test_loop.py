@@ -1,4 +1,4 @@
-"""The loop: what it optimizes, when it evaluates, what it keeps, when it stops, and what it leaves untouched."""
+"""The training loop: updates, evaluations, checkpoints, limits, and undisturbed state."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Recorder(SilentReporter):
 # --- learning -------------------------------------------------------------------------------------------------
 
 
-def test_it_learns() -> None:
+def test_loop_learns() -> None:
     task = TinyTask(dropout=0.0)
     with torch.no_grad():
         assert task.evaluate().scores["accuracy"] < 0.8
@@ -59,10 +59,10 @@ def test_it_learns() -> None:
     assert outcome.score == 1.0
     task.model.eval()
     with torch.no_grad():
-        assert task.evaluate().scores["accuracy"] == 1.0, "the model must hold the best weights at the end"
+        assert task.evaluate().scores["accuracy"] == 1.0, "the model must have the best weights at the end"
 
 
-def test_a_step_of_sgd_is_the_gradient_of_the_batch() -> None:
+def test_sgd_step_is_gradient_of_batch() -> None:
     task = TinyTask(dropout=0.0)
     ids, labels = task.epoch(1).batch(0)
     nn.functional.cross_entropy(task.model(ids), labels).backward()
@@ -74,8 +74,8 @@ def test_a_step_of_sgd_is_the_gradient_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize(("size", "accumulate"), [(4, 6), (8, 3), (5, 5)])
-def test_accumulated_batches_equal_the_one_large_batch(size: int, accumulate: int) -> None:
-    """22 examples in batches of 4, 8 or 5: the last batch is smaller, and counts for less."""
+def test_accumulated_batches_equal_one_large_batch(size: int, accumulate: int) -> None:
+    """22 examples in batches of 4, 8 or 5: the last batch is smaller and counts less."""
     large = TinyTask(seed=2, dropout=0.0, batch_size=22)
     small = TinyTask(seed=2, dropout=0.0, batch_size=size)
     for task, times in ((large, 1), (small, accumulate)):
@@ -86,7 +86,7 @@ def test_accumulated_batches_equal_the_one_large_batch(size: int, accumulate: in
 
 
 @pytest.mark.parametrize("accumulate", [1, 4])
-def test_a_task_is_told_the_number_of_each_step_whatever_a_step_accumulates(accumulate: int) -> None:
+def test_before_step_gets_number_of_previous_steps(accumulate: int) -> None:
     class Told(TinyTask):
         def __init__(self) -> None:
             super().__init__()
@@ -105,14 +105,14 @@ def test_a_task_is_told_the_number_of_each_step_whatever_a_step_accumulates(accu
     assert task.told == [0, *batches[0], 1, *batches[1], 2, *batches[2]]
 
 
-def test_an_epoch_ends_with_a_step_however_many_batches_are_left() -> None:
+def test_epoch_ends_with_a_step_for_remaining_batches() -> None:
     recorder = Recorder()
     settings = TrainingConfig(max_epochs=2, accumulate=4, patience=0)
     train(TinyTask(), settings, None, Randomness(0), recorder)
     assert [event.progress.step for event in recorder.evaluations] == [2, 4]
 
 
-def test_the_reported_loss_is_the_mean_over_the_items_since_the_last_evaluation() -> None:
+def test_reported_loss_is_mean_since_last_evaluation() -> None:
     task = TinyTask(dropout=0.0, batch_size=4)
     plan = task.epoch(1)
     sums = [task.loss(plan.batch(i)).total.item() * len(plan.batch(i)[0]) for i in range(len(plan))]
@@ -122,9 +122,9 @@ def test_the_reported_loss_is_the_mean_over_the_items_since_the_last_evaluation(
     assert recorder.evaluations[0].progress.loss == pytest.approx(sum(sums) / 22, rel=1e-6)
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
+def test_weights_depend_only_on_seed() -> None:
     first, second, third = TinyTask(), TinyTask(), TinyTask()
-    torch.rand(7)  # where the global generator stands before must not matter
+    torch.rand(7)  # the state of the global generator must not matter
     go(first, seed=1, max_epochs=2)
     go(second, seed=1, max_epochs=2)
     go(third, seed=2, max_epochs=2)
@@ -133,7 +133,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
     assert not torch.equal(weights(first)[name], weights(third)[name]), "dropout must depend on the seed"
 
 
-def test_evaluating_more_often_does_not_disturb_training(tmp_path: Path) -> None:
+def test_evaluation_frequency_does_not_change_weights(tmp_path: Path) -> None:
     rare, often = TinyTask(), TinyTask()
     for name, task, every in (("rare", rare, 12), ("often", often, 1)):
         run = create_run(tmp_path / name, "", seed=0)
@@ -143,7 +143,7 @@ def test_evaluating_more_often_does_not_disturb_training(tmp_path: Path) -> None
         assert torch.equal(one[name], two[name]), name
 
 
-def test_the_model_is_evaluated_in_evaluation_mode_and_trained_in_training_mode() -> None:
+def test_model_modes_in_training_and_evaluation() -> None:
     seen: list[tuple[str, bool, bool]] = []
 
     class Watching(TinyTask):
@@ -161,7 +161,7 @@ def test_the_model_is_evaluated_in_evaluation_mode_and_trained_in_training_mode(
     assert seen == [("loss", True, True), ("evaluate", False, False)] * 2
 
 
-def test_bf16_trains() -> None:
+def test_bf16_training_learns() -> None:
     assert go(TinyTask(dropout=0.0), max_epochs=30, learning_rate=0.05, precision="bf16").score > 0.9
 
 
@@ -179,15 +179,15 @@ def test_bf16_trains() -> None:
         ({"max_time": "0.000001s"}, [1], "max_time"),
     ],
 )
-def test_when_it_evaluates_and_ends(values: dict[str, Any], steps: list[int], reason: str) -> None:
+def test_evaluation_steps_and_end(values: dict[str, Any], steps: list[int], reason: str) -> None:
     recorder = Recorder()
     outcome = train(TinyTask(), TrainingConfig(**values), None, Randomness(0), recorder)
     assert [event.progress.step for event in recorder.evaluations] == steps
     assert (outcome.reason, outcome.steps) == (reason, steps[-1])
 
 
-def test_the_last_evaluation_fits_into_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step takes a second and an evaluation three: after the fourth step one just fits."""
+def test_last_evaluation_fits_into_max_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes one second and an evaluation three: after the fourth step one just fits."""
     now = [0.0]
     monkeypatch.setattr("catena.training.clock.time.monotonic", lambda: now[0])
 
@@ -207,7 +207,7 @@ def test_the_last_evaluation_fits_into_the_time(monkeypatch: pytest.MonkeyPatch)
     assert (outcome.reason, outcome.seconds) == ("max_time", 10.0)
 
 
-def test_equal_scores_are_told_apart_by_another_where_a_task_names_it() -> None:
+def test_ties_are_broken_by_second_score() -> None:
     class Coarse(TinyTask):
         ties = "other"
         others = (3.0, 2.0, 4.0, 1.0, float("nan"), 0.5)
@@ -223,7 +223,7 @@ def test_equal_scores_are_told_apart_by_another_where_a_task_names_it() -> None:
     assert [event.is_best for event in recorder.evaluations] == [True, True, False, True, False, False]
 
 
-def test_it_stops_when_patience_runs_out_and_goes_back_to_the_best() -> None:
+def test_patience_stops_and_restores_best() -> None:
     recorder = Recorder()
     task = TinyTask(scores=[0.1, 0.5, 0.5, 0.4, 0.3, 0.9])
     outcome = train(task, TrainingConfig(patience=3, eval_every=1), None, Randomness(0), recorder)
@@ -236,7 +236,7 @@ def test_it_stops_when_patience_runs_out_and_goes_back_to_the_best() -> None:
         assert torch.equal(weights(task)[name], value), "equal scores must not replace the first best"
 
 
-def test_a_metric_of_which_less_is_better() -> None:
+def test_metric_with_lower_is_better() -> None:
     task = TinyTask()
     outcome = go(task, metric="loss", eval_every=1, max_steps=6, learning_rate=0.05)
     recorder = Recorder()
@@ -269,21 +269,21 @@ def test_a_metric_of_which_less_is_better() -> None:
         ("las", False),
     ],
 )
-def test_less_of_some_scores_is_better_whichever_is_the_usual_one(name: str, less: bool) -> None:
+def test_lower_is_better_by_name(name: str, less: bool) -> None:
     assert higher_is_better(TinyTask(), name) is not less
 
 
-def test_a_metric_the_task_does_not_score_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"metric is 'acuracy', which the task does not score: did you mean 'acc"):
+def test_unknown_metric_raises_error_with_suggestion() -> None:
+    with pytest.raises(ConfigError, match=r"metric is 'acuracy', which is not a score of the task: did you mean 'acc"):
         go(TinyTask(), metric="acuracy", max_steps=1)
 
 
-def test_data_without_batches_is_refused() -> None:
-    with pytest.raises(DataError, match=r"epoch 1 has no batches: there is nothing to train on"):
+def test_data_without_batches_raises_error() -> None:
+    with pytest.raises(DataError, match=r"Epoch 1 has no batches"):
         go(TinyTask(examples=0))
 
 
-def test_a_plateau_lowers_the_learning_rate(tmp_path: Path) -> None:
+def test_plateau_lowers_learning_rate(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     values = {"schedule": "plateau", "plateau_patience": 1, "eval_every": 1, "max_steps": 4, "learning_rate": 0.8}
     go(TinyTask(scores=[0.5, 0.4, 0.4, 0.6]), run, **values)
@@ -305,19 +305,19 @@ class Diverging(TinyTask):
 
 
 @pytest.mark.parametrize("reads_at_once", [True, False])
-def test_a_loss_that_is_nan_names_its_step_and_spares_the_checkpoints(
+def test_nan_loss_raises_error_with_step_and_keeps_checkpoints(
     tmp_path: Path, reads_at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a GPU losses are read later: the step that is named must be the right one all the same."""
+    """On a GPU losses are read later. The reported step must still be correct."""
     run = new_run(tmp_path)
     loop = TrainingLoop(Diverging(), TrainingConfig(max_epochs=3), run, Randomness(0), SilentReporter())
     if not reads_at_once:
         real = loop._read_losses
         monkeypatch.setattr(loop, "_read_losses", lambda: real() if loop.state.step % 6 == 0 else None)
-    with pytest.raises(DivergedError, match=r"the loss became nan at step 9 \(epoch \d, learning rate 0\.001\)") as e:
+    with pytest.raises(DivergedError, match=r"The loss became nan at step 9 \(epoch \d, learning rate 0\.001\)") as e:
         loop.run_from(None)
     assert "Lower --learning-rate" in str(e.value)
-    assert "The checkpoint of step 6 is from before." in str(e.value)
+    assert "The checkpoint of step 6 was saved before." in str(e.value)
     assert open_checkpoint(run.path / "last").folder.name == "step-000006"
 
 
@@ -328,18 +328,16 @@ def test_a_loss_that_is_nan_names_its_step_and_spares_the_checkpoints(
     ("scores", "best"),
     [([0.0, 0.0], 1), ([-math.inf, 0.0], 2), ([math.nan, math.nan], 1), ([-5.0, -6.0], 1), ([0.0, 0.1], 2)],
 )
-def test_best_and_last_exist_after_the_first_evaluation_whatever_the_score(
-    tmp_path: Path, scores: list[float], best: int
-) -> None:
+def test_best_and_last_exist_after_first_evaluation(tmp_path: Path, scores: list[float], best: int) -> None:
     run = new_run(tmp_path)
     outcome = go(TinyTask(scores=scores), run, max_steps=2, eval_every=1)
     assert outcome.best == open_checkpoint(run.path / "best").folder == run.folder_of(best)
     assert open_checkpoint(run.path / "last").folder == run.folder_of(2)
     for line in (run.path / "metrics.jsonl").read_text().splitlines():
-        json.loads(line, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+        json.loads(line, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
 
 
-def test_a_score_that_is_nan_is_never_better_and_always_worse() -> None:
+def test_nan_score_is_never_better() -> None:
     recorder = Recorder()
     task = TinyTask(scores=[math.nan, math.nan, 0.1, math.nan, 0.2])
     train(task, TrainingConfig(eval_every=1, max_steps=5, patience=0), None, Randomness(0), recorder)
@@ -356,7 +354,7 @@ def test_a_score_that_is_nan_is_never_better_and_always_worse() -> None:
         ({"metric": "loss"}, None, None),
     ],
 )
-def test_old_checkpoints_are_removed_but_for_the_best_and_the_last(
+def test_old_checkpoints_are_removed(
     tmp_path: Path, values: dict[str, Any], kept: list[int] | None, best: int | None
 ) -> None:
     run = new_run(tmp_path)
@@ -376,7 +374,7 @@ def test_save_every_writes_checkpoints_between_evaluations(tmp_path: Path) -> No
     assert sorted(p.name for p in (run.path / "checkpoints").iterdir()) == [f"step-00000{i}" for i in (2, 4, 6, 7)]
 
 
-def test_a_checkpoint_is_complete_and_holds_what_the_task_saves(tmp_path: Path) -> None:
+def test_checkpoint_is_complete(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     task = TinyTask()
     go(task, run, max_epochs=1)
@@ -394,7 +392,7 @@ def test_a_checkpoint_is_complete_and_holds_what_the_task_saves(tmp_path: Path) 
         assert torch.equal(weights(fresh)[name], value)
 
 
-def test_metrics_hold_a_line_for_each_evaluation_and_the_log_holds_the_table(tmp_path: Path) -> None:
+def test_metrics_and_log_have_a_line_per_evaluation(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     lines: list[str] = []
     settings = TrainingConfig(max_epochs=2, patience=0)
@@ -411,7 +409,7 @@ def test_metrics_hold_a_line_for_each_evaluation_and_the_log_holds_the_table(tmp
 
 
 def trail(steps: int) -> list[dict[str, torch.Tensor]]:
-    """The plain weights after each step."""
+    """The current weights after each step."""
     found = []
     for n in range(1, steps + 1):
         task = TinyTask(scores=[float(i) for i in range(n)])
@@ -420,7 +418,7 @@ def trail(steps: int) -> list[dict[str, torch.Tensor]]:
     return found
 
 
-def test_ema_is_evaluated_and_saved_and_training_goes_on_from_the_plain_weights(tmp_path: Path) -> None:
+def test_ema_is_saved_and_training_continues_from_current_weights(tmp_path: Path) -> None:
     start, plain = weights(TinyTask()), trail(4)
     expected = start["output.weight"].double()
     for n, after in enumerate(plain, start=1):
@@ -435,7 +433,7 @@ def test_ema_is_evaluated_and_saved_and_training_goes_on_from_the_plain_weights(
     assert torch.equal(weights(task)["output.weight"], saved.weights()["output.weight"])
 
 
-def test_the_mean_of_the_last_evaluations_is_evaluated_and_saved(tmp_path: Path) -> None:
+def test_mean_of_last_is_evaluated_and_saved(tmp_path: Path) -> None:
     plain = trail(4)
     expected = torch.stack([plain[i]["output.weight"] for i in (1, 2, 3)]).mean(0)
     run = new_run(tmp_path)
@@ -455,9 +453,7 @@ def test_the_mean_of_the_last_evaluations_is_evaluated_and_saved(tmp_path: Path)
 
 
 @pytest.mark.parametrize("averaging", [{"ema": 0.6}, {"average_last": 3}, {"triggered_average": 1}, {}])
-def test_what_an_evaluation_fits_is_saved_with_the_average_that_it_evaluated(
-    averaging: dict[str, Any], tmp_path: Path
-) -> None:
+def test_buffers_set_by_evaluation_are_saved_with_average(averaging: dict[str, Any], tmp_path: Path) -> None:
     task = TinyTask(scores=[1.0, 2.0, 1.5, 1.2, 3.0, 4.0])
     task.model.register_buffer("temperature", torch.ones(()))
     plain = task.evaluate
@@ -474,8 +470,8 @@ def test_what_an_evaluation_fits_is_saved_with_the_average_that_it_evaluated(
     assert [open_checkpoint(folder).weights()["temperature"].item() for folder in kept] == [2, 3, 5, 7, 11, 13]
 
 
-def test_without_a_run_the_best_average_is_kept_as_it_was() -> None:
-    """The moving average moves on after the best evaluation; the weights that are kept must not."""
+def test_best_average_is_kept_without_run() -> None:
+    """The moving average changes after the best evaluation; the stored weights must not."""
     one, two = TinyTask(scores=[0.5, 0.9, 0.1, 0.1]), TinyTask(scores=[0.5, 0.9])
     go(one, max_steps=4, eval_every=1, ema=0.5)
     go(two, max_steps=2, eval_every=1, ema=0.5)

@@ -1,4 +1,4 @@
-"""Running out of memory is answered with the batch and the flags to change."""
+"""Out-of-memory errors report the batch and the options to change."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def go(task: TinyTask) -> None:
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError(CPU_WORDS), MemoryError()]
 )
-def test_the_batch_and_the_flags_are_named(error: BaseException) -> None:
-    words = r"device cpu ran out of memory while training on a batch of 4 examples, longest 5 tokens\. Make batches"
+def test_error_names_batch_and_options(error: BaseException) -> None:
+    words = (
+        r"device cpu ran out of memory while training on a batch of 4 examples, longest 5 tokens\. Reduce --batch-size"
+    )
     with pytest.raises(OutOfMemoryError, match=words) as raised:
         go(full(error, "loss"))
     assert "--batch-size" in str(raised.value)
@@ -48,18 +50,18 @@ def test_the_batch_and_the_flags_are_named(error: BaseException) -> None:
     assert raised.value.__cause__ is error
 
 
-def test_running_out_in_the_evaluation_says_so() -> None:
+def test_error_in_evaluation_is_reported() -> None:
     with pytest.raises(OutOfMemoryError, match="ran out of memory while evaluating"):
         go(full(RuntimeError(CPU_WORDS), "evaluate"))
 
 
-def test_a_real_allocation_that_is_too_large_is_recognized() -> None:
+def test_real_allocation_error_is_detected() -> None:
     with pytest.raises(RuntimeError) as raised:
         torch.empty(1 << 60)
     assert is_out_of_memory(raised.value)
 
 
-def test_other_errors_stay_what_they_are() -> None:
+def test_other_errors_are_unchanged() -> None:
     error = RuntimeError("mat1 and mat2 shapes cannot be multiplied")
     with pytest.raises(RuntimeError, match="mat1 and mat2") as raised:
         go(full(error, "loss"))

@@ -1,4 +1,4 @@
-"""Optimizers equal their formulas; clipping, penalties and constraints touch only what they may."""
+"""Optimizers equal their formulas; clipping, penalties and constraints change only what they should."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make(**values: Any) -> TrainingConfig:
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_each_optimizer_equals_its_formula(decay: float) -> None:
+def test_optimizer_equals_formula(decay: float) -> None:
     sgd = updated(make(optimizer="sgd", learning_rate=0.1, momentum=0.9, weight_decay=decay))
     assert sgd == pytest.approx(oracle.sgd(0.8, GRADIENTS, 0.1, 0.9, decay), abs=1e-10)
     adam = updated(make(optimizer="adam", learning_rate=0.1, betas=(0.8, 0.95), eps=1e-3, weight_decay=decay))
@@ -55,7 +55,7 @@ def test_each_optimizer_equals_its_formula(decay: float) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "adadelta"])
-def test_a_rate_of_zero_changes_nothing_and_the_rate_of_each_step_counts(optimizer: str) -> None:
+def test_learning_rate_zero_changes_nothing(optimizer: str) -> None:
     settings = make(optimizer=optimizer)
     model = OneWeight(0.8)
     updater = GradientUpdater(settings, model, CPU)
@@ -84,7 +84,7 @@ def model_with_everything() -> nn.Module:
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "adadelta"])
-def test_a_step_is_seen_by_those_who_keep_copies_of_weights(optimizer: str) -> None:
+def test_step_increases_version_counters(optimizer: str) -> None:
     model = OneWeight(0.8)
     updater = GradientUpdater(make(optimizer=optimizer), model, CPU)
     before = model.w._version
@@ -93,7 +93,7 @@ def test_a_step_is_seen_by_those_who_keep_copies_of_weights(optimizer: str) -> N
     assert model.w._version > before
 
 
-def test_decay_pulls_weights_and_not_biases_or_normalization() -> None:
+def test_decay_applies_to_weights_only() -> None:
     names = decayed_names(model_with_everything())
     wanted = {"embedding.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "conv.weight", "output.weight"}
     assert names == wanted
@@ -112,7 +112,7 @@ def step_without_loss(settings: TrainingConfig, model: nn.Module) -> dict[str, t
 
 
 @pytest.mark.parametrize("penalty", ["weight_decay", "l1"])
-def test_penalties_move_the_weights_alone(penalty: str) -> None:
+def test_penalties_change_weights_only(penalty: str) -> None:
     model = TinyModel()
     nn.init.uniform_(model.output.bias, 0.5, 1.0)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -135,7 +135,7 @@ def gradient_after_clipping(settings: TrainingConfig, gradient: list[float]) -> 
     return (before - model.weight.detach())[0].tolist()
 
 
-def test_clipping_by_norm_shortens_long_gradients_only() -> None:
+def test_clip_norm_shortens_long_gradients_only() -> None:
     settings = TrainingConfig(optimizer="sgd", clip_norm=1.0)
     assert gradient_after_clipping(settings, [3.0, 4.0]) == pytest.approx([0.6, 0.8], abs=1e-5)
     assert gradient_after_clipping(settings, [0.3, 0.4]) == pytest.approx([0.3, 0.4], abs=1e-7)
@@ -143,7 +143,7 @@ def test_clipping_by_norm_shortens_long_gradients_only() -> None:
     assert gradient_after_clipping(off, [3.0, 4.0]) == pytest.approx([3.0, 4.0], abs=1e-6)
 
 
-def test_the_norm_is_that_of_all_parameters_together() -> None:
+def test_clip_norm_is_over_all_parameters() -> None:
     model = nn.ModuleDict({"a": nn.Linear(1, 1, bias=False), "b": nn.Linear(1, 1, bias=False)})
     a, b = model["a"].weight, model["b"].weight  # type: ignore[union-attr]
     before = a.item()  # type: ignore[operator]
@@ -153,7 +153,7 @@ def test_the_norm_is_that_of_all_parameters_together() -> None:
     assert before - a.item() == pytest.approx(0.6, abs=1e-5)  # type: ignore[operator]
 
 
-def test_clipping_by_value_bounds_each_number() -> None:
+def test_clip_value_bounds_each_component() -> None:
     settings = make(optimizer="sgd", clip_value=1.0)
     assert gradient_after_clipping(settings, [3.0, -4.0, 0.5]) == pytest.approx([1.0, -1.0, 0.5], abs=1e-6)
 
@@ -167,7 +167,7 @@ def test_max_norm_shortens_long_rows_only() -> None:
     torch.testing.assert_close(filters, torch.full((2, 2, 2), 0.5))
 
 
-def test_max_norm_holds_for_the_output_layer_unless_others_are_named() -> None:
+def test_max_norm_applies_to_output_layer_by_default() -> None:
     model = TinyModel()
     with torch.no_grad():
         model.output.weight.fill_(2.0)
@@ -180,14 +180,14 @@ def test_max_norm_holds_for_the_output_layer_unless_others_are_named() -> None:
     assert after["output.weight"].norm(dim=1).tolist() == pytest.approx([3.0, 3.0])
 
 
-def test_max_norm_params_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"no weight is called so: did you mean 'output\.weight'\?"):
+def test_max_norm_params_without_match_raises_error() -> None:
+    with pytest.raises(ConfigError, match=r"matches no weight: did you mean 'output\.weight'\?"):
         GradientUpdater(make(max_norm=1.0, max_norm_params=("output.weigth",)), TinyModel(), CPU)
-    with pytest.raises(ConfigError, match=r"the model has none of these names: set max_norm_params to some of weight"):
+    with pytest.raises(ConfigError, match=r"matches no weight of the model\. Set it to some of weight"):
         GradientUpdater(make(max_norm=1.0), nn.Linear(2, 2), CPU)
 
 
-def test_a_weight_scales_the_whole_gradient() -> None:
+def test_weight_scales_gradient() -> None:
     model = OneWeight(1.0)
     updater = GradientUpdater(make(optimizer="sgd"), model, CPU)
     updater.backward(model.w.sum())
@@ -196,7 +196,7 @@ def test_a_weight_scales_the_whole_gradient() -> None:
     assert model.w.item() == 0.0
 
 
-def test_frozen_parameters_are_left_alone_and_nothing_to_train_is_refused() -> None:
+def test_frozen_parameters_are_unchanged() -> None:
     model = TinyModel()
     model.embedding.weight.requires_grad_(False)
     before = model.embedding.weight.clone()
@@ -207,7 +207,7 @@ def test_frozen_parameters_are_left_alone_and_nothing_to_train_is_refused() -> N
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "adadelta"])
-def test_an_updater_goes_on_from_its_tensors_and_numbers(optimizer: str) -> None:
+def test_updater_resumes_from_checkpoint(optimizer: str) -> None:
     settings = make(optimizer=optimizer, **({"momentum": 0.9} if optimizer == "sgd" else {}))
 
     def steps(model: nn.Module, updater: GradientUpdater, seeds: range) -> None:
@@ -230,21 +230,21 @@ def test_an_updater_goes_on_from_its_tensors_and_numbers(optimizer: str) -> None
         assert torch.equal(one, two)
 
 
-def test_another_optimizer_cannot_go_on() -> None:
+def test_resume_with_another_optimizer_raises_error() -> None:
     one, other = (GradientUpdater(make(optimizer=name), TinyModel(), CPU) for name in ("adam", "sgd"))
-    with pytest.raises(ConfigError, match=r"trained with optimizer = 'adam' and cannot be resumed with 'sgd'"):
+    with pytest.raises(ConfigError, match=r"optimizer must be 'adam' to resume the run, got 'sgd'"):
         other.load(one.tensors(), one.numbers())
 
 
-def test_precision_follows_the_device() -> None:
+def test_precision_follows_device() -> None:
     assert autocast_dtype("float32", CPU) is None
     assert autocast_dtype("auto", CPU) is None
     assert autocast_dtype("bf16", CPU) is torch.bfloat16
-    with pytest.raises(ConfigError, match=r"precision = 'fp16' needs a CUDA GPU, and the device is cpu"):
+    with pytest.raises(ConfigError, match=r"precision = 'fp16' requires a CUDA GPU, got cpu"):
         autocast_dtype("fp16", CPU)
 
 
-def test_bf16_computes_the_forward_pass_in_bf16_and_keeps_float32_weights() -> None:
+def test_bf16_forward_pass_keeps_float32_weights() -> None:
     model = TinyModel(dropout=0)
     updater = GradientUpdater(make(precision="bf16"), model, CPU)
     with updater.precision():
@@ -253,7 +253,7 @@ def test_bf16_computes_the_forward_pass_in_bf16_and_keeps_float32_weights() -> N
     assert math.isfinite(model(torch.zeros(1, 5, dtype=torch.long)).sum().item())
 
 
-def test_shorter_products_are_given_back_as_they_were() -> None:
+def test_tf32_setting_is_restored() -> None:
     before = torch.backends.cuda.matmul.allow_tf32
     with shorter_products():
         assert torch.backends.cuda.matmul.allow_tf32

@@ -1,4 +1,4 @@
-"""Minima that are known in closed form or that scipy finds, with and without an L1 penalty."""
+"""Minima known in closed form or from scipy, with and without an L1 penalty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(search: QuasiNewton, steps: int = 500) -> QuasiNewton:
     for _ in range(steps):
         if search.is_at_rest or not search.step():
             return search
-    raise AssertionError("it came to no rest")
+    raise AssertionError("it did not converge")
 
 
 def rosenbrock(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -39,12 +39,12 @@ def logistic(seed: int, n: int = 60, d: int = 12):
     return function
 
 
-def test_the_valley_of_rosenbrock_ends_at_one() -> None:
+def test_rosenbrock_converges_to_one() -> None:
     found = run(QuasiNewton(rosenbrock, np.full(6, -1.2)))
     assert found.point == pytest.approx(np.ones(6), abs=1e-4)
 
 
-def test_a_quadratic_has_the_minimum_of_its_equations() -> None:
+def test_quadratic_converges_to_solution() -> None:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(20, 20))
     a, b = root @ root.T + 0.1 * np.eye(20), rng.normal(size=20)
@@ -53,7 +53,7 @@ def test_a_quadratic_has_the_minimum_of_its_equations() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_logistic_regression_ends_where_that_of_scipy_does(seed: int) -> None:
+def test_logistic_regression_equals_scipy(seed: int) -> None:
     smooth = logistic(seed)
 
     def function(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -66,8 +66,8 @@ def test_a_logistic_regression_ends_where_that_of_scipy_does(seed: int) -> None:
     assert found.point == pytest.approx(theirs.x, abs=1e-4)
 
 
-def test_absolute_values_make_zeros_where_the_slope_is_small() -> None:
-    """The minimum of Σ (x - c)²/2 + l1 |x| is c moved towards 0 by l1, at most to 0."""
+def test_l1_makes_zeros_where_gradient_is_small() -> None:
+    """The minimum of Σ (x - c)²/2 + l1 |x| is c moved toward 0 by l1, at most to 0."""
     c = np.array([3.0, -2.0, 0.4, -0.5, 0.0, 0.51])
     found = run(QuasiNewton(lambda x: (float(((x - c) ** 2).sum() / 2), x - c), np.zeros(6), l1=0.5))
     assert found.point == pytest.approx([2.5, -1.5, 0.0, 0.0, 0.0, 0.01], abs=1e-5)
@@ -75,7 +75,7 @@ def test_absolute_values_make_zeros_where_the_slope_is_small() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_with_absolute_values_the_minimum_is_that_of_a_smooth_problem_with_twice_the_weights(seed: int) -> None:
+def test_l1_equals_smooth_problem_with_doubled_weights(seed: int) -> None:
     function, l1 = logistic(seed), 2.0
 
     def doubled(v: np.ndarray) -> tuple[float, np.ndarray]:
@@ -99,7 +99,7 @@ def test_with_absolute_values_the_minimum_is_that_of_a_smooth_problem_with_twice
 
 
 @pytest.mark.parametrize("l1", [0.0, 1.0])
-def test_the_objective_falls_at_every_step(l1: float) -> None:
+def test_objective_decreases_at_every_step(l1: float) -> None:
     search = QuasiNewton(logistic(5), np.ones(12), l1=l1)
     values = [search.objective]
     for _ in range(15):
@@ -108,7 +108,7 @@ def test_the_objective_falls_at_every_step(l1: float) -> None:
     assert all(b <= a for a, b in itertools.pairwise(values))
 
 
-def test_directions_are_those_of_the_matrix_that_the_memory_stands_for() -> None:
+def test_direction_equals_bfgs_matrix() -> None:
     """H = (I - s yᵀ/sᵀy) H (I - y sᵀ/sᵀy) + s sᵀ/sᵀy for each step s and change y (Nocedal & Wright 2006, 6.17)."""
     search = QuasiNewton(rosenbrock, np.array([-1.2, 1.0, 0.5, 2.0]), memory=3)
     for _ in range(7):
@@ -124,7 +124,7 @@ def test_directions_are_those_of_the_matrix_that_the_memory_stands_for() -> None
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_with_absolute_values_no_weight_moves_up_its_slope(seed: int) -> None:
+def test_l1_step_never_ascends(seed: int) -> None:
     search = QuasiNewton(logistic(seed), np.zeros(12), l1=1.0)
     for _ in range(12):
         point, gradient = search.point, search.gradient
@@ -134,7 +134,7 @@ def test_with_absolute_values_no_weight_moves_up_its_slope(seed: int) -> None:
 
 
 @pytest.mark.parametrize("l1", [0.0, 1.0])
-def test_restored_it_goes_on_bit_for_bit(l1: float) -> None:
+def test_restored_search_continues_exactly(l1: float) -> None:
     whole = QuasiNewton(logistic(6), np.zeros(12), l1=l1)
     for _ in range(9):
         whole.step()
@@ -149,17 +149,17 @@ def test_restored_it_goes_on_bit_for_bit(l1: float) -> None:
     assert (other.iteration, other.evaluations) == (whole.iteration, whole.evaluations)
 
 
-def test_few_evaluations_are_needed() -> None:
+def test_number_of_evaluations_is_small() -> None:
     found = run(QuasiNewton(logistic(7), np.zeros(12), l1=0.1))
     assert found.evaluations < 3 * found.iteration + 5
 
 
-def test_it_does_not_begin_where_there_is_no_value() -> None:
-    with pytest.raises(DivergedError, match="is nan where the search begins"):
+def test_initial_nan_raises_error() -> None:
+    with pytest.raises(DivergedError, match="is nan at the initial point"):
         QuasiNewton(lambda x: (float("nan"), x), np.zeros(3)).step()
 
 
-def test_where_the_function_is_infinite_the_step_is_made_shorter() -> None:
+def test_infinite_values_shorten_the_step() -> None:
     def function(x: np.ndarray) -> tuple[float, np.ndarray]:
         inside = 0.3 - x[0]
         return (float(-np.log(inside) - 5 * x[0]), np.array([1 / inside - 5])) if inside > 0 else (np.inf, np.zeros(1))

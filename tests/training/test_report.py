@@ -1,4 +1,4 @@
-"""Reports: a heading, a table of fixed width with a star at each new best, samples, and what to do next."""
+"""Reports: heading, table with a star at each new best, samples, and next commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def outcome(reason: str) -> RunResult:
     return RunResult(reason, 384, 95.0, "accuracy", 192, {"accuracy": 0.761}, best, best, Path("runs/mr"))
 
 
-def test_the_heading_says_device_parameters_data_and_steps() -> None:
+def test_heading_has_device_parameters_data_and_steps() -> None:
     lines: list[str] = []
     LinesReporter(lines.append).started(STARTED)
     assert lines == [
@@ -62,7 +62,7 @@ def test_the_heading_says_device_parameters_data_and_steps() -> None:
     ]
 
 
-def test_the_table_has_fixed_columns_and_a_star_at_a_new_best() -> None:
+def test_table_has_fixed_columns_and_star_at_new_best() -> None:
     lines: list[str] = []
     reporter = LinesReporter(lines.append)
     reporter.evaluated(evaluated(192, is_best=True))
@@ -77,7 +77,7 @@ def test_the_table_has_fixed_columns_and_a_star_at_a_new_best() -> None:
         assert first[header.index(word) + len(word)] == " "
 
 
-def test_at_most_three_samples_each_on_one_short_line() -> None:
+def test_at_most_three_samples_are_shown() -> None:
     lines: list[str] = []
     LinesReporter(lines.append).evaluated(evaluated(1, is_best=True))
     samples = lines[2:]
@@ -87,7 +87,7 @@ def test_at_most_three_samples_each_on_one_short_line() -> None:
     assert samples[2].endswith("…")
 
 
-def test_long_epochs_show_rows_without_scores_now_and_then() -> None:
+def test_long_epochs_show_rows_without_scores() -> None:
     lines: list[str] = []
     reporter = LinesReporter(lines.append, progress_every=0.0)
     reporter.progress(progress(7, loss=math.nan, seconds_left=None))
@@ -102,11 +102,11 @@ def test_long_epochs_show_rows_without_scores_now_and_then() -> None:
     ("reason", "first", "last"),
     [
         ("max_epochs", "max_epochs reached after step 384 and 1m35s", "next: catena evaluate runs/mr FILE"),
-        ("patience", "no improvement for as long as patience allows after step 384", "next: catena"),
-        ("interrupted", "interrupted after step 384", "to go on: catena resume runs/mr"),
+        ("patience", "no improvement within patience after step 384", "next: catena"),
+        ("interrupted", "interrupted after step 384", "to continue: catena resume runs/mr"),
     ],
 )
-def test_the_end_says_why_the_best_score_and_the_next_command(reason: str, first: str, last: str) -> None:
+def test_ending_has_reason_best_score_and_next_command(reason: str, first: str, last: str) -> None:
     lines: list[str] = []
     LinesReporter(lines.append).finished(outcome(reason))
     assert lines[0].startswith(first)
@@ -114,11 +114,11 @@ def test_the_end_says_why_the_best_score_and_the_next_command(reason: str, first
     assert lines[2].startswith(last)
 
 
-def test_the_next_commands_are_those_of_the_task() -> None:
+def test_next_commands_come_from_task() -> None:
     assert ending(replace(outcome("patience"), what_next=("generate RUN",)))[-1] == "next: catena generate runs/mr"
 
 
-def test_numbers_and_spans_are_short() -> None:
+def test_numbers_and_durations_are_short() -> None:
     assert [number(v) for v in (0.12345, 999.0, 123456.0, math.nan)] == ["0.1235", "999.0000", "1.235e+05", "nan"]
     assert [span(s) for s in (None, 0.4, 59.6, 3599.0, 3600.0, 7500.0)] == [
         "-",
@@ -130,7 +130,7 @@ def test_numbers_and_spans_are_short() -> None:
     ]
 
 
-def test_several_reporters_hear_the_same() -> None:
+def test_reporter_group_forwards_events() -> None:
     one: list[str] = []
     two: list[str] = []
     both = ReporterGroup([LinesReporter(one.append), LinesReporter(two.append), SilentReporter()])
@@ -144,7 +144,7 @@ def test_several_reporters_hear_the_same() -> None:
     assert "a word" in one
 
 
-def test_a_bar_shows_the_table_above_it_and_takes_its_console_from_outside() -> None:
+def test_bar_shows_table_above_it() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     settings = TrainingConfig(max_epochs=2)
     train(TinyTask(), settings, None, Randomness(0), BarReporter(console))
@@ -159,7 +159,7 @@ def test_a_bar_shows_the_table_above_it_and_takes_its_console_from_outside() -> 
         assert words in text
 
 
-def test_a_bar_shows_how_far_work_without_steps_is() -> None:
+def test_bar_shows_progress_of_work_without_steps() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     reporter = BarReporter(console)
     both = ReporterGroup([SilentReporter(), reporter])
@@ -171,7 +171,7 @@ def test_a_bar_shows_how_far_work_without_steps_is() -> None:
     both.close()
 
 
-def test_a_run_that_fails_closes_the_reporter() -> None:
+def test_failed_run_closes_reporter() -> None:
     closed: list[bool] = []
 
     class Closing(SilentReporter):
@@ -188,13 +188,13 @@ def test_a_run_that_fails_closes_the_reporter() -> None:
     assert closed == [True]
 
 
-def test_tensorboard_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_tensorboard_is_optional(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'catena\[tensorboard\]'"):
         TensorBoardReporter(tmp_path)
 
 
-def test_tensorboard_gets_curves(tmp_path: Path) -> None:
+def test_tensorboard_writes_curves(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

@@ -1,4 +1,4 @@
-"""Resume is exact: wherever a run is killed, its end is that of the run that was never killed."""
+"""A run that is killed at any point and resumed ends like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ ROOT = Path(__file__).parent.parent.parent
     ],
     ids=lambda s: "-".join(str(v) for v in s.values()),
 )
-def test_killed_at_any_step_a_resumed_run_ends_the_same(settings: dict, tmp_path: Path) -> None:
+def test_run_killed_at_any_step_resumes_exactly(settings: dict, tmp_path: Path) -> None:
     whole = TrainingConfig(**{"max_epochs": 3, "patience": 0, **settings})
     killed_anywhere_ends_the_same(lambda: TinyTask(seed=1), whole, tmp_path, kills=[1, 5, 9, 17])
 
 
 @pytest.mark.parametrize("average", [{}, {"ema": 0.9}, {"average_last": 3}])
-def test_tied_weights_and_buffers_survive(average: dict, tmp_path: Path) -> None:
+def test_tied_weights_and_buffers_are_restored(average: dict, tmp_path: Path) -> None:
     def tied() -> TinyTask:
         task = TinyTask(seed=1)
         torch.manual_seed(2)
@@ -56,7 +56,7 @@ def test_tied_weights_and_buffers_survive(average: dict, tmp_path: Path) -> None
     assert fresh.model.get_buffer("batches").item() > 0
 
 
-def test_a_run_that_is_killed_again_and_again_still_ends_the_same(tmp_path: Path) -> None:
+def test_run_killed_repeatedly_resumes_exactly(tmp_path: Path) -> None:
     settings = make_settings()
     whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "killed")
     train(make_task(), settings, whole, Randomness(5), SilentReporter())
@@ -70,10 +70,8 @@ def test_a_run_that_is_killed_again_and_again_still_ends_the_same(tmp_path: Path
 
 
 @pytest.mark.parametrize("call", range(0, 60, 4))
-def test_killed_while_saving_a_run_still_ends_the_same(
-    call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process dies inside one of the calls that bring files to the disk or rename them."""
+def test_run_killed_while_saving_resumes_exactly(call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process dies inside one of the calls that flush or rename files."""
     settings = make_settings()
     whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "killed")
     train(make_task(), settings, whole, Randomness(5), SilentReporter())
@@ -99,8 +97,8 @@ def test_killed_while_saving_a_run_still_ends_the_same(
     assert not list(run.path.rglob(".unfinished-*")), "what the killed writing left behind is still there"
 
 
-def test_weights_that_the_seed_does_not_give_again_are_saved_before_the_first_step(tmp_path: Path) -> None:
-    """A run that starts from an older one's weights is resumed from these, not from new ones."""
+def test_initial_weights_of_older_run_are_saved(tmp_path: Path) -> None:
+    """A run that starts from older weights resumes from these, not from new ones."""
     settings = make_settings()
 
     def tuned() -> TinyTask:
@@ -116,7 +114,7 @@ def test_weights_that_the_seed_does_not_give_again_are_saved_before_the_first_st
     same_end(whole, run)
 
 
-def test_a_run_that_is_at_its_end_stays_as_it_is(tmp_path: Path) -> None:
+def test_finished_run_is_unchanged(tmp_path: Path) -> None:
     run = fresh_run(tmp_path / "run")
     first = train(make_task(), make_settings(), run, Randomness(5), SilentReporter())
     before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*.safetensors")}
@@ -125,7 +123,7 @@ def test_a_run_that_is_at_its_end_stays_as_it_is(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*.safetensors")} == before
 
 
-def test_another_number_of_threads_is_said_and_a_damaged_last_too(tmp_path: Path) -> None:
+def test_changed_threads_and_damaged_last_are_reported(tmp_path: Path) -> None:
     run = fresh_run(tmp_path / "run")
     settings = make_settings().model_copy(update={"keep_last": 2})
     with pytest.raises(Killed):
@@ -136,10 +134,10 @@ def test_another_number_of_threads_is_said_and_a_damaged_last_too(tmp_path: Path
     weights.write_bytes(weights.read_bytes()[:-1])
     lines: list[str] = []
     resume(make_task(), settings, run, Randomness(5), LinesReporter(lines.append))
-    assert lines[0].startswith("the run began with 7 threads and goes on with 1")
-    assert "machine.threads = 7 in its config.toml makes it exact" in lines[0]
+    assert lines[0].startswith("the run started with 7 threads and continues with 1")
+    assert "To make it exact, set machine.threads = 7 in its config.toml" in lines[0]
     assert "model.safetensors is damaged" in lines[1]
-    assert "Falling back to the newest whole one" in lines[1]
+    assert "Falling back to the newest complete checkpoint" in lines[1]
     assert "resumed after step 8" in lines
     whole = fresh_run(tmp_path / "whole")
     train(make_task(), settings, whole, Randomness(5), SilentReporter())
@@ -152,7 +150,7 @@ def start(run: Path, *rest: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths})
 
 
-def test_a_process_killed_by_sigkill_is_resumed_exactly(tmp_path: Path) -> None:
+def test_process_killed_by_sigkill_resumes_exactly(tmp_path: Path) -> None:
     whole = fresh_run(tmp_path / "whole")
     train(make_task(), make_settings(), whole, Randomness(5), SilentReporter())
     child = start(tmp_path / "killed", "--die-at", "15")
@@ -163,7 +161,7 @@ def test_a_process_killed_by_sigkill_is_resumed_exactly(tmp_path: Path) -> None:
     same_end(whole, run)
 
 
-def test_a_process_killed_from_outside_at_any_moment_is_resumed_exactly(tmp_path: Path) -> None:
+def test_process_killed_at_any_time_resumes_exactly(tmp_path: Path) -> None:
     whole = fresh_run(tmp_path / "whole")
     train(make_task(), make_settings(), whole, Randomness(5), SilentReporter())
     run = tmp_path / "killed"

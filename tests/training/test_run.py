@@ -1,4 +1,4 @@
-"""Run folders: what they record, what they refuse, what they forget."""
+"""Run folders: metadata, metrics, checkpoints and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(run: RunFolder, step: int) -> None:
     run.write(step, {"w": torch.tensor([float(step)])}, lambda folder: None, {}, {"step": step})
 
 
-def test_a_new_run_records_what_it_was_made_from(tmp_path: Path) -> None:
+def test_new_run_records_metadata(tmp_path: Path) -> None:
     data = tmp_path / "train.tsv"
     data.write_text("yes\ta\n", encoding="utf-8")
     run = create_run(tmp_path / "runs" / "a", "x = 1\n", seed=7, command=["catena", "train"], data={"train": data})
@@ -33,21 +33,21 @@ def test_a_new_run_records_what_it_was_made_from(tmp_path: Path) -> None:
     assert open_run(run.path).meta == meta
 
 
-def test_data_that_has_changed_is_refused(tmp_path: Path) -> None:
+def test_changed_data_raises_error(tmp_path: Path) -> None:
     data = tmp_path / "train.tsv"
     data.write_text("yes\ta\n", encoding="utf-8")
     run = create_run(tmp_path / "a", "", seed=0, data={"train": data})
     run.check_data({"train": data})
     data.write_text("yes\tb\n", encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"its data has changed since it began \(train \(.*train\.tsv\)\)"):
+    with pytest.raises(CheckpointError, match=r"its data has changed since it started \(train \(.*train\.tsv\)\)"):
         run.check_data({"train": data})
 
 
-def test_a_run_is_not_overwritten_unless_asked_for(tmp_path: Path) -> None:
+def test_run_is_overwritten_only_with_option(tmp_path: Path) -> None:
     run = create_run(tmp_path / "a", "old\n", seed=0)
     write(run, 5)
     run.point_best(5)
-    with pytest.raises(CheckpointError, match=r"there is a run already. 'catena resume .*a' continues it"):
+    with pytest.raises(CheckpointError, match=r"it contains a run\. Continue it with 'catena resume .*a'"):
         create_run(tmp_path / "a", "new\n", seed=0)
     assert (run.path / "config.toml").read_text() == "old\n"
     create_run(tmp_path / "a", "new\n", seed=0, overwrite=True)
@@ -55,10 +55,10 @@ def test_a_run_is_not_overwritten_unless_asked_for(tmp_path: Path) -> None:
     assert not list((run.path / "checkpoints").iterdir())
 
 
-def test_a_folder_that_is_no_run_is_never_emptied(tmp_path: Path) -> None:
+def test_other_folders_are_never_emptied(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work", encoding="utf-8")
     for overwrite in (False, True):
-        with pytest.raises(CheckpointError, match="does not hold a run, so nothing in it is touched"):
+        with pytest.raises(CheckpointError, match=r"does not contain a run\. It was not changed"):
             create_run(tmp_path, "", seed=0, overwrite=overwrite)
     assert (tmp_path / "thesis.tex").read_text(encoding="utf-8") == "years of work"
     with pytest.raises(CheckpointError, match=r"thesis\.tex: it is a file"):
@@ -67,9 +67,9 @@ def test_a_folder_that_is_no_run_is_never_emptied(tmp_path: Path) -> None:
     create_run(tmp_path / "empty", "", seed=0)
 
 
-def test_a_folder_that_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
+def test_open_run_of_other_folder_raises_error(tmp_path: Path) -> None:
     create_run(tmp_path / "mr-cnn", "", seed=0)
-    with pytest.raises(CheckpointError, match=r"there is no run .*mr-cmn: did you mean .*mr-cnn\?"):
+    with pytest.raises(CheckpointError, match=r"Run not found: .*mr-cmn\. Did you mean .*mr-cnn\?"):
         open_run(tmp_path / "mr-cmn")
     with pytest.raises(CheckpointError, match=r"is not a run: it has no meta\.json"):
         open_run(tmp_path)
@@ -78,7 +78,7 @@ def test_a_folder_that_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
         open_run(tmp_path / "mr-cnn")
 
 
-def test_metrics_are_cut_back_and_a_half_written_line_is_forgotten(tmp_path: Path) -> None:
+def test_metrics_are_cut_and_partial_line_is_ignored(tmp_path: Path) -> None:
     run = create_run(tmp_path / "a", "", seed=0)
     for step in (2, 4, 6):
         run.append_metrics({"step": step, "scores": {"f1": math.nan if step == 2 else 0.5}})
@@ -92,7 +92,7 @@ def test_metrics_are_cut_back_and_a_half_written_line_is_forgotten(tmp_path: Pat
     assert [row["step"] for row in run.metrics()] == [2, 4, 6]
 
 
-def test_pruning_keeps_the_steps_it_is_told_and_clears_what_was_left_unfinished(tmp_path: Path) -> None:
+def test_prune_keeps_given_steps_and_removes_unfinished(tmp_path: Path) -> None:
     run = create_run(tmp_path / "a", "", seed=0)
     for step in (2, 4, 6):
         write(run, step)
@@ -103,7 +103,7 @@ def test_pruning_keeps_the_steps_it_is_told_and_clears_what_was_left_unfinished(
     assert not list(run.path.rglob(".unfinished*"))
 
 
-def test_pointing_back_after_a_newer_checkpoint_was_lost(tmp_path: Path) -> None:
+def test_point_back_after_lost_checkpoint(tmp_path: Path) -> None:
     run = create_run(tmp_path / "a", "", seed=0)
     for step in (2, 4):
         write(run, step)
@@ -113,7 +113,7 @@ def test_pointing_back_after_a_newer_checkpoint_was_lost(tmp_path: Path) -> None
     assert run.best() == run.folder_of(4)
 
 
-def test_a_run_without_checkpoints_has_no_last(tmp_path: Path) -> None:
+def test_run_without_checkpoints_has_no_last(tmp_path: Path) -> None:
     run = create_run(tmp_path / "a", "", seed=0)
     assert run.last(pytest.fail) is None
     assert run.best() is None

@@ -1,4 +1,4 @@
-"""Each schedule equals its formula."""
+"""Learning rate schedules equal their formulas."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ def rates(steps: int, **values: object) -> list[float]:
     return [schedule.rate(step) for step in range(1, steps + 1)]
 
 
-def test_constant_is_the_peak_and_a_warm_up_climbs_to_it() -> None:
+def test_constant_with_warmup() -> None:
     assert rates(3) == [2.0, 2.0, 2.0]
     assert rates(6, warmup_steps=4) == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0, 2.0])
 
 
-def test_inverse_sqrt_peaks_at_the_end_of_the_warm_up() -> None:
+def test_inverse_sqrt_peaks_after_warmup() -> None:
     expected = [2 * s / 4 for s in (1, 2, 3, 4)] + [2 * math.sqrt(4 / s) for s in (5, 6, 7, 8)]
     assert rates(8, schedule="inverse_sqrt", warmup_steps=4) == pytest.approx(expected)
     assert rates(4, schedule="inverse_sqrt") == pytest.approx([2 / math.sqrt(s) for s in (1, 2, 3, 4)])
 
 
-def test_linear_falls_to_zero_one_step_after_the_last() -> None:
+def test_linear_is_zero_after_last_step() -> None:
     assert rates(4, schedule="linear") == pytest.approx([2 * 4 / 5, 2 * 3 / 5, 2 * 2 / 5, 2 * 1 / 5])
     expected = [1.0, 2.0, 2 * 3 / 4, 2 * 2 / 4, 2 * 1 / 4]
     assert rates(5, schedule="linear", warmup_steps=2) == pytest.approx(expected)
 
 
-def test_cosine_falls_along_half_a_wave() -> None:
+def test_cosine_is_half_a_wave() -> None:
     expected = [1.0, 2.0] + [1 + math.cos(math.pi * k / 4) for k in (1, 2, 3)]
     assert rates(5, schedule="cosine", warmup_steps=2) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", ["linear", "cosine"])
-def test_after_the_last_step_the_rate_stays_zero(name: str) -> None:
+def test_rate_stays_zero_after_last_step(name: str) -> None:
     assert factor(name, 11, 0, 10) == 0.0
     assert factor(name, 99, 0, 10) == 0.0
-    with pytest.raises(ValueError, match="needs the last step"):
+    with pytest.raises(ValueError, match="requires the last step"):
         factor(name, 1, 0, None)
 
 
-def test_a_plateau_lowers_the_rate_each_time_patience_runs_out() -> None:
+def test_plateau_lowers_rate_after_patience() -> None:
     plateau = Plateau(0.5, patience=2)
     reached = []
     for is_best in (True, False, False, False, True, False, False, False, False):
@@ -55,7 +55,7 @@ def test_a_plateau_lowers_the_rate_each_time_patience_runs_out() -> None:
     assert reached == [1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
 
 
-def test_only_the_plateau_schedule_listens_to_evaluations() -> None:
+def test_only_plateau_depends_on_evaluations() -> None:
     for name, expected in (("plateau", 1.0), ("constant", 2.0)):
         schedule = build_schedule(TrainingConfig(learning_rate=2.0, schedule=name, plateau_patience=1), None)  # type: ignore[arg-type]
         schedule.evaluated(True)

@@ -1,4 +1,4 @@
-"""Settings fill in what suits the optimizer, say what does not fit together, and import no torch."""
+"""The training config: defaults of optimizers, invalid combinations, and no torch import."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SRC = Path(__file__).parent.parent.parent / "src"
         ("adadelta", {"learning_rate": 1.0, "momentum": None, "eps": 1e-6, "betas": None, "rho": 0.95}),
     ],
 )
-def test_what_suits_the_optimizer_is_filled_in(optimizer: str, expected: dict[str, Any]) -> None:
+def test_optimizer_defaults_are_filled_in(optimizer: str, expected: dict[str, Any]) -> None:
     settings = TrainingConfig(optimizer=optimizer)  # type: ignore[arg-type]
     assert {key: getattr(settings, key) for key in expected} == expected
     assert TrainingConfig(optimizer=optimizer, learning_rate=0.3).learning_rate == 0.3  # type: ignore[arg-type]
 
 
-def test_a_task_can_have_defaults_of_its_own() -> None:
+def test_subclass_can_have_other_defaults() -> None:
     class Own(TrainingConfig):
         optimizer: Any = "adadelta"
         learning_rate: float | None = 0.7
@@ -40,7 +40,7 @@ def test_a_task_can_have_defaults_of_its_own() -> None:
     assert Own().learning_rate == 0.7
 
 
-def test_twenty_epochs_unless_another_limit_is_set() -> None:
+def test_default_limit_is_twenty_epochs() -> None:
     assert TrainingConfig().max_epochs == 20
     assert TrainingConfig(max_steps=5).max_epochs is None
     assert TrainingConfig(max_time="5m").max_epochs is None
@@ -54,7 +54,7 @@ def test_twenty_epochs_unless_another_limit_is_set() -> None:
         TrainingConfig(optimizer="adagrad", max_steps=7, max_norm=3.0, max_norm_params=("a.*", "b")),
     ],
 )
-def test_the_saved_config_is_the_same_config(settings: TrainingConfig) -> None:
+def test_config_round_trips(settings: TrainingConfig) -> None:
     assert parse(TrainingConfig, tomllib.loads(to_toml(settings))) == settings
 
 
@@ -62,12 +62,12 @@ def test_the_saved_config_is_the_same_config(settings: TrainingConfig) -> None:
     ("text", "seconds"),
     [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1.5H", 5400), ("1d", 86400)],
 )
-def test_spans_of_time(text: str, seconds: float) -> None:
+def test_parse_duration(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
     assert TrainingConfig(max_time=text).max_seconds == seconds
 
 
-def test_a_number_is_a_span_in_seconds_and_off_is_zero() -> None:
+def test_max_time_accepts_seconds() -> None:
     assert parse(TrainingConfig, {"max_time": 90}).max_seconds == 90
     assert parse(TrainingConfig, {"patience": "none", "clip_norm": "off"}).patience == 0
 
@@ -75,34 +75,34 @@ def test_a_number_is_a_span_in_seconds_and_off_is_zero() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"max_time": "5x"}, r"max_time is '5x', which is no span of time: write it as 90s, 5m, 2h or 1h30m"),
-        ({"max_time": "0s"}, r"max_time is '0s', and must be longer than nothing"),
-        ({"optimizer": "adam", "momentum": 0.9}, r"momentum is a number of sgd, and optimizer is 'adam'"),
-        ({"optimizer": "sgd", "betas": [0.9, 0.99]}, r"betas is a number of adam and adamw"),
-        ({"betas": [0.9, 1.0]}, r"betas = \[0\.9, 1\.0\] must lie between 0 and 1"),
-        ({"schedule": "cosine", "max_time": "5m"}, r"schedule = 'cosine' needs to know the last step"),
-        ({"warmup_steps": 9, "max_steps": 8}, r"warmup_steps = 9 is more than max_steps = 8"),
+        ({"max_time": "5x"}, r"max_time must be a duration, got '5x'. Write it as 90s, 5m, 2h or 1h30m"),
+        ({"max_time": "0s"}, r"max_time must be above 0, got '0s'"),
+        ({"optimizer": "adam", "momentum": 0.9}, r"momentum is an option of sgd, and optimizer is 'adam'"),
+        ({"optimizer": "sgd", "betas": [0.9, 0.99]}, r"betas is an option of adam and adamw"),
+        ({"betas": [0.9, 1.0]}, r"betas must be at least 0 and below 1, got \[0\.9, 1\.0\]"),
+        ({"schedule": "cosine", "max_time": "5m"}, r"schedule = 'cosine' needs the last step"),
+        ({"warmup_steps": 9, "max_steps": 8}, r"warmup_steps must be at most max_steps = 8, got 9"),
         (
             {"schedule": "plateau", "patience": 2, "plateau_patience": 2},
-            r"patience = 2 ends training before plateau_patience = 2 lowers the learning rate",
+            r"patience must be above plateau_patience = 2, got 2",
         ),
-        ({"ema": 0.9, "average_last": 3}, r"ema = 0\.9 and average_last = 3 are two ways to average"),
+        ({"ema": 0.9, "average_last": 3}, r"ema = 0\.9 and average_last = 3 cannot be combined"),
         (
             {"triggered_average": 2, "average_last": 3},
-            "triggered_average = 2 and average_last are two ways to average",
+            "triggered_average = 2 and average_last cannot be combined",
         ),
-        ({"triggered_average": 2, "ema": 0.9}, "triggered_average = 2 and ema are two ways to average"),
-        ({"triggered_average": 5, "patience": 5}, "ends training before triggered_average = 5 begins"),
-        ({"max_norm": 3.0, "max_norm_params": []}, r"max_norm = 3\.0 has no weights to hold for"),
+        ({"triggered_average": 2, "ema": 0.9}, "triggered_average = 2 and ema cannot be combined"),
+        ({"triggered_average": 5, "patience": 5}, "patience must be above triggered_average = 5, got 5"),
+        ({"max_norm": 3.0, "max_norm_params": []}, r"max_norm = 3\.0 applies to no weights"),
         ({"optimizer": "adma"}, r"did you mean 'adam'"),
-        ({"learning_rate": 0}, r"learning_rate is 0"),
+        ({"learning_rate": 0}, r"learning_rate must be greater than 0, got 0"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_a_sentence(values: dict[str, Any], words: str) -> None:
+def test_invalid_values_raise_error(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         parse(TrainingConfig, values)
 
 
-def test_settings_import_no_torch() -> None:
+def test_config_does_not_import_torch() -> None:
     code = "import sys, catena.training.config; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(SRC)})

@@ -1,4 +1,4 @@
-"""The state of a run survives being written; generators are given back as they were."""
+"""The state of a run can be saved, and generators are restored."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from catena.training.state import TrainingState, preserve_rng, random_states, re
 CPU = torch.device("cpu")
 
 
-def test_a_state_is_the_same_after_json() -> None:
+def test_state_round_trips_through_json() -> None:
     state = TrainingState(step=7, epoch=2, batch=3, loss_sum=0.1 + 0.2, kept={5: 0.25, 7: None})
     state.best_scores = {"accuracy": 0.1, "loss": None}
     assert TrainingState.from_json(json.loads(json.dumps(state.as_json()))) == state
 
 
-def test_generators_are_restored() -> None:
+def test_random_states_are_restored() -> None:
     states = random_states(CPU)
     first = torch.rand(5)
     restore_random_states(states, CPU)
     assert torch.equal(torch.rand(5), first)
 
 
-def test_what_is_drawn_inside_disturbs_nothing_outside() -> None:
+def test_preserve_rng_restores_generators() -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)

@@ -1,4 +1,4 @@
-"""A task small enough to be trained in milliseconds: is the sum of a few numbers greater than a threshold?"""
+"""A task that trains in milliseconds: whether the sum of a few numbers exceeds a threshold."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TinyPlan(EpochPlan):
 
 
 class TinyTask(Task):
-    """``scores`` replaces what is measured by a list, one value for each evaluation."""
+    """``scores`` replaces the measured score by a list with one value for each evaluation."""
 
     metric = "accuracy"
     higher_is_better = True
@@ -97,7 +97,7 @@ class TinyTask(Task):
         return BatchLoss(total, items=len(ids), tokens=ids.numel())
 
     def evaluate(self) -> Evaluation:
-        torch.rand(3)  # an evaluation may draw, and must not disturb the training by it
+        torch.rand(3)  # an evaluation may sample without disturbing training
         logits = self.model(self.ids)
         right = float((logits.argmax(1) == self.labels).double().mean())
         if self.scores is not None:

@@ -102,11 +102,11 @@ def test_a_vocabulary_of_any_size_is_counted(tmp_path: Path) -> None:
     assert corpus.words.find(["w199999", "w0", "w200000"]).tolist() == [199_999, 1, -1]
 
 
-def test_words_beyond_the_scan_limit_are_left_out_and_it_is_said(tmp_path: Path) -> None:
+def test_words_after_scan_limit_are_dropped_with_note(tmp_path: Path) -> None:
     corpus = of_text(tmp_path, "a b a c d c a b\n", WordConfig(min_count=1, scan_limit=2))
     assert written(corpus) == [["a", "b", "a", "a", "b"]]
     assert corpus.read == 8
-    assert corpus.notes == ("3 words that first came up after words.scan_limit = 2 different ones were left out",)
+    assert corpus.notes == ("3 words that first occurred after words.scan_limit = 2 distinct words were dropped",)
 
 
 def test_words_may_be_put_in_lower_case_or_cut_by_a_tokenizer(tmp_path: Path) -> None:
@@ -119,14 +119,14 @@ def test_words_may_be_put_in_lower_case_or_cut_by_a_tokenizer(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", r"text\.txt holds no words: there is nothing to learn from"),
-        (b" \n\t\n", "holds no words"),
-        (b"word", "has 1 words, 1 different ones, and only one of them comes up words.min_count = 1 times"),
+        (b"", r"text\.txt has no words"),
+        (b" \n\t\n", "has no words"),
+        (b"word", "At least 2 words must occur words.min_count = 1 times, got 1"),
         (b"fine\nfine caf\xe9 x\n", r"text\.txt:2 is not UTF-8: byte 0xe9, near .*--encoding latin-1"),
         (b"a b\n\nc \0 d\n", r"text\.txt:3 has a NUL byte"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused_in_one_sentence(tmp_path: Path, text: bytes, message: str) -> None:
+def test_unusable_text_raises_error(tmp_path: Path, text: bytes, message: str) -> None:
     with pytest.raises((DataError, FormatError), match=message):
         of_text(tmp_path, text)
 
@@ -161,12 +161,12 @@ def test_another_encoding_is_read_when_it_is_named(tmp_path: Path) -> None:
     assert written(corpus) == [["café", "olé"]]
 
 
-def test_no_file_and_strings_for_sentences_are_refused() -> None:
-    with pytest.raises(DataError, match="no text to learn from"):
+def test_no_files_or_strings_raise_error() -> None:
+    with pytest.raises(DataError, match="no training files"):
         corpus_of_files([], ALL, NO_PHRASES)
-    with pytest.raises(DataError, match="a sentence must be a list of words, and is the string 'a b'"):
+    with pytest.raises(DataError, match="A sentence must be a list of words, got the string 'a b'"):
         corpus_of_sentences(["a b"], ALL, NO_PHRASES)
-    with pytest.raises(DataError, match="no line feed and no NUL"):
+    with pytest.raises(DataError, match="must not contain a line feed or NUL"):
         corpus_of_sentences([["a\nb", "c"]], ALL, NO_PHRASES)
 
 

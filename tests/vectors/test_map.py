@@ -23,11 +23,11 @@ def test_near_words_lie_near_and_the_same_seed_gives_the_same_map() -> None:
     assert between > 2 * within
     assert (places == project_to_plane(vectors, words)).all()
     assert project_to_plane(vectors, words[:3]).shape == (3, 2)
-    with pytest.raises(DataError, match="three words or more, and has 2"):
+    with pytest.raises(DataError, match="3 words or more, got 2"):
         project_to_plane(vectors, words[:2])
 
 
-def test_words_are_the_first_or_the_neighbors_of_those_asked_for() -> None:
+def test_map_words_are_first_words_or_given_words_with_neighbors() -> None:
     vectors = WordVectors.of(["the", ",", "7", "cat", "dog"], np.eye(5))
     assert words_of_map(vectors, 2) == ["the", "cat"]
     assert words_of_map(vectors, 9) == ["the", "cat", "dog"]

@@ -112,7 +112,7 @@ def test_the_step_falls_in_proportion_to_the_words_read_but_never_below_its_leas
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_a_training_that_stopped_goes_on_as_if_it_had_not(rounds: int) -> None:
+def test_stopped_training_resumes_exactly(rounds: int) -> None:
     settings = settings_of(epochs=3, loss=NCELossConfig(noise=3))
     whole = train_vectors(two_topics(), settings)
     corpus = corpus_of_sentences(two_topics(), settings.words, settings.phrases)
@@ -134,7 +134,7 @@ def test_a_training_that_stopped_goes_on_as_if_it_had_not(rounds: int) -> None:
     assert statuses[-1].end_of_epoch
 
 
-def test_training_goes_on_with_new_text_and_new_words() -> None:
+def test_fine_tuning_adds_new_words() -> None:
     old = train_vectors(two_topics(), settings_of()).model
     more = [["ship", "anchor", "wave", "anchor", "sail"]] * 60
     new = train_vectors(more, settings_of(epochs=4), start_from=old).model
@@ -153,9 +153,9 @@ def test_new_words_can_join_under_every_loss(loss: object) -> None:
     assert len(new.words) == len(old.words) + 1
 
 
-def test_an_older_model_of_another_make_is_refused() -> None:
+def test_older_model_of_another_kind_raises_error() -> None:
     old = train_vectors(two_topics(40), settings_of(epochs=1)).model
-    with pytest.raises(CheckpointError, match=r"model\.d = 12, and 20 is asked for"):
+    with pytest.raises(CheckpointError, match=r"model\.d must be 12 as in the older model, got 20"):
         train_vectors(two_topics(40), settings_of(model=SkipGramConfig(d=20)), start_from=old)
 
 
@@ -179,45 +179,48 @@ def test_new_documents_lie_near_the_old_ones_of_their_topic(model: PVDMConfig | 
     assert (new == infer_documents(learned, new_ones, epochs=40)).all()
 
 
-def test_documents_need_a_model_that_has_them() -> None:
+def test_documents_require_paragraph_vectors() -> None:
     model = train_vectors(two_topics(20), settings_of(epochs=1)).model
-    with pytest.raises(DataError, match="no vectors with model = 'skipgram': train with --model dm"):
+    with pytest.raises(DataError, match=r"no vectors with model = 'skipgram'. Train with --model dm"):
         infer_documents(model, [["ship"]])
 
 
-def test_steps_that_are_too_large_are_said() -> None:
-    with pytest.raises(DivergedError, match="lower --learning-rate"):
+def test_diverged_training_raises_error() -> None:
+    with pytest.raises(DivergedError, match="Lower --learning-rate"):
         train_vectors(two_topics(), settings_of(rate=1e30, model=CBOWConfig(combine="sum", **SMALL)))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"model": CBOWConfig(combine="product"), "loss": SoftmaxLossConfig()}, "model.combine = 'product' needs loss"),
+        (
+            {"model": CBOWConfig(combine="product"), "loss": SoftmaxLossConfig()},
+            "model.combine = 'product' requires loss",
+        ),
         (
             {"model": CBOWConfig(unit_norm=True), "loss": HierarchicalLossConfig()},
-            "model.unit_norm needs loss = 'negative'",
+            "model.unit_norm requires loss = 'negative'",
         ),
-        ({"model": CBOWConfig(), "loss": NegativeLossConfig(shared=True)}, "loss.shared is for model = 'skipgram'"),
+        ({"model": CBOWConfig(), "loss": NegativeLossConfig(shared=True)}, "loss.shared requires model = 'skipgram'"),
         (
             {"subwords": SubwordConfig(longest=5), "loss": NegativeLossConfig(shared=True)},
-            "subwords.longest cannot be used",
+            "subwords.longest cannot be combined",
         ),
         (
             {"training": VectorTrainingConfig(learning_rate=1e-5)},
-            "training.min_learning_rate = 0.0001 must not be above",
+            "training.min_learning_rate must be at most the initial rate 1e-05, got 0.0001",
         ),
     ],
 )
-def test_choices_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
+def test_invalid_combinations_raise_error(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         VectorConfig(**values)
 
 
 def test_positions_and_ngrams_have_limits() -> None:
-    with pytest.raises(ValidationError, match="cannot be drawn from the 6 positions"):
+    with pytest.raises(ValidationError, match="must be at most 6"):
         SkipGramConfig(window=3, positions=7)
-    with pytest.raises(ValidationError, match=r"subwords\.shortest = 6 must not be above subwords\.longest = 3"):
+    with pytest.raises(ValidationError, match=r"subwords\.shortest must be at most subwords\.longest = 3, got 6"):
         SubwordConfig(shortest=6, longest=3)
 
 
@@ -281,10 +284,10 @@ def test_rows_begin_evenly_in_a_box_and_a_quarter_long_whatever_their_size() -> 
 
 
 @pytest.mark.parametrize("model", [SkipGramConfig(**SMALL), CBOWConfig(**SMALL)], ids=lambda model: model.kind)
-def test_words_without_neighbors_are_refused(model: SkipGramConfig | CBOWConfig) -> None:
+def test_words_without_neighbors_raise_error(model: SkipGramConfig | CBOWConfig) -> None:
     """As those of scripts without blanks, where a line is one word: the loss of nothing was 0."""
     alone = [["ship"], ["wave"], [], ["ship"], ["wave"]]
-    with pytest.raises(DataError, match=r"no line has two words that are kept, .*--tokens words, or characters"):
+    with pytest.raises(DataError, match=r"No line has two words .*--tokens words, or --tokens characters"):
         train_vectors(alone, settings_of(model=model, epochs=1))
     train_vectors([*alone, ["ship", "wave"]], settings_of(model=model, epochs=1))
     train_vectors(alone, settings_of(model=PVDBOWConfig(d=12), epochs=1))

@@ -23,12 +23,12 @@ def test_words_come_back_are_found_and_can_be_taken(words: list[str], random: ob
     assert list(found.take(np.array(order, np.int64))) == [words[i] for i in order]
 
 
-def test_an_unknown_word_is_answered_with_a_near_one() -> None:
+def test_unknown_word_suggests_nearest() -> None:
     words = WordIndex.of(["Paris", "london", "tokyo"])
     assert "Paris" in words
     assert 3 not in words
     assert words.number("tokyo") == 2
-    with pytest.raises(UnknownNameError, match="no vector for 'paris': did you mean 'Paris'"):
+    with pytest.raises(UnknownNameError, match="No vector for 'paris': did you mean 'Paris'"):
         words.number("paris")
     with pytest.raises(UnknownNameError, match="did you mean 'london'"):
         words.number("londn")

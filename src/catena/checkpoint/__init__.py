@@ -1,25 +1,25 @@
-"""A model is a folder, and so is a run: weights as safetensors, the rest as TOML and JSON, nothing unpickled.
+"""Run and checkpoint folders: weights as safetensors, the rest as TOML and JSON, without pickle.
 
     runs/mr/
       config.toml   meta.json   metrics.jsonl   log.txt
       checkpoints/step-000500/
-        config.toml, vocabulary …    whatever the task saves beside its weights
+                config.toml, vocabulary …    what the task saves in addition to its weights
         model.safetensors            the weights to use
-        training.safetensors         what a resumed run needs: optimizer, generators
-        state.json                   its numbers: step, epoch, scores
-        manifest.json                sha256 and size of every file above, and the shapes of the model
+                training.safetensors         tensors for resuming: optimizer, generators
+                state.json                   values for resuming: step, epoch, scores
+                manifest.json                sha256 and size of every file above, and the shapes of the model
       best -> checkpoints/step-…     last -> checkpoints/step-…
 
-A checkpoint folder is complete in itself and can be moved. It is written under a temporary name and renamed,
-so that it is there whole or not at all; what was damaged later is found by the manifest and refused. A path
-is a path: it is never tried as the name of anything on a network.
+A checkpoint folder is self-contained and can be moved. It is written under a temporary name and then renamed, so that
+it is complete or absent. Damage is detected by the manifest. Paths are only local paths: they are never looked up on a
+network.
 
-Knows nothing of optimizers, epochs or tasks.
+This subpackage is independent of optimizers, epochs and tasks.
 
 =============  ===========================================================================
-``files``      text files that are there whole or not at all, and their hashes
-``folder``     one checkpoint: written, checked, read
-``runs``       the checkpoints of a run: `best`, `last`, and the one that a path means
+``files``      text files that are written atomically, and their hashes
+``folder``     one checkpoint: write, check, read
+``runs``       the checkpoints of a run: `best`, `last`, and the checkpoint for a path
 =============  ===========================================================================
 """
 

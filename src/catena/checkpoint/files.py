@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and hashes by which damage is found."""
+"""Files that are written atomically, and hashes that detect damage."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 UNFINISHED = ".unfinished-"
-"""How the names begin of what is still being written."""
+"""Prefix of the names of unfinished files."""
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write a text file under a temporary name and rename it: readers see the old one or the new."""
+    """Write a text file under a temporary name and rename it, so that readers see the old or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = temporary(path.parent)
     try:
@@ -30,25 +30,25 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """The sha256 of a file's bytes, in hexadecimal."""
+    """The sha256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def as_json(value: Any) -> str:
-    """JSON for a file: sorted, indented, and valid for every reader (nan and infinity are refused)."""
+    """JSON text, sorted and indented. Raise ValueError for nan and infinity, which are not valid JSON."""
     return json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def temporary(folder: Path) -> Path:
-    """A name in a folder for what is not finished, which nothing else has."""
+    """A unique name in a folder for an unfinished file."""
     return folder / f"{UNFINISHED}{secrets.token_hex(6)}"
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
+    """Flush a file, or the names in a folder, to disk."""
     if path.is_dir() and os.name == "nt":
-        return  # Windows cannot open a folder, and needs no such call
+        return  # Windows cannot open a folder and does not need this
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -57,6 +57,6 @@ def sync(path: Path) -> None:
 
 
 def digest(value: Any) -> str:
-    """The sha256 of a value as JSON, in hexadecimal; the order of keys makes no difference."""
+    """The sha256 of a value as JSON, in hexadecimal, independent of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

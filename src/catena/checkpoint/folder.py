@@ -1,4 +1,4 @@
-"""One checkpoint: a folder that is written whole or not at all, and checked file by file when it is read."""
+"""One checkpoint folder, which is written atomically and checked file by file when it is read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import torch
 
 FORMAT_VERSION = 1
-"""The version of the layout that is written. A change raises it, and enters the way up in ``UPGRADES``."""
+"""The current version of the layout. When the layout changes, increase it and add an entry to ``UPGRADES``."""
 
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""``UPGRADES[n]`` turns a manifest of version n into one of version n + 1: every version keeps loading."""
+"""``UPGRADES[n]`` converts a manifest of version n to version n + 1, so that all versions can be loaded."""
 
 CONFIG, MANIFEST = "config.toml", "manifest.json"
 WEIGHTS, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
@@ -31,18 +31,18 @@ WEIGHTS, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.j
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint folder that was found whole: every file is there and is what was written."""
+    """A checkpoint folder whose files are complete and undamaged."""
 
     folder: Path
     manifest: dict[str, Any]
 
     @property
     def fingerprint(self) -> str:
-        """Equal for models with the same parameter names, shapes and types."""
+        """A hash that is equal for models with the same parameter names, shapes and types."""
         return str(self.manifest["model"]["fingerprint"])
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The weights by parameter name, on the CPU. Those of counted models may be -inf, the log of 0."""
+        """The weights by parameter name, on the CPU. Those of count-based models may be -inf, the log of 0."""
         return _copied(self._weights_on_disk())
 
     def _weights_on_disk(self, least: float = -math.inf) -> dict[str, torch.Tensor]:
@@ -54,31 +54,31 @@ class Checkpoint:
         return tensors
 
     def training(self) -> dict[str, torch.Tensor]:
-        """The tensors a resumed run needs."""
+        """The tensors needed to resume."""
         if TRAINING not in self.manifest["files"]:
             raise CheckpointError(
-                f"{self.folder} holds a model without the state of its training: it cannot be resumed, but a "
-                f"new run can start from it with --from {self.folder}"
+                f"{self.folder} has no training state and cannot be resumed. Start a new run from its weights with "
+                f"--from {self.folder}."
             )
         return _copied(_read_tensors(self.folder / TRAINING))
 
     def state(self) -> dict[str, Any]:
-        """The numbers a resumed run needs."""
+        """The values needed to resume."""
         return json.loads((self.folder / STATE).read_text(encoding="utf-8"))
 
     def load_into(self, model: torch.nn.Module) -> None:
-        """Put the weights into a model of the same make, or say where the two differ."""
+        """Load the weights into a model. Raise CheckpointError that lists the differences if shapes differ."""
         differences = self.differences(model)
         if differences:
             more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
             raise CheckpointError(
-                f"the checkpoint {self.folder} comes from another model: {'; '.join(differences[:3])}{more}. "
-                f"Build the model from the {CONFIG} in that folder, or choose another checkpoint"
+                f"The checkpoint {self.folder} belongs to another model: {'; '.join(differences[:3])}{more}. "
+                f"Build the model from the {CONFIG} in that folder, or choose another checkpoint."
             )
         model.load_state_dict(self._weights_on_disk(least=-sys.float_info.max))
 
     def differences(self, model: torch.nn.Module) -> list[str]:
-        """Where the shapes of a model differ from those of the checkpoint, in words."""
+        """The differences between the shapes of a model and of the checkpoint, in words."""
         theirs, ours = self.manifest["model"]["tensors"], _shapes(model.state_dict())
         found = [f"{name} is in the model only" for name in ours if name not in theirs]
         found += [f"{name} is in the checkpoint only" for name in theirs if name not in ours]
@@ -98,14 +98,14 @@ def write_checkpoint(
     training: Mapping[str, torch.Tensor] | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Write a checkpoint folder whole or not at all; an older one of the same name is replaced.
+    """Write a checkpoint folder atomically. An existing one of the same name is replaced.
 
     Args:
-        folder: its name.
-        weights: every tensor of the model by name. Tensors that are one and the same are stored once.
-        save: writes everything else into the folder it is given.
-        training: the tensors that a resumed run needs.
-        state: its numbers.
+        folder: the folder to write.
+        weights: every tensor of the model by name. Tied tensors are stored once.
+        save: writes all other files into the folder it is given.
+        training: the tensors needed to resume.
+        state: the values needed to resume.
     """
     alone, shared = _without_twins(weights)
     shapes = _shapes(weights)
@@ -123,7 +123,7 @@ def write_checkpoint(
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Open one checkpoint folder and check every file of it."""
+    """Open a checkpoint folder and check each of its files."""
     path = folder / MANIFEST
     if not path.is_file():
         raise _not_whole(folder, MANIFEST)
@@ -132,10 +132,10 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         version = manifest["format_version"]
         checksum = manifest.pop("checksum")
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise _damaged(path, "it is no longer the JSON that was written") from None
+        raise _damaged(path, "it is not valid JSON") from None
     check_version(version, path)
     if checksum != digest(manifest):
-        raise _damaged(path, "its content does not fit its own checksum")
+        raise _damaged(path, "its content does not match its checksum")
     manifest = upgrade_manifest(manifest)
     for name, entry in manifest["files"].items():
         _check_file(folder, name, entry["size"], entry["sha256"])
@@ -143,16 +143,16 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def check_version(version: Any, path: Path) -> None:
-    """Refuse a format that this version of Catena does not know."""
+    """Raise CheckpointError for a format version that this version of Catena does not know."""
     if not isinstance(version, int) or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(
-            f"{path} has format version {version}, and Catena {__version__} reads versions 1 to "
-            f"{FORMAT_VERSION}: it was written by a newer Catena; pip install --upgrade catena"
+            f"The format version of {path} must be 1 to {FORMAT_VERSION} for Catena {__version__}, got {version}. It "
+            f"was written by a newer Catena: pip install --upgrade catena."
         )
 
 
 def upgrade_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A manifest of any known version, brought to the present one."""
+    """A manifest of any known version, converted to the current version."""
     while manifest["format_version"] < FORMAT_VERSION:
         version = manifest["format_version"]
         manifest = {**UPGRADES[version](manifest), "format_version": version + 1}
@@ -187,7 +187,7 @@ def _rename_over(source: Path, target: Path) -> None:
     if not target.exists():
         os.rename(source, target)
         return
-    aside = temporary(target.parent)  # a folder cannot be renamed over one that is not empty
+    aside = temporary(target.parent)  # a folder cannot be renamed onto a folder that is not empty
     os.rename(target, aside)
     os.rename(source, target)
     shutil.rmtree(aside)
@@ -198,19 +198,19 @@ def _check_file(folder: Path, name: str, size: int, sha256: str) -> None:
     if not path.is_file():
         raise _not_whole(folder, name)
     if (found := path.stat().st_size) != size:
-        raise _damaged(path, f"it has {found:,} bytes and {size:,} were written")
+        raise _damaged(path, f"it has {found:,} bytes instead of {size:,}")
     if file_sha256(path) != sha256:
-        raise _damaged(path, "its sha256 is not that of what was written")
+        raise _damaged(path, "its sha256 differs from the manifest")
 
 
 def _not_whole(folder: Path, name: str) -> CheckpointError:
     return CheckpointError(
-        f"{folder} is not a whole checkpoint: {name} is missing. Choose another checkpoint of the run"
+        f"The checkpoint {folder} is incomplete: {name} is missing. Choose another checkpoint of the run."
     )
 
 
 def _damaged(path: Path, why: str) -> CheckpointError:
-    return CheckpointError(f"{path} is damaged: {why}. Choose another checkpoint of the run")
+    return CheckpointError(f"{path} is damaged: {why}. Choose another checkpoint of the run.")
 
 
 def _shapes(tensors: Mapping[str, torch.Tensor]) -> dict[str, list[Any]]:
@@ -222,7 +222,7 @@ def _words(shape: list[Any]) -> str:
 
 
 def _without_twins(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """The tensors, each that has several names (tied weights) once; and the other names, with the first."""
+    """The distinct tensors, and for tied tensors the other names mapped to the first."""
     first: dict[tuple[Any, ...], str] = {}
     alone: dict[str, torch.Tensor] = {}
     shared: dict[str, str] = {}
@@ -234,7 +234,7 @@ def _without_twins(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch
         first[place] = name
         copy = tensor.detach().cpu().contiguous()
         if copy.untyped_storage().nbytes() != copy.numel() * copy.element_size():
-            copy = copy.clone()  # a view of a larger tensor: safetensors refuses those that share memory
+            copy = copy.clone()  # a view of a larger tensor: safetensors rejects overlapping memory
         alone[name] = copy
     return alone, shared
 
@@ -243,7 +243,7 @@ def _write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     from safetensors.torch import save_file
 
     save_file(dict(tensors), path)
-    shutil.copymode(path.parent / STATE, path)  # safetensors lets nobody but the owner read
+    shutil.copymode(path.parent / STATE, path)  # safetensors makes the file readable by its owner only
 
 
 def _check_finite(path: Path, name: str, tensor: torch.Tensor, least: float) -> None:
@@ -254,19 +254,19 @@ def _check_finite(path: Path, name: str, tensor: torch.Tensor, least: float) -> 
     if not (low >= least and high < math.inf):
         wrong = low if math.isnan(low) or not low >= least else high
         raise CheckpointError(
-            f"{path} must hold finite weights, got {wrong} in {name}: its training has diverged. Train again with a "
+            f"{path} must hold finite weights, got {wrong} in {name}: training has diverged. Train again with a "
             f"lower --learning-rate, or choose another checkpoint of the run."
         )
 
 
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file, whose bytes stay there until they are looked at."""
+    """The tensors of a file, memory-mapped."""
     from safetensors.torch import load_file
 
     return load_file(path)
 
 
 def _copied(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors in memory of their own, for the file may be replaced; one with several names stays one."""
+    """Copies of the tensors in memory, because the file may be replaced. Tied tensors stay tied."""
     copies = {id(tensor): tensor.clone() for tensor in tensors.values()}
     return {name: copies[id(tensor)] for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: which are there, which is `best` and which `last`, and the one that a path means."""
+"""The checkpoints of a run: `best`, `last`, and the checkpoint for a path."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from catena.registry import nearest
 META, METRICS, LOG = "meta.json", "metrics.jsonl", "log.txt"
 CHECKPOINTS, BEST, LAST = "checkpoints", "best", "last"
 RUNS = Path("runs")
-"""Where runs are put that are given no folder."""
+"""The folder for runs without --output."""
 
 
 def open_checkpoint(path: Path, note: Callable[[str], None] = lambda words: None) -> Checkpoint:
-    """The checkpoint that a path means: of a run its `best`, else its `last`; or these; or itself.
+    """The checkpoint for a path: of a run its `best` or else its `last`; otherwise the checkpoint itself.
 
-    A damaged `last` falls back to the newest whole checkpoint of its run, and ``note`` is told so.
+    If `last` is damaged, the newest complete checkpoint of the run is used, and ``note`` is called with a message.
     """
     if is_run(path):
         read_meta(path)
@@ -36,15 +36,15 @@ def open_checkpoint(path: Path, note: Callable[[str], None] = lambda words: None
         return read_checkpoint(path)
     if path.exists():
         raise CheckpointError(
-            f"{path} is neither a run (it has no {META} and {CHECKPOINTS}) nor a checkpoint (it has no "
-            f"{MANIFEST}): name the folder that 'catena train' wrote"
+            f"{path} is neither a run (no {META} and {CHECKPOINTS}) nor a checkpoint (no {MANIFEST}). Pass the folder "
+            f"that 'catena train' wrote."
         )
-    raise CheckpointError(f"there is no run or checkpoint {path}{_near(path)}")
+    raise CheckpointError(f"Run or checkpoint not found: {path}{_near(path)}")
 
 
 def last_checkpoint(run: Path, note: Callable[[str], None] = lambda words: None) -> Checkpoint:
-    """The newest whole checkpoint of a run: the one that `last` points to, unless it is damaged."""
-    problem = f"{run} has no checkpoint yet"
+    """The newest complete checkpoint of a run: the target of `last` unless it is damaged."""
+    problem = f"{run} has no checkpoint yet."
     if has(run, LAST):
         try:
             return read_checkpoint(read_pointer(run, LAST))
@@ -56,13 +56,13 @@ def last_checkpoint(run: Path, note: Callable[[str], None] = lambda words: None)
         except CheckpointError as error:
             problem = str(error)
             continue
-        note(f"{problem}. Falling back to the newest whole one, {folder}")
+        note(f"{problem} Falling back to the newest complete checkpoint, {folder}")
         return found
-    raise CheckpointError(f"no checkpoint of the run can be used: {problem}")
+    raise CheckpointError(f"No checkpoint of the run is usable: {problem}")
 
 
 def list_checkpoints(run: Path) -> list[Path]:
-    """The checkpoint folders of a run, whole or not, by step."""
+    """The checkpoint folders of a run by step, including incomplete ones."""
     return sorted((path for path in (run / CHECKPOINTS).glob("step-*") if path.is_dir()), key=parse_step)
 
 
@@ -73,49 +73,49 @@ def parse_step(folder: Path) -> int:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder is that of a run."""
+    """Whether a folder is a run."""
     return (path / META).is_file() and (path / CHECKPOINTS).is_dir()
 
 
 def read_meta(run: Path) -> dict[str, Any]:
-    """What is known of a run: versions, command, seed, threads, hashes of its data."""
+    """The metadata of a run: versions, command, seed, threads, hashes of its data."""
     path = run / META
     if not run.exists():
-        raise CheckpointError(f"there is no run {run}{_near(run)}")
+        raise CheckpointError(f"Run not found: {run}{_near(run)}")
     if not path.exists():
-        raise CheckpointError(f"{run} is not a run: it has no {META}. Name the folder that 'catena train' wrote")
+        raise CheckpointError(f"{run} is not a run: it has no {META}. Pass the folder that 'catena train' wrote.")
     try:
         meta = json.loads(path.read_text(encoding="utf-8"))
         version = meta["format_version"]
     except (ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{path} is damaged: it is no longer the JSON that was written") from None
+        raise CheckpointError(f"{path} is damaged: it is not valid JSON. Train again.") from None
     check_version(version, path)
     return meta
 
 
 def has(run: Path, name: str) -> bool:
-    """Whether a run has a `best` or a `last`, even one that points nowhere."""
+    """Whether a run has a `best` or a `last`, even if its target is missing."""
     return (run / name).is_symlink() or (run / name).exists()
 
 
 def read_pointer(run: Path, name: str) -> Path:
-    """Where `best` or `last` points: a link, or a small file where links cannot be made, or a folder."""
+    """The target of `best` or `last`: a link, a small file where links are not possible, or a folder."""
     pointer = run / name
     if pointer.is_file():
         target = run / pointer.read_text(encoding="utf-8").strip()
     else:
         target = run / os.readlink(pointer) if pointer.is_symlink() else pointer
     if not target.is_dir():
-        raise CheckpointError(f"{pointer} points to {target}, which is missing. Choose another checkpoint of the run")
+        raise CheckpointError(f"{pointer} points to {target}, which is missing. Choose another checkpoint of the run.")
     return target
 
 
 def write_pointer(run: Path, name: str, target: Path) -> None:
-    """Let `best` or `last` point to a checkpoint, by a relative path, so that the run can be moved."""
+    """Point `best` or `last` to a checkpoint by a relative path, so that the run can be moved."""
     relative = target.relative_to(run).as_posix()
     pointer, fresh = run / name, temporary(run)
     if pointer.is_dir() and not pointer.is_symlink():
-        shutil.rmtree(pointer)  # the run was copied by something that followed the link
+        shutil.rmtree(pointer)  # the run was copied by a program that followed the link
     try:
         fresh.symlink_to(relative, target_is_directory=True)
     except (OSError, NotImplementedError):
@@ -127,10 +127,10 @@ def write_pointer(run: Path, name: str, target: Path) -> None:
 
 def _near(path: Path) -> str:
     if not path.parent.is_dir():
-        return f": there is no folder {path.parent} either"
+        return f". The folder {path.parent} does not exist either. Check the path."
     if (RUNS / path).is_dir():
-        return f": did you mean {RUNS / path}?"
+        return f". Did you mean {RUNS / path}?"
     close = nearest(path.name, sorted(p.name for p in path.parent.iterdir() if p.is_dir()))
     if close:
-        return f": did you mean {' or '.join(str(path.parent / name) for name in close)}?"
-    return f" in {path.parent.resolve()}: name the folder that 'catena train' wrote"
+        return f". Did you mean {' or '.join(str(path.parent / name) for name in close)}?"
+    return f" in {path.parent.resolve()}. Pass the folder that 'catena train' wrote."

@@ -1,4 +1,4 @@
-"""``catena average CHECKPOINTS… -o FOLDER``: one model with the mean of the weights of several."""
+"""``catena average CHECKPOINTS… -o FOLDER``, which averages the weights of several checkpoints."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ _USAGE = "catena average CHECKPOINTS… -o FOLDER"
 
 @dataclass(frozen=True)
 class AverageFlags:
-    """Which models are averaged, and where the mean goes."""
+    """Options of ``catena average``."""
 
     checkpoints: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("CHECKPOINTS…")] = ()
-    """Runs or checkpoint folders of one model: of one run, or of runs with the same config and vocabulary."""
+    """Run or checkpoint folders of the same model: from one run, or from runs with the same config and vocabulary."""
     output: Annotated[Path | None, arg("FOLDER", "-o")] = None
-    """The folder to write the averaged model into; it must not exist."""
+    """Folder for the averaged model. It must not exist yet."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Write the mean of the weights of several checkpoints as a model of its own."""
+    """Write a model whose weights are the mean of several checkpoints."""
     flags = parse_flags(AverageFlags, argv, _USAGE, "Average the weights of several checkpoints of one model.")
     if len(flags.checkpoints) < 2 or flags.output is None:
-        raise UsageError(f"an average needs two or more checkpoints and a folder to write into: {_USAGE}")
+        raise UsageError(
+            f"The number of checkpoints must be 2 or more and -o must be set, got {len(flags.checkpoints)} checkpoints "
+            f"and -o {flags.output}. Usage: {_USAGE}."
+        )
 
     from catena.cli.machine import resolve_run_folder
     from catena.training.average import write_average

@@ -1,4 +1,4 @@
-"""``catena chat RUN``: talk with a trained model of conversation, or with a file of contexts and responses."""
+"""``catena chat RUN``, a conversation with a trained model or with a file of contexts and responses."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from catena.tasks.converse.predictor import ConversePredictor
 
 _USAGE = "catena chat RUN"
-_ABOUT = "Talk with a model of conversation. /help shows the commands, /quit ends it; lines may be piped in."
+_ABOUT = "Chat with a conversation model. Type /help for the commands and /quit to leave. Input may be piped."
 
 
 class ChatConfig(Config):
-    """How a model that writes chooses its words."""
+    """How a generative model chooses its words."""
 
     search: SearchConfig = SampleConfig(max_length=40, top_p=0.9)
-    """The search; if no flag of it is given, that of the model's own config."""
+    """The search. Without any search option, the search in the model's config is used."""
 
 
 @dataclass(frozen=True)
 class ChatFlags(WeightFlags, DeviceFlags):
-    """Who answers, and how what is read is encoded."""
+    """Options of ``catena chat``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN|FILE")]
-    """The run folder of a model of conversation; or a file of conversations, such as lines of context<TAB>response,
-    which is searched as it is, without training."""
+    """Run folder of a conversation model, or a file of conversations (lines of context<TAB>response), which is searched
+    without training."""
     encoding: Annotated[str | None, arg("NAME")] = None
-    """Encoding of a file, and of what is piped in, if it is not UTF-8, such as latin-1."""
+    """Encoding of the file and of piped input, such as latin-1. Default: UTF-8."""
     context_column: Annotated[str | None, arg("NAME")] = None
-    """Of a file: the column or key that holds what is said, by its name or its number from 1; found if not set."""
+    """For a file: column or key of the context, by name or by number from 1. Detected if not set."""
     response_column: Annotated[str | None, arg("NAME")] = None
-    """Of a file: the column or key that holds what is said to it."""
+    """For a file: column or key of the response."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Answer each line that is typed or piped in, until the input ends."""
+    """Respond to each typed or piped line until the input ends."""
     keys, rest = take_keys(ChatConfig, ChatFlags, argv)
     flags = parse_flags(ChatFlags, rest, _USAGE, _ABOUT, ChatConfig, override({}, keys))
     config = parse(ChatConfig, override({}, keys), source="the command line")
@@ -58,8 +58,8 @@ def run(argv: Sequence[str]) -> int:
 
     if keys and not isinstance(model, WritingPredictor):
         raise UsageError(
-            f"--{keys[0][0].dotted.removesuffix('.kind')} is for models that write, and {flags.run} chooses its "
-            f"responses: leave it out"
+            f"--{keys[0][0].dotted.removesuffix('.kind')} works only with generative models, and {flags.run} retrieves "
+            f"its responses. Remove the option."
         )
     from catena.cli.predict import stdin_is_terminal
 
@@ -76,35 +76,39 @@ def _model(flags: ChatFlags) -> ConversePredictor:
 
     if flags.run.is_file():
         if flags.quantization is not None:
-            raise UsageError(f"--quantization is for runs of networks, and {flags.run} is searched as it is")
+            raise UsageError(
+                f"--quantization works only with trained networks, and {flags.run} is a file. Remove the option."
+            )
         if (flags.context_column is None) != (flags.response_column is None):
-            raise UsageError("--context-column and --response-column belong together: give both, or neither")
+            raise UsageError(
+                "--context-column and --response-column must be set together, got one. Set both or neither."
+            )
         return model_of_file(flags.run, flags.encoding, PairColumns(flags.context_column, flags.response_column))
     if not flags.run.exists():
         raise UsageError(
-            f"there is neither a run nor a file {flags.run}: {_near(flags.run)}name the folder that 'catena train "
-            f"converse' wrote, or a file of lines of context<TAB>response"
+            f"Run or file not found: {flags.run}. {_near(flags.run)}Pass the folder that 'catena train converse' "
+            f"wrote, or a file with lines of context<TAB>response."
         )
     if flags.context_column is not None or flags.response_column is not None:
         raise UsageError(
-            f"--context-column and --response-column are for files, and {flags.run} is none: leave them out"
+            f"--context-column and --response-column work only with files, and {flags.run} is a run. Remove them."
         )
     model = open_model(flags.run, flags)
     if not isinstance(model, ConversePredictor):
         task = getattr(getattr(model, "config", None), "task", "another task")
         raise UsageError(
-            f"{flags.run} is a model of {task}, and does not converse: train one with 'catena train converse'"
+            f"{flags.run} must be a conversation model, got a model of {task}. Train one with 'catena train converse'."
         )
     return model
 
 
 def _near(path: Path) -> str:
-    """The question whether something beside it was meant."""
+    """A question with the names of similar files in the same folder, or an empty string."""
     try:
         close = nearest(path.name, sorted(beside.name for beside in path.parent.iterdir()))
     except OSError:
         return ""
-    return f"did you mean {' or '.join(str(path.parent / name) for name in close)}? Else " if close else ""
+    return f"Did you mean {' or '.join(str(path.parent / name) for name in close)}? Otherwise: " if close else ""
 
 
 def _talk(chat: Any, typed: bool, encoding: str) -> None:
@@ -119,7 +123,7 @@ def _talk(chat: Any, typed: bool, encoding: str) -> None:
         sys.stdout.flush()
         line = next(lines, None)
         if line is None:
-            sys.stdout.write("\n" * typed)  # the next prompt of the shell stands on a line of its own
+            sys.stdout.write("\n" * typed)  # so that the shell's prompt starts on a new line
             break
         answer = chat.say(line)
         if answer is not None:

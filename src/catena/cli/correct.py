@@ -1,4 +1,4 @@
-"""``catena correct RUN [FILE]``: what was probably meant, line by line, by a language model and a channel of errors."""
+"""``catena correct RUN [FILE]``, which corrects each line with a language model and a noisy channel."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ _USAGE = "catena correct RUN [FILE]"
 
 @dataclass(frozen=True)
 class CorrectFlags(ReadingFlags, DeviceFlags):
-    """What was written, and how often a writer errs in which way."""
+    """Options of ``catena correct``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder of a language model, best one of characters."""
+    """Run or checkpoint folder of a language model. Character-level models work best."""
     file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
-    """A file of texts, one a line; standard input if it is - or not named."""
+    """File with one text per line. - or nothing: standard input."""
     confusions: Annotated[Path | None, arg("FILE")] = None
-    """Lines of a symbol, a tab, and the symbols that are written for it by mistake, with spaces between."""
+    """Confusion file. Each line: a symbol, a tab, and the symbols typed instead of it by mistake, separated by
+    spaces."""
     substitute: Annotated[float, arg("P", shown="(default: 0.05)")] = 0.05
-    """How probable it is that a symbol was written in place of another."""
+    """Probability that a symbol was replaced by another."""
     insert: Annotated[float, arg("P", shown="(default: 0.001)")] = 0.001
-    """How probable it is that a symbol was written too much."""
+    """Probability that an extra symbol was inserted."""
     delete: Annotated[float, arg("P", shown="(default: 0.001)")] = 0.001
-    """How probable it is that a symbol was left out."""
+    """Probability that a symbol was omitted."""
     transpose: Annotated[float, arg("P", shown="(default: 0.001)")] = 0.001
-    """How probable it is that two symbols changed places."""
+    """Probability that two adjacent symbols were swapped."""
     sharpness: Annotated[float, arg("X", shown="(default: 1)")] = 1.0
-    """A power of the language model's probability: above 1 it is trusted more."""
+    """Exponent of the language model's probability. Above 1, the model counts more than the channel."""
     steps: Annotated[int, arg("N", shown="(default: 1000)")] = 1000
-    """Steps of each Markov chain after those that are forgotten, which are half as many."""
+    """Steps of each Markov chain after the burn-in, which has half as many."""
     chains: Annotated[int, arg("N", shown="(default: 8)")] = 8
-    """Markov chains for each text."""
+    """Number of Markov chains for each text."""
     format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: text)")] = "text"
-    """text: the corrected texts; tsv: probability, corrected, original; jsonl: alternatives and figures too."""
+    """text: the corrected text; tsv: probability, corrected, original; jsonl: also alternatives and statistics."""
     output: Annotated[Path | None, arg("FILE", "-o")] = None
-    """The file to write; standard output if not set."""
+    """Output file. Default: standard output."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,8 +60,8 @@ class CorrectFlags(ReadingFlags, DeviceFlags):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Write each line as it was probably meant."""
-    about = "Correct texts by sampling what was meant, given what was written."
+    """Write the most probable correction of each line."""
+    about = "Correct texts by sampling the intended text given the observed one."
     flags = parse_flags(CorrectFlags, argv, _USAGE, about)
     if flags.output is not None:
         check_writable(flags.output, "corrected.txt", flags.file)
@@ -72,7 +73,7 @@ def run(argv: Sequence[str]) -> int:
 
     model = open_model(flags.run, flags)
     if not isinstance(model, LmPredictor):
-        raise UsageError(f"{flags.run} is no language model: train one with 'catena train lm'")
+        raise UsageError(f"{flags.run} is not a language model. Train one with 'catena train lm'.")
     corrector = Corrector(
         model,
         EditRates(flags.insert, flags.delete, flags.substitute, flags.transpose),
@@ -99,8 +100,8 @@ def _lines(corrector: Corrector, texts: Iterator[str], format: str) -> Iterator[
         if corrected.unknown:
             symbols = ", ".join(map(repr, corrected.unknown[:9]))
             sys.stderr.write(
-                f"catena correct: text {number + 1} is left as it is, for the model does not know {symbols}: a model "
-                f"of characters, trained on more text, may\n"
+                f"catena correct: text {number + 1} is unchanged because the model does not know {symbols}. Use a "
+                f"character-level model that was trained on more text.\n"
             )
         yield _line(corrected, format)
 

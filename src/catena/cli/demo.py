@@ -1,4 +1,4 @@
-"""``catena demo``: train, evaluate and ask a small model, on the corpus that comes with Catena."""
+"""``catena demo``, which trains, evaluates and queries a small model on the bundled corpus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated
 from catena.cli.flags import DeviceFlags, arg, parse_flags
 
 _QUICK = {"cnn": ("--d", "100", "--filters", "50", "--learning-rate", "0.003")}
-"""What makes a model small enough to be there in seconds."""
+"""Options that make a model small enough to train in seconds."""
 QUESTIONS = (
     "wake me at half six tomorrow",
     "remind me to call mum when I get home",
@@ -25,17 +25,17 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class DemoFlags(DeviceFlags):
-    """The kind of model that is shown, and where its run is kept."""
+    """Options of ``catena demo``."""
 
     model: Annotated[str, arg("KIND", shown="(default: cnn)")] = "cnn"
-    """The kind of model: loglinear, perceptron, mlp, cnn, recurrent, convolution or transformer."""
+    """Model: loglinear, perceptron, mlp, cnn, recurrent, convolution or transformer."""
     output: Annotated[Path | None, arg("FOLDER", "-o")] = None
-    """The run folder; a temporary one, removed at the end, if not set."""
+    """Run folder. Default: a temporary folder, removed at the end."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Show training, evaluation and predictions in one go."""
-    about = "Train, evaluate and ask a model, on the corpus that comes with Catena."
+    """Show training, evaluation and prediction."""
+    about = "Train a model on the corpus that comes with Catena, evaluate it and predict with it."
     flags = parse_flags(DemoFlags, argv, "catena demo", about)
     with tempfile.TemporaryDirectory(prefix="catena-demo-") as temporary:
         questions = Path(temporary) / "questions.txt"
@@ -48,7 +48,7 @@ def _show(flags: DemoFlags, folder: Path, questions: Path) -> int:
     from catena.data.samples.corpus import sample_path
 
     files = {part: str(sample_path(f"assistant/{part}.tsv")) for part in ("train", "dev", "test")}
-    # So small a model gains nothing from a second thread, and on a busy machine it would wait for it.
+    # Such a small model gains nothing from a second thread, and on a busy machine it would wait for it.
     asked = {"--device": flags.device, "--threads": flags.threads or 1, "--seed": flags.seed}
     machine = [str(word) for name in asked if asked[name] not in ("auto", 0) for word in (name, asked[name])]
     model = ["--model", flags.model, *_QUICK.get(flags.model, ()), "-o", str(folder)]

@@ -1,4 +1,4 @@
-"""``catena diagnose RUN``: do gradients vanish or explode, are gates stuck, how curved is the loss."""
+"""``catena diagnose RUN``, which measures gradient flow, gate saturation and curvature of the loss."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ _UNITS = 16
 
 @dataclass(frozen=True)
 class DiagnoseFlags(ReadingFlags, DeviceFlags):
-    """The run or the simulation to look at, and how much of it."""
+    """Options of ``catena diagnose``."""
 
     run: Annotated[tyro.conf.Positional[Path | None], arg("RUN")] = None
-    """The run or checkpoint folder of a neural language model."""
+    """Run or checkpoint folder of a neural language model."""
     file: Annotated[tyro.conf.Positional[Path | None], arg("[FILE]")] = None
-    """A text to look at the model with; the run's own dev or train file if it is not named."""
+    """Text to feed to the model. Default: the dev or train file of the run."""
     simulate: Annotated[Literal["linear", "tanh", "sigmoid", "relu"] | None, arg("NAME")] = None
-    """No run: follow a signal through a recurrence without inputs, for several largest eigenvalues of its matrix."""
+    """Instead of a run: simulate a recurrence without inputs, for several values of the largest eigenvalue of its
+    matrix."""
     steps: Annotated[int, arg("N", shown="(default: 50)")] = 50
-    """How many steps back gradients are followed, or forward a signal."""
+    """Number of steps: backward for gradients, forward for a simulated signal."""
     sequences: Annotated[int, arg("N", shown="(default: 16)")] = 16
-    """Pieces of the text that are looked at."""
+    """Number of sequences taken from the text."""
     iterations: Annotated[int, arg("N", shown="(default: 20)")] = 20
-    """Products with the Hessian in the search for its extreme eigenvalues."""
+    """Hessian-vector products used to find the extreme eigenvalues."""
     save: Annotated[Path | None, arg("FILE", "-o")] = None
-    """Draw the norms by step into this .svg or .png file."""
+    """Plot the norms by step to this .svg or .png file."""
     format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
-    """Lines for a person, or one JSON object."""
+    """Output format: readable text, or one JSON object."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,15 +56,15 @@ class DiagnoseFlags(ReadingFlags, DeviceFlags):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Tell how gradients flow through a model, with a picture where one is asked for."""
-    about = "See whether a model's gradients vanish or explode. Without a run: catena diagnose --simulate tanh."
+    """Print how gradients flow through a model, and save a plot if ``--save`` is set."""
+    about = "Check whether a model's gradients vanish or explode. Without a run: catena diagnose --simulate tanh."
     flags = parse_flags(DiagnoseFlags, argv, _USAGE, about)
     if (flags.run is None) == (flags.simulate is None):
-        raise UsageError(f"name either a run or --simulate: {_USAGE}")
+        raise UsageError(f"Pass exactly one of RUN and --simulate. Usage: {_USAGE}.")
     if flags.save is not None:
         check_writable(flags.save, "gradients.svg")
         if flags.save.suffix.lower() not in (".svg", ".png"):
-            raise UsageError(f"--save must end in .svg or .png, and is {flags.save}")
+            raise UsageError(f"--save must end in .svg or .png, got {flags.save}. Rename the file.")
     lines, values, picture = _simulated(flags) if flags.run is None else _diagnosed(flags, flags.run)
     sys.stdout.write((json.dumps(values) if flags.format == "json" else "\n".join(lines)) + "\n")
     if flags.save is not None:
@@ -79,7 +80,7 @@ def _diagnosed(flags: DiagnoseFlags, folder: Path) -> tuple[list[str], dict[str,
 
     model = open_model(folder, flags)
     if not isinstance(model, LmPredictor):
-        raise UsageError(f"{folder} is no language model, and gradients are followed through those alone as yet")
+        raise UsageError(f"{folder} is not a language model. Pass a run of 'catena train lm'.")
     path = flags.file or _own_text(folder)
     sizes = {"steps": flags.steps, "sequences": flags.sequences, "iterations": flags.iterations, "seed": flags.seed}
     found = diagnose(model, path, **sizes, reading=flags.reading())
@@ -97,7 +98,7 @@ def _diagnosed(flags: DiagnoseFlags, folder: Path) -> tuple[list[str], dict[str,
 def _lines(found: Diagnosis) -> list[str]:
     from catena.tasks.lm.diagnose import verdict
 
-    lines = [f"{found.sequences} pieces of {found.steps} tokens; gradients of the last token's loss"]
+    lines = [f"{found.sequences} sequences of {found.steps} tokens; gradients of the last token's loss"]
     lines.append(verdict("inputs", found.flow.inputs))
     for i, layer in enumerate(found.flow.layers, start=1):
         lines.append(verdict(f"layer {i}", layer.gradients))
@@ -118,14 +119,14 @@ def _lines(found: Diagnosis) -> list[str]:
 
 
 def _own_text(folder: Path) -> Path:
-    """The file that a run was judged on, or else trained on."""
+    """The dev file of a run, or else its train file."""
     from catena.checkpoint import META, read_meta
 
     data = read_meta(folder)["data"] if (folder / META).exists() else {}
     for part in ("dev", "train"):
         if part in data and Path(data[part]["path"]).exists():
             return Path(data[part]["path"])
-    raise UsageError(f"the text that {folder} was trained on is not there any more: name a FILE to look with")
+    raise UsageError(f"The train and dev files of {folder} no longer exist. Pass FILE.")
 
 
 def _simulated(flags: DiagnoseFlags) -> tuple[list[str], dict[str, Any], Picture]:
@@ -135,7 +136,7 @@ def _simulated(flags: DiagnoseFlags) -> tuple[list[str], dict[str, Any], Picture
 
     assert flags.simulate is not None
     found = {}
-    for largest in _LARGEST:  # the same directions for all of them
+    for largest in _LARGEST:  # same eigenvectors for all of them
         matrix = matrix_with_largest(largest, _UNITS, Randomness(flags.seed).torch("simulate"))
         found[f"{largest:g}"] = simulate(matrix, flags.simulate, flags.steps)
     lines = [f"h = {flags.simulate}(W h), {_UNITS} units, after {flags.steps} steps"]

@@ -1,4 +1,4 @@
-"""``catena doctor``: versions, devices, optional packages; computes something on each device to see that it works."""
+"""``catena doctor``, which reports versions, devices and optional packages, and tests each device."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class DoctorFlags:
-    """None: the whole installation is looked at."""
+    """``catena doctor`` has no options."""
 
     pass
 
 
 def run(argv: Sequence[str]) -> int:
-    """Tell what is installed and whether it computes; 1 where something that is needed is missing."""
+    """Print what is installed and whether it works. Return 1 if a required package is missing."""
     parse_flags(DoctorFlags, argv, "catena doctor", "Check this installation: versions, devices, optional packages.")
     lines = [f"catena {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     missing = [name for name in NEEDED if _version(name) is None]
@@ -58,7 +58,7 @@ def run(argv: Sequence[str]) -> int:
         )
     if not missing:
         lines += _devices()
-    lines.append("all is well" if not missing else f"missing: {', '.join(missing)}   pip install {' '.join(missing)}")
+    lines.append("all good" if not missing else f"missing: {', '.join(missing)}   pip install {' '.join(missing)}")
     sys.stdout.write("\n".join(lines) + "\n")
     return 1 if missing else 0
 

@@ -1,4 +1,4 @@
-"""``catena draw RUN [TEXT …]``: a picture of what a model predicts, on the terminal or as SVG or PNG."""
+"""``catena draw RUN [TEXT …]``, which draws predictions in the terminal or as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -23,41 +23,39 @@ from catena.errors import CatenaError
 
 @dataclass(frozen=True)
 class DrawFlags(PredictOptionFlags, ReadingFlags, DeviceFlags):
-    """What is drawn, and the file for the picture."""
+    """Options of ``catena draw``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder."""
+    """Run or checkpoint folder."""
     texts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[TEXT …]")] = ()
-    """The texts to draw a prediction for; those of --file, or of standard input, if none is given."""
+    """Texts to predict and draw. Default: the texts of --file, or of standard input."""
     file: Annotated[Path | None, arg("FILE", "-f")] = None
-    """A file of texts or of examples, as 'catena predict' reads it."""
+    """File of texts or examples, read as by 'catena predict'."""
     output: Annotated[Path | None, arg("FILE", "-o")] = None
-    """The picture to write, .svg or .png; with several texts they are numbered. Drawn on the terminal if not set."""
+    """Image to write, .svg or .png, numbered if there are several texts. Default: draw in the terminal."""
     layer: Annotated[int | None, arg("N")] = None
-    """Of a model with several layers of attention: this one alone, the first is 1; the mean of all if not set."""
+    """For models with several attention layers: draw only layer N, counted from 1. Default: the mean of all layers."""
     head: Annotated[int | None, arg("N")] = None
-    """Of an attention of several heads: this one alone, the first is 1; the mean of all if not set."""
+    """For multi-head attention: draw only head N, counted from 1. Default: the mean of all heads."""
     word: Annotated[str | None, arg("WORD")] = None
-    """Draw this word of the answer alone, in every layer and head."""
+    """Draw only this word of the prediction, in every layer and head."""
     within: Annotated[Literal["source", "target"] | None, arg("source|target")] = None
-    """Of a Transformer: how the words of the text (source) or of the answer (target) look at each other, and not those
-    of the answer at the text; --word is then one of these."""
+    """For Transformers: draw self-attention within the source or within the target instead of cross-attention. --word
+    is then a word of that side."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Draw a prediction on the terminal, or into a file."""
-    about = "Draw what a model predicts."
+    """Draw predictions in the terminal or to a file."""
+    about = "Draw the predictions of a model."
     flags = parse_flags(DrawFlags, argv, "catena draw RUN [TEXT …]", about)
     if flags.output is not None:
         check_writable(flags.output, "picture.svg")
         if flags.output.suffix.lower() not in (".svg", ".png"):
-            raise UsageError(f"a picture is saved as .svg or .png, not as {flags.output.name}")
+            raise UsageError(f"-o must end in .svg or .png, got {flags.output.name}. Rename the file.")
     if flags.texts and flags.file is not None:
-        raise UsageError("give texts or --file, not both")
+        raise UsageError("Texts and --file cannot be combined. Remove one of them.")
     if len(flags.texts) == 1 and Path(flags.texts[0]).suffix and is_file(flags.texts[0]):
-        raise UsageError(
-            f"{flags.texts[0]} is a file, and would be drawn as a text: give it as --file {flags.texts[0]}"
-        )
+        raise UsageError(f"{flags.texts[0]} is a file, not a text. Pass it as --file {flags.texts[0]}.")
 
     from catena.cli.machine import open_model
 
@@ -88,7 +86,7 @@ def _items(model: Any, flags: DrawFlags) -> Iterator[Any]:
 
 
 def _of_texts(said: str) -> str:
-    """A complaint about lines of standard input, which tasks read texts as, in words that fit texts of a command."""
+    """An error about lines of standard input, reworded for texts given as arguments."""
     for written, meant in (
         (r"standard input:(\d+)", r"text \1"),
         (r"[Ll]ine (\d+) of standard input", r"text \1"),

@@ -1,4 +1,4 @@
-"""``catena embed …``: word vectors: train them, ask them, score them, map them, write them in other formats."""
+"""``catena embed …``, which trains, queries, evaluates, plots and converts word vectors."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from catena.registry import did_you_mean
 if TYPE_CHECKING:
     from catena.vectors.table import WordVectors
 
-_USAGE = "catena embed WHAT … [--flags]"
+_USAGE = "catena embed COMMAND … [--options]"
 _SUBCOMMANDS = {
-    "train": "learn vectors: catena embed train FILES… [--flags]",
-    "neighbors": "the nearest words: catena embed neighbors WORD…",
+    "train": "train vectors: catena embed train FILES… [--options]",
+    "neighbors": "nearest words: catena embed neighbors WORD…",
     "analogy": "a is to b as c is to …: catena embed analogy A B C",
-    "similarity": "the cosine of two words: catena embed similarity A B",
+    "similarity": "cosine of two words: catena embed similarity A B",
     "odd-one-out": "the word that does not fit: catena embed odd-one-out WORDS…",
     "evaluate": "scores on analogies and similarities: catena embed evaluate FILES…",
-    "map": "a picture or a page of words: catena embed map FILE.svg|png|html",
+    "map": "an image or web page of words: catena embed map FILE.svg|png|html",
     "convert": "write vectors in another format: catena embed convert FILE",
-    "documents": "write the vectors of lines, or of another text's: catena embed documents FILE [--text FILE]",
+    "documents": "write the vectors of training lines or of a new text: catena embed documents FILE [--text FILE]",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorSourceFlags:
-    """The vectors that are asked."""
+    """Options that select the vectors."""
 
     vectors: Annotated[Path | None, arg("PATH", "-v", shown="(default: the newest run of embed in runs/)")] = None
-    """A run of 'catena embed train', or a file of word2vec, GloVe or fastText."""
+    """A run of 'catena embed train', or a word2vec, GloVe or fastText file."""
 
 
 @dataclass(frozen=True)
 class NeighborFlags(VectorSourceFlags):
-    """The words whose neighbors are wanted."""
+    """Options of ``catena embed neighbors``."""
 
     words: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("WORD…")] = ()
-    """The words."""
+    """Words to look up."""
     k: Annotated[int, arg("N", "-k")] = 10
-    """How many neighbors."""
+    """Number of neighbors."""
 
     def __post_init__(self) -> None:
         check_minimum("--k", self.k, 1)
@@ -54,30 +54,30 @@ class NeighborFlags(VectorSourceFlags):
 
 @dataclass(frozen=True)
 class AnalogyFlags(NeighborFlags):
-    """Three words of an analogy, and how the fourth is scored."""
+    """Options of ``catena embed analogy``."""
 
     multiply: Annotated[bool, arg()] = False
-    """Score by the product of 3CosMul, not by the sum of 3CosAdd."""
+    """Score by the product (3CosMul) instead of the sum (3CosAdd)."""
 
 
 @dataclass(frozen=True)
 class WordFlags(VectorSourceFlags):
-    """Words to be told about."""
+    """Options of the commands that take words."""
 
     words: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("WORD…")] = ()
-    """The words."""
+    """Words to look up."""
 
 
 @dataclass(frozen=True)
 class EvaluateVectorsFlags(VectorSourceFlags):
-    """Files of analogies and similarities."""
+    """Options of ``catena embed evaluate``."""
 
     files: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("FILES…")] = ()
-    """Analogies (four words on a line, as in questions-words) or similarities (two words and a number)."""
+    """Analogies (four words per line, as in questions-words) or similarities (two words and a number per line)."""
     multiply: Annotated[bool, arg()] = False
-    """Answer analogies by 3CosMul, not by 3CosAdd."""
+    """Solve analogies by 3CosMul instead of 3CosAdd."""
     most: Annotated[int, arg("N")] = 300_000
-    """Answer analogies with so many words only, the most frequent ones."""
+    """Solve analogies with the N most frequent words only."""
 
     def __post_init__(self) -> None:
         check_minimum("--most", self.most, 4)
@@ -85,79 +85,79 @@ class EvaluateVectorsFlags(VectorSourceFlags):
 
 @dataclass(frozen=True)
 class MapFlags(VectorSourceFlags):
-    """Which words stand on the map, and how they are laid out."""
+    """Options of ``catena embed map``."""
 
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
-    """The file to write: .svg, .png or .html."""
+    """File to write: .svg, .png or .html."""
     words: Annotated[tuple[str, ...], arg("WORD…", "-w")] = ()
-    """Show these words and their neighbors; the most frequent words if not set."""
+    """Show these words and their neighbors. Default: the most frequent words."""
     most: Annotated[int, arg("N")] = 300
-    """How many words."""
+    """Number of words."""
     perplexity: Annotated[float, arg("X")] = 30.0
-    """How many neighbors each word minds, about."""
+    """Perplexity of t-SNE: roughly the number of neighbors of each word that count."""
     seed: Annotated[int, arg("N")] = 0
-    """The seed of the first places."""
+    """Seed of the initial positions."""
     title: Annotated[str, arg("TEXT")] = ""
-    """A heading."""
+    """Title."""
 
     def __post_init__(self) -> None:
         check_minimum("--most", self.most, 3)
         if not self.perplexity > 0:
-            raise UsageError(f"--perplexity must be above 0, and is {self.perplexity:g}")
+            raise UsageError(f"--perplexity must be above 0, got {self.perplexity:g}. Use 30, for example.")
 
 
 @dataclass(frozen=True)
 class ConvertFlags(VectorSourceFlags):
-    """The file and the format to write vectors in."""
+    """Options of ``catena embed convert``."""
 
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
-    """The file to write: .safetensors, .bin (word2vec binary) or .txt (word2vec text)."""
+    """File to write: .safetensors, .bin (word2vec binary) or .txt (word2vec text)."""
     format: Annotated[Literal["catena", "word2vec", "word2vec-text", "glove"] | None, arg("FORMAT")] = None
-    """catena, word2vec, word2vec-text or glove; the ending of the name decides if it is not set."""
+    """catena, word2vec, word2vec-text or glove. Default: by the file extension."""
     kind: Annotated[Literal["word", "context", "both"], arg("KIND", shown="(default: word)")] = "word"
-    """Of a run: the vectors of words, of contexts, or both side by side."""
+    """For a run: word vectors, context vectors, or both concatenated."""
 
 
 @dataclass(frozen=True)
 class DocumentFlags(VectorSourceFlags):
-    """Lines whose vectors are wanted, of the training or of another text."""
+    """Options of ``catena embed documents``."""
 
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
-    """The file to write: .safetensors, .bin or .txt. Line 17 of the text is called 17 in it."""
+    """File to write: .safetensors, .bin or .txt. The vector of line 17 is named 17."""
     text: Annotated[Path | None, arg("FILE")] = None
-    """Another text, whose lines get vectors with all else kept as it is; the text of the training if not set."""
+    """Infer vectors for the lines of this text with all other weights frozen. Default: the training text."""
     epochs: Annotated[int, arg("N")] = 20
-    """Passes over the other text."""
+    """Number of epochs over the new text."""
     seed: Annotated[int, arg("N")] = 0
-    """The seed of what is drawn for the other text."""
+    """Seed for inference on the new text."""
     format: Annotated[Literal["catena", "word2vec", "word2vec-text", "glove"] | None, arg("FORMAT")] = None
-    """catena, word2vec, word2vec-text or glove; the ending of the name decides if it is not set."""
+    """catena, word2vec, word2vec-text or glove. Default: by the file extension."""
 
     def __post_init__(self) -> None:
         check_minimum("--epochs", self.epochs, 1)
 
 
 def run(argv: Sequence[str]) -> int:
-    """Hand over to what is asked for: train, neighbors, analogy and so on."""
+    """Run one of the subcommands."""
     if not argv or argv[0] in ("-h", "--help"):
         width = max(map(len, _SUBCOMMANDS))
         _say(f"usage: {_USAGE}\n\n" + "\n".join(f"  {name:<{width}}  {words}" for name, words in _SUBCOMMANDS.items()))
-        _say("\n'catena embed WHAT --help' tells more.")
+        _say("\nSee 'catena embed COMMAND --help' for the options of a command.")
         return 0
     if argv[0] not in _SUBCOMMANDS:
-        raise UsageError(f"there is no 'catena embed {argv[0]}': {did_you_mean(argv[0], _SUBCOMMANDS)}")
+        raise UsageError(f"Unknown command 'catena embed {argv[0]}': {did_you_mean(argv[0], _SUBCOMMANDS)}")
     return _WORK[argv[0]](argv[1:])
 
 
 def _train(argv: Sequence[str]) -> int:
     from catena.cli import train
 
-    about = "Learn vectors of the words of a text: words stand between blanks, a line is a sentence or a document."
-    return train.run(["embed", *argv], "catena embed train FILES… [--flags]", about)
+    about = "Train vectors of whitespace-separated words. Each line is a sentence or a document."
+    return train.run(["embed", *argv], "catena embed train FILES… [--options]", about)
 
 
 def _neighbors(argv: Sequence[str]) -> int:
-    about = "The nearest words of each word, by the cosine."
+    about = "The nearest words of each word, by cosine."
     flags = parse_flags(NeighborFlags, argv, "catena embed neighbors WORD…", about)
     _need(flags.words, 1, "neighbors WORD…")
     vectors = _vectors(flags)
@@ -169,10 +169,10 @@ def _neighbors(argv: Sequence[str]) -> int:
 
 
 def _analogy(argv: Sequence[str]) -> int:
-    about = "What is to C as B is to A: 'analogy man king woman' should give queen."
+    about = "The word that is to C as B is to A: 'analogy man king woman' should give queen."
     flags = parse_flags(AnalogyFlags, argv, "catena embed analogy A B C", about)
     if len(flags.words) != 3:
-        raise UsageError(f"an analogy is of three words, and {len(flags.words)} are given: catena embed analogy A B C")
+        raise UsageError(f"An analogy must have 3 words, got {len(flags.words)}. Usage: catena embed analogy A B C.")
     a, b, c = flags.words
     _list(_vectors(flags).analogy(a, b, c, flags.k, "multiply" if flags.multiply else "add"))
     return 0
@@ -181,13 +181,13 @@ def _analogy(argv: Sequence[str]) -> int:
 def _similarity(argv: Sequence[str]) -> int:
     flags = parse_flags(WordFlags, argv, "catena embed similarity A B", "The cosine of two words.")
     if len(flags.words) != 2:
-        raise UsageError(f"give two words, not {len(flags.words)}: catena embed similarity A B")
+        raise UsageError(f"A similarity must have 2 words, got {len(flags.words)}. Usage: catena embed similarity A B.")
     _say(f"{_vectors(flags).similarity(*flags.words):.4f}")
     return 0
 
 
 def _odd_one_out(argv: Sequence[str]) -> int:
-    about = "The word that is farthest from the mean of all."
+    about = "The word that is farthest from the mean of all words."
     flags = parse_flags(WordFlags, argv, "catena embed odd-one-out WORDS…", about)
     _need(flags.words, 3, "odd-one-out WORDS…")
     _say(_vectors(flags).odd_one_out(flags.words))
@@ -195,7 +195,7 @@ def _odd_one_out(argv: Sequence[str]) -> int:
 
 
 def _evaluate(argv: Sequence[str]) -> int:
-    about = "Score vectors on analogies, by section, and on similarities that people gave (Spearman)."
+    about = "Score vectors on analogies (accuracy by section) and on human similarity ratings (Spearman)."
     flags = parse_flags(EvaluateVectorsFlags, argv, "catena embed evaluate FILES…", about)
     _need(flags.files, 1, "evaluate FILES…")
     from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities, holds_analogies
@@ -217,12 +217,10 @@ def _evaluate(argv: Sequence[str]) -> int:
 
 
 def _map(argv: Sequence[str]) -> int:
-    flags = parse_flags(
-        MapFlags, argv, "catena embed map FILE", "Words in a plane, by t-SNE, so that near ones lie near."
-    )
+    flags = parse_flags(MapFlags, argv, "catena embed map FILE", "Plot words in two dimensions by t-SNE.")
     ending = flags.output.suffix.lower()
     if ending not in (".svg", ".png", ".html", ".htm"):
-        raise UsageError(f"a map is written as .svg, .png or .html, and the file is to be called {flags.output.name!r}")
+        raise UsageError(f"FILE must end in .svg, .png or .html, got {flags.output.name!r}. Rename the file.")
     from catena.vectors.map import project_to_plane, words_of_map
 
     vectors = _vectors(flags)
@@ -250,27 +248,25 @@ def _convert(argv: Sequence[str]) -> int:
 
         vectors = WordVectors.of_model(load_model(_place(flags)), flags.kind)
     vectors.save(flags.output, flags.format)
-    _say(f"{flags.output}: {len(vectors):,} words, {vectors.d} numbers each")
+    _say(f"{flags.output}: {len(vectors):,} words, {vectors.d} dimensions")
     return 0
 
 
 def _documents(argv: Sequence[str]) -> int:
-    about = (
-        "Write the vectors of the lines of a text, of a run with --model dm or dbow; then ask them as words are asked."
-    )
+    about = "Write the vectors of lines from a run with --model dm or dbow. You can query the file like word vectors."
     flags = parse_flags(DocumentFlags, argv, "catena embed documents FILE", about)
     from catena.tasks.embed.application import documents
 
     vectors = documents(_place(flags), flags.text, flags.epochs, flags.seed)
     vectors.save(flags.output, flags.format)
-    _say(f"{flags.output}: {len(vectors):,} lines, {vectors.d} numbers each")
+    _say(f"{flags.output}: {len(vectors):,} lines, {vectors.d} dimensions")
     return 0
 
 
 def _need(given: Sequence[object], least: int, usage: str) -> None:
     if len(given) < least:
         words = {1: "a word or a file", 3: "three words or more"}[least]
-        raise UsageError(f"give {words}: catena embed {usage}")
+        raise UsageError(f"Pass {words}. Usage: catena embed {usage}.")
 
 
 def _place(flags: VectorSourceFlags) -> Path:
@@ -278,7 +274,7 @@ def _place(flags: VectorSourceFlags) -> Path:
         return flags.vectors
     runs = sorted(Path("runs").glob("embed-*/meta.json"), key=lambda path: path.stat().st_mtime)
     if not runs:
-        raise UsageError("there are no vectors in runs/: name a run or a file by --vectors PATH")
+        raise UsageError("No run of 'catena embed train' found in runs/. Pass --vectors PATH.")
     return runs[-1].parent
 
 

@@ -1,4 +1,4 @@
-"""``catena evaluate RUN FILE``: score a trained model on data with the right answers."""
+"""``catena evaluate RUN FILE``, which scores a trained model on labeled data."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from catena.tasks.application import PredictOptions, Predictor
 
 _SEARCH = ("beam_size", "length_penalty", "max_length")
-"""What of the search can be asked for by flags."""
+"""Search options that have a command line option."""
 
 
 @dataclass(frozen=True)
 class EvaluateFlags(AnswerFlags, WeightFlags, DeviceFlags):
-    """The data with the right answers, and how the model searches."""
+    """Options of ``catena evaluate``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder."""
+    """Run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
-    """A file like those it was trained on (labeled texts, a text for a language model), read as they were unless flags
-    say otherwise."""
+    """File like the training files (labeled texts; plain text for a language model). It is read as they were unless
+    options say otherwise."""
     format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
-    """Lines for a person, or one JSON object."""
+    """Output format: readable text, or one JSON object."""
     ensemble: Annotated[tuple[Path, ...], arg("RUN")] = ()
-    """More runs that answer together with the first; give FILE before this flag."""
+    """More runs to ensemble with the first. Write FILE before this option."""
     beam_size: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
-    """So many beginnings of an answer are kept while it is searched, for models that search."""
+    """Beam size, for models that search."""
     length_penalty: Annotated[float | None, arg("X", shown="(default: as trained)")] = None
-    """The power of the length that scores of answers are divided by, for models that search."""
+    """Exponent of the length by which scores are divided, for models that search."""
     max_length: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
-    """The most tokens of an answer, for models that write."""
+    """Maximum number of tokens of a prediction, for models that generate."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,17 +50,19 @@ class EvaluateFlags(AnswerFlags, WeightFlags, DeviceFlags):
 
 
 def check_search(model: Predictor, asking: PredictOptions) -> None:
-    """Refuse a flag of the search that a model which does search has no use for, and tell those that it has."""
+    """Raise UsageError for a search option that the model does not support."""
     known = [f"--{name.replace('_', '-')}" for name in _SEARCH if name in model.asks]
     for name in _SEARCH:
         if name in asking.beyond() - model.asks and known:
             flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{model.task_name} is not evaluated with {flag}, but {' and '.join(known)}: leave it out")
+            raise UsageError(
+                f"{flag} is not supported by {model.task_name}. Remove it; supported options are {' and '.join(known)}."
+            )
 
 
 def run(argv: Sequence[str]) -> int:
     """Print the scores of a model on a file."""
-    usage, about = "catena evaluate RUN FILE", "Score a trained model on data with the right answers."
+    usage, about = "catena evaluate RUN FILE", "Score a trained model on labeled data."
     flags = parse_flags(EvaluateFlags, argv, usage, about)
 
     from catena.cli.machine import load_ensemble

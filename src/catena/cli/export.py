@@ -1,4 +1,4 @@
-"""``catena export RUN --to NAME -o PATH``: a trained model in the form of another program."""
+"""``catena export RUN --to NAME -o PATH``, which converts a model to the format of another program."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _USAGE = "catena export RUN --to NAME -o PATH"
 
 @dataclass(frozen=True)
 class ExportFlags(DeviceFlags):
-    """The other program, and what is written for it."""
+    """Options of ``catena export``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder of a translator, or of an n-gram language model."""
+    """Run or checkpoint folder of a translation model or an n-gram language model."""
     to: Literal["ctranslate2", "onnx", "arpa"] = "ctranslate2"
-    """ctranslate2: the model folder of CTranslate2, for Transformers; onnx: two ONNX graphs, one that reads sources and
-    one that takes a step, for Transformers and recurrent models; arpa: the text file of an n-gram model, which KenLM
-    and SRILM read, compressed if its name ends in .gz."""
+    """ctranslate2: model folder for CTranslate2 (Transformers); onnx: two ONNX graphs, an encoder and a decoder step
+    (Transformers and recurrent models); arpa: n-gram text file for KenLM and SRILM, compressed if the name ends in
+    .gz."""
     quantization: Annotated[Literal["int8"] | None, arg("int8")] = None
-    """Weights of 8 bits, for ctranslate2: a quarter of the size, and faster on a CPU; single precision if not set."""
+    """8-bit weights, for ctranslate2: a quarter of the size and faster on a CPU. Default: float32."""
     output: Annotated[Path | None, arg("PATH", "-o")] = None
-    """The folder, or the file, to write; it must not exist."""
+    """Folder or file to write. It must not exist yet."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Write a trained model for another program."""
-    flags = parse_flags(ExportFlags, argv, _USAGE, "Write a trained model in the form of another program.")
+    """Write a trained model in the format of another program."""
+    flags = parse_flags(ExportFlags, argv, _USAGE, "Write a trained model in the format of another program.")
     if flags.output is None:
-        raise UsageError(f"name the folder or the file to write: {_USAGE}")
+        raise UsageError(f"-o is missing. Usage: {_USAGE}.")
 
     from catena.cli.machine import open_model
 

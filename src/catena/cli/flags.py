@@ -1,7 +1,7 @@
-"""Flags from typed values: each verb has a frozen dataclass whose docstrings are its help; tyro reads it.
+"""Command line options from dataclasses, whose docstrings are the help texts (read by tyro).
 
-Flags that set a key of a task's config are taken out first (:func:`take_keys`), so that a mistake in any flag is
-answered with the nearest name among all of them.
+Options that set a config key are removed first (:func:`take_keys`), so that a typo in any option is reported with the
+nearest name among all of them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,27 @@ F = TypeVar("F")
 
 
 def arg(metavar: str | None = None, *aliases: str, name: str | None = None, shown: str = "") -> Any:
-    """How a flag is written in the help: what it takes, its short names, and what it is if it is not given."""
+    """Annotation of an option for its help text.
+
+    Args:
+        metavar: placeholder of the value, such as "FILE".
+        aliases: other names of the option, such as "-o".
+        name: name of the option if it differs from the field.
+        shown: text for the default value.
+    """
     return tyro.conf.arg(metavar=metavar, aliases=list(aliases) or None, name=name, help_behavior_hint=shown)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceFlags:
-    """Flags of every verb that runs a model."""
+    """Options of every command that runs a model."""
 
     device: Annotated[str, arg("DEVICE", shown="(default: auto)")] = "auto"
-    """Where to compute: auto, cpu, cuda, cuda:1, mps."""
+    """Device: auto, cpu, cuda, cuda:1 or mps."""
     threads: Annotated[int | None, arg("N", shown="(default: all cores)")] = None
-    """CPU threads."""
+    """Number of CPU threads."""
     seed: Annotated[int, arg("N", shown="(default: 0)")] = 0
-    """The seed of everything that is drawn at random."""
+    """Seed of the random number generators."""
 
     def __post_init__(self) -> None:
         check_minimum("--threads", self.threads, 1)
@@ -50,9 +57,9 @@ class DeviceFlags:
 
 
 def check_minimum(flag: str, value: int | float | None, least: int) -> None:
-    """Refuse a number that is too small, or none at all."""
+    """Raise UsageError if a value is below its minimum, infinite or nan."""
     if value is not None and not least <= value < math.inf:
-        raise UsageError(f"{flag} must be {least} or more, and is {value}")
+        raise UsageError(f"{flag} must be {least} or more, got {value}. Pass {least} or more.")
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -61,10 +68,13 @@ def check_minimum(flag: str, value: int | float | None, least: int) -> None:
 def take_keys(
     schema: type[Config], flags: type, words: Sequence[str], data: Mapping[str, Any] | None = None
 ) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
-    """Take the flags that set config keys out of a command line: (key, text) pairs, and what remains.
+    """Separate the options that set config keys from the rest of a command line.
 
-    A short name of a key that only other kinds of a section have is spelled out, so that the config can say why it
-    does not fit.
+    If the short name of an option belongs only to kinds that are not selected, it is expanded to its full name, so that
+    the config can report why it does not apply.
+
+    Returns:
+        The (key, text) pairs of config options, and the remaining words.
     """
     own = flag_names(flags)
     try:
@@ -86,15 +96,17 @@ def parse_flags(
     config: type[Config] | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> F:
-    """Read a verb's flags, or raise :class:`UsageError`; ``--help`` prints the help and leaves by SystemExit.
+    """Parse the options of a command into its dataclass.
+
+    Raises :class:`UsageError` for invalid options. ``--help`` prints the help and raises SystemExit.
 
     Args:
-        flags: the verb's dataclass.
-        words: the command line behind the verb, without flags that set config keys.
-        usage: the shape of the command, such as "catena evaluate RUN FILE".
-        description: what the verb does.
-        config: the config whose keys are flags too, for the help and for the nearest names.
-        data: the values that those flags were put over.
+        flags: the dataclass of the command.
+        words: the command line after the command, without options that set config keys.
+        usage: the usage line, such as "catena evaluate RUN FILE".
+        description: what the command does.
+        config: the config whose keys are options too, for the help and for suggestions.
+        data: the config values that the options override.
     """
     prog = " ".join(word for word in usage.split(" or ")[0].split() if word.islower() and word.isalpha())
     if "--help" in words or "-h" in words:
@@ -117,13 +129,13 @@ _STYLE = (tyro.conf.FlagCreatePairsOff,)
 
 
 def flag_names(flags: type) -> set[str]:
-    """The names of a verb's own flags, without the leading hyphens; underscores inside."""
+    """The names of a command's own options, with underscores and without leading hyphens."""
     renamed = getattr(flags, "RENAMED", {})
     return {renamed.get(field.name, field.name) for field in _options(flags)} | _aliases(flags).keys()
 
 
 def _aliases(flags: type) -> dict[str, str]:
-    """The other long names of a verb's flags, underscores inside, with the fields that they stand for."""
+    """The long aliases of a command's options, with underscores, mapped to their fields."""
     found = {}
     hints = typing.get_type_hints(flags, include_extras=True)
     for field in _options(flags):
@@ -139,7 +151,7 @@ def _options(flags: type) -> list[dataclasses.Field[Any]]:
 
 
 def _given(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The long flags of a command line: each with its name, underscores inside."""
+    """The long options of a command line, each with its name with underscores."""
     for word in words:
         if word == "--":
             return
@@ -152,7 +164,7 @@ def _unknown(words: Sequence[str], own: set[str]) -> list[str]:
 
 
 def _spelled_out(schema: type[Config], name: str) -> list[str]:
-    """The whole names of the keys, of any kind of section, that end in a name, or in the last part of it."""
+    """The full names of all config keys, of any kind, that end in ``name`` or in its last part."""
     return list(dict.fromkeys(key.dotted for key in keys(schema) if key.path[-1] == name.split(".")[-1]))
 
 
@@ -165,7 +177,7 @@ def _renamed(word: str, names: Mapping[str, str]) -> str:
 def _check_names(
     flags: type, words: Sequence[str], prog: str, config: type[Config] | None, data: Mapping[str, Any] | None
 ) -> None:
-    """Refuse unknown flags, all at once, each with the nearest known one; and a value for a switch."""
+    """Raise UsageError that lists all unknown options, each with the nearest known one, and all flags with a value."""
     own = flag_names(flags)
     switches = {field.name for field in _options(flags) if "bool" in str(field.type)}
     names = own | set(flag_table(config, data) if config else ())
@@ -176,43 +188,43 @@ def _check_names(
             near = [f"--{n.replace('_', '-')}" for n in (same or nearest(name, names))[:3]]
             if name in ("json", "jsonl") and not same and "format" in own:
                 near = [f"--format {form}" for form in (name, "json", "jsonl") if form in _forms(flags)][:1] or near
-            hint = f"did you mean {' or '.join(near)}?" if near else f"see '{prog} --help'"
-            problems.append(f"there is no flag {word.partition('=')[0]}: {hint}")
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"See '{prog} --help'."
+            problems.append(f"Unknown option {word.partition('=')[0]}. {hint}")
         elif name in switches and "=" in word:
-            problems.append(f"--{name} is a switch and takes no value: leave {word[word.index('=') :]} out")
+            problems.append(f"--{name} takes no value. Remove {word[word.index('=') :]}.")
     if problems:
-        raise UsageError("; ".join(problems))
+        raise UsageError(" ".join(problems))
 
 
 def _forms(flags: type) -> tuple[str, ...]:
-    """The values that a verb's --format may have; those of every task where the flag takes any name."""
+    """The values that --format may have. If it accepts any string, those of all tasks."""
     parts = typing.get_args(typing.get_type_hints(flags)["format"])
     return ("jsonl",) if str in parts else tuple(map(str, parts))
 
 
 def _sentence(said: str, usage: str) -> str:
-    """tyro's framed message in the words of the house."""
+    """tyro's framed message as one sentence in Catena's form."""
     text = " ".join(line.strip("│╭╮╰╯─ ") for line in said.splitlines())
     if found := re.search(r"invalid choice '(.*?)' for argument '(\S+?)'. +Expected one of \((.*?)\)", text):
         choices = " or ".join(name for name in re.findall(r"'(.*?)'", found[3]) if name != "None")
-        return f"{_usual(found[2])} is {found[1]!r}, and must be {choices}"
+        return f"{_usual(found[2])} must be {choices}, got {found[1]!r}. Pass one of them."
     for sign, what in (
-        ("invalid literal for int", "a whole number"),
+        ("invalid literal for int", "an integer"),
         ("could not convert string to float", "a number"),
     ):
         if found := re.search(rf"Error parsing (\S+?): .*?{sign}.*?: ('.*?')", text):
-            return f"{_usual(found[1])} must be {what}, and is {found[2]}"
+            return f"{_usual(found[1])} must be {what}, got {found[2]}. Pass {what}."
     if found := re.search(r"Error parsing (\S+?): (.*?)(Argument helptext|For full helptext|$)", text):
-        return f"{_usual(found[1])} cannot be read: {found[2].strip()}"
+        return f"{_usual(found[1])} is invalid: {found[2].strip()}"
     if found := re.search(r"Missing value for argument '(-.*?)'", text):
-        return f"{found[1].split('/')[-1]} needs a value"
+        return f"{found[1].split('/')[-1]} requires a value. Add one."
     if found := re.search(r"Unrecognized options: (-[^\s,]+)", text):
-        return f"there is no flag {found[1]}: {usage}"
+        return f"Unknown option {found[1]}. Usage: {usage}."
     if found := re.search(r"Unrecognized options: ([^\s,]+)", text):
-        return f"{found[1]!r} is one word too many: {usage}"
-    return f"something is missing: {usage}"
+        return f"Unexpected argument {found[1]!r}. Usage: {usage}."
+    return f"An argument is missing. Usage: {usage}."
 
 
 def _usual(names: str) -> str:
-    """The name of a flag by which its help begins, where it has several: tyro lists it last."""
+    """The main name of an option with several names, which tyro lists last."""
     return names.split("/")[-1]

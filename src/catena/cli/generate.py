@@ -1,4 +1,4 @@
-"""``catena generate RUN [PROMPTS…]``: write text with a language model, by any search, under wishes."""
+"""``catena generate RUN [PROMPTS…]``, which generates text with any search and under constraints."""
 
 from __future__ import annotations
 
@@ -24,62 +24,62 @@ if TYPE_CHECKING:
     from catena.tasks.lm.verse import VerseForm
 
 _USAGE = "catena generate RUN [PROMPTS…]"
-_ABOUT = "Write text with a language model, after each prompt or, without one, from the beginning of a text."
+_ABOUT = "Generate text with a language model, from each prompt or, without a prompt, from scratch."
 
 
 class GenerateConfig(Config):
-    """How text is written."""
+    """How text is generated."""
 
     search: SearchConfig = SampleConfig()
-    """The search that chooses the tokens."""
+    """The search algorithm that chooses the tokens."""
 
 
 @dataclass(frozen=True)
 class GenerateFlags(WeightFlags, DeviceFlags):
-    """Beginnings of texts, and what they must and must not hold."""
+    """Options of ``catena generate``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder of a language model."""
+    """Run or checkpoint folder of a language model."""
     prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[PROMPTS…]")] = ()
-    """What texts begin with."""
+    """Prompts to continue."""
     file: Annotated[Path | None, arg("FILE")] = None
-    """A file of prompts, one a line."""
+    """File with one prompt per line."""
     word: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], arg("TEXT")] = ()
-    """A word or phrase that every text must hold; give the flag again for more."""
+    """Word or phrase that every text must contain. Repeat the option for more."""
     without: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], arg("TEXT")] = ()
-    """A word or phrase that no text may hold; give the flag again for more."""
+    """Word or phrase that no text may contain. Repeat the option for more."""
     pattern: Annotated[str | None, arg("REGEX")] = None
-    """A regular expression that must match each whole text, its prompt left out."""
+    """Regular expression that must match each whole text without its prompt."""
     verse: Annotated[str | None, arg("FORM")] = None
-    """A form of verse that each text must fill: quatrain-5, quatrain-7, regulated-5, regulated-7, or one of your own,
-    such as '?????，?????a。/?????，?????a。': a sign for each syllable, a letter where a line rhymes, marks, / for a
-    line end."""
+    """Verse form of each text: quatrain-5, quatrain-7, regulated-5, regulated-7, or your own, such as
+    '?????，?????a。/?????，?????a。': one symbol per syllable, a letter for the rhyme of a line, punctuation, / for a
+    line break."""
     rhymes: Annotated[Path | None, arg("FILE")] = None
-    """Rhymes for --verse: on each line the symbols of one, with spaces between."""
+    """Rhyme groups for --verse: each line lists the symbols of one group, separated by spaces."""
     rhymes_from: Annotated[Path | None, arg("FILE")] = None
-    """Verse from which the rhymes are learned: symbols that end every second line together."""
+    """Verse from which to learn the rhymes: symbols that end every second line together."""
     lexicon: Annotated[Path | None, arg("FILE")] = None
-    """Meters for --verse: a word, a tab, its meters (signs such as 01), and perhaps a tab and its rhyme, on each line;
-    without it every letter by itself is a syllable, as Chinese characters are."""
+    """Lexicon for --verse. Each line: a word, a tab, its meters (symbols such as 01) and optionally a tab and its
+    rhyme. Without it, every character is a syllable, as in Chinese."""
     cost: Annotated[int | None, arg("N")] = None
-    """Say on standard error what the wishes cost in probability, from so many texts that are drawn for it."""
+    """Print to standard error how much probability the constraints cost, estimated from N sampled texts."""
     unknown: bool = False
-    """Write <unk> where the model would; otherwise words that it knows alone are written."""
+    """Allow <unk> in the output. Default: only known words are generated."""
     fuse: Annotated[Path | None, arg("RUN")] = None
-    """A second language model over the same vocabulary that has a say (shallow fusion)."""
+    """A second language model with the same vocabulary, for shallow fusion."""
     fuse_weight: Annotated[float, arg("W", shown="(default: 0.3)")] = 0.3
-    """How much its log-probabilities count."""
+    """Weight of the second model's log-probabilities."""
     format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: text)")] = "text"
-    """text: the texts; tsv: log-probability and text; jsonl: prompt, text, score, tokens."""
+    """text: the text; tsv: log-probability and text; jsonl: prompt, text, score, tokens."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Write texts, one for each prompt or as many as are asked for."""
+    """Print generated texts, one or more for each prompt."""
     keys, rest = take_keys(GenerateConfig, GenerateFlags, argv)
     flags = parse_flags(GenerateFlags, rest, _USAGE, _ABOUT, GenerateConfig, override({}, keys))
     config = parse(GenerateConfig, override({}, keys), source="the command line")
     if flags.fuse_weight < 0:
-        raise UsageError(f"--fuse-weight must be 0 or more, and is {flags.fuse_weight}")
+        raise UsageError(f"--fuse-weight must be 0 or more, got {flags.fuse_weight}. Use 0.3, for example.")
     _check_wishes(flags)
 
     from catena.cli.machine import open_model
@@ -117,10 +117,10 @@ def _check_wishes(flags: GenerateFlags) -> None:
         for name in ("rhymes", "rhymes_from", "lexicon"):
             if getattr(flags, name) is not None:
                 raise UsageError(
-                    f"--{name.replace('_', '-')} is for verse: give a form with --verse, such as quatrain-5"
+                    f"--{name.replace('_', '-')} requires a verse form. Add --verse, such as --verse quatrain-5."
                 )
     if flags.rhymes is not None and flags.rhymes_from is not None:
-        raise UsageError("--rhymes and --rhymes-from both say what rhymes: give one of them")
+        raise UsageError("--rhymes and --rhymes-from cannot be combined. Remove one of them.")
 
 
 def _form(flags: GenerateFlags, model: LmPredictor) -> VerseForm | None:
@@ -140,16 +140,16 @@ def _form(flags: GenerateFlags, model: LmPredictor) -> VerseForm | None:
 
 def _cost_lines(cost: ConstraintCost) -> list[str]:
     return [
-        f"cost of the wishes, from {cost.n:,} texts of {cost.ids:.1f} tokens: {cost.drawn:.2f} nats a text (standard "
-        f"error {cost.error:.2f}), so perplexity is {cost.factor:.3f} times what the choice of words alone makes it: "
-        f"{cost.perplexity:.2f} in all",
-        f"all texts that fulfill them together have log-probability {-cost.least:.2f} (as {cost.effective:.0f} texts "
-        f"tell)",
+        f"cost of the constraints, from {cost.n:,} texts of {cost.ids:.1f} tokens: {cost.drawn:.2f} nats per text "
+        f"(standard error {cost.error:.2f}), so perplexity is {cost.factor:.3f} times that of the search without "
+        f"constraints: {cost.perplexity:.2f} in all",
+        f"all texts that satisfy them together have log-probability {-cost.least:.2f} (effective sample size "
+        f"{cost.effective:.0f})",
     ]
 
 
 def _writes_one(search: BaseSearchConfig) -> bool:
-    """Whether a search writes one text for a prompt."""
+    """Whether a search returns a single text for each prompt."""
     return getattr(search, "n", 1) == getattr(search, "n_best", 1) == 1
 
 
@@ -157,7 +157,7 @@ def _language_model(model: object, folder: Path) -> LmPredictor:
     from catena.tasks.lm.predictor import LmPredictor
 
     if not isinstance(model, LmPredictor):
-        raise UsageError(f"{folder} is no language model: train one with 'catena train lm'")
+        raise UsageError(f"{folder} is not a language model. Train one with 'catena train lm'.")
     return model
 
 

@@ -1,4 +1,4 @@
-"""The keys of a config as flags, for ``--help``: those of the chosen kinds, with the values they would have."""
+"""The config section of ``--help``: the keys of the selected kinds as options, with their defaults."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from catena.errors import ConfigError
 
 _WIDTH = 100
 _HEAD = (
-    "Keys of the config. Each is a flag; the last part of its name will do where it says enough. The keys of another "
-    "kind are shown when it is chosen, as by --model recurrent --help."
+    "Config options. Where it is unambiguous, the last part of the name is enough. To see the options of another kind, "
+    "select it, for example: --model recurrent --help."
 )
 
 
 def config_help(schema: type[Config], data: Mapping[str, Any]) -> Iterator[str]:
-    """Every key in its section, with its choices, its value if it is not given, and its meaning."""
+    """The lines of help for every key: section, choices, default and meaning."""
     kinds = _kinds_in(data)
     try:
         config = parse(schema, kinds, source="--help")
@@ -32,7 +32,7 @@ def config_help(schema: type[Config], data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kinds_in(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The kinds that nested values choose, without the other values."""
+    """The kinds that nested values select, without the other values."""
     inner = {key: _kinds_in(value) for key, value in data.items() if isinstance(value, Mapping)}
     return {key: value for key, value in inner.items() if value} | ({KIND: data[KIND]} if KIND in data else {})
 
@@ -40,8 +40,10 @@ def _kinds_in(data: Mapping[str, Any]) -> dict[str, Any]:
 def _sections(
     config: Config, path: tuple[str, ...], kinds: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Config, tuple[str, ...]]]:
-    """Every section with its path and the kinds it may be of, as its own parent has them: a section of the same name
-    in another kind of the parent may be of others."""
+    """Every section with its path and the kinds that its parent allows for it.
+
+    A section of the same name may allow other kinds under another kind of parent.
+    """
     yield path, config, kinds
     for name, classes in get_sections(type(config)).items():
         if isinstance(inner := getattr(config, name), Config):
@@ -50,12 +52,12 @@ def _sections(
 
 def _keys_of(section: Config, path: tuple[str, ...], kinds: tuple[str, ...]) -> Iterator[ConfigKey]:
     fields = type(section).model_fields
-    for name in sorted(fields, key=lambda name: name != KIND):  # the kind first, for it decides about the others
+    for name in sorted(fields, key=lambda name: name != KIND):  # the kind first because it selects the other keys
         if isinstance(getattr(section, name), Config):
             continue
         several = kinds if name == KIND and len(kinds) > 1 else ()
         key = ConfigKey((*path, name), fields[name], several)
-        if len(key.values) != 1:  # one choice is no choice
+        if len(key.values) != 1:  # a key with one possible value is not an option
             yield key
 
 

@@ -1,4 +1,4 @@
-"""``catena inspect FILES…``: the data doctor. ``catena inspect RUN``: look inside a run."""
+"""``catena inspect FILES…``, which checks data files, and ``catena inspect RUN``, which describes a run."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _USAGE = "catena inspect FILES… or catena inspect RUN"
 
 @dataclass(frozen=True)
 class InspectFlags:
-    """Data files, or one run."""
+    """Options of ``catena inspect``."""
 
     paths: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("FILES…|RUN")] = ()
-    """Data files (give train, dev and test together to find texts that are in two of them), or one run folder."""
+    """Data files, or one run folder. Pass train, dev and test together to find texts that occur in two of them."""
     top: Annotated[int, arg("N", shown="(default: 10)")] = 10
-    """Of a linear model: how many features to show for each class."""
+    """For linear models: number of features to show for each class."""
     encoding: Annotated[str | None, arg("NAME")] = None
-    """Encoding of the files if they are not UTF-8."""
+    """Encoding of the files, such as latin-1. Default: UTF-8."""
     format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
-    """Lines for a person, or one JSON object."""
+    """Output format: readable text, or one JSON object."""
 
     def __post_init__(self) -> None:
         check_minimum("--top", self.top, 1)
 
 
 def run(argv: Sequence[str]) -> int:
-    """Tell what is in data files, or in a run."""
-    about = "Look at data files, or inside a run. With data files the exit code is 1 if one of them cannot be used."
+    """Print a report on data files or on a run."""
+    about = "Check data files, or describe a run. With data files, the exit code is 1 if one of them is unusable."
     flags = parse_flags(InspectFlags, argv, _USAGE, about)
     if not flags.paths:
-        raise UsageError(f"name the data files, or the run folder, to look at: {_USAGE}")
+        raise UsageError(f"FILES… or RUN is missing. Usage: {_USAGE}.")
     runs = [path for path in flags.paths if any((path / name).exists() for name in ("meta.json", "manifest.json"))]
     if runs and len(flags.paths) > 1:
-        raise UsageError(f"{runs[0]} is a run, and one run is looked at alone: {_USAGE}")
+        raise UsageError(f"{runs[0]} is a run and cannot be combined with other paths. Usage: {_USAGE}.")
     if runs:
         return _inspect_run(runs[0], flags)
     from catena.cli.machine import resolve_run_folder
@@ -79,12 +79,12 @@ def _inspect_run(folder: Path, flags: InspectFlags) -> int:
 
 
 def _number(score: float | None) -> str:
-    """A score of metrics.jsonl, where null stands for one that is not finite."""
+    """A score of metrics.jsonl as text. Scores that are not finite are null there."""
     return "not finite" if score is None else f"{score:.4f}"
 
 
 def _told(folder: Path) -> dict[str, Any]:
-    """What a run says of itself; nothing for a checkpoint on its own."""
+    """The meta.json and evaluations of a run, or an empty dict for a checkpoint outside a run."""
     from catena.checkpoint import META, read_meta
     from catena.training.run import RunFolder
 

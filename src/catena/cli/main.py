@@ -1,7 +1,7 @@
-"""``catena VERB …``: finds the verb, answers help at once, and turns errors into one clear sentence.
+"""``catena COMMAND …``, the entry point, which runs a command and prints errors as one sentence.
 
-Imports neither torch nor any verb before it is asked for: ``catena --help`` must answer in half a second, and a package
-that one verb lacks must not break another.
+Neither torch nor a command is imported before it is needed. So ``catena --help`` prints in half a second, and a package
+missing for one command does not break another.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from catena.registry import did_you_mean
 from catena.version import __version__
 
 VERBS = {
-    "train": "Train a model: catena train [TASK] FILES… [--flags]",
-    "resume": "Continue a run that was stopped, exactly where it was, or train it for longer",
-    "embed": "Word vectors: train them, ask for neighbors and analogies, score them, map them",
-    "evaluate": "Score a trained model on a file with the right answers",
+    "train": "Train a model: catena train [TASK] FILES… [--options]",
+    "resume": "Resume an interrupted run exactly where it stopped, or train it for longer",
+    "embed": "Train, query, evaluate, plot and convert word vectors",
+    "evaluate": "Score a trained model on a labeled file",
     "predict": "Predict for a file or standard input",
-    "draw": "Draw a picture of a prediction: tags, trees, arcs",
-    "chat": "Talk with a model of conversation, or with a file of questions and answers",
-    "generate": "Write text with a language model, after a prompt",
-    "compose": "Write verse in a form and on a topic with a language model: sonnets, quatrains",
-    "correct": "Correct the text of a file or standard input with a language model",
+    "draw": "Draw predictions: tags, trees, arcs, attention",
+    "chat": "Chat with a conversation model, or with a file of questions and answers",
+    "generate": "Generate text with a language model, from a prompt or from scratch",
+    "compose": "Write verse on a topic and in a form (sonnet, quatrain) with a language model",
+    "correct": "Correct spelling in a file or standard input with a language model",
     "score": "Log-probability and perplexity of texts under a language model",
-    "inspect": "Look at data files (the data doctor), or inside a run",
+    "inspect": "Check data files, or describe a run",
     "init": "Write a commented config for a task",
-    "compare": "Test whether one run is better than another (paired bootstrap)",
-    "diagnose": "See whether the gradients of a language model vanish or explode, and how curved its loss is",
+    "compare": "Test whether one run is significantly better than another",
+    "diagnose": "Check whether the gradients of a language model vanish or explode, and the curvature of its loss",
     "average": "Average the weights of several checkpoints",
-    "export": "Write a model in the form of another program: translators as CTranslate2 or ONNX, n-grams as ARPA",
+    "export": "Export a model: translation models to CTranslate2 or ONNX, n-gram models to ARPA",
     "doctor": "Check this installation: versions, devices, optional packages",
-    "demo": "Train, evaluate and ask a small model, on the corpus that comes with Catena",
+    "demo": "Train, evaluate and query a small model on the corpus that comes with Catena",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 an error that is said, 2 wrong usage, 130 interrupted."""
+    """Run one command and return its exit code: 0 success, 1 error, 2 wrong usage, 130 interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without ✓ must not end a training
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot print ✓ must not stop training
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
         code = _answer(words)
-        sys.stdout.flush()  # here a closed pipe can be answered, at the interpreter's end it cannot
+        sys.stdout.flush()  # a closed pipe can be handled here, but not when the interpreter exits
         return code
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, has stopped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -77,7 +77,7 @@ def _answer(words: list[str]) -> int:
         return 0
     verb, rest = words[0], words[1:]
     if verb not in VERBS:
-        return _complain([], f"there is no verb {verb!r}: {did_you_mean(verb, VERBS)}", 2)
+        return _complain([], f"Unknown command {verb!r}: {did_you_mean(verb, VERBS)}", 2)
     try:
         return int(importlib.import_module(f"catena.cli.{verb}").run(rest))
     except SystemExit as end:  # after --help
@@ -91,10 +91,10 @@ def _complain(words: Sequence[str], sentence: str, code: int) -> int:
 
 
 def _words_of(error: OSError) -> str:
-    """What the system could not do: a full disk, a folder that may not be written to."""
+    """The message of a system error, such as a full disk or a folder without write permission."""
     if error.filename is None:
         return str(error.strerror or error)
-    return f"{error.filename} cannot be used: {error.strerror}. Check the name, the rights and the space on the disk"
+    return f"Cannot use {error.filename}: {error.strerror}. Check the path, its permissions and the disk space."
 
 
 def _fault(error: Exception) -> str:
@@ -102,7 +102,7 @@ def _fault(error: Exception) -> str:
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write("".join(traceback.format_exception(error)))
     said = " ".join(str(error).split())[:300]
-    return f"a fault of Catena itself, {type(error).__name__}: {said}. Please report it, with {path}"
+    return f"Internal error, {type(error).__name__}: {said}. Please report it together with {path}."
 
 
 def _help() -> str:
@@ -110,7 +110,7 @@ def _help() -> str:
     verbs = "\n".join(f"  {verb:<{width}}  {words}" for verb, words in VERBS.items())
     return (
         f"Catena {__version__}: sequence models on your own machine.\n\n"
-        f"usage: catena VERB [ARGUMENTS] [--flags]\n\n{verbs}\n\n"
-        "'catena VERB --help' tells more of a verb; --debug shows the traceback of an error.\n"
-        "A first run: catena demo"
+        f"usage: catena COMMAND [ARGUMENTS] [--options]\n\n{verbs}\n\n"
+        "See 'catena COMMAND --help' for the options of a command. --debug shows the traceback of an error.\n"
+        "To get started: catena demo"
     )

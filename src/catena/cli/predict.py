@@ -1,4 +1,4 @@
-"""``catena predict RUN [FILE]``: predict for a file, or for standard input, a line at a time."""
+"""``catena predict RUN [FILE]``, which predicts for a file or for each line of standard input."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 
 _NOT_IN_TEXT_FORMAT = {"scores", "alignment"}
-"""What is asked for in vain where answers alone are written."""
+"""Options whose results ``--format text`` does not show."""
 
 
 @dataclass(frozen=True)
 class PredictFlags(PredictOptionFlags, ReadingFlags, WeightFlags, DeviceFlags):
-    """What is predicted for, and how the predictions are written."""
+    """Options of ``catena predict``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder."""
+    """Run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
-    """A file of texts, one a line, or in any format that has texts; standard input if it is - or not named."""
+    """File with one text per line, or in any format that contains texts. - or nothing: standard input."""
     format: Annotated[str | None, arg("NAME")] = None
-    """How predictions are written: text (the answer alone), tsv, jsonl (all there is), or a format of the task such as
-    conll, conllu or brackets; the task's own if not set."""
+    """Output format: text (predictions only), tsv, jsonl (all details), or a format of the task such as conll, conllu
+    or brackets. Default: the task's own format."""
     output: Annotated[Path | None, arg("FILE", "-o")] = None
-    """The file to write; standard output if not set."""
+    """Output file. Default: standard output."""
     ensemble: Annotated[tuple[Path, ...], arg("RUN")] = ()
-    """More runs that answer together with the first; give FILE before this flag."""
+    """More runs to ensemble with the first. Write FILE before this option."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Write a prediction for each item, as it comes in."""
+    """Write a prediction for each input as it is read."""
     about = "Predict for a file or standard input."
     flags = parse_flags(PredictFlags, argv, "catena predict RUN [FILE]", about)
     if flags.output is not None:
@@ -59,9 +59,9 @@ def run(argv: Sequence[str]) -> int:
 
     if flags.run.is_file() and not holds_ngrams(flags.run):
         raise UsageError(
-            f"{flags.run} is a file, and a model is asked: 'catena train {flags.run}' makes one of it, or, of "
-            f"conversations, 'catena train converse {flags.run} --model bm25' in a second; 'catena chat {flags.run}' "
-            f"answers from those without training"
+            f"RUN must be a run folder, got the file {flags.run}. Train a model with 'catena train {flags.run}' (for "
+            f"conversations, 'catena train converse {flags.run} --model bm25' takes a second), or use 'catena chat "
+            f"{flags.run}', which needs no training."
         )
     model, asking = load_ensemble(flags.run, flags.ensemble, flags), flags.asking(flags.seed)
     model.check(asking)
@@ -84,20 +84,20 @@ def run(argv: Sequence[str]) -> int:
 
 
 def file_of_texts(name: str) -> Path:
-    """The file of a name, unless that is plainly a text."""
+    """The path of a file. Raise UsageError if the name looks like a text instead of a file name."""
     path = Path(name)
     if len(name.split()) > 1 and not is_file(name) and "/" not in name:
         raise UsageError(
-            f"there is no file {name!r}: a text is given on standard input, as in echo {name!r} | catena predict RUN"
+            f"File not found: {name!r}. To predict for a text, use standard input: echo {name!r} | catena predict RUN"
         )
     return path
 
 
 def is_file(name: str) -> bool:
-    """Whether a word of the command line is the name of a file."""
+    """Whether an argument is the name of an existing file."""
     try:
         return Path(name).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a NUL
+    except (OSError, ValueError):  # too long for a file name, or contains NUL
         return False
 
 
@@ -105,17 +105,17 @@ def _format_of(model: Predictor, named: str | None, asking: PredictOptions) -> s
     if named is None:
         return model.format_for(asking)
     if named not in model.formats:
-        raise UsageError(f"--format is {named!r}, and must be {' or '.join(model.formats)}")
+        raise UsageError(f"--format must be {' or '.join(model.formats)}, got {named!r}. Choose one of these.")
     if named == "text" and asking.beyond() & _NOT_IN_TEXT_FORMAT and model.format_for(asking) != "text":
         flag = f"--{min(asking.beyond() & _NOT_IN_TEXT_FORMAT)}"
-        sys.stderr.write(f"catena predict: --format text has the answers alone, without what {flag} asks for\n")
+        sys.stderr.write(f"catena predict: --format text does not show the results of {flag}; use --format jsonl\n")
     return named
 
 
 def _predicted(
     model: Predictor, items: Iterator[object], format: str, asking: PredictOptions, at_once: bool
 ) -> Iterator[str]:
-    """What is written for each item; ``at_once`` answers each before the next is read, for a person who types."""
+    """The output for each item. ``at_once`` predicts each before the next is read, for interactive input."""
     heard: Counter[str] = Counter()
     items, again = tee(items)
     stream = (model.predict([item], asking)[0] for item in items) if at_once else model.predict_stream(items, asking)
@@ -128,21 +128,21 @@ def _predicted(
 
 
 def stdin_is_terminal() -> bool:
-    """Whether a person types into standard input, which may be closed: then it is None."""
+    """Whether standard input is a terminal. It is None if it was closed."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def standard_input(encoding: str) -> Iterator[str]:
-    """The lines of standard input, as they come."""
+    """The lines of standard input as they arrive."""
     if sys.stdin is None:
-        raise UsageError("standard input is closed, and no file is named: give texts by one of them")
+        raise UsageError("Standard input is closed and FILE is missing. Pass FILE, or pipe in texts.")
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             yield line.decode(encoding).removeprefix("\ufeff").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise FormatError(
-                f"standard input, line {number}, is not {encoding} (byte {error.object[error.start]:#04x} at "
-                f"{error.start + 1}): name its encoding, such as --encoding latin-1"
+                f"standard input:{number} must be encoded in {encoding}, got byte {error.object[error.start]:#04x} at "
+                f"{error.start + 1}. Pass its encoding, such as --encoding latin-1."
             ) from None
         except LookupError:
-            raise FormatError(f"there is no text encoding {encoding!r}: say utf-8, latin-1 or another") from None
+            raise FormatError(f"Unknown encoding {encoding!r}. Use utf-8 or latin-1, for example.") from None

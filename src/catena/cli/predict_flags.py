@@ -1,4 +1,4 @@
-"""Flags of the verbs that ask a trained model for more than its one best answer."""
+"""Options of the commands that predict: n-best lists, samples, probabilities, attention, search."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptionFlags:
-    """What is asked for; each task says which of these it answers."""
+    """Options of a prediction. Each task states which of them it supports."""
 
     n_best: Annotated[int, arg("N")] = 1
-    """So many answers for each text, the best first."""
+    """Number of predictions for each text, best first."""
     samples: Annotated[int, arg("N")] = 0
-    """So many answers drawn from the model's distribution instead of the best."""
+    """Sample N predictions from the model's distribution instead of returning the best."""
     confidence: bool = False
-    """Give the probability of every part of an answer: each tag, span or arc."""
+    """Show the probability of every part of a prediction: each tag, span or arc."""
     scores: bool = False
-    """Give the log-probability of every answer."""
+    """Show the log-probability of every prediction."""
     alignment: bool = False
-    """Show which part of an answer comes from which part of the text."""
+    """Show which part of a prediction is aligned to which part of the text."""
     constraint: Annotated[Path | None, arg("FILE")] = None
-    """A file that fixes or forbids parts of the answers, text by text."""
+    """File that fixes or forbids parts of the predictions for each text."""
     beam_size: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
-    """So many beginnings of an answer are kept while it is searched; 1 takes the likeliest word at every step."""
+    """Beam size of the search. 1 is greedy search."""
     length_penalty: Annotated[float | None, arg("X", shown="(default: as trained)")] = None
-    """The power of the length that scores are divided by: 0 prefers short answers, 1 nearly divides by the length."""
+    """Exponent of the length by which scores are divided. 0: no normalization, prefers short output; 1: roughly per
+    token."""
     max_length: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
-    """The most tokens of an answer, for models that write; what is longer is cut, and that is said."""
+    """Maximum number of tokens of a prediction, for models that generate. Longer output is truncated with a warning."""
 
     def asking(self, seed: int) -> PredictOptions:
         from catena.tasks.application import PredictOptions
@@ -45,12 +46,10 @@ class PredictOptionFlags:
         check_minimum("--length-penalty", self.length_penalty, 0)
         check_minimum("--max-length", self.max_length, 1)
         if self.n_best > 1 and self.samples:
-            raise UsageError("--n-best asks for the best answers and --samples for drawn ones: leave one of them out")
+            raise UsageError("--n-best and --samples cannot be combined. Remove one of them.")
         for flag, value in (("--beam-size", self.beam_size), ("--length-penalty", self.length_penalty)):
             if value is not None and self.samples:
-                raise UsageError(
-                    f"{flag} says how the best answers are found and --samples draws: leave one of them out"
-                )
+                raise UsageError(f"{flag} and --samples cannot be combined. Remove one of them.")
         return PredictOptions(
             self.n_best,
             self.samples,

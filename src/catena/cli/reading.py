@@ -1,4 +1,4 @@
-"""Flags of the verbs that read data with a trained model."""
+"""Options of the commands that read data for a trained model."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingFlags:
-    """How a data file is read, where that is not as the training files were."""
+    """How a data file is read if it differs from the training files."""
 
     input_format: Annotated[str, arg("NAME", shown="(default: auto)")] = "auto"
-    """Format of the file: a name that 'catena inspect' gives, or text for one text a line; auto looks at it."""
+    """Format of the file: a name that 'catena inspect' prints, or text for one text per line. auto: detect it."""
     encoding: Annotated[str | None, arg("NAME")] = None
-    """Encoding of the file if it is not UTF-8, such as latin-1."""
+    """Encoding of the file, such as latin-1. Default: UTF-8."""
     text_column: Annotated[str | None, arg("NAME")] = None
-    """Column or key that holds the text, in files that name their columns."""
+    """Column or key of the text, in files with named columns."""
     label_column: Annotated[str | None, arg("NAME")] = None
-    """Column or key that holds the label."""
+    """Column or key of the label."""
     source_column: Annotated[str | None, arg("NAME")] = None
-    """Column or key that holds the source, for models of pairs: its name, or its number from 1."""
+    """Column or key of the source, for models of pairs, by name or by number from 1."""
     target_column: Annotated[str | None, arg("NAME")] = None
-    """Column or key that holds the target."""
+    """Column or key of the target."""
 
     def reading(self) -> ReadOptions:
         from catena.tasks.application import ReadOptions
@@ -41,44 +41,45 @@ class ReadingFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerFlags(ReadingFlags):
-    """The same for files with the right answers."""
+    """How a labeled data file is read if it differs from the training files."""
 
     target: Annotated[Path | None, arg("FILE")] = None
-    """The file of the right answers, line by line, where they are a file of their own, as in parallel text."""
+    """File of references, line by line, if they are in a separate file as in parallel text."""
 
     def reading(self) -> ReadOptions:
         return dataclasses.replace(super().reading(), target=self.target)
 
 
 _COLUMNS = ("text_column", "label_column", "source_column", "target_column")
-"""The parts of :class:`ReadingFlags` that name columns."""
+"""The fields of :class:`ReadingFlags` that name columns."""
 
 
 def check_lines(flags: ReadingFlags) -> None:
-    """Refuse the name of a column where texts are lines of standard input."""
+    """Raise UsageError if a column is named although the texts are lines of standard input."""
     for name in _COLUMNS:
         if (value := getattr(flags, name)) is not None:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(
-                f"{flag} {value} names a column of a file, and standard input is a text a line: name a file"
+                f"{flag} {value} does not apply to standard input, which has one text per line. Pass FILE."
             )
 
 
 def check_columns(model: Predictor, reading: ReadOptions) -> ReadOptions:
-    """Refuse the name of a column where the files of a task have no such one."""
+    """Return ``reading``. Raise UsageError if it names a column that the task does not read."""
     for name in _COLUMNS:
         value = getattr(reading, name)
         if value is not None and name not in model.reads_columns:
             flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} {value} names a column, and {model.task_name} reads none by that: leave it out")
+            raise UsageError(f"{flag} {value} does not apply to {model.task_name}. Remove the option.")
     return reading
 
 
 def check_target(model: Predictor, reading: ReadOptions) -> ReadOptions:
-    """Refuse a file of right answers where a task reads them from one file, and columns that are not there."""
+    """Return ``reading``. Raise UsageError for a reference file or a column that the task does not read."""
     check_columns(model, reading)
     if reading.target is not None and not model.reads_targets:
         raise UsageError(
-            f"--target {reading.target} is for tasks whose right answers are a file of their own: leave it out"
+            f"--target {reading.target} does not apply to {model.task_name}, which reads references from FILE. Remove "
+            f"it."
         )
     return reading

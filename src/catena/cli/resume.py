@@ -1,4 +1,4 @@
-"""``catena resume RUN``: continue a run that was stopped, exactly where it was, or train it for longer."""
+"""``catena resume RUN``, which continues an interrupted run exactly where it stopped, or trains for longer."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from catena.cli.flags import arg, check_minimum, parse_flags
 
 @dataclass(frozen=True)
 class ResumeFlags:
-    """The run to resume, new limits for it, and who hears of its progress."""
+    """Options of ``catena resume``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run folder. Its config says all else: the data, the device, the threads."""
+    """Run folder. Its config determines everything else: data, device, threads."""
     max_epochs: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
     """Train for at most N epochs, counted from the start of the run."""
     max_steps: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
     """Train for at most N steps, counted from the start of the run."""
     max_time: Annotated[str | None, arg("TIME", "--time", shown="(default: as in the run's config)")] = None
-    """Train for at most this time in all, such as 5m, with the time already spent."""
+    """Train for at most this time in total, such as 5m, including the time already spent."""
     patience: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
-    """Stop after N evaluations without improvement; 0 does not stop early."""
+    """Stop after N evaluations without improvement. 0: never stop early."""
     track: Annotated[str | None, arg("NAME")] = None
-    """Also write the curves for: tensorboard."""
+    """Also log the curves to: tensorboard."""
     quiet: Annotated[bool, arg(None, "-q")] = False
-    """Print the result alone."""
+    """Print only the result."""
 
     def limits(self) -> dict[str, object]:
-        """The limits that are given, by their keys in the config."""
+        """The limits that are set, by config key."""
         named = {name: getattr(self, name) for name in ("max_epochs", "max_steps", "max_time", "patience")}
         return {name: value for name, value in named.items() if value is not None}
 
@@ -43,8 +43,8 @@ class ResumeFlags:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Continue training from the last whole checkpoint."""
-    about = "Continue a run that was stopped, exactly where it was, or train a run for longer."
+    """Continue training from the last complete checkpoint."""
+    about = "Resume an interrupted run exactly where it stopped, or train a run for longer."
     flags = parse_flags(ResumeFlags, argv, "catena resume RUN", about)
 
     from catena.checkpoint import CONFIG, read_meta
@@ -52,7 +52,7 @@ def run(argv: Sequence[str]) -> int:
     from catena.cli.training import make_reporter, say_result
     from catena.tasks.table import task_of_config
 
-    read_meta(resolve_run_folder(flags.run))  # says what is wrong if it is no run
+    read_meta(resolve_run_folder(flags.run))  # raises if it is not a run
     reporter = make_reporter(flags.quiet, flags.track, flags.run)
     try:
         trained = task_of_config(flags.run / CONFIG).open().resume(flags.run, reporter, flags.limits())

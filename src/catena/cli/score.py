@@ -1,4 +1,4 @@
-"""``catena score RUN [FILE]``: how probable each text is to a language model, and all of them together."""
+"""``catena score RUN [FILE]``, the log-probability of each text under a language model, and totals."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoreFlags(ReadingFlags, WeightFlags, DeviceFlags):
-    """The texts to be scored."""
+    """Options of ``catena score``."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder of a language model."""
+    """Run or checkpoint folder of a language model."""
     file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
-    """A file of texts, one a line; standard input if it is - or not named."""
+    """File with one text per line. - or nothing: standard input."""
     tokens: bool = False
-    """Show each token with its log-probability too; one that the model does not know is marked <unk>."""
+    """Also show each token with its log-probability. Unknown tokens are marked <unk>."""
     format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: text)")] = "text"
-    """text: lines for a person; tsv: log-probability, perplexity, text; jsonl: everything. The totals go to standard
-    error in the last two."""
+    """text: readable lines; tsv: log-probability, perplexity, text; jsonl: all details. With tsv and jsonl, totals are
+    printed to standard error."""
     output: Annotated[Path | None, arg("FILE", "-o")] = None
-    """The file to write; standard output if not set."""
+    """Output file. Default: standard output."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Write how probable each text is, and all of them together."""
-    about = "Log-probability, perplexity and bits of each text and of all of them. Each text is scored by itself."
+    """Write the log-probability of each text and the totals."""
+    about = "Log-probability, perplexity and bits of each text and of all texts. Texts are scored independently."
     flags = parse_flags(ScoreFlags, argv, "catena score RUN [FILE]", about)
     if flags.output is not None:
         check_writable(flags.output, "scores.tsv", flags.file)
@@ -52,7 +52,7 @@ def run(argv: Sequence[str]) -> int:
 
     model = open_model(flags.run, flags)
     if not isinstance(model, LmPredictor):
-        raise UsageError(f"{flags.run} is no language model: train one with 'catena train lm'")
+        raise UsageError(f"{flags.run} is not a language model. Train one with 'catena train lm'.")
     own = flags.file == "-"
     texts = standard_input(flags.encoding or "utf-8") if own else model.read_inputs(Path(flags.file), flags.reading())
     scored = (
@@ -71,7 +71,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 class Totals:
-    """Sums over the texts that have gone by."""
+    """Sums over all texts so far."""
 
     def __init__(self) -> None:
         self.texts = self.tokens = self.characters = self.bytes = self.unknown = 0
@@ -93,9 +93,9 @@ class Totals:
         bits = self.nats / math.log(2)
         texts = "1 text" if self.texts == 1 else f"{self.texts:,} texts"
         return (
-            f"{texts}, {self.tokens:,} tokens with their ends, {self.unknown:,} unknown: log-probability "
-            f"{-self.nats:.4f}, perplexity {perplexity:.4f}, {bits / self.characters:.4f} bits a character, "
-            f"{bits / self.bytes:.4f} bits a byte"
+            f"{texts}, {self.tokens:,} tokens including end tokens, {self.unknown:,} unknown: log-probability "
+            f"{-self.nats:.4f}, perplexity {perplexity:.4f}, {bits / self.characters:.4f} bits per character, "
+            f"{bits / self.bytes:.4f} bits per byte"
         )
 
 
@@ -107,7 +107,9 @@ def _lines(scored: Iterator[ScoredText], model: Any, flags: ScoreFlags, totals: 
         else:
             yield model.write(one, one.text, flags.format)
         if flags.tokens and flags.format != "jsonl":
-            known = [token in model.encoding.vocabulary for token in one.tokens[:-1]] + [True]  # the end is a special
+            known = [token in model.encoding.vocabulary for token in one.tokens[:-1]] + [
+                True
+            ]  # the end is a special token
             for token, log_prob, is_known in zip(one.tokens, one.log_probs, known, strict=True):
                 unknown = "" if is_known else "\t<unk>"
                 yield f"{log_prob:10.4f}\t{json.dumps(token, ensure_ascii=False)[1:-1]}{unknown}"

@@ -1,4 +1,4 @@
-"""``catena train [TASK] FILES… [--flags]``: the same shape for every task."""
+"""``catena train [TASK] FILES… [--options]``, which trains a model of any task."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from catena.registry import did_you_mean
 from catena.tasks.table import TASKS, TaskSpec, task_of_config, task_of_file
 
 C = TypeVar("C", bound=Config)
-_ABOUT = "Train a model. Without a task, the format of the first file decides which."
-_USAGE = "catena train [TASK] FILES… [--flags]"
+_ABOUT = "Train a model. Without TASK, it is chosen by the format of the first file."
+_USAGE = "catena train [TASK] FILES… [--options]"
 _PAIRS = {
     "translate": ("transduce", "sentences", "strings of characters"),
     "transduce": ("translate", "words", "sentences"),
-    "converse": ("translate", "what is said and what is said to it", "sentences and their translations"),
+    "converse": ("translate", "contexts and responses", "sentences and their translations"),
 }
-"""Tasks that a file of pairs may be for: the other one, and what each takes pairs for."""
+"""Tasks that read files of pairs, with the alternative task and a description of the pairs of both."""
 _FLAGS_THAT_IMPLY_TASK = {
     "translate": ("target", "source-column", "target-column"),
     "converse": ("context-column", "response-column"),
 }
-"""Flags that only one task has: texts in two files, and the names of columns."""
+"""Options that only one task has: texts in two files, and column names."""
 
 
 @dataclass(frozen=True)
 class TrainFlags:
-    """Flags of training beside the keys of the config."""
+    """Options of ``catena train`` other than the config options."""
 
     files: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[TASK] FILES…")] = ()
-    """What to train, such as classify, and the files to train on; dev and test files are named by --dev and --test."""
+    """Task, such as classify, and the files to train on. Dev and test files are set by --dev and --test."""
     config: Annotated[Path | None, arg("FILE", "-c")] = None
-    """A config file (see 'catena init') or the name of a recipe; flags go before what it says."""
+    """Config file (see 'catena init') or the name of a recipe. Options override its values."""
     output: Annotated[Path | None, arg("FOLDER", "-o")] = None
-    """The run folder; the next free runs/TASK-MODEL-NUMBER if not set."""
+    """Run folder. Default: the next free runs/TASK-MODEL-NUMBER."""
     overwrite: Annotated[bool, arg()] = False
-    """Replace the run folder if it holds an older run."""
+    """Replace the run folder if it contains an older run."""
     start_from: Annotated[Path | None, arg("RUN", name="from")] = None
-    """Start from the weights of this run or checkpoint (fine-tuning), with its config unless flags say otherwise."""
+    """Fine-tune: start from the weights of this run or checkpoint, with its config unless options override it."""
     time: Annotated[str | None, arg("TIME")] = None
-    """Time for the whole training, such as 5m; if no model is named, its kind and size are chosen to fit."""
+    """Time limit for the whole training, such as 5m. Without --model, the model and its size are chosen to fit."""
     seeds: Annotated[int, arg("N")] = 1
-    """Train so many models, from seeds that follow one another, and give mean and interval of their scores."""
+    """Train N models with consecutive seeds and report the mean and a confidence interval of their scores."""
     track: Annotated[str | None, arg("NAME")] = None
-    """Also write the curves for: tensorboard."""
+    """Also log the curves to: tensorboard."""
     quiet: Annotated[bool, arg(None, "-q")] = False
-    """Print the result alone."""
+    """Print only the result."""
 
     RENAMED: ClassVar[dict[str, str]] = {"start_from": "from"}
 
@@ -66,9 +66,9 @@ class TrainFlags:
 
 
 def run(argv: Sequence[str], usage: str = _USAGE, about: str = _ABOUT) -> int:
-    """Train what the command says; ``usage`` and ``about`` are for its help, where it is called by another name."""
+    """Train as the command line specifies. ``usage`` and ``about`` replace the texts of its help."""
     if not argv:
-        raise UsageError(f"say what to train on: {_USAGE}")
+        raise UsageError(f"FILES… is missing. Usage: {_USAGE}.")
     entry = _find_task(argv)
     _check_model(argv, entry)
     schema = entry.config_class()
@@ -101,7 +101,7 @@ def run(argv: Sequence[str], usage: str = _USAGE, about: str = _ABOUT) -> int:
 
 
 def _with_choices(schema: type[C], data: dict[str, Any], fitted: Any, source: str) -> C:
-    """The config with what was chosen to fit the time: the model, and of all else that is not said what differs."""
+    """The config with the model that fits the time limit, and its other values that the user did not set."""
     values = {**data, "model": fitted.model.model_dump()}
     config: Any = parse(schema, values, source=source)
     for name in ("tokenizer", "batches"):
@@ -115,7 +115,7 @@ def _with_choices(schema: type[C], data: dict[str, Any], fitted: Any, source: st
 
 
 def _told(entry: TaskSpec, words: Sequence[str]) -> list[str]:
-    """A word on a choice that a person may not expect: pairs are translated or transduced, and two texts are not."""
+    """A note on a choice that may surprise: pairs are translated or transduced, two separate texts are not paired."""
     sides = [Path(word) for word in words if is_file(word)]
     if (
         entry.name == "lm"
@@ -124,35 +124,35 @@ def _told(entry: TaskSpec, words: Sequence[str]) -> list[str]:
         and sides[0].with_suffix("") == sides[1].with_suffix("")
     ):
         return [
-            f"task: lm, for {sides[0]} is plain text; if {sides[1]} translates it line by line, say 'catena train "
-            f"{sides[0]} --target {sides[1]}'"
+            f"task: lm, because {sides[0]} is plain text; if {sides[1]} is its translation line by line, use 'catena "
+            f"train {sides[0]} --target {sides[1]}'"
         ]
     if entry.name in words or entry.name not in _PAIRS or _value_of(words, "-c", "--config", "--from") is not None:
         return []
     other, these, those = _PAIRS[entry.name]
-    told = f"task: {entry.name}, for these are pairs of {these}"
+    told = f"task: {entry.name}, because these are pairs of {these}"
     if other == "transduce" and any({".csv", ".jsonl"} & set(path.suffixes) for path in sides):
-        return [told]  # which reads lines alone
-    return [f"{told}; 'catena train {other} …' takes them for {those}"]
+        return [told]  # transduce reads only lines
+    return [f"{told}; 'catena train {other} …' treats them as {those}"]
 
 
 def _with_files_and_time(
     data: dict[str, Any], flags: TrainFlags, keys: Sequence[tuple[ConfigKey, str]], entry: TaskSpec
 ) -> dict[str, Any]:
-    """The values with the files and the time that the command names, which it may name once only."""
+    """The values with the files and the time limit of the command line. Raise UsageError if one is set twice."""
     named = {key.path for key, _ in keys}
     files = flags.files[1:] if flags.files[:1] == (entry.name,) else flags.files
     if files and ("data", "train") in named:
-        raise UsageError(f"the files to train on are named twice, by --train and as {files[0]}: leave one of them out")
+        raise UsageError(f"The training files are set twice, by --train and as {files[0]}. Remove one of them.")
     if files and ("data", "source") in named:
         raise UsageError(
-            f"{files[0]!r} belongs to no flag, and --source names what to train on: several files are written with "
-            f"commas, as in --source a.en,b.en --target a.de,b.de"
+            f"Unexpected argument {files[0]!r}: --source sets the training files. Separate several files by commas: "
+            f"--source a.en,b.en --target a.de,b.de."
         )
     if flags.time is not None and ("training", "max_time") in named:
-        raise UsageError("--time and --max-time say the same: leave one of them out")
+        raise UsageError("--time and --max-time are the same option. Remove one of them.")
     if flags.time is not None and all(key.path != ("training", "max_time") for key in all_keys(entry.config_class())):
-        raise UsageError(f"{entry.name} is trained for a number of epochs, not for a time: give --epochs, not --time")
+        raise UsageError(f"--time does not apply to {entry.name}, which trains for a number of epochs. Use --epochs.")
     if files:
         key = "source" if ("data", "target") in named and ("data", "source") not in named else "train"
         data = {**data, "data": {**data.get("data", {}), key: list(files)}}
@@ -161,11 +161,11 @@ def _with_files_and_time(
     return data
 
 
-# --- what is to be trained --------------------------------------------------------------------------------------------
+# --- task detection ---------------------------------------------------------------------------------------------------
 
 
 def _find_task(words: Sequence[str]) -> TaskSpec:
-    """The task that is named, or that the config is for, or that the first file looks like."""
+    """The task that is named, that the config is for, or that the first file looks like."""
     if words[0] in TASKS:
         return TASKS[words[0]]
     if (config := _value_of(words, "-c", "--config")) is not None:
@@ -181,7 +181,9 @@ def _find_task(words: Sequence[str]) -> TaskSpec:
     if first in TASKS:
         return TASKS[first]
     if not Path(first).exists() and "/" not in first and "." not in first:
-        raise UsageError(f"{first!r} is neither a task nor a file. As a task: {did_you_mean(first, TASKS)}")
+        raise UsageError(
+            f"{first!r} is neither a task nor a file. Check the path; as a task: {did_you_mean(first, TASKS)}"
+        )
     if (format := _value_of(words, "--format", "--data.format")) is not None:
         for entry in TASKS.values():
             if format in entry.formats:
@@ -191,7 +193,7 @@ def _find_task(words: Sequence[str]) -> TaskSpec:
 
 
 def _task_to_help_with(words: Sequence[str]) -> TaskSpec:
-    """The task whose flags the help tells: that of the first file which is named, if it can be told."""
+    """The task whose options the help shows: the task of the first file, if it can be detected."""
     for word in words:
         if is_file(word):
             with contextlib.suppress(CatenaError):
@@ -200,33 +202,33 @@ def _task_to_help_with(words: Sequence[str]) -> TaskSpec:
 
 
 def _check_model(words: Sequence[str], entry: TaskSpec) -> None:
-    """Refuse a kind of model that only other tasks have: most likely the file was taken for another task's."""
+    """Raise UsageError if only other tasks have the model, probably because the wrong task was detected."""
     named = _value_of(words, "--model", "--model.kind")
     if named is None or named in _kinds(entry):
         return
     owners = [name for name in TASKS if named in _kinds(TASKS[name])]
     if owners:
-        why = "" if entry.name in words else ", which the file looks like"
+        why = "" if entry.name in words else ", the task detected from the file"
         raise UsageError(
-            f"{named!r} is a model of the task {' and '.join(owners)}, not of {entry.name}{why}: say 'catena train "
-            f"{owners[0]} FILES… --model {named}'"
+            f"{named!r} is a model of {' and '.join(owners)}, not of {entry.name}{why}. Use 'catena train "
+            f"{owners[0]} FILES… --model {named}'."
         )
 
 
 def _kinds(entry: TaskSpec) -> tuple[str, ...]:
-    """The kinds of model that a task knows."""
+    """The kinds of model that a task has."""
     found = (key for key in all_keys(entry.config_class()) if key.path == ("model", KIND))
     return next((tuple(map(str, key.values)) for key in found), ())
 
 
 def _first_file(words: Sequence[str]) -> str:
-    """The first word that belongs to no flag, read with the flags of the task that knows most of them."""
+    """The first positional argument, parsed with the options of the task that knows most of them."""
     rests, problems = [], []
     for schema in [entry.config_class() for entry in TASKS.values()]:
         try:
             rests.append((take_keys(schema, TrainFlags, words)[1], schema))
         except UsageError as problem:
-            if "is not a known key" not in str(problem):  # after -s: another task may have it
+            if "is not a known key" not in str(problem):  # after -s: another task may have the key
                 raise
             problems.append(problem)
     if not rests:
@@ -234,7 +236,7 @@ def _first_file(words: Sequence[str]) -> str:
     rest, schema = min(rests, key=lambda pair: len(pair[0]))
     files = parse_flags(TrainFlags, rest, _USAGE, _ABOUT, schema).files
     if not files:
-        raise UsageError(f"say what to train on: {_USAGE}")
+        raise UsageError(f"FILES… is missing. Usage: {_USAGE}.")
     return files[0]
 
 
@@ -245,24 +247,24 @@ def _config_of_run(folder: Path) -> Path:
     from catena.checkpoint import open_checkpoint
     from catena.cli.machine import resolve_run_folder
 
-    return open_checkpoint(resolve_run_folder(folder)).folder / "config.toml"  # says what is wrong with it
+    return open_checkpoint(resolve_run_folder(folder)).folder / "config.toml"  # raises if it is invalid
 
 
 def _starting_point(words: Sequence[str]) -> tuple[dict[str, Any], str, str]:
-    """The values that flags are put over: a config file's, an old run's, or none."""
+    """The values that options override: those of a config file, of an old run, or none."""
     given = _value_of(words, "-c", "--config")
     if given is not None:
         return *read_toml(find_config(given)), given
     old = _value_of(words, "--from")
     if old is not None:
         data, _ = read_toml(_config_of_run(Path(old)))
-        data.pop("data", None)  # the old run's files are not the new run's
+        data.pop("data", None)  # the new run has its own files
         return data, "", str(old)
     return {}, "", "the command line"
 
 
 def _value_of(words: Sequence[str], *names: str) -> str | None:
-    """What is given for a flag, whatever else the words hold."""
+    """The value of an option, regardless of the other arguments."""
     for i, word in enumerate(words):
         name, equals, value = word.partition("=")
         if name in names and equals:

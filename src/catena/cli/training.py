@@ -1,4 +1,4 @@
-"""Carrying out what ``train`` and ``resume`` ask for: reporters, run folders, several seeds and folds."""
+"""Training for ``train`` and ``resume``: reporters, run folders, several seeds and folds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from catena.training.report import LinesReporter, Reporter, ReporterGroup, Silen
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What is to be trained."""
+    """The options of one training command."""
 
     entry: TaskSpec
     config: Any
@@ -34,13 +34,13 @@ class TrainRequest:
     track: str | None = None
     quiet: bool = False
     command: tuple[str, ...] = ()
-    """The command as it was given."""
+    """The command line."""
     chosen: tuple[str, ...] = ()
-    """What was chosen for the person, in words."""
+    """What was chosen automatically, in words."""
 
 
 def run_training(plan: TrainRequest) -> int:
-    """Train one model, or one for each seed and fold, and say how it ended."""
+    """Train one model, or one for each seed and fold, and print the result."""
     config = plan.config
     config = config.model_copy(update={"data": with_absolute_paths(config.data)})
     folder = plan.output or next_folder(plan.entry.name, config)
@@ -55,14 +55,14 @@ def run_training(plan: TrainRequest) -> int:
         say_result(trained, plan.quiet)
         return 130 if trained.interrupted else 0
     if is_run(folder):
-        raise ConfigError(f"{folder} is a run, and {len(parts)} runs cannot be put into it: choose another --output")
+        raise ConfigError(f"{folder} is a run and cannot hold {len(parts)} runs. Choose another --output.")
     results = []
     for name, part in parts:
         if not plan.quiet:
             print_line(f"--- {name} ---")
         trained = _one(plan, part, folder / name)
         if trained.interrupted:
-            print_line(f"the parts after {name} were not trained; what is done lies in {folder}")
+            print_line(f"the parts after {name} were not trained; finished runs are in {folder}")
             return 130
         results.append((name, trained))
     _summarize(results, folder)
@@ -70,21 +70,21 @@ def run_training(plan: TrainRequest) -> int:
 
 
 def check_run_folder_is_free(folder: Path, overwrite: bool) -> None:
-    """Refuse a run folder that is taken, before any data is read."""
+    """Raise CheckpointError if the run folder exists, before any data is read."""
     if folder.exists() and not folder.is_dir():
-        raise CheckpointError(f"the run cannot be written to {folder}: it is a file. Choose another --output")
+        raise CheckpointError(f"Cannot write the run to {folder}: it is a file. Choose another --output.")
     if is_run(folder) and not overwrite:
         raise CheckpointError(
-            f"the run cannot be written to {folder}: there is a run already. 'catena resume {folder}' goes on with it, "
-            f"--overwrite replaces it, or choose another --output"
+            f"Cannot write the run to {folder}: it contains a run. Continue it with 'catena resume {folder}', replace "
+            f"it with --overwrite, or choose another --output."
         )
 
 
 def say_result(trained: TrainResult, quiet: bool) -> None:
-    """The scores on test, if there are any; and, if nothing else was said, those on dev."""
+    """Print the test scores, if any. If nothing else was printed, also the dev scores."""
     if trained.interrupted:
         if quiet:
-            print_line(f"interrupted; to go on: catena resume {trained.folder}")
+            print_line(f"interrupted; to continue: catena resume {trained.folder}")
         return
     if quiet and trained.scores:
         print_line(f"dev: {_scores(trained.scores)}   {trained.folder}")
@@ -103,7 +103,7 @@ def _one(plan: TrainRequest, config: Config, folder: Path) -> TrainResult:
 
 
 def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:
-    """The config of every seed and fold, by a name for its folder."""
+    """The config of every seed and fold, with the name of its folder."""
     folds = (
         [config.data.fold] if config.data.folds is None or config.data.fold is not None else range(config.data.folds)
     )
@@ -115,7 +115,7 @@ def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:
 
 
 def _summarize(results: list[tuple[str, TrainResult]], folder: Path) -> None:
-    """Mean and 95 % interval of every score over the parts, said and written to summary.json."""
+    """Print the mean and 95 % interval of every score over the runs, and write them to summary.json."""
     summary: dict[str, Any] = {"runs": {name: {"dev": t.scores, "test": t.test_scores} for name, t in results}}
     for part in ("dev", "test"):
         rows = [t.scores if part == "dev" else t.test_scores for _, t in results]
@@ -127,7 +127,7 @@ def _summarize(results: list[tuple[str, TrainResult]], folder: Path) -> None:
             interval = f"95 % interval {found.low:.4f} to {found.high:.4f}, n={len(values)}"
             print_line(f"{part} {score}: {found.value:.4f} ({interval})")
     write_text_atomically(folder / "summary.json", valid_json(summary, indent=1) + "\n")
-    print_line(f"the runs lie in {folder}, their summary in {folder / 'summary.json'}")
+    print_line(f"runs: {folder}, summary: {folder / 'summary.json'}")
 
 
 def _scores(scores: dict[str, float]) -> str:
@@ -135,7 +135,7 @@ def _scores(scores: dict[str, float]) -> str:
 
 
 def with_absolute_paths(data: Any) -> Any:
-    """Data settings whose files are found from any folder, so that a run can be resumed from anywhere."""
+    """Data options with absolute paths, so that a run can be resumed from any folder."""
 
     def full(path: str | None) -> str | None:
         return None if path is None else str(Path(path).resolve())
@@ -150,14 +150,14 @@ def with_absolute_paths(data: Any) -> Any:
 
 
 def next_folder(task: str, config: Any) -> Path:
-    """runs/classify-cnn-001, or the next number that is free."""
+    """The next free folder, such as runs/classify-cnn-001."""
     stem = f"{task}-{config.model.kind}"
     taken = [int(m[1]) for p in RUNS.glob(f"{stem}-*") if (m := re.fullmatch(rf"{re.escape(stem)}-(\d+)", p.name))]
     return RUNS / f"{stem}-{max(taken, default=0) + 1:03d}"
 
 
 def make_reporter(quiet: bool, track: str | None, folder: Path) -> Reporter:
-    """A bar on a terminal, plain lines elsewhere, nothing if quiet; and TensorBoard if asked."""
+    """A progress bar in a terminal, lines elsewhere, nothing if quiet; and TensorBoard if requested."""
     reporters: list[Reporter] = []
     if quiet:
         reporters.append(SilentReporter())
@@ -174,17 +174,17 @@ def make_reporter(quiet: bool, track: str | None, folder: Path) -> Reporter:
 
         reporters.append(TensorBoardReporter(folder / "tensorboard"))
     elif track is not None:
-        raise ConfigError(f"--track {track!r} is not known: it can be 'tensorboard'")
+        raise ConfigError(f"--track must be 'tensorboard', got {track!r}. Use --track tensorboard.")
     return reporters[0] if len(reporters) == 1 else ReporterGroup(reporters)
 
 
 def print_line(line: str) -> None:
-    """Print a line. Where nobody reads any more, as behind `| head`, go on without: a training must not end by it."""
+    """Print a line. If standard output is closed, as by `| head`, training continues without it."""
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        with contextlib.suppress(BrokenPipeError):  # both may go into one pipe
-            sys.stderr.write("standard output is closed; the training goes on, and writes to the run's log.txt\n")
+        with contextlib.suppress(BrokenPipeError):  # both may be the same pipe
+            sys.stderr.write("standard output is closed; training continues and writes to the run's log.txt\n")
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What is wrong with a command itself, as against what it was given to work on."""
+"""The error for an invalid command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from catena.errors import CatenaError
 
 
 class UsageError(CatenaError):
-    """The command was not understood: a flag that is not known, a word that is missing. Ends with exit code 2."""
+    """The command line is invalid: an unknown option or a missing argument. The exit code is 2."""
 
     exit_code = 2

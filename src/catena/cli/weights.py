@@ -1,4 +1,4 @@
-"""The flag of verbs that may ask a trained model with weights of 8 bits."""
+"""The option of commands that can load a model with 8-bit weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catena.cli.flags import arg
 
 @dataclass(frozen=True, kw_only=True)
 class WeightFlags:
-    """How the weights of a trained model are held."""
+    """How the weights of a trained model are stored."""
 
     quantization: Annotated[Literal["int8"] | None, arg("int8")] = None
-    """Weights of 8 bits, for networks on a CPU: a quarter of the memory, and faster; single precision if not set."""
+    """8-bit weights, for networks on a CPU: a quarter of the memory and faster. Default: float32."""

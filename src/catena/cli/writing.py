@@ -1,4 +1,4 @@
-"""Files that a verb writes: there whole or not at all, and refused before the work if they cannot be written."""
+"""Output files of commands, written completely or not at all, and checked before the work."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from catena.cli.usage import UsageError
 
 
 def check_writable(path: Path, example: str, read: str = "-") -> None:
-    """Refuse a folder, a file in a folder that is not there, and the file that is ``read``, if it is not "-"."""
+    """Raise UsageError if ``path`` is a folder, in a missing folder, or the input file ``read`` (unless it is "-")."""
     if path.is_dir():
-        raise UsageError(f"{path} is a folder: name a file in it, such as {path / example}")
+        raise UsageError(f"-o must be a file, got the folder {path}. Use {path / example}, for example.")
     if not path.parent.is_dir():
-        raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
+        raise UsageError(f"Cannot write {path}: there is no folder {path.parent}. Create it first.")
     if read != "-" and path.exists() and os.path.exists(read) and os.path.samefile(path, read):
-        raise UsageError(f"{path} is the file that is read, and would be lost: name another one as -o")
+        raise UsageError(f"{path} is the input file and would be overwritten. Pass another file as -o.")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write to a temporary name and rename it, so that a file is there whole or not at all."""
+    """Write to a temporary file and rename it, so that ``path`` is complete or absent."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with unfinished.open("w", encoding="utf-8", newline="\n") as file:

@@ -1,22 +1,22 @@
-"""Configs: frozen typed values, a commented TOML file, and command-line flags, all from one class.
+"""Configs: frozen typed values that are also a commented TOML file and command line options.
 
 A config is a subclass of :class:`Config`. The docstring under a field is its comment in the file and its
 ``--help``:
 
     class Training(Config):
         batch_size: int = Field(50, gt=0)
-        \"\"\"Examples in one batch.\"\"\"
+        \"\"\"Examples per batch.\"\"\"
 
-Everything that is wrong is reported at once, with the nearest known name and, for a file, the line. Knows
-nothing of any task, and imports no torch: the command line must answer at once.
+All errors are reported in one message, with the nearest known name and, for a file, the line. The package does not
+depend on any task and does not import torch, so that the command line starts fast.
 
-==============  ==========================================================================
-``schema``      the classes: keys, sections, kinds
-``reading``     a TOML file, or nested plain values, to a config
-``explain``     what is wrong with the values, in sentences
-``flags``       command-line flags that set keys
-``writing``     a config to a commented TOML file
-==============  ==========================================================================
+=====================  ===================================================================
+``schema``             the classes: keys, sections, kinds
+``reading``            from a TOML file or nested plain values to a config
+``validation_errors``  invalid values as sentences
+``flags``              command line options that set keys
+``writing``            from a config to a commented TOML file
+=====================  ===================================================================
 """
 
 from catena.config.flags import flag_table, override, split_flags

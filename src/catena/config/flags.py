@@ -1,4 +1,4 @@
-"""Command-line flags that set the keys of a config."""
+"""Command line options that set the keys of a config."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from catena.registry import did_you_mean
 
 
 def flag_table(schema: type[Config], data: Mapping[str, Any] | None = None) -> dict[str, ConfigKey]:
-    """Every flag that sets a key: its dotted name, and its last part alone where that says enough; for the kind of a
-    section, the section's name.
+    """Every command line option that sets a key, by name.
 
-    The last part alone stands for a key of the kinds that ``data`` chooses (else of the default ones), if only one
-    key ends so, or one lies higher than all others.
+    A key can be set by its dotted name and, if that is unambiguous, by the last part of it. The kind of a section can
+    be set by the name of the section. The last part is unambiguous if only one key of the selected kinds ends in it, or
+    if one such key is at a higher level than all others. ``data`` selects the kinds; otherwise the defaults do.
     """
     table: dict[str, ConfigKey] = {}
     for key in keys(schema):
@@ -39,14 +39,21 @@ def flag_table(schema: type[Config], data: Mapping[str, Any] | None = None) -> d
 def split_flags(
     schema: type[Config], argv: Sequence[str], data: Mapping[str, Any] | None = None
 ) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
-    """Take the flags that set config keys out of a command line: (key, text) pairs, and what remains.
+    """Separate the options that set config keys from the rest of a command line.
 
-    Accepts ``--a.b value``, ``--a.b=value``, hyphens for underscores, ``--switch`` and ``--no-switch`` for
-    true and false, and ``-s key=value``. A value that begins with a hyphen and a letter needs the ``=`` form.
-    ``data`` are the values that the flags will be put over: they and the flags say which kinds short names are of.
+    Accepts ``--a.b value``, ``--a.b=value``, hyphens for underscores, ``--switch`` and ``--no-switch`` for true and
+    false, and ``-s key=value``. A value that begins with a hyphen and a letter needs the ``=`` form.
+
+    Args:
+        schema: the config class.
+        argv: the command line.
+        data: the values that the options override. Together with the options, they select the kinds.
+
+    Returns:
+        The (key, text) pairs of config options, and the remaining words.
     """
     table = flag_table(schema, data)
-    for _ in argv:  # a kind may bring a section whose short name sets the next kind
+    for _ in argv:  # a kind may add a section whose short name sets the next kind
         kinds = {name: key for name, key in table.items() if key.path[-1] == KIND}
         before, table = table, flag_table(schema, override(data or {}, _split(kinds, argv, only_these=False)[0]))
         if table.keys() == before.keys():
@@ -57,7 +64,7 @@ def split_flags(
 def _split(
     table: Mapping[str, ConfigKey], argv: Sequence[str], only_these: bool = True
 ) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
-    """The flags of a table, and the rest; ``only_these`` refuses other names after ``-s``."""
+    """The options in a table, and the rest. ``only_these`` rejects other names after ``-s``."""
     taken: list[tuple[ConfigKey, str]] = []
     rest: list[str] = []
     words = list(argv)
@@ -76,7 +83,7 @@ def _split(
             taken.append((key, value if has_value else _next_value(key, words)))
         elif (key := table.get(name.removeprefix("no_"))) and key.is_switch:
             if has_value:
-                raise ConfigError(f"--no-{key.dotted} takes no value, but {value!r} was given: leave it out")
+                raise ConfigError(f"--no-{key.dotted} takes no value, got {value!r}. Remove it.")
             taken.append((key, "false"))
         else:
             rest.append(word)
@@ -84,12 +91,15 @@ def _split(
 
 
 def _setting(flag: str, words: list[str], table: Mapping[str, ConfigKey] | None) -> str:
-    """The ``key=value`` after ``-s``, once its key is known to the table, if there is one."""
+    """The ``key=value`` after ``-s``, checked against the table if there is one."""
     setting = words.pop(0) if words else ""
     name, equals, value = setting.partition("=")
     name = name.replace("-", "_")
     if not equals:
-        raise ConfigError(f"{flag} needs key=value, but {repr(setting) if setting else 'nothing'} follows it")
+        raise ConfigError(
+            f"{flag} must be followed by key=value, got {repr(setting) if setting else 'nothing'}. Write {flag} "
+            f"seed=3, for example."
+        )
     if table is not None and name not in table:
         same_name = [key for key in table if "." in key and key.split(".")[-1] == name.split(".")[-1]]
         raise ConfigError(f"{name} is not a known key: {did_you_mean(name, same_name or table)}")
@@ -97,21 +107,21 @@ def _setting(flag: str, words: list[str], table: Mapping[str, ConfigKey] | None)
 
 
 def _next_value(key: ConfigKey, words: list[str]) -> str:
-    """The word after a flag, taken, if it can be the flag's value."""
+    """Remove and return the word after an option if it can be the option's value."""
     if key.is_switch:
         may_follow = {"true", "false", *key.choices, *([NONE] if key.is_optional else [])}
         return words.pop(0) if words and words[0].lower() in may_follow else "true"
     if not words or re.match(r"--|-[A-Za-z]", words[0]):
-        raise ConfigError(f"--{key.dotted} needs a value: {what_it_takes(key)}")
+        raise ConfigError(f"--{key.dotted} requires a value: {what_it_takes(key)}. Add one.")
     return words.pop(0)
 
 
 def override(data: Mapping[str, Any], flags: Iterable[tuple[ConfigKey, str]]) -> dict[str, Any]:
-    """A copy of nested values with flags put over them.
+    """A copy of nested values, overridden by options.
 
-    A flag that changes the kind of a section drops what the section held; the other flags are put over the
-    new kind, wherever they stand in the command line. Of two flags for one key the last one counts; lists of texts,
-    such as files, are gathered.
+    An option that changes the kind of a section removes the old values of the section. The other options apply to the
+    new kind, in any order. Of two options for one key the last one counts, except for lists of strings, such as files,
+    which are concatenated.
     """
     result = _deep_copy(data)
     seen: set[tuple[str, ...]] = set()
@@ -124,11 +134,12 @@ def override(data: Mapping[str, Any], flags: Iterable[tuple[ConfigKey, str]]) ->
             if not isinstance(here, dict):
                 section = ".".join(key.path[:depth])
                 raise ConfigError(
-                    f"{section} is {here!r}, and --{key.dotted} needs it to be a section, written [{section}]"
+                    f"{section} must be a section [{section}] to set --{key.dotted}, got {here!r}. Write it as a "
+                    f"section."
                 )
         value = _value_of(key, text)
         if key.path[-1] == KIND and here.get(KIND) not in (None, value):
-            here.clear()  # the other keys belonged to the kind that is replaced
+            here.clear()  # the other keys belong to the kind that is replaced
         if key.is_text and key.path in seen and isinstance(value, list):
             value = [*here.get(key.path[-1], ()), *value]
         seen.add(key.path)
@@ -146,7 +157,7 @@ def _deep_copy(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value_of(key: ConfigKey, text: str) -> Any:
-    """The value that a flag's text stands for. Text that fits nothing is left for the config to refuse."""
+    """The value of an option's text. Text that fits no type is returned as it is; validation rejects it."""
     if key.is_optional and text.lower() in (NONE, ""):
         return None
     if not key.is_list:
@@ -155,9 +166,9 @@ def _value_of(key: ConfigKey, text: str) -> Any:
     if text.startswith("["):
         if isinstance(listed := toml_value(text), list):
             return listed
-        text = text.removeprefix("[").removesuffix("]")  # [a, b] without the quotes that TOML wants
+        text = text.removeprefix("[").removesuffix("]")  # [a, b] without the quotes that TOML requires
     elif "," not in text and not all(is_sequence(t) for t in key.types if t is not type(None)):
-        return _item_of(key, text)  # 3 for a key that takes a number or a list of them
+        return _item_of(key, text)  # 3 for a key that takes a number or a list of numbers
     return [_item_of(key, part.strip()) for part in text.split(",") if part.strip()]
 
 
@@ -170,7 +181,7 @@ def _item_of(key: ConfigKey, text: str) -> Any:
 
 
 def toml_value(text: str) -> Any:
-    """The TOML value that a text is, or the text itself."""
+    """The text parsed as a TOML value, or the text itself if it is not valid TOML."""
     if "\n" in text:
         return text
     try:
@@ -180,7 +191,7 @@ def toml_value(text: str) -> Any:
 
 
 def what_it_takes(key: ConfigKey) -> str:
-    """Words for what a flag takes: "one of cnn, rnn", "float or none", "a list of int"."""
+    """What an option accepts, in words: "one of cnn, rnn", "float or none", "a list of int"."""
     if key.path[-1] == KIND and key.kinds:
         return f"one of {', '.join(key.kinds)}"
     return " or ".join(_type_name(t) for t in key.types)

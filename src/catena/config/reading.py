@@ -1,4 +1,4 @@
-"""From a TOML file, or nested plain values, to a config."""
+"""From a TOML file or nested plain values to a config."""
 
 from __future__ import annotations
 
@@ -18,10 +18,18 @@ C = TypeVar("C", bound=Config)
 
 
 def parse(schema: type[C], data: Mapping[str, Any], *, source: str = "the config", text: str = "") -> C:
-    """Make a config from nested plain values, or raise one :class:`ConfigError` that lists all that is wrong.
+    """Make a config from nested plain values.
 
-    A section that is given in part takes the rest from the section's default, if both are of one kind.
-    ``text`` is the TOML the values came from, when there is one: problems then carry its line numbers.
+    A partial section takes its other values from the default section if both have the same kind.
+
+    Args:
+        schema: the config class.
+        data: the nested values.
+        source: name of the source for error messages.
+        text: the TOML text of the values, if any. Errors then have line numbers.
+
+    Raises:
+        ConfigError: lists all invalid values.
     """
     filled = _filled(schema, schema.implied(data))
     try:
@@ -29,27 +37,27 @@ def parse(schema: type[C], data: Mapping[str, Any], *, source: str = "the config
     except ValidationError as error:
         listed = problems(schema, error, filled, text)
     if len(listed) == 1:
-        raise ConfigError(f"{source} has a value that cannot be used: {listed[0]}")
+        raise ConfigError(f"{source} has an invalid value: {listed[0]}")
     told = "\n".join(f"  - {problem}" for problem in listed)
-    raise ConfigError(f"{source} has {len(listed)} values that cannot be used:\n{told}")
+    raise ConfigError(f"{source} has {len(listed)} invalid values:\n{told}")
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
-    """The nested values of a TOML file and its text."""
+    """The nested values of a TOML file, and its text."""
     if path.is_dir():
-        raise ConfigError(f"{path} is a folder, not a config file: name the file, such as {path / 'config.toml'}")
+        raise ConfigError(f"The config must be a file, got the folder {path}. Use {path / 'config.toml'}, for example.")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(f"there is no config file {path}: 'catena init TASK -o {path}' writes one") from None
+        raise ConfigError(f"Config file not found: {path}. Write one with 'catena init TASK -o {path}'.") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the config file {path} cannot be read: {error}; save it as UTF-8") from None
+        raise ConfigError(f"Cannot read the config file {path}: {error}. Save it as UTF-8.") from None
     except OSError as error:
-        raise ConfigError(f"the config file {path} cannot be read: {error}") from None
+        raise ConfigError(f"Cannot read the config file {path}: {error}. Check its permissions.") from None
     try:
         return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line.") from None
 
 
 def load(schema: type[C], path: Path) -> C:
@@ -59,7 +67,7 @@ def load(schema: type[C], path: Path) -> C:
 
 
 def _filled(schema: type[Config], data: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the values, with sections filled from their defaults and "none" made None where it may be."""
+    """A copy of the values, with sections completed by their defaults and "none" converted to None."""
     filled: dict[str, Any] = {}
     for name, value in data.items():
         field = schema.model_fields.get(name)
@@ -75,7 +83,7 @@ def _filled_section(field: FieldInfo, classes: tuple[type[Config], ...], given: 
     default = get_default(field)
     if isinstance(default, Config) and given.get(KIND, get_kind(type(default))) == get_kind(type(default)):
         below = _values_set(default)
-        if field.default_factory is not None:  # it may fill in values that depend on others: take its kind alone
+        if field.default_factory is not None:  # it may derive values from others, so take only its kind
             below = {name: value for name, value in below.items() if name == KIND}
         given = _put_over(below, given)
     chosen = classes if len(classes) == 1 else [c for c in classes if get_kind(c) == given.get(KIND)]
@@ -83,7 +91,7 @@ def _filled_section(field: FieldInfo, classes: tuple[type[Config], ...], given: 
 
 
 def _values_set(config: Config) -> dict[str, Any]:
-    """The values that were given when the config was made, and the kinds of its sections, nested."""
+    """The values that were set when the config was made, and the kinds of its sections, nested."""
     values = {name: getattr(config, name) for name in (*config.model_fields_set, KIND) if hasattr(config, name)}
     return {name: _values_set(value) if isinstance(value, Config) else value for name, value in values.items()}
 

@@ -1,4 +1,4 @@
-"""What a config class says: its keys, its sections, and the kinds that a section may be of."""
+"""The structure of config classes: keys, sections, and the kinds of a section."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
 KIND = "kind"
-"""The key that tells which of several configs a section holds: ``[model] kind = "cnn"``."""
+"""The key that selects one of several configs for a section: ``[model] kind = "cnn"``."""
 
 NONE = "none"
-"""How a file or a flag says None, which TOML has no word for."""
+"""How a file or an option writes None, which TOML lacks."""
 
 
 class Config(BaseModel):
-    """The base of every config: frozen, refuses unknown keys, takes a field's docstring as description."""
+    """Base class of configs: frozen, without unknown keys, described by the docstrings of its fields."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
@@ -28,71 +28,71 @@ class Config(BaseModel):
 
     @classmethod
     def implied(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The values as a person gave them, with those that they imply and that defaults would hide; here none."""
+        """The given values plus those that they imply and that defaults would hide. By default, unchanged."""
         return data
 
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """One key of a config: where it stands, what it takes, what it means."""
+    """One key of a config: its path, type and meaning."""
 
     path: tuple[str, ...]
     field: FieldInfo
     kinds: tuple[str, ...] = ()
-    """The kinds of the section it belongs to, when the section has several; otherwise empty."""
+    """The kinds that its section may have, if there are several."""
     others: tuple[FieldInfo, ...] = ()
-    """The fields of the same name in the section's other kinds, which may take other values."""
+    """The fields of the same name in the other kinds of the section, which may have other types."""
 
     @property
     def dotted(self) -> str:
-        """Its name in a file and behind ``--``, such as ``training.max_epochs``."""
+        """Its name in a file and as an option, such as ``training.max_epochs``."""
         return ".".join(self.path)
 
     @property
     def types(self) -> tuple[Any, ...]:
-        """The members of the union of all that it takes, also in the other kinds."""
+        """The types in the union of all accepted types, including those of the other kinds."""
         found = [t for field in (self.field, *self.others) for t in plain_types(field.annotation)]
         return tuple(dict.fromkeys(found))
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The values it, or each of its items, may have, where they are listed one by one; else empty."""
+        """The values that it, or each of its items, may have, if they are enumerated; otherwise empty."""
         if self.path[-1] == KIND and self.kinds:
             return self.kinds
         return tuple(dict.fromkeys(value for t in self.types for value in _literals(t)))
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The same as text."""
+        """The enumerated values as strings."""
         return tuple(str(value) for value in self.values)
 
     @property
     def is_text(self) -> bool:
-        """Whether any words may be its value."""
+        """Whether any string is a valid value."""
         return any(is_text(t) for t in self.types)
 
     @property
     def is_list(self) -> bool:
-        """Whether it takes several values."""
+        """Whether it takes a list of values."""
         return any(is_sequence(t) for t in self.types)
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is on or off."""
+        """Whether it is a boolean."""
         return bool in self.types
 
     @property
     def is_optional(self) -> bool:
-        """Whether ``none`` turns it off."""
+        """Whether ``none`` is a valid value."""
         return type(None) in self.types and NONE not in self.choices
 
 
 def keys(schema: type[Config], prefix: tuple[str, ...] = ()) -> Iterator[ConfigKey]:
-    """Every key of a config class, sections opened, in the order of the file, kinds of a section merged."""
+    """Every key of a config class, including those of sections, in file order, with kinds merged."""
     return iter(_keys(schema, prefix))
 
 
-@cache  # a command asks for the same keys several times, and takes longer to list them than to read its words
+@cache  # a command lists the same keys several times, which takes longer than parsing its options
 def _keys(schema: type[Config], prefix: tuple[str, ...]) -> tuple[ConfigKey, ...]:
     found: list[ConfigKey] = []
     for name, field in schema.model_fields.items():
@@ -114,7 +114,7 @@ def _keys(schema: type[Config], prefix: tuple[str, ...]) -> tuple[ConfigKey, ...
 def chosen_paths(
     schema: type[Config], data: Mapping[str, Any], prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
-    """The paths of the keys that a config has whose sections are of the kinds in ``data``, or of the default ones."""
+    """The paths of all keys of a config whose sections have the kinds in ``data``, or else the default kinds."""
     return _paths(schema, data, prefix) if data else iter(_default_paths(schema, prefix))
 
 
@@ -137,7 +137,7 @@ def _paths(schema: type[Config], data: Mapping[str, Any], prefix: tuple[str, ...
 
 
 def get_default(field: FieldInfo) -> Any:
-    """The default of a field, made anew if a factory makes it; None if there is none, or it depends on other values."""
+    """The default of a field. None if it has no default, or if the default depends on other values."""
     if field.is_required() or getattr(field, "default_factory_takes_validated_data", False):  # since pydantic 2.10
         return None
     return field.get_default(call_default_factory=True)
@@ -149,23 +149,23 @@ def _merge(first: ConfigKey, second: ConfigKey) -> ConfigKey:
 
 
 def get_sections(schema: type[Config]) -> dict[str, tuple[type[Config], ...]]:
-    """The sections of a config class by name, each with the classes it may hold."""
+    """The sections of a config class by name, with the classes that each may have."""
     return {name: found for name, f in schema.model_fields.items() if (found := section_classes(f.annotation))}
 
 
 def get_kind(section: type[Config]) -> str:
-    """The value of ``kind`` that stands for this class, or "" if it has none."""
+    """The value of ``kind`` of a config class, or "" if it has none."""
     field = section.model_fields.get(KIND)
     return str(field.default) if field else ""
 
 
 def section_classes(annotation: Any) -> tuple[type[Config], ...]:
-    """The config classes of an annotation: none for a plain key, several for a section of several kinds."""
+    """The config classes in an annotation: none for a plain key, several for a section with several kinds."""
     return tuple(t for t in plain_types(annotation) if isinstance(t, type) and issubclass(t, Config))
 
 
 def plain_types(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, with ``Annotated`` taken off; a plain type is a union of one."""
+    """The types in a union, without ``Annotated``. A plain type is a union of one."""
     if get_origin(annotation) is Annotated:
         return plain_types(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -180,7 +180,7 @@ def is_sequence(annotation: Any) -> bool:
 
 
 def is_text(annotation: Any) -> bool:
-    """Whether values, or the items of a list of them, are written as a TOML string."""
+    """Whether values, or the items of a list, are written as TOML strings."""
     if is_sequence(annotation):
         return any(is_text(t) for item in get_args(annotation) for t in plain_types(item))
     if get_origin(annotation) is Literal:

@@ -1,4 +1,4 @@
-"""What is wrong with the values of a config, one sentence for each problem, in the words of the file."""
+"""Invalid values of a config as sentences, one for each problem, with the names of the file."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ MISSING = object()
 _LONGEST_VALUE = 80
 _FEW = 3
 _PLAIN = {
-    "a valid integer, got a number with a fractional part": "a whole number",
-    "a valid integer, unable to parse string as an integer": "a whole number",
-    "a valid integer": "a whole number",
+    "a valid integer, got a number with a fractional part": "an integer",
+    "a valid integer, unable to parse string as an integer": "an integer",
+    "a valid integer": "an integer",
     "a valid number, unable to parse string as a number": "a number",
     "a valid number": "a number",
     "a valid boolean, unable to interpret input": "true or false",
     "a valid boolean": "true or false",
-    "a valid string": "a text",
+    "a valid string": "a string",
 }
-"""What pydantic says of types, and what that means to a person; longer phrases come first."""
+"""Phrases of pydantic and what to write instead. Longer phrases come first."""
 
 
 def problems(schema: type[Config], error: ValidationError, data: Mapping[str, Any], text: str) -> list[str]:
-    """One sentence for each thing that is wrong. ``text`` is the TOML file, if the values came from one."""
+    """One sentence for each problem. ``text`` is the TOML file, if the values came from one."""
     written = tomllib.loads(text) if text else {}
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for found in error.errors(include_url=False):
         path, item = _place(schema, found["loc"], data)
         value = found["input"]
@@ -40,21 +40,30 @@ def problems(schema: type[Config], error: ValidationError, data: Mapping[str, An
             path, value = (*path, KIND), value[KIND]
         place = (".".join(path) or "the whole") + item + _where(path, data, written, text)
         if sentence := _whole_sentence(schema, found, path, place, data):
-            reasons[sentence] = []
+            reasons[sentence, ""] = []
         else:  # a union of types gives one error for each of them, all about the same value
-            ends = reasons.setdefault(f"{place} is {_shown(value)}: ", [])
+            ends = reasons.setdefault((place, _shown(value)), [])
             ends.append(_reason(schema, found, path, value, data))
-    return [start + ", or ".join(dict.fromkeys(ends)) for start, ends in reasons.items()]
+    return [_joined(*start, list(dict.fromkeys(ends))) for start, ends in reasons.items()]
+
+
+def _joined(name: str, value: str, ends: list[str]) -> str:
+    """One sentence from the reasons why a value is invalid, or ``name`` if there are none."""
+    needs = " or ".join(end for end in ends if end.startswith("must "))
+    others = "".join(f": {end}" for end in ends if not end.startswith("must "))
+    if not ends:
+        return name
+    return f"{name} {needs}, got {value}{others}" if needs else f"{name} is {value}{others}"
 
 
 def _whole_sentence(
     schema: type[Config], found: ErrorDetails, path: tuple[str, ...], place: str, data: Mapping[str, Any]
 ) -> str:
-    """The sentence for a problem that does not read "x is 3: must be …", or "" if it does."""
+    """The sentence for a problem that is not about a single invalid value, otherwise ""."""
     kind = found["type"]
     if kind == "missing":
-        return f"{place} must be given"
-    if kind == "value_error":  # raised by our own validators, whose sentence is already whole
+        return f"{place} is required"
+    if kind == "value_error":  # raised by our own validators as a complete sentence
         line = re.search(r" \(line \d+\)$", place)
         return found["msg"].removeprefix("Value error, ") + (line[0] if line else "")
     if kind == "extra_forbidden":
@@ -69,8 +78,8 @@ def _unknown_key(schema: type[Config], path: tuple[str, ...], place: str, data: 
     *section, name = path
     classes, chosen = _classes_at(schema, section, data), _value_at(data, (*section, KIND))
     if owners := [repr(get_kind(c)) for c in classes if name in c.model_fields]:
-        change = f"change {'.'.join((*section, KIND))} or leave it out"
-        return f"{place} is a key of {' and '.join(owners)}, not of {chosen!r}: {change}"
+        change = f"Change {'.'.join((*section, KIND))} or remove it."
+        return f"{place} is an option of {' and '.join(owners)}, not of {chosen!r}. {change}"
     known = dict.fromkeys(key for c in classes if get_kind(c) in ("", chosen) for key in c.model_fields)
     same_name = list(dict.fromkeys(key.dotted for key in keys(schema) if key.path[-1] == name))
     if same_name and len(same_name) <= _FEW:
@@ -87,7 +96,7 @@ def _reason(
     if kind == "union_tag_invalid":
         return did_you_mean(str(value), [get_kind(section) for section in _classes_at(schema, path[:-1], data)])
     if kind in ("model_type", "model_attributes_type"):
-        return f"must be a section, written [{'.'.join(path)}]"
+        return f"must be a section [{'.'.join(path)}]"
     message = re.sub(r"^Input should be", "must be", found["msg"])
     for words, meant in _PLAIN.items():
         message = message.replace(words, meant)
@@ -95,7 +104,7 @@ def _reason(
 
 
 def _choices(schema: type[Config], path: tuple[str, ...], data: Mapping[str, Any]) -> list[str]:
-    """What a key may be in the section as its kind is chosen; the key of another kind may take other values."""
+    """The values that a key may have in the selected kind of its section."""
     classes, kind = _classes_at(schema, path[:-1], data), _value_at(data, (*path[:-1], KIND))
     chosen = [section for section in classes if path[-1] != KIND and get_kind(section) == kind] or classes
     fields = [section.model_fields[path[-1]] for section in chosen if path[-1] in section.model_fields]
@@ -103,9 +112,9 @@ def _choices(schema: type[Config], path: tuple[str, ...], data: Mapping[str, Any
 
 
 def _place(schema: type[Config], loc: Sequence[int | str], data: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
-    """The key that pydantic's location speaks of, and the item in its value, such as "[2]" or "['a']", or "".
+    """The key at pydantic's location, and the item in its value, such as "[2]" or "['a']", or "".
 
-    Pydantic puts the kind of a section and the type tried of a union into the path; a file has no such level.
+    Pydantic inserts the kind of a section and the type tried of a union into the path; a file has no such levels.
     """
     path: list[str] = []
     here: tuple[type[Config], ...] = (schema,)
@@ -129,7 +138,7 @@ def _place(schema: type[Config], loc: Sequence[int | str], data: Mapping[str, An
 
 
 def _classes_at(schema: type[Config], path: Sequence[str], data: Mapping[str, Any]) -> tuple[type[Config], ...]:
-    """The classes that the section at a path may hold, given the kinds of the sections around it."""
+    """The classes that the section at a path may have, given the kinds of the sections around it."""
     here: tuple[type[Config], ...] = (schema,)
     for depth, part in enumerate(path):
         if len(here) > 1:
@@ -155,7 +164,7 @@ def _shown(value: Any) -> str:
 
 
 def _where(path: tuple[str, ...], data: Mapping[str, Any], written: Mapping[str, Any], text: str) -> str:
-    """The line where the file sets the value, or opens the section that lacks it; none if a flag did."""
+    """The line where the file sets the value or opens its section, or "" if an option set it."""
     value, in_file = _value_at(data, path), _value_at(written, path)
     same = isinstance(in_file, Mapping) if isinstance(value, Mapping) else value == in_file
     if not same:
@@ -165,7 +174,7 @@ def _where(path: tuple[str, ...], data: Mapping[str, Any], written: Mapping[str,
 
 
 def _line_of(path: Sequence[str], text: str) -> int | None:
-    """The line of a TOML text on which a key is set or its section opened."""
+    """The line of a TOML text that sets a key or opens its section."""
     section: tuple[str, ...] = ()
     best: int | None = None
     for number, line in enumerate(text.split("\n"), start=1):

@@ -14,7 +14,7 @@ _WIDTH = 110
 
 
 def to_toml(config: Config, *, heading: str = "") -> str:
-    """The config as TOML, every key with its value and, above it, what it means. None is written "none"."""
+    """The config as TOML, with a comment above every key. None is written as "none"."""
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
     if lines:
         lines.append("")
@@ -54,7 +54,7 @@ def _wrapped(words: str) -> list[str]:
 
 
 def toml_text(value: Any) -> str:
-    """One value as TOML on one line."""
+    """A value as TOML on one line."""
     if value is None:
         return toml_text(NONE)
     if isinstance(value, Enum):
@@ -74,4 +74,4 @@ def toml_text(value: Any) -> str:
     if isinstance(value, (str, PurePath)):
         escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
         return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda m: f"\\u{ord(m[0]):04x}", escaped) + '"'
-    raise TypeError(f"a {type(value).__name__} cannot be written as TOML: {value!r}")
+    raise TypeError(f"A config value must be a plain value, got {value!r} ({type(value).__name__}). Use a TOML type.")

@@ -1,4 +1,4 @@
-"""What knows a file format, a token or a batch."""
+"""File formats, tokenizers, vocabularies, features and batches."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Which examples go together in a step, and how their ids become one padded tensor.
+"""Batches: which examples are in a step, and how their ids become one padded tensor.
 
-An epoch is a list of index arrays, made beforehand: the same lengths, settings and generator give the same
-list, and a run that resumes takes it up in the middle. Knows nothing of tokens: lengths in, indices out.
+An epoch is a precomputed list of index arrays. The same lengths, config and generator give the same list, so that a
+resumed run can continue in the middle. The input is lengths and the output is indices, independent of tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from catena.data.config import BatchConfig
 
 
 class BatchPlan:
-    """The batches of one epoch: ``plan[i]`` holds the indices of its batch ``i``. Each index occurs once."""
+    """The batches of one epoch: ``plan[i]`` has the indices of batch ``i``. Each index occurs once."""
 
     def __init__(self, batches: Sequence[np.ndarray]) -> None:
         self._batches = list(batches)
@@ -28,9 +28,8 @@ class BatchPlan:
     ) -> BatchPlan:
         """Batches in random order, for training.
 
-        With bucketing the shuffled examples are cut into windows of about ``settings.bucket`` batches, each
-        window is sorted by length give or take the noise, and the batches cut from it are shuffled. Time O(n
-        log n).
+        With bucketing, the shuffled examples are divided into windows of about ``settings.bucket`` batches, each window
+        is sorted by noisy length, and the batches cut from it are shuffled. Time O(n log n).
         """
         order = generator.permutation(len(lengths))
         if settings.bucket and len(lengths):
@@ -42,7 +41,7 @@ class BatchPlan:
 
     @classmethod
     def by_length(cls, lengths: Int[np.ndarray, " n"], settings: BatchConfig) -> BatchPlan:
-        """The longest first, for evaluation: least padding, and memory that runs out does so at once."""
+        """Batches from longest to shortest, for evaluation: little padding, and out-of-memory errors come first."""
         return cls(_cut(np.argsort(-lengths.astype(np.int64), kind="stable"), lengths, settings))
 
     def __len__(self) -> int:
@@ -58,7 +57,7 @@ class BatchPlan:
 def _sorted_in_windows(
     order: np.ndarray, lengths: np.ndarray, settings: BatchConfig, generator: np.random.Generator
 ) -> np.ndarray:
-    """Windows, sorted up and down in turn, so that where two of them meet their lengths are alike."""
+    """Windows in alternately ascending and descending order, so that lengths match where two of them meet."""
     noise = generator.uniform(1 - settings.length_noise, 1 + settings.length_noise, len(order))
     noisy = lengths[order] * noise
     window = np.arange(len(order)) // _window_size(lengths, settings)
@@ -73,7 +72,7 @@ def _window_size(lengths: np.ndarray, settings: BatchConfig) -> int:
 
 
 def _cut(order: np.ndarray, lengths: np.ndarray, settings: BatchConfig) -> list[np.ndarray]:
-    """Cut an order of examples into batches. The last may be small."""
+    """Cut an order of examples into batches. The last batch may be small."""
     n, size = len(order), settings.batch_size
     if settings.batch_by == "examples":
         ends = list(range(size, n, size))
@@ -83,9 +82,9 @@ def _cut(order: np.ndarray, lengths: np.ndarray, settings: BatchConfig) -> list[
 
 
 def _ends_by_tokens(lengths: Sequence[int], limit: int) -> list[int]:
-    """Where a batch must end so that examples times the longest of them stays within the limit.
+    """The ends of batches for which the number of examples times the longest length is within the limit.
 
-    One example that is longer than the limit is a batch of its own. An empty one takes the room of one token.
+    An example longer than the limit is a batch of its own. An empty example counts as one token.
     """
     ends: list[int] = []
     count = longest = 0
@@ -99,9 +98,9 @@ def _ends_by_tokens(lengths: Sequence[int], limit: int) -> list[int]:
 
 
 def pad(sequences: Sequence[Int[np.ndarray, " _"]], pad_id: int = 0) -> tuple[Int[Tensor, "b t"], Int[Tensor, " b"]]:
-    """Put sequences of ids into one tensor, filled up with ``pad_id`` on the right, and give their lengths.
+    """One tensor of id sequences, padded with ``pad_id`` on the right, and their lengths.
 
-    ``t`` is the longest length, but at least 1: a batch of empty texts still has a position to look at.
+    ``t`` is the longest length, but at least 1, so that a batch of empty texts still has a position.
     """
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     t = max(1, int(lengths.max(initial=0)))

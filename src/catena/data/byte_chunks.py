@@ -1,7 +1,7 @@
-"""Text files as blocks of UTF-8 bytes, for loops that read bytes: nothing is cut inside a word.
+"""Text files as blocks of UTF-8 bytes that are never cut inside a word.
 
-Memory does not grow with the file, however long its lines are. What is wrong with the bytes becomes one
-:class:`FormatError` that names file and line, as in :mod:`catena.data.files`.
+Memory does not grow with the file or with the length of its lines. Invalid bytes raise one :class:`FormatError` with
+file and line, as in :mod:`catena.data.files`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ BLOCK = 1 << 20
 
 
 def byte_blocks(path: Path | str, encoding: str | None = None, size: int = BLOCK) -> Iterator[bytes]:
-    """The text of a file in UTF-8, in blocks that end after a line or a blank; compressed files are unpacked.
+    """The text of a file in UTF-8, in blocks that end after a line or a blank. Compressed files are decompressed.
 
-    A byte-order mark is taken off. Bytes that are not in the encoding, and NUL bytes, raise :class:`FormatError`.
+    A byte-order mark is removed. Bytes that are not in the encoding, and NUL bytes, raise :class:`FormatError`.
     """
     with open_bytes(path) as stream:
         with reading_errors(path):
@@ -50,7 +50,7 @@ def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str, size: i
         yield decoder.decode(b"", final=True).encode()
     except UnicodeError as error:
         raise FormatError(
-            f"{path} is not {encoding}: {error}. Give the encoding it was written in, such as --encoding utf-8"
+            f"{path} is not {encoding}: {error}. Pass the encoding of the file, such as --encoding utf-8."
         ) from None
 
 
@@ -75,11 +75,11 @@ def _check(path: Path | str, block: bytes, lines: int) -> None:
             near = block[max(0, error.start - 30) : error.start + 30].decode("utf-8", "surrogateescape")
             raise no_text(path) or FormatError(
                 f"{path}:{number} is not UTF-8: byte 0x{block[error.start]:02x}, near {shorten(near)}. "
-                f"Give the encoding the file was written in, such as --encoding latin-1"
+                f"Pass the encoding of the file, such as --encoding latin-1."
             ) from None
     if (at := block.find(b"\0")) >= 0:
         number = lines + block.count(b"\n", 0, at) + 1
         raise no_text(path, by_name=True) or FormatError(
-            f"{path}:{number} has a NUL byte: this is no text file, or UTF-16 without a byte-order mark "
-            f"(--encoding utf-16-le)"
+            f"{path}:{number} has a NUL byte. Pass a text file, or --encoding utf-16-le for UTF-16 without a "
+            f"byte-order mark."
         )

@@ -1,6 +1,6 @@
-"""The choices that turn text into ids: tokens, vocabulary, features of linear models, batches.
+"""Configs of tokenizers, vocabularies, features of linear models, and batches.
 
-Typed values only. Knows nothing of how tokens are made, and imports no torch.
+These are typed values only. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ StemLanguage = Literal[
     "porter", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish",
     "yiddish",
 ]  # fmt: skip
-"""The Snowball stemmers, by their own names; ``porter`` is Porter's first one, for English."""
+"""The Snowball stemmers by name. ``porter`` is Porter's original stemmer for English."""
 
 LemmaLanguage = Literal[
     "ast", "bg", "ca", "cs", "cy", "da", "de", "el", "en", "enm", "es", "et", "fa", "fi", "fr", "ga", "gd",
@@ -28,87 +28,86 @@ LemmaLanguage = Literal[
 
 
 class BaseTokenizerConfig(Config):
-    """What every tokenizer may do to a text before it cuts it."""
+    """Options of every tokenizer, applied to the text before tokenization."""
 
     kind: str
-    """How text is cut into tokens."""
+    """Tokenizer."""
     lowercase: bool = False
-    """Write everything in lower case."""
+    """Convert the text to lower case."""
     normalize: Literal["none", "NFC", "NFKC"] = "none"
-    """Unicode normalization: NFC joins letters with their accents, NFKC also folds width and ligatures."""
+    """Unicode normalization: NFC composes letters and accents, NFKC also folds width and ligatures."""
     digits: Literal["keep", "fold", "split"] = "keep"
-    """Digits stay as they are, all become 0 (fold), or each becomes a token of its own (split)."""
+    """keep: leave digits; fold: replace each digit by 0; split: make each digit a token."""
 
 
 class BaseWordTokenizerConfig(BaseTokenizerConfig):
-    """What the tokenizers that give whole words may do to each of them."""
+    """Options of the tokenizers that produce whole words, applied to each word."""
 
     stem: StemLanguage | None = None
-    """Cut each word to its Snowball stem in this language (running, runs: run). Stems are in lower case."""
+    """Reduce each word to its Snowball stem in this language (running, runs: run). Stems are in lower case."""
     lemmatize: LemmaLanguage | None = None
-    """Replace each word by its dictionary form in this language (has: have; apples: apple)."""
+    """Replace each word by its lemma in this language (has: have; apples: apple)."""
 
     @model_validator(mode="after")
     def _one_of_stem_and_lemmatize(self) -> BaseWordTokenizerConfig:
         if self.stem and self.lemmatize:
             raise ValueError(
-                f"stem = {self.stem!r} and lemmatize = {self.lemmatize!r} are two ways to do the same: "
-                f"leave one of them out"
+                f"stem = {self.stem!r} and lemmatize = {self.lemmatize!r} cannot be combined. Remove one of them."
             )
         return self
 
 
 class WhitespaceTokenizerConfig(BaseWordTokenizerConfig):
-    """Tokens stand between blanks: for text that is tokenized already."""
+    """Tokens separated by whitespace, for text that is tokenized already."""
 
     kind: Literal["whitespace"] = "whitespace"
-    """How text is cut into tokens."""
+    """Tokenizer."""
 
 
 class WordTokenizerConfig(BaseWordTokenizerConfig):
-    """Words, numbers and punctuation; English contractions in two (do n't); URLs, e-mails and emoji whole."""
+    """Words, numbers and punctuation. English contractions are split (do n't); URLs, e-mails and emoji are not."""
 
     kind: Literal["words"] = "words"
-    """How text is cut into tokens."""
+    """Tokenizer."""
     hyphens: Literal["keep", "split"] = "keep"
-    """Words with hyphens (11-year-old) stay whole, or are cut at each hyphen (split)."""
+    """keep: leave words with hyphens (11-year-old) whole; split: split them at each hyphen."""
 
 
 class CharacterTokenizerConfig(BaseTokenizerConfig):
-    """Characters as a reader sees them (graphemes): an accent stays with its letter, an emoji stays whole."""
+    """Graphemes: an accent stays with its letter, an emoji stays whole."""
 
     kind: Literal["characters"] = "characters"
-    """How text is cut into tokens."""
+    """Tokenizer."""
 
 
 class ByteTokenizerConfig(BaseTokenizerConfig):
-    """The bytes of the UTF-8 text: 256 tokens, and nothing is ever unknown."""
+    """The bytes of the UTF-8 text: 256 tokens, so that no token is unknown."""
 
     kind: Literal["bytes"] = "bytes"
-    """How text is cut into tokens."""
+    """Tokenizer."""
 
 
 class SubwordTokenizerConfig(BaseTokenizerConfig):
-    """What the trained tokenizers share. They stand on bytes, so nothing is ever unknown."""
+    """Options of the trained subword tokenizers. They are byte-level, so that no token is unknown."""
 
     size: int = Field(8000, ge=257)
-    """Pieces to learn, the 256 bytes among them."""
+    """Number of pieces to learn, including the 256 bytes."""
 
 
 class BpeTokenizerConfig(SubwordTokenizerConfig):
-    """Byte-pair encoding: the most frequent neighbors are joined again and again (Sennrich et al. 2016)."""
+    """Byte-pair encoding: repeatedly merge the most frequent pair (Sennrich et al. 2016)."""
 
     kind: Literal["bpe"] = "bpe"
-    """How text is cut into tokens."""
+    """Tokenizer."""
     min_count: int = Field(2, ge=1)
-    """Join two neighbors only when they stand together at least so often."""
+    """Merge only pairs that occur at least this often."""
 
 
 class UnigramTokenizerConfig(SubwordTokenizerConfig):
-    """Unigram pieces: the most likely cut under a piece model that is pruned from many (Kudo 2018)."""
+    """Unigram pieces: the most probable segmentation under a pruned piece model (Kudo 2018)."""
 
     kind: Literal["unigram"] = "unigram"
-    """How text is cut into tokens."""
+    """Tokenizer."""
 
 
 TokenizerConfig = Annotated[
@@ -123,64 +122,64 @@ TokenizerConfig = Annotated[
 
 
 class VocabularyConfig(Config):
-    """Which symbols get an id of their own; the others share ``<unk>``."""
+    """Which symbols get their own ids. The others become ``<unk>``."""
 
     min_count: int = Field(1, ge=1)
-    """Keep symbols that occur at least so often."""
+    """Keep symbols that occur at least this often."""
     max_size: int | None = Field(None, gt=0)
-    """Keep at most so many symbols, the most frequent; <pad>, <unk> and other specials are not counted."""
+    """Keep at most this many symbols, the most frequent ones, not counting <pad>, <unk> and other special tokens."""
 
 
 class FeatureConfig(Config):
     """Sparse features of a text for linear models: n-grams of its tokens and of their characters."""
 
     ngrams: int = Field(2, ge=0, le=10)
-    """The longest n-gram of tokens; 0 for none."""
+    """Maximum length of token n-grams. 0: none."""
     characters: int = Field(0, ge=0, le=20)
-    """The longest n-gram of characters inside a token, its two ends marked; 0 for none."""
+    """Maximum length of character n-grams inside a token, with its boundaries marked. 0: none."""
     characters_from: int = Field(3, ge=1)
-    """The shortest n-gram of characters."""
+    """Minimum length of character n-grams."""
     values: Literal["binary", "counts", "log"] = "binary"
-    """A feature's value is 1, how often it occurs in the text, or log(1 + that)."""
+    """Value of a feature: 1 (binary), its count in the text (counts), or log(1 + count) (log)."""
     min_count: int = Field(1, ge=1)
-    """Keep features that occur at least so often in the training data."""
+    """Keep features that occur at least this often in the training data."""
     buckets: int | None = Field(None, gt=0)
-    """Hash features into so many buckets instead of listing them: constant memory, some collisions."""
+    """Hash features into this many buckets instead of listing them: constant memory, some collisions."""
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> FeatureConfig:
         if not self.ngrams and not self.characters:
-            raise ValueError("ngrams = 0 and characters = 0 leave no features: set one of them to 1 or more")
+            raise ValueError("ngrams = 0 and characters = 0 leave no features. Set one of them to 1 or more.")
         if self.characters and self.characters < self.characters_from:
             raise ValueError(
-                f"characters = {self.characters} is below characters_from = {self.characters_from}, which "
-                f"leaves no n-grams of characters: raise characters or lower characters_from"
+                f"characters must be at least characters_from = {self.characters_from}, got {self.characters}. "
+                f"Increase characters or decrease characters_from."
             )
         if self.buckets and self.min_count > 1:
             raise ValueError(
-                f"min_count = {self.min_count} needs a list of features, and buckets = {self.buckets} keeps "
-                f"none: leave one of them out"
+                f"min_count = {self.min_count} and buckets = {self.buckets} cannot be combined, because hashed "
+                f"features are not counted. Remove one of them."
             )
         return self
 
 
 class BatchConfig(Config):
-    """How examples are put together for one step."""
+    """How examples are grouped into batches."""
 
     batch_size: int = Field(50, gt=0)
-    """Examples in a batch; with batch_by = tokens, tokens in it, padding included."""
+    """Examples per batch. With batch_by = tokens, tokens per batch, including padding."""
     batch_by: Literal["examples", "tokens"] = "examples"
-    """What batch_size counts."""
+    """Unit of batch_size."""
     bucket: int = Field(50, ge=0)
-    """Sort examples by length inside windows of about so many batches, for less padding; 0 for no sorting."""
+    """Sort examples by length inside windows of about this many batches, for less padding. 0: no sorting."""
     length_noise: float = Field(0.1, ge=0, lt=1)
-    """When sorting, lengths are off by up to this share at random, so that batches differ between epochs."""
+    """When sorting, perturb lengths by up to this fraction at random, so that batches differ between epochs."""
 
     @model_validator(mode="after")
     def _size_counts_the_right_thing(self) -> BatchConfig:
         if self.batch_by == "tokens" and "batch_size" not in self.model_fields_set:
             raise ValueError(
-                f"batch_by = 'tokens' needs a batch_size in tokens, and the default {self.batch_size} counts "
-                f"examples: set batch_size too, to some thousands"
+                f"batch_size must be set in tokens if batch_by = 'tokens', got the default of {self.batch_size} "
+                f"examples. Set it to 4000, for example."
             )
         return self

@@ -1,10 +1,9 @@
-"""A corpus as numbers: the tokens of every example in one flat array, read and tokenized once.
+"""A tokenized corpus as one flat array of ids.
 
-Tokens get provisional numbers in the order they are first met, so one pass over a file is enough: the vocabulary is
-chosen afterwards from the counts of the training part, and :meth:`Corpus.renumbered` maps the array onto it. An array
-that outgrows ``IN_MEMORY`` moves to a temporary file and is memory-mapped, so memory does not grow with the text.
-
-Knows nothing of labels or models.
+Tokens get provisional ids in the order of their first occurrence, so that one pass over a file is enough. The
+vocabulary is then chosen from the counts of the training split, and :meth:`Corpus.renumbered` maps the array to it. An
+array larger than ``IN_MEMORY`` moves to a temporary file and is memory-mapped, so that memory does not grow with the
+text.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from typing import IO
 import numpy as np
 
 IN_MEMORY = 64 * 2**20
-"""Bytes of token numbers that are held in memory before they go to a file."""
+"""Bytes of ids that are kept in memory before they are moved to a file."""
 
 
 class FlatIds:
-    """A growing array of int32, in memory until it is large and then in a temporary file."""
+    """A growing int32 array, in memory while it is small and then in a temporary file."""
 
     def __init__(self) -> None:
         self._tail = array.array("i")
@@ -37,7 +36,7 @@ class FlatIds:
             self._tail = array.array("i")
 
     def finish(self) -> np.ndarray:
-        """The whole array. Nothing can be added after this."""
+        """The whole array. Nothing can be added afterwards."""
         if self._file is None:
             return np.frombuffer(self._tail, dtype=np.int32) if self._tail else np.zeros(0, np.int32)
         self._tail.tofile(self._file)
@@ -47,7 +46,7 @@ class FlatIds:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Token numbers of many examples: example ``i`` is ``flat[offsets[i] : offsets[i + 1]]``."""
+    """Ids of many examples: example ``i`` is ``flat[offsets[i] : offsets[i + 1]]``."""
 
     flat: np.ndarray
     offsets: np.ndarray
@@ -63,7 +62,7 @@ class Corpus:
         return np.diff(self.offsets)
 
     def counts(self, examples: np.ndarray, size: int) -> np.ndarray:
-        """How often each of ``size`` numbers occurs in the named examples."""
+        """The count of each of ``size`` ids in the given examples."""
         total = np.zeros(size, np.int64)
         for part in np.array_split(examples, max(1, len(examples) // 100_000)):
             if len(part):
@@ -71,7 +70,7 @@ class Corpus:
         return total
 
     def renumbered(self, mapping: np.ndarray) -> Corpus:
-        """The same corpus with number ``n`` replaced by ``mapping[n]``."""
+        """The same corpus with id ``n`` replaced by ``mapping[n]``."""
         if isinstance(self.flat, np.memmap):
             for start in range(0, len(self.flat), 10_000_000):
                 self.flat[start : start + 10_000_000] = mapping[self.flat[start : start + 10_000_000]]
@@ -80,7 +79,7 @@ class Corpus:
 
 
 class CorpusBuilder:
-    """Numbers tokens as they come. ``tokens`` lists every distinct token in the order of its provisional number."""
+    """Assigns ids to tokens. ``tokens`` lists every distinct token in the order of its provisional id."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

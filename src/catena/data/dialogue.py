@@ -1,4 +1,4 @@
-"""What a conversation is to a model: what was said so far, and what may be said next. Knows nothing of files."""
+"""Conversations as pairs of a context and its possible responses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Exchange:
     """A context and its responses.
 
     Args:
-        context: the turns so far, the oldest first.
-        responses: what fits as the next turn, each by itself; none where only wrong ones are known.
-        place: where it was read.
-        own: for each turn of the context, whether it was said by the one who responds.
-        wrong: responses that do not fit: those labeled so, or the distractors of a test file.
-        hard: responses that do not fit though they share words with the context (adversarial ones).
+        context: the previous turns, oldest first.
+        responses: alternative responses; empty if only wrong ones are known.
+        place: the source location.
+        own: for each turn of the context, whether the responder said it.
+        wrong: unsuitable responses: those labeled as wrong, or the distractors of a test file.
+        hard: unsuitable responses that have words in common with the context (adversarial).
     """
 
     context: tuple[str, ...]
@@ -34,14 +34,14 @@ class Exchange:
 
 
 def alternating(n: int) -> tuple[bool, ...]:
-    """Who said each of ``n`` turns before a response, when two people speak in turn: True for the one who responds."""
+    """For ``n`` turns of two alternating speakers before a response, whether the responder said each."""
     return tuple((n - i) % 2 == 0 for i in range(n))
 
 
 def to_exchanges(turns: Sequence[str], speakers: Sequence[str], place: SourceLocation) -> list[Exchange]:
-    """Every turn of a dialogue but the first, as the response to those before it.
+    """Every turn of a dialogue except the first, as the response to the turns before it.
 
-    ``speakers`` are who said each turn; where they are not known, it is empty and two people speak in turn.
+    ``speakers`` gives the speaker of each turn. If it is empty, two speakers are assumed to alternate.
     """
     found = []
     for i in range(1, len(turns)):
@@ -51,6 +51,6 @@ def to_exchanges(turns: Sequence[str], speakers: Sequence[str], place: SourceLoc
 
 
 def inner_exchanges(exchange: Exchange) -> list[Exchange]:
-    """The turns of a context, each but the first as the response to those before it."""
+    """The turns of a context except the first, each as the response to the turns before it."""
     speakers = ["own" if own else "other" for own in exchange.own]
     return to_exchanges(exchange.context, speakers, exchange.place)

@@ -1,7 +1,4 @@
-"""What the readers yield: plain frozen values that remember the line they came from.
-
-Knows nothing of files: a :class:`SourceLocation` is made by a reader and only printed here.
-"""
+"""Examples that readers yield: frozen values with their source location."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A line of a file, counted from 1 (a row of a table that has no lines). Prints as ``train.tsv:17``."""
+    """A line of a file, counted from 1 (for tables without lines, a row). Prints as ``train.tsv:17``."""
 
     file: str
     line: int
@@ -23,7 +20,7 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One line of plain text, as it stands."""
+    """One line of plain text."""
 
     text: str
     place: SourceLocation
@@ -31,7 +28,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class LabeledText:
-    """A text and its labels: one label is a tuple of one; none for a text whose label is to be predicted."""
+    """A text and its labels: a tuple of one for a single label, empty if the label is to be predicted."""
 
     text: str
     labels: tuple[str, ...]
@@ -40,7 +37,7 @@ class LabeledText:
 
 @dataclass(frozen=True, slots=True)
 class ParallelText:
-    """A text and its counterpart: a sentence and its translation, a word and its pronunciation."""
+    """A text and its counterpart, such as a sentence and its translation, or a word and its pronunciation."""
 
     source: str
     target: str
@@ -49,12 +46,12 @@ class ParallelText:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """One sentence of a column file. ``rows[i][j]`` is field ``j`` of token ``i``; all rows have the same
-    length.
+    """One sentence of a column file.
 
-    ``place`` is the line of the first row, so token ``i`` stands in line ``place.line + i``. ``comments`` are
-    the lines that stood before it and are no tokens: ``-DOCSTART-`` lines and lines that begin with ``#``.
-    ``separator`` is what parted its fields, for writing it again.
+    ``rows[i][j]`` is field ``j`` of token ``i``; all rows have the same length. ``place`` is the line of the first row,
+    so token ``i`` is in line ``place.line + i``. ``comments`` are the preceding lines that are not tokens:
+    ``-DOCSTART-`` lines and lines that begin with ``#``. ``separator`` is the field separator, for writing the sentence
+    again.
     """
 
     rows: tuple[tuple[str, ...], ...]
@@ -63,12 +60,12 @@ class Columns:
     separator: str = field(default="\t", compare=False)
 
     def column(self, j: int) -> tuple[str, ...]:
-        """Field ``j`` of every token; ``-1`` is the last, which usually holds the tag."""
+        """Field ``j`` of every token. ``-1`` is the last field, usually the tag."""
         return tuple(row[j] for row in self.rows)
 
 
 class ConlluRow(NamedTuple):
-    """The ten fields of a CoNLL-U line, as they stand: ``_`` is kept."""
+    """The ten fields of a CoNLL-U line, with ``_`` kept."""
 
     id: str
     form: str
@@ -84,7 +81,7 @@ class ConlluRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConlluSentence:
-    """One sentence of a CoNLL-U file: every row in the order of the file, and the comment lines before them.
+    """One sentence of a CoNLL-U file: every row in file order, and the comment lines before them.
 
     ``place`` is the line of the first row.
     """
@@ -95,21 +92,21 @@ class ConlluSentence:
 
     @property
     def words(self) -> tuple[ConlluRow, ...]:
-        """The syntactic words, ids 1, 2, 3 …: what a parser gives heads to."""
+        """The syntactic words (ids 1, 2, 3 …), which a parser assigns heads to."""
         return tuple(row for row in self.rows if row.id.isdecimal())
 
     @property
     def multiwords(self) -> tuple[ConlluRow, ...]:
-        """The ranges, such as ``3-4``: surface tokens that stand for several words."""
+        """The multiword tokens, such as ``3-4``: surface tokens that span several words."""
         return tuple(row for row in self.rows if "-" in row.id)
 
     @property
     def empty_nodes(self) -> tuple[ConlluRow, ...]:
-        """The nodes of the enhanced graph that have no surface, such as ``5.1``."""
+        """The empty nodes of the enhanced graph, such as ``5.1``."""
         return tuple(row for row in self.rows if "." in row.id)
 
     def comment(self, key: str) -> str | None:
-        """The value of a ``# key = value`` comment, such as ``text`` or ``sent_id``; None if there is none."""
+        """The value of a ``# key = value`` comment, such as ``text`` or ``sent_id``, or None."""
         for line in self.comments:
             name, equals, value = line[1:].partition("=")
             if equals and name.strip() == key:
@@ -119,10 +116,10 @@ class ConlluSentence:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A node of a phrase-structure tree: either a word under its tag, or a label over children.
+    """A node of a phrase-structure tree: either a word and its tag, or a label and children.
 
     The outer bracket of the Penn Treebank, ``( (S …))``, is a node with the label "". Words are as in the
-    file, where ``-LRB-`` stands for a bracket.
+    file, where ``-LRB-`` is a bracket.
     """
 
     label: str
@@ -131,7 +128,7 @@ class Tree:
     place: SourceLocation
 
     def leaves(self) -> Iterator[Tree]:
-        """The nodes that hold a word, from left to right. Trees may be deeper than Python's stack, so there is none."""
+        """The nodes with a word, from left to right. Not recursive, because trees may exceed Python's stack."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -145,11 +142,11 @@ class Tree:
 
 
 Example = Text | LabeledText | ParallelText | Columns | ConlluSentence | Tree
-"""Anything a reader yields."""
+"""Any example of a reader."""
 
 
 def get_text(example: Example) -> str:
-    """The text of any example, its tokens joined by blanks where it has tokens; the source of parallel text."""
+    """The text of any example: tokens joined by blanks, or the source of parallel text."""
     if isinstance(example, (Text, LabeledText)):
         return example.text
     if isinstance(example, ParallelText):

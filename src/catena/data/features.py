@@ -1,10 +1,8 @@
 """Sparse features of texts for linear models: n-grams of tokens, and of the characters inside a token.
 
-A feature is a key, a string: tokens of an n-gram joined by U+001F, or U+001E and an n-gram of characters in
-which U+0002 and U+0003 mark the two ends of the token. Writing holds none of these, so no two features share
-a key. Keys get ids from a list that was counted, or by a hash that is the same on every machine.
-
-Knows nothing of labels or weights.
+A feature has a string key: the tokens of an n-gram joined by U+001F, or U+001E and a character n-gram in which U+0002
+and U+0003 mark the boundaries of the token. Texts contain none of these characters, so keys are unique. Keys get ids
+from a counted list or by a hash that is the same on every machine.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ _LIST_FILE = "feature_list.json"
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The features of ``n`` texts, row after row: those of text ``i`` are at ``offsets[i] : offsets[i + 1]``.
+    """Sparse rows of features: those of text ``i`` are at ``offsets[i] : offsets[i + 1]``.
 
-    Inside a row ids rise and are different. ``offsets`` has ``n + 1`` entries.
+    Inside a row, ids are distinct and ascending. ``offsets`` has ``n + 1`` entries.
     """
 
     ids: Int64[np.ndarray, " z"]
@@ -47,7 +45,7 @@ class Features:
         return len(self.offsets) - 1
 
     def take(self, rows: np.ndarray | Sequence[int]) -> Features:
-        """The named rows, in the order named: what a batch is made of."""
+        """The given rows in the given order, as a batch."""
         rows = np.asarray(rows, np.int64)
         starts, sizes = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -74,14 +72,14 @@ def keys(tokens: Sequence[str], settings: FeatureConfig) -> list[str]:
 
 @lru_cache(maxsize=2**16)
 def character_keys(token: str, shortest: int, longest: int) -> tuple[str, ...]:
-    """The character n-grams of a token with its ends marked; a mark alone is no n-gram."""
+    """The character n-grams of a token with its boundaries marked. A boundary mark is not an n-gram."""
     marked = BEGIN + token + END
     grams = (marked[i : i + n] for n in range(shortest, longest + 1) for i in range(len(marked) - n + 1))
     return tuple(CHARACTERS + gram for gram in grams if gram not in (BEGIN, END))
 
 
 def display_key(key: str) -> str:
-    """A key for people: ``not bad`` for two tokens, ``…ing>`` for the characters at the end of one."""
+    """A readable key: ``not bad`` for two tokens, ``…ing>`` for the characters at the end of a token."""
     if key.startswith(CHARACTERS):
         gram = key[len(CHARACTERS) :]
         begins = "<" if gram.startswith(BEGIN) else "…"
@@ -94,26 +92,26 @@ def display_key(key: str) -> str:
 
 
 class FeatureSpace(ABC):
-    """Gives every feature a number from 0 to ``len(space) - 1``."""
+    """Assigns an id from 0 to ``len(space) - 1`` to every feature."""
 
     @property
     @abstractmethod
     def settings(self) -> FeatureConfig:
-        """What it was built from."""
+        """The config it was built from."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def name(self, id: int) -> str:
-        """The feature of an id, written for people."""
+        """The readable name of a feature."""
 
     @abstractmethod
     def _ids(self, keys: list[str]) -> list[int]:
-        """The ids of keys, in order; -1 for one that has none."""
+        """The ids of keys, in order; -1 for keys without an id."""
 
     def features(self, token_lists: Iterable[Sequence[str]]) -> Features:
-        """The features of texts, given as tokens. Those that have no id are left out."""
+        """The features of tokenized texts. Features without an id are dropped."""
         ids: list[np.ndarray] = []
         sizes: list[int] = []
         for tokens in token_lists:
@@ -123,13 +121,13 @@ class FeatureSpace(ABC):
         flat = np.concatenate(ids) if ids else np.zeros(0, np.int64)
         rows = np.repeat(np.arange(len(sizes)), sizes)
         known = flat >= 0
-        # One number for a feature in a row: sorting it sorts by row and then by id.
+        # One integer per feature and row: sorting it sorts by row, then by id.
         places, counts = np.unique(rows[known] * len(self) + flat[known], return_counts=True)
         offsets = np.searchsorted(places, np.arange(len(sizes) + 1) * len(self)).astype(np.int64)
         return Features(places % max(1, len(self)), _VALUES[self.settings.values](counts), offsets)
 
     def save(self, folder: Path) -> None:
-        """Write it into a folder, which is made if it is missing."""
+        """Write it to a folder, which is created if needed."""
         folder.mkdir(parents=True, exist_ok=True)
         write_settings(folder / _SETTINGS_FILE, self.settings)
 
@@ -142,7 +140,7 @@ _VALUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 class ListedFeatures(FeatureSpace):
-    """Features that were counted on the training data, the most frequent first."""
+    """Features counted on the training data, the most frequent first."""
 
     def __init__(self, settings: FeatureConfig, listed: Vocabulary) -> None:
         self._settings = settings
@@ -169,11 +167,11 @@ class ListedFeatures(FeatureSpace):
 
 
 class HashedFeatures(FeatureSpace):
-    """Features by the CRC-32 of their key: nothing is kept, any feature has a place, and some share one."""
+    """Features by the CRC-32 of their key. Nothing is stored; some features collide."""
 
     def __init__(self, settings: FeatureConfig) -> None:
         if settings.buckets is None:
-            raise ConfigError("hashed features need buckets, the number of places: set it, or count features in a list")
+            raise ConfigError("buckets must be set for hashed features, got None. Set it, or use listed features.")
         self._settings = settings
         self._buckets = settings.buckets
 
@@ -195,12 +193,12 @@ class HashedFeatures(FeatureSpace):
 def build_features(
     settings: FeatureConfig, token_lists: Iterable[Sequence[str]], max_size: int | None = None
 ) -> FeatureSpace:
-    """Count the features of training texts, unless they are hashed: then the texts are not read.
+    """A feature space, counted from training texts unless features are hashed.
 
     Args:
-        settings: which features there are, and how often one must occur.
-        token_lists: the texts as tokens.
-        max_size: keep at most this many features, the most frequent; all if None.
+        settings: which features to extract, and their minimum count.
+        token_lists: the tokenized texts. They are not read if features are hashed.
+        max_size: keep at most this many features, the most frequent ones. None keeps all.
     """
     if settings.buckets is not None:
         return HashedFeatures(settings)
@@ -213,7 +211,7 @@ class _Saved(Config):
 
 
 def load_features(folder: Path) -> FeatureSpace:
-    """Read what ``save`` wrote."""
+    """Load a feature space from a folder that ``save`` wrote."""
     found = read_settings(folder / _SETTINGS_FILE, _Saved, "a folder of features", "a file of features")
     settings = found.settings
     if settings.buckets is not None:

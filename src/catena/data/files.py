@@ -1,8 +1,7 @@
-"""Opening data files, once for all readers: compression, byte-order marks, encodings and line ends.
+"""Opening data files for all readers: compression, byte-order marks, encodings and line ends.
 
-A reader gets ``(line_number, line)`` pairs and need not know how the file is stored. Whatever is wrong with
-the bytes becomes one :class:`FormatError` that names the file, the line and the cure. Memory does not grow
-with the file.
+A reader gets ``(line_number, line)`` pairs and does not depend on how the file is stored. Invalid bytes raise one
+:class:`FormatError` with the file, the line and the cure. Memory does not grow with the file.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ from catena.errors import CatenaError, FormatError
 from catena.registry import nearest
 
 LINE_END = re.compile(r"\r\n|\n|\r")
-"""What ends a line. ``str.splitlines`` would also break at U+2028, form feeds and the like, which occur
-inside texts."""
+"""Line ends. ``str.splitlines`` would also split at U+2028, form feeds and others, which occur inside texts."""
 
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
 BOMS = {
-    # UTF-32 comes first: its little-endian mark begins with that of UTF-16.
+    # UTF-32 comes first because its little-endian mark begins with the mark of UTF-16.
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF8: "utf-8-sig",
@@ -52,26 +50,26 @@ _BINARY_MAGIC = {
     b"fLaC": "a FLAC sound",
     b"OggS": "an Ogg sound",
 }
-"""What files that hold no text begin with."""
+"""First bytes of files that are not text."""
 _UNDECODED = re.compile("[\udc80-\udcff]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-"""Bytes that texts have almost never, in any encoding of one byte."""
+"""Bytes that almost never occur in texts, in any single-byte encoding."""
 _MOST_CONTROL = 8
-"""How many of them a text may have in any case."""
+"""How many of them are always allowed."""
 
 
-# --- words for errors ---------------------------------------------------------------------------------------
+# --- error texts --------------------------------------------------------------------------------------------
 
 
 def shorten(text: str, most: int = 80) -> str:
-    """The text in quotes with what cannot be printed escaped, cut to about ``most`` characters."""
-    # A byte that could not be decoded is shown as \xe9, not as the surrogate that stands for it.
+    """The quoted text with unprintable characters escaped, truncated to about ``most`` characters."""
+    # A byte that could not be decoded is shown as \xe9, not as its surrogate.
     shown = re.sub("[\udc80-\udcff]", lambda m: chr(ord(m[0]) - 0xDC00), text[:most])
     return repr(shown) + ("…" if len(text) > most else "")
 
 
 def bad_line(path: Path | str, number: int, line: str, problem: str, cure: str) -> FormatError:
-    """The error of a reader: file, line, what is wrong, the line's text, and the cure."""
+    """The error of a reader with file, line, problem, text of the line, and cure."""
     return FormatError(f"{path}:{number} {problem}; the line is {shorten(line)}. {cure}".rstrip())
 
 
@@ -80,7 +78,7 @@ def bad_line(path: Path | str, number: int, line: str, problem: str, cure: str) 
 
 @contextlib.contextmanager
 def open_bytes(path: Path | str) -> Iterator[io.BufferedReader]:
-    """The bytes of a file, decompressed if its first bytes say gzip, xz or bzip2 (whatever its name says)."""
+    """The bytes of a file, decompressed if its content (not its name) is gzip, xz or bzip2."""
     path = Path(path)
     with contextlib.ExitStack() as stack:
         with reading_errors(path):
@@ -99,7 +97,7 @@ def open_bytes(path: Path | str) -> Iterator[io.BufferedReader]:
 
 
 def compression(first_bytes: bytes) -> str | None:
-    """The name of the compression that the first ten bytes of a file show."""
+    """The compression format, from the first ten bytes of a file."""
     for magic, name in _COMPRESSIONS.items():
         if first_bytes.startswith(magic) and (name != "bzip2" or first_bytes[4:10] == b"1AY&SY"):
             return name
@@ -107,53 +105,55 @@ def compression(first_bytes: bytes) -> str | None:
 
 
 def binary_kind(first_bytes: bytes) -> str | None:
-    """What the first bytes of a file show it to be, if that is no text."""
+    """The type of a binary file, from its first bytes, or None."""
     return next((name for magic, name in _BINARY_MAGIC.items() if first_bytes.startswith(magic)), None)
 
 
 @contextlib.contextmanager
 def reading_errors(path: Path | str) -> Iterator[None]:
-    """Turn what reading a stream may raise into one :class:`FormatError`."""
+    """Context that turns errors of reading a stream into a :class:`FormatError`."""
     try:
         yield
     except EOFError:
-        raise FormatError(f"{path} ends in the middle of its compressed data: copy or download it again") from None
+        raise FormatError(f"The compressed data of {path} is truncated. Copy or download it again.") from None
     except (zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise FormatError(f"{path} is damaged and cannot be unpacked ({error}): copy or download it again") from None
+        raise FormatError(
+            f"{path} is damaged and cannot be decompressed ({error}). Copy or download it again."
+        ) from None
     except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise FormatError(f"Cannot read {path}: {error.strerror or error}. Check its permissions.") from None
 
 
 def _open(path: Path) -> io.BufferedReader:
     try:
         if path.is_dir():
-            raise FormatError(f"{path} is a folder, not a file{_suggestion_inside(path)}")
+            raise FormatError(f"{path} is a folder, not a file.{_suggestion_inside(path)}")
         return io.BufferedReader(io.FileIO(path), 1 << 16)
     except FileNotFoundError:
-        raise FormatError(f"there is no file {path}{_suggestion_beside(path)}") from None
+        raise FormatError(f"File not found: {path}{_suggestion_beside(path)}") from None
     except CatenaError:
         raise
     except ValueError as error:  # a NUL in the name
-        raise FormatError(f"{str(path)!r} cannot be the name of a file: {error}") from None
+        raise FormatError(f"{str(path)!r} is not a valid file name: {error}. Check the path.") from None
 
 
 def _suggestion_inside(folder: Path) -> str:
     if is_datasets_folder(folder):
-        return ": it looks like a Hugging Face datasets folder, which format 'datasets' reads"
+        return " It looks like a Hugging Face datasets folder: pass --input-format datasets."
     with contextlib.suppress(OSError):
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
         if names:
-            return f": name a file in it, such as {folder / names[0]}"
-    return ": name a file"
+            return f" Pass a file in it, such as {folder / names[0]}."
+    return " Pass a file."
 
 
 def _suggestion_beside(path: Path) -> str:
     with contextlib.suppress(OSError):
         close = nearest(path.name, os.listdir(path.parent))
         if close:
-            return f": did you mean {path.parent / close[0]}?"
-        return f" in the folder {path.parent.resolve()}: check the name"
-    return f": there is no folder {path.parent} either"
+            return f". Did you mean {path.parent / close[0]}?"
+        return f" in the folder {path.parent.resolve()}. Check the name."
+    return f". The folder {path.parent} does not exist either. Check the path."
 
 
 def is_datasets_folder(folder: Path) -> bool:
@@ -181,12 +181,11 @@ def decompress(path: Path | str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def open_text(path: Path | str, encoding: str | None = None) -> Iterator[Iterator[tuple[int, str]]]:
-    """A stream of ``(line_number, line)`` from 1, without line ends.
+    """A stream of ``(line_number, line)`` pairs, numbered from 1, without line ends.
 
-    Gzip, xz and bzip2 are recognized by content. Without ``encoding`` the text is UTF-8, or what its
-    byte-order mark says; the mark itself is taken off. Lines end at LF, CRLF or CR and nowhere else. Bytes
-    that are not in the encoding and NUL bytes raise :class:`FormatError` at their line; the lines before it
-    are yielded.
+    Gzip, xz and bzip2 are detected by content. Without ``encoding``, the text is UTF-8 or the encoding of its
+    byte-order mark, which is removed. Lines end only at LF, CRLF or CR. Bytes that are not in the encoding and NUL
+    bytes raise :class:`FormatError` at their line, after all lines before it were yielded.
     """
     with open_bytes(path) as stream:
         yield _checked(path, _decoded(path, stream, encoding), encoding)
@@ -200,25 +199,25 @@ def open_damaged_text(path: Path | str, encoding: str | None = None) -> Iterator
 
 
 def detect_encoding(path: Path | str, first_bytes: bytes, encoding: str | None) -> str:
-    """The encoding to decode with, from what was asked for and the byte-order mark, which must agree."""
+    """The encoding to decode with, from ``encoding`` and the byte-order mark, which must agree."""
     marked = next((name for bom, name in BOMS.items() if first_bytes.startswith(bom)), None)
     if encoding is None:
         return marked or "utf-8"
     try:
         asked = codecs.lookup(encoding).name
-        io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # refuses codecs such as base64, which give no text
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # rejects codecs such as base64 that are not for text
     except (LookupError, ValueError):
         raise FormatError(
-            f"there is no text encoding {encoding!r}, asked for to read {path}: known are utf-8, utf-16, latin-1, "
-            "cp1252, gb18030, shift_jis and the others that Python knows"
+            f"Unknown encoding {encoding!r} for {path}. Use utf-8, utf-16, latin-1, cp1252, gb18030, shift_jis or "
+            f"another encoding of Python."
         ) from None
     if marked is None:
         return asked
     family = marked.removesuffix("-sig")
     if not asked.startswith(family):
         raise FormatError(
-            f"{path} begins with the byte-order mark of {family}, but the encoding {encoding!r} was asked for: "
-            "leave the encoding out"
+            f"The encoding of {path} must be {family} because of its byte-order mark, got {encoding!r}. "
+            "Remove the encoding option."
         )
     return marked
 
@@ -228,7 +227,7 @@ def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str | None) 
     try:
         with reading_errors(path):
             name = detect_encoding(path, stream.peek(4)[:4], encoding)
-            # newline=None: LF, CRLF and CR end a line, each given as "\n", and no other character does.
+            # newline=None: LF, CRLF and CR end a line and become "\n"; no other character ends a line.
             text = io.TextIOWrapper(stream, encoding=name, errors="surrogateescape", newline=None)
             try:
                 for number, line in enumerate(text, start=1):
@@ -238,8 +237,8 @@ def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str | None) 
                     text.detach()
     except UnicodeError as error:
         raise FormatError(
-            f"{path} is not {name}: {error} after line {number}. Give the encoding it was written in, "
-            "such as --encoding utf-8"
+            f"{path} is not {name}: {error} after line {number}. Pass the encoding of the file, "
+            "such as --encoding utf-8."
         ) from None
 
 
@@ -250,8 +249,8 @@ def _checked(path: Path | str, lines: Iterator[tuple[int, str]], encoding: str |
 
 
 def check_line(path: Path | str, number: int, line: str, encoding: str | None) -> None:
-    """Raise :class:`FormatError` if a line holds a NUL or a byte that could not be decoded (``U+DC00 + byte``)."""
-    # isascii() is a flag of the string, so the search runs over other lines only.
+    """Raise :class:`FormatError` if a line has a NUL or a byte that could not be decoded (``U+DC00 + byte``)."""
+    # isascii() is a flag of the string, so only other lines are searched.
     if not line.isascii() and (bad := _UNDECODED.search(line)):
         raise no_text(path) or _not_decoded(path, number, line, bad.start(), encoding)
     if "\0" in line:
@@ -259,18 +258,20 @@ def check_line(path: Path | str, number: int, line: str, encoding: str | None) -
 
 
 def no_text(path: Path | str, by_name: bool = False) -> FormatError | None:
-    """That a file with bytes that cannot be decoded is no text in any encoding, where its beginning shows it:
-    ``by_name`` by the mark of a kind of file alone, otherwise also by bytes that no text has."""
-    if not Path(path).is_file():  # a pipe can be read once
+    """An error if the beginning of an undecodable file shows that it is binary, otherwise None.
+
+    With ``by_name``, only the signature of a file type counts; otherwise also bytes that texts do not contain.
+    """
+    if not Path(path).is_file():  # a pipe can be read only once
         return None
     with open_bytes(path) as stream, reading_errors(path):
         head = stream.read(1 << 12)
     if kind := binary_kind(head):
-        return FormatError(f"{path} is {kind}, not a text: name a file of text")
+        return FormatError(f"{path} is {kind}, not a text file. Pass a text file.")
     if by_name or len(_CONTROL.findall(head)) <= max(_MOST_CONTROL, 0.02 * len(head)):
         return None
-    wide = ", or UTF-16 without a byte-order mark (--encoding utf-16-le)" if b"\0" in head else ""
-    return FormatError(f"{path} is a binary file, not a text{wide}: name a file of text")
+    wide = " For UTF-16 without a byte-order mark, pass --encoding utf-16-le." if b"\0" in head else ""
+    return FormatError(f"{path} is a binary file, not a text file. Pass a text file.{wide}")
 
 
 def _not_decoded(path: Path | str, number: int, line: str, at: int, encoding: str | None) -> FormatError:
@@ -278,8 +279,8 @@ def _not_decoded(path: Path | str, number: int, line: str, at: int, encoding: st
     cure = "latin-1" if encoding is None or codecs.lookup(encoding).name == "utf-8" else "utf-8"
     return FormatError(
         f"{path}:{number} is not {encoding or 'UTF-8'}: byte 0x{byte:02x} at character {at + 1}, "
-        f"near {shorten(line[max(0, at - 30) : at + 30])}. Give the encoding the file was written in, "
-        f"such as --encoding {cure}"
+        f"near {shorten(line[max(0, at - 30) : at + 30])}. Pass the encoding of the file, "
+        f"such as --encoding {cure}."
     )
 
 
@@ -287,8 +288,8 @@ def _nul(path: Path | str, number: int, line: str) -> FormatError:
     at = line.index("\0")
     return FormatError(
         f"{path}:{number} has a NUL byte at character {at + 1}, "
-        f"near {shorten(line[max(0, at - 30) : at + 30])}: "
-        "this is no text file, or UTF-16 without a byte-order mark (--encoding utf-16-le)"
+        f"near {shorten(line[max(0, at - 30) : at + 30])}. "
+        "Pass a text file, or --encoding utf-16-le for UTF-16 without a byte-order mark."
     )
 
 
@@ -296,10 +297,10 @@ def _nul(path: Path | str, number: int, line: str) -> FormatError:
 
 
 def read_head(path: Path | str, most: int, encoding: str | None = None) -> tuple[bytes, list[str], bool]:
-    """The first ``most`` bytes (decompressed), their whole lines, and whether that is all of the file.
+    """The first ``most`` bytes (decompressed), their complete lines, and whether that is the whole file.
 
     Bytes that cannot be decoded become ``U+DC00 + byte``, as in :func:`open_damaged_text`. A first line
-    longer than ``most`` bytes is cut.
+    longer than ``most`` bytes is truncated.
     """
     with open_bytes(path) as stream, reading_errors(path):
         head = stream.read(most + 1)
@@ -312,5 +313,5 @@ def read_head(path: Path | str, most: int, encoding: str | None = None) -> tuple
         text = head.decode("latin-1")
     lines = LINE_END.split(text)
     if len(lines) > 1 and (not whole or not lines[-1]):
-        lines.pop()  # cut in the middle, or nothing after the last line end
+        lines.pop()  # incomplete, or empty after the last line end
     return head, (lines if text else []), whole

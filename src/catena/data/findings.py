@@ -1,4 +1,4 @@
-"""What the data doctor looks for, one small counter for each kind of trouble. Knows no file formats."""
+"""Checks of the data inspection, one small counter for each kind of problem, independent of file formats."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 FEW = 5
-"""How many line numbers a finding keeps; the count tells of the rest."""
+"""How many line numbers a finding keeps. The count covers the rest."""
 _LONG_LINE = 10_000
-"""Characters above which a line is called very long."""
+"""Lines with more characters than this are reported as very long."""
 
 _Level = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of trouble: what it is, how often it occurs, and the first few lines."""
+    """One kind of problem: its message, its count, and the first few lines."""
 
     kind: str
     level: _Level
@@ -57,7 +57,7 @@ class Lines:
             self.first.append(number)
 
     def finding(self, kind: str, level: _Level, one: str, many: str) -> Iterator[Finding]:
-        """The finding, if there was a line; ``many`` has ``{}`` for the count."""
+        """The finding, if there was a line. ``many`` has ``{}`` for the count."""
         if self.count:
             message = one if self.count == 1 else many.format(f"{self.count:,}")
             yield Finding(kind, level, message, self.count, tuple(self.first))
@@ -65,8 +65,8 @@ class Lines:
 
 # --- characters ---------------------------------------------------------------------------------------------
 
-# UTF-8 that was read as Latin-1 or Windows-1252: a lead byte's letter and then a continuation byte's
-# character.
+# UTF-8 that was read as Latin-1 or Windows-1252: the letter of a lead byte followed by the character of a
+# continuation byte.
 _CONTINUATION = "\x80-\xbf" + "€‚ƒ„†‡ˆ‰Š‹ŒŽ•˜™š›œžŸ"
 _MOJIBAKE = re.compile(
     f"[ÃÂ][{_CONTINUATION}]|â[€‚„†\x80-\x86][{_CONTINUATION}“”‘’–—…¦]|ð[Ÿ\x9f][{_CONTINUATION}“”‘’–—…]|ï»¿|"
@@ -78,7 +78,7 @@ _UNDECODED = re.compile("[\udc80-\udcff]")
 
 
 class CharacterTroubles:
-    """Broken encodings and odd characters, line by line (bytes that are not text come as ``U+DC00 + byte``)."""
+    """Broken encodings and unusual characters, line by line (bytes that are not text are ``U+DC00 + byte``)."""
 
     def __init__(self) -> None:
         self.undecoded, self.replaced, self.mojibake = Lines(), Lines(), Lines()
@@ -103,16 +103,16 @@ class CharacterTroubles:
             self.invisible.add(number)
 
     def findings(self) -> Iterator[Finding]:
-        cure = "; give the encoding it was written in, such as --encoding latin-1"
+        cure = "; pass the encoding of the file, such as --encoding latin-1"
         yield from self.undecoded.finding(
             "encoding", "error", f"a line is not UTF-8{cure}", f"{{}} lines are not UTF-8{cure}"
         )
-        yield from self.nul.finding("nul", "error", "a line holds NUL bytes", "{} lines hold NUL bytes")
+        yield from self.nul.finding("nul", "error", "a line has NUL bytes", "{} lines have NUL bytes")
         yield from self.replaced.finding(
             "replacement",
             "warning",
-            "a line holds U+FFFD, the mark of a character that was lost in an earlier conversion",
-            "{} lines hold U+FFFD, the mark of a character that was lost in an earlier conversion",
+            "a line has U+FFFD, the replacement for a character that was lost in an earlier conversion",
+            "{} lines have U+FFFD, the replacement for a character that was lost in an earlier conversion",
         )
         yield from self.mojibake.finding(
             "mojibake",
@@ -121,10 +121,10 @@ class CharacterTroubles:
             "{} lines look like UTF-8 that was read as Latin-1 ('Ã©' for 'é')",
         )
         yield from self.control.finding(
-            "control", "warning", "a line holds control characters", "{} lines hold control characters"
+            "control", "warning", "a line has control characters", "{} lines have control characters"
         )
         yield from self.invisible.finding(
-            "invisible", "note", "a line holds invisible characters", "{} lines hold invisible characters"
+            "invisible", "note", "a line has invisible characters", "{} lines have invisible characters"
         )
         yield from self.long.finding(
             "long",
@@ -138,7 +138,7 @@ class CharacterTroubles:
 
 
 class LengthSummary:
-    """Lengths, counted: smallest, median, mean, largest, and a histogram whose bins double."""
+    """A distribution of lengths: minimum, median, mean, maximum, and a histogram with doubling bins."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -150,7 +150,7 @@ class LengthSummary:
         return self._counts.total()
 
     def summary(self) -> dict[str, Any]:
-        """The numbers by name; empty if nothing was counted."""
+        """The statistics by name; empty if nothing was counted."""
         n = len(self)
         if not n:
             return {}
@@ -172,7 +172,7 @@ class LengthSummary:
         raise IndexError(index)
 
     def _histogram(self) -> list[dict[str, int]]:
-        """Bins 0, 1, 2-3, 4-7, 8-15, … from the first that is filled to the last."""
+        """Bins 0, 1, 2-3, 4-7, 8-15, … from the first to the last that is not empty."""
         bins = Counter[int]()
         for length, count in self._counts.items():
             bins[length.bit_length()] += count
@@ -186,7 +186,7 @@ class LengthSummary:
 
 
 class Repeats:
-    """Texts that occur again, with the same labels or with others. Keeps 64 bits and a line for each text."""
+    """Texts that occur again, with the same or with other labels. Stores 64 bits and a line for each text."""
 
     def __init__(self) -> None:
         self.first_line: dict[int, int] = {}
@@ -224,7 +224,7 @@ _TAG = re.compile(r"([BIESLUM])-(\S+)|O")
 
 
 class TagTroubles:
-    """Whether the tags of one column keep to IOB2, IOB1 or BIOES; asked of columns that hold nothing else."""
+    """Checks the tags of one column against IOB2, IOB1 or BIOES, for columns with only such tags."""
 
     def __init__(self) -> None:
         self.is_bio = True
@@ -255,7 +255,7 @@ class TagTroubles:
         if now == "B" and not continues:
             self._begins += 1
         self._chunks += now in "BSU" or (now == "I" and not continues)
-        # In BIOES what B opens must go on to E (L in BILOU), and nothing goes on that was not opened.
+        # In BIOES, B must be followed by I and E (L in BILOU), and I and E must follow B.
         is_open = before in "BIM"
         goes_on = now in "IELM"
         if is_open != goes_on or (is_open and not continues):
@@ -269,8 +269,8 @@ class TagTroubles:
             yield from self._broken.finding(
                 "bio",
                 "error",
-                f"a tag {where} breaks BIOES: a chunk is left open or goes on without having begun",
-                f"{{}} tags {where} break BIOES: a chunk is left open or goes on without having begun",
+                f"a tag {where} violates BIOES: a chunk is not closed, or is continued without a beginning",
+                f"{{}} tags {where} violate BIOES: a chunk is not closed, or is continued without a beginning",
             )
         elif self._loose.count and not self._begins:
             n = self._loose.count
@@ -280,6 +280,6 @@ class TagTroubles:
             yield from self._loose.finding(
                 "bio",
                 "error",
-                f"a tag {where} breaks IOB2: I- follows neither B- nor I- of its type",
-                f"{{}} tags {where} break IOB2: I- follows neither B- nor I- of its type",
+                f"a tag {where} violates IOB2: I- follows neither B- nor I- of its type",
+                f"{{}} tags {where} violate IOB2: I- follows neither B- nor I- of its type",
             )

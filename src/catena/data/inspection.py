@@ -1,10 +1,10 @@
-"""The data doctor: what a file is, how much is in it, and what is wrong with it, each with line numbers.
+"""Inspection of data files: format, statistics and problems, with line numbers.
 
     report = inspect(["train.tsv", "dev.tsv"])
     report.lines()      # for a terminal
     report.to_dict()    # for JSON
 
-Bad content never raises: it becomes a finding. Nothing is printed here.
+Invalid content never raises: it becomes a finding. Nothing is printed here.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from catena.data.readers.table import FORMATS
 from catena.errors import CatenaError
 
 _IMBALANCE = 10
-"""How many times the most frequent label may outnumber the rarest before it is a finding."""
+"""The ratio of the most frequent to the rarest label above which labels are reported as unbalanced."""
 _ONE_SENTENCE = 100
-"""Lines of a column file from which on it is no longer likely that they are one sentence."""
+"""Number of lines of a column file above which they are probably not a single sentence."""
 _NO_LINES = ("parquet", "datasets")
 _TABLES = ("csv", "tsv", "jsonl")
 _BLANKS_MEAN_NOTHING = ("text", "tsv-label", "kim", "fasttext", "csv", "tsv", "jsonl", "parallel")
@@ -41,7 +41,7 @@ _BLANKS_MEAN_NOTHING = ("text", "tsv-label", "kim", "fasttext", "csv", "tsv", "j
 
 @dataclass(frozen=True)
 class FileReport:
-    """What the doctor says of one file. ``labels`` are counted under the name ``label_kind``: labels, tags, …"""
+    """The report on one file. ``label_kind`` names what ``labels`` counts: labels, tags, …"""
 
     path: str
     format: str
@@ -76,17 +76,17 @@ class FileReport:
             said += [f"    {line}" for line in _bars(list(self.labels.items())[:12])]
             if len(self.labels) > 12:
                 said.append(f"    and {len(self.labels) - 12:,} more")
-        said += [f"  {finding}" for finding in self.findings] or ["  nothing wrong was found"]
+        said += [f"  {finding}" for finding in self.findings] or ["  no problems found"]
         return said
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the doctor says of some files, one by one and together."""
+    """The report on several files, one by one and together."""
 
     files: tuple[FileReport, ...]
     findings: tuple[Finding, ...] = ()
-    """Of the files together: texts that are in two of them, labels that the first one lacks."""
+    """Findings on the files together: texts in two of them, labels missing in the first."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -119,11 +119,16 @@ def _bars(rows: Sequence[tuple[str, int]], width: int = 40) -> Iterator[str]:
         yield f"{name:>{pad}} {count:>9,} {bar}".rstrip()
 
 
-# --- the examination ----------------------------------------------------------------------------------------
+# --- inspection ---------------------------------------------------------------------------------------------
 
 
 def inspect(paths: Iterable[Path | str], encoding: str | None = None) -> Report:
-    """Examine files on their own and against each other. The first is taken for the training set."""
+    """Inspect files one by one and against each other. The first is the training set.
+
+    Args:
+        paths: the files, or Hugging Face datasets folders.
+        encoding: encoding of the files. UTF-8 if omitted.
+    """
     examined = [_Examination(path, encoding) for path in _opened(paths)]
     for examination in examined:
         examination.run()
@@ -132,7 +137,7 @@ def inspect(paths: Iterable[Path | str], encoding: str | None = None) -> Report:
 
 
 def _opened(paths: Iterable[Path | str]) -> Iterator[Path]:
-    """The paths; a datasets folder of several splits gives one for each."""
+    """The paths. A datasets folder with several splits gives one for each."""
     for path in map(Path, paths):
         try:
             names = splits(path)
@@ -142,7 +147,7 @@ def _opened(paths: Iterable[Path | str]) -> Iterator[Path]:
 
 
 class _Examination:
-    """One file under examination: one pass over its lines and one over its examples."""
+    """The inspection of one file: one pass over its lines and one over its examples."""
 
     def __init__(self, path: Path, encoding: str | None) -> None:
         self.path = path
@@ -179,25 +184,25 @@ class _Examination:
         self._conclude()
 
     def _recognized(self) -> DetectedFormat:
-        """The format, with the two columns of a table that are pairs of texts, if there are such."""
+        """The format, with the two columns of a table that are pairs of texts, if any."""
         found = detect_format(self.path, self.encoding)
         if found.format not in _TABLES and not (found.format == "text" and Sample(self.path).is_named(".csv")):
             return found
         try:
             told = find_pair_columns(self.path, found.options, self.encoding)
             self.pairs = None if told is None else pair_layout(self.path, self.encoding)
-        except CatenaError:  # its lines are examined, and what is wrong with them is told
+        except CatenaError:  # its lines are inspected, and their problems are reported
             return found
         if told is None or self.pairs is None:
             return found
         by = f", by their names {told.source!r} and {told.target!r}" if told.named else ""
-        return DetectedFormat(self.pairs if found.format == "text" else found.format, f"it holds pairs of texts{by}")
+        return DetectedFormat(self.pairs if found.format == "text" else found.format, f"it has pairs of texts{by}")
 
     def _give_up(self) -> None:
         if not self.findings:
-            self.findings.append(Finding("format", "error", f"the format is not known: {self.recognized.why}"))
+            self.findings.append(Finding("format", "error", f"unknown format: {self.recognized.why}"))
         if self.troubles.nul.count:
-            self.n_lines = None  # it is no text, so lines and characters mean nothing
+            self.n_lines = None  # it is not text, so lines and characters are meaningless
         else:
             self.findings += self.troubles.findings()
 
@@ -214,7 +219,7 @@ class _Examination:
     def _read_examples(self) -> None:
         options = dict(self.recognized.options)
         if self.recognized.format not in _NO_LINES:
-            # Latin-1 can decode anything, so that the rest of a file with broken bytes is examined too.
+            # Latin-1 can decode anything, so that the rest of a file with invalid bytes is inspected too.
             options["encoding"] = self.encoding or ("latin-1" if self.troubles.undecoded.count else None)
         try:
             self._add_all(options)
@@ -280,7 +285,7 @@ class _Examination:
             "no-target", "warning", "a source has no target", "{} sources have no target"
         )
         if self.recognized.format == "columns" and self.n_examples == 1 and (self.n_lines or 0) > _ONE_SENTENCE:
-            message = "no blank line parts one sentence from the next, so that all lines are read as one sentence"
+            message = "there is no blank line between sentences, so all lines are read as one sentence"
             self.findings.append(Finding("one-sentence", "warning", message))
         for j, troubles in self.tags.items():
             self.findings += troubles.findings(j + 1)
@@ -288,7 +293,7 @@ class _Examination:
             self.findings += self._label_findings()
         self.findings += self.repeats.findings("note" if self.recognized.format == "text" else "warning")
         if not self.characters and not any(finding.level == "error" for finding in self.findings):
-            self.findings.append(Finding("empty", "error", "there is no text in it"))
+            self.findings.append(Finding("empty", "error", "the file has no text"))
 
     def _label_findings(self) -> Iterator[Finding]:
         ranked = self.labels.most_common()
@@ -318,7 +323,7 @@ class _Examination:
             by_fold.setdefault(label.casefold().replace(" ", "_").replace("-", "_"), []).append(label)
         for alike in (names for names in by_fold.values() if len(names) > 1):
             lines = tuple(self.label_lines[label] for label in alike[:FEW])
-            message = f"the labels {' and '.join(map(repr, alike))} differ in case or punctuation alone"
+            message = f"the labels {' and '.join(map(repr, alike))} differ only in case or punctuation"
             yield Finding("alike", "warning", message, len(alike), lines)
 
     def report(self) -> FileReport:
@@ -351,9 +356,9 @@ def _overlaps(examined: Sequence[_Examination]) -> Iterator[Finding]:
             yield Finding(
                 "overlap",
                 "warning",
-                f"{_counted(len(common), 'text')} of {b.path} ({share:.1%} of its different ones) occur in "
-                f"{a.path} too: "
-                f"the same are lines {pairs}" + (", …" if len(common) > FEW else ""),
+                f"{_counted(len(common), 'text')} of {b.path} ({share:.1%} of its distinct texts) also occur in "
+                f"{a.path}: "
+                f"the pairs of lines are {pairs}" + (", …" if len(common) > FEW else ""),
                 len(common),
             )
 
@@ -380,7 +385,7 @@ def _missing_labels(examined: Sequence[_Examination]) -> Iterator[Finding]:
 
 
 def _uneven_pairs(examined: Sequence[_Examination]) -> Iterator[Finding]:
-    """Two plain texts of one name but for the ending, such as train.en and train.de, should be parallel."""
+    """Two plain texts whose names differ only in the extension, such as train.en and train.de, should be parallel."""
     for a, b in combinations(examined, 2):
         is_pair = a.path.stem == b.path.stem and a.path.parent == b.path.parent and a.path != b.path
         if not is_pair or {a.recognized.format, b.recognized.format} != {"text"} or None in (a.n_lines, b.n_lines):

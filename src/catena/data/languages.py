@@ -1,4 +1,4 @@
-"""Languages by the names that columns have: codes of two and three letters, and names in English and in themselves."""
+"""Languages by column name: codes of two and three letters, and names in English and in the language itself."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ _LANGUAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "vi": (("vie",), ("vietnamese", "tiếng việt")),
     "zh": (("zho", "chi", "cmn"), ("chinese", "mandarin", "中文")),
 }
-"""By its code: other codes, and names."""
+"""Code: other codes, and names."""
 _BY_NAME = {name: code for code, (_, names) in _LANGUAGES.items() for name in names}
 _BY_CODE = {short: code for code, (codes, _) in _LANGUAGES.items() for short in (code, *codes)}
 _REGION = re.compile(r"([a-z]{2,3})[-_]([a-z]{2}|[a-z]{4}|[0-9]{3})")
 
 
 def language_by_name(name: str) -> str | None:
-    """The code of a language that is named in full, in lower case; None for other words."""
+    """The code of a language given by its full name in lower case, or None."""
     return _BY_NAME.get(name)
 
 
 def language_by_code(name: str) -> str | None:
-    """The code of a language that is named by one, in lower case, with or without a country: en, eng, en-gb."""
+    """The code of a language given by a code in lower case, with or without a country: en, eng, en-gb."""
     found = _REGION.fullmatch(name)
     return _BY_CODE.get(found[1] if found else name)

@@ -1,6 +1,6 @@
-"""Random access to the lines of a file that is too large to hold: where each line begins, found in one pass.
+"""Random access to the lines of a large file through an index of line starts, built in one pass.
 
-Shuffling a large file goes through this index. Knows nothing of formats: a line in, a line out.
+Large files are shuffled through this index. It is independent of file formats.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from catena.data.files import check_line, decompress, detect_encoding, open_text
 CHUNK_BYTES = 1 << 20
 LF, CR = 10, 13
 _BYTEWISE = ("utf-8", "ascii", "iso8859", "cp125", "koi8", "mac-")
-"""How the encodings begin in which LF and CR are single bytes that are never a part of anything else."""
+"""Prefixes of encodings in which LF and CR are single bytes that are never part of another character."""
 
 
 class LineIndex:
-    """The lines of a file by number, from 0. Reads the file once; keeps eight bytes for each line, on disk.
+    """The lines of a file by number, from 0. Reads the file once and stores eight bytes per line on disk.
 
-    Lines are those of :func:`catena.data.files.open_text`. A compressed file is unpacked to a temporary one,
-    which goes when the index is closed: use it in a ``with``. The file must not change meanwhile.
+    Lines are as in :func:`catena.data.files.open_text`. A compressed file is decompressed to a temporary file,
+    which is removed when the index is closed: use it in a ``with`` statement. The file must not change meanwhile.
     """
 
     def __init__(self, path: Path | str, encoding: str | None = None) -> None:
@@ -70,7 +70,7 @@ class LineIndex:
         return copy
 
     def _find_starts(self, stream: io.BufferedReader, begin: int) -> Int64[np.ndarray, "n"]:
-        """``starts[i]`` is where line ``i`` begins; the entry after the last line is the end of the file."""
+        """``starts[i]`` is the offset of line ``i``. The entry after the last line is the size of the file."""
         offsets = self._stack.enter_context(tempfile.TemporaryFile(prefix="catena-"))  # noqa: SIM115
         offsets.write(np.array([begin], dtype=np.int64).tobytes())
         for found in _after_line_ends(stream, begin):
@@ -84,7 +84,9 @@ class LineIndex:
     def __getitem__(self, i: int) -> str:
         """Line ``i``, counted from 0, without its line end."""
         if not -len(self) <= i < len(self):
-            raise IndexError(f"{self.path} has {len(self):,} lines, so there is no line with index {i}")
+            raise IndexError(
+                f"The line index must be below {len(self):,} for {self.path}, got {i}. Use a smaller index."
+            )
         i %= len(self)
         assert self._bytes is not None
         raw = self._bytes[int(self._starts[i]) : int(self._starts[i + 1])]
@@ -115,7 +117,7 @@ class LineIndex:
 
 
 def _after_line_ends(stream: io.BufferedReader, begin: int) -> Iterator[Int64[np.ndarray, "n"]]:
-    """The offsets that follow a line end (LF, CRLF or CR), and the end of the file if its last line has none."""
+    """The offsets after each line end (LF, CRLF or CR), and the end of the file if its last line has none."""
     stream.seek(begin)
     offset = last = begin
     ends_in_cr = False
@@ -126,7 +128,7 @@ def _after_line_ends(stream: io.BufferedReader, begin: int) -> Iterator[Int64[np
         if ends_in_cr and byte[0] != LF:
             yield np.array([offset], dtype=np.int64)
         ends_in_cr = bool(byte[-1] == CR)
-        is_end[-1] &= not ends_in_cr  # the next chunk may begin with its LF
+        is_end[-1] &= not ends_in_cr  # the next chunk may begin with the LF
         found = np.flatnonzero(is_end).astype(np.int64) + offset + 1
         last = int(found[-1]) if len(found) else last
         offset += len(chunk)

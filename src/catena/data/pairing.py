@@ -1,9 +1,8 @@
-"""Pairs of texts: whether they are sentences, which first lines are none, and where two files that should match line by
-line come apart.
+"""Pairs of texts: whether they are sentences, whether the first line is a header, and where two files misalign.
 
-Lines that belong together are of like length. If the longer file has d lines too many, which stand together after line
-p, then its lines behind them belong to those d lines before: the p that leaves the lengths most alike is the likely
-place.
+Parallel lines have similar lengths. If the longer file has d extra lines in one block after line p, then its later
+lines are parallel to lines d positions earlier in the other file. The p with the most similar lengths is the likely
+position.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from catena.data.readers.names import CONTEXT_NAMES, RESPONSE_NAMES
 T = TypeVar("T")
 
 SENTENCE = 3.0
-"""Words of a text, on average, from which on pairs are sentences rather than words."""
+"""Mean number of words of a text from which pairs are sentences rather than words."""
 _HEADERS = (
     ("source", "target"), ("src", "tgt"), ("src", "trg"), ("instruction", "output"), ("input", "output"),
     ("text", "summary"), ("word", "pronunciation"),
 )  # fmt: skip
-"""Names of columns that a first line may hold in place of a pair; either side may come first."""
+"""Column names that a header may have instead of a pair, in either order."""
 _SIDES = (
     (CONTEXT_NAMES, RESPONSE_NAMES),
     (("text", "article", "document", "dialogue", "body", "source"), ("summary", "highlights", "abstract", "headline")),
@@ -38,19 +37,21 @@ _SIDES = (
     ),
     (("incorrect", "wrong", "noisy", "complex", "informal"), ("correct", "right", "clean", "simple", "formal")),
 )
-"""Words that name columns, and may be a pair as well: any of the first with any of the second, either side first."""
+"""Words that may be column names or a pair: any of the first with any of the second, in either order."""
 _FILLERS = frozenset({"text", "texts", "sentence", "sentences", "language", "lang"})
-"""Words that a name may have beside the one that tells: source text, en_sentence."""
+"""Uninformative words in column names: source text, en_sentence."""
 _NUMBERS = frozenset({"id", "no"})
-"""Names of columns that are codes of languages as well."""
+"""Column names that are also language codes."""
 _SAMPLE = 500
-"""Lines that are looked at."""
+"""Number of lines that are examined."""
 _NO_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 
 
 def names_columns(fields: Sequence[str]) -> bool:
-    """Whether the fields of a first line are the names of the columns, whatever stands below: source and target and
-    the like, or two languages in full."""
+    """Whether the fields of a first line are certainly column names.
+
+    That is, they are source and target or similar, or the full names of two languages.
+    """
     names = _names(fields)
     if any(names in (pair, pair[::-1]) for pair in _HEADERS):
         return True
@@ -58,8 +59,10 @@ def names_columns(fields: Sequence[str]) -> bool:
 
 
 def may_name_columns(fields: Sequence[str]) -> bool:
-    """Whether the fields of a first line are names of columns or a pair of words, so that what stands below decides: en
-    and de, question and answer."""
+    """Whether the fields of a first line may be column names or a pair of words, so that the next lines decide.
+
+    Examples are en and de, question and answer.
+    """
     names = _names(fields)
     if len(names) != 2:
         return False
@@ -69,21 +72,23 @@ def may_name_columns(fields: Sequence[str]) -> bool:
 
 
 def are_responses(source: str, target: str) -> bool:
-    """Whether two names of columns are those of what is said and of what is said to it: question and answer."""
+    """Whether two column names denote a context and a response, such as question and answer."""
     names = _names((source, target))
     return names[0] in _SIDES[0][0] and names[1] in _SIDES[0][1]
 
 
 def find_pair_columns_by_name(names: Sequence[str]) -> tuple[int, int] | None:
-    """Where sources and targets stand among the names of columns: source and target, two languages in their order, or
-    question and answer and the like; None where the names do not tell."""
+    """The indices of the source and target columns by name, or None if the names are not informative.
+
+    The names are source and target, two languages in their order, or question and answer and similar.
+    """
     told = _names(names)
     for source, target in _HEADERS:
         if source in told and target in told:
             return told.index(source), told.index(target)
     for language in (language_by_name, lambda name: language_by_code(name) or language_by_name(name)):
         found = [(i, known) for i, name in enumerate(told) if (known := language(name)) is not None]
-        if len(told) > 2:  # a number in front, not Indonesian or Norwegian
+        if len(told) > 2:  # "id" or "no" in front is a number, not Indonesian or Norwegian
             found = [(i, known) for i, known in found if told[i] not in _NUMBERS]
         if _are_two([known for _, known in found]):
             return found[0][0], found[1][0]
@@ -95,10 +100,10 @@ def find_pair_columns_by_name(names: Sequence[str]) -> tuple[int, int] | None:
 
 
 def part_header(items: Iterable[T], fields_of: Callable[[T], Sequence[str]]) -> tuple[T | None, Iterator[T]]:
-    """The first item where it names the columns, else None, and the items that are pairs.
+    """The header if the first item is one, otherwise None, and the items that are pairs.
 
-    Names that may be a pair of words are names if sentences stand below, on one side at least, and neither they
-    themselves nor any other bare words: in doubt a line is a pair.
+    Ambiguous names are a header if at least one side of the lines below has sentences, and neither these names nor
+    other single words occur below. If in doubt, a line is a pair.
     """
     rest = iter(items)
     for first in rest:
@@ -121,12 +126,12 @@ def _tells_a_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> boo
 
 
 def _is_bare(text: str) -> bool:
-    """Whether a text is one word without a stop."""
+    """Whether a text is one word without a period."""
     return text.strip().isalpha() and not _NO_BLANKS.search(text)
 
 
 def _names(fields: Sequence[str]) -> tuple[str, ...]:
-    """The fields as names, in lower case, without words that tell nothing."""
+    """The fields as names, in lower case, without uninformative words."""
     return tuple(_telling(field.strip().casefold()) for field in fields)
 
 
@@ -141,17 +146,19 @@ def _are_two(languages: Sequence[str | None]) -> bool:
 
 
 def sources_of_lines(lines: Iterable[str], swap: bool = False) -> Iterator[str]:
-    """The sources of lines: each line, or of one with a tab what stands before it, behind it if columns are swapped. A
-    first line that names the columns is none."""
+    """The sources of lines: each line, or the part before its tab (after it if the columns are swapped).
+
+    A header line is dropped.
+    """
     header, rows = part_header((line.split("\t") for line in lines), list)
     left, right = (header and find_pair_columns_by_name(header)) or (0, -1)
     yield from (fields[(right if swap else left) if len(fields) > 1 else 0] for fields in rows)
 
 
 def are_sentences(path: Path, encoding: str | None = None) -> bool:
-    """Whether both columns of a file of pairs hold sentences, by the mean number of words.
+    """Whether both columns of a file of pairs have sentences, by the mean number of words.
 
-    Of scripts without blanks two characters count as a word.
+    In scripts without blanks, two characters count as a word.
     """
     with open_text(path, encoding) as lines:
         rows = [line.split("\t") for _, line in islice(lines, _SAMPLE) if line.count("\t") == 1]
@@ -159,17 +166,17 @@ def are_sentences(path: Path, encoding: str | None = None) -> bool:
 
 
 def mean_words(texts: Iterable[str]) -> float:
-    """The mean number of words of some texts; of scripts without blanks two characters count as a word."""
+    """The mean number of words of texts. In scripts without blanks, two characters count as a word."""
     counted = [max(len(text.split()), len(_NO_BLANKS.findall(text)) / 2) for text in texts]
     return float(np.mean(counted))
 
 
 def likely_break(shorter: Sequence[int], longer: Sequence[int]) -> int:
-    """After how many lines the longer file has lines that the shorter one lacks. Time O(n).
+    """The number of lines after which the longer file has lines that the shorter one lacks. Time O(n).
 
     Args:
-        shorter: the lengths of the lines of one file.
-        longer: those of the other, which has more lines.
+        shorter: the lengths of the lines of the shorter file.
+        longer: the lengths of the lines of the longer file.
     """
     a, b = (np.log1p(np.asarray(lengths, np.float64)) for lengths in (shorter, longer))
     n, extra = len(a), len(b) - len(a)

@@ -1,7 +1,6 @@
-"""Counts that reconcile: what was read is what is used and what was dropped, each dropped example by reason
-and place.
+"""Counts of examples: read = used + dropped, with the reason and location of each dropped example.
 
-tally = Tally()
+tally = ReadCounter()
 examples = list(tally.keep(tally.seen(read(path)), lambda e: None if e.text.strip() else "empty"))
 tally.counts(used=len(examples)).sentence()
 # read 10,662; used 10,650; dropped 12 (11 empty, 1 longer than max_length=400), listed in dropped.tsv
@@ -20,14 +19,14 @@ from typing import Any, TypeVar
 from catena.data.examples import Example, SourceLocation, get_text
 
 _MOST_TEXT = 500
-"""Characters of a dropped text that are kept."""
+"""Number of characters of a dropped text that are stored."""
 
 E = TypeVar("E", bound=Example)
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """An example that is not used, and why."""
+    """An example that is not used, and the reason."""
 
     place: SourceLocation
     reason: str
@@ -36,7 +35,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class ReadCounts:
-    """How many examples were read and used, and how many were dropped for each reason."""
+    """The numbers of examples that were read, used, and dropped for each reason."""
 
     read: int
     used: int
@@ -56,7 +55,7 @@ class ReadCounts:
 
 
 class ReadCounter:
-    """Counts examples while they are read. One tally may serve several files."""
+    """Counts examples while they are read, from one or several files."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -67,8 +66,7 @@ class ReadCounter:
         self.read += n
 
     def drop(self, reason: str, place: SourceLocation, text: str) -> None:
-        """Count an example that was read as dropped. ``reason`` completes "11 …": "empty", "longer than
-        max_length=400"."""
+        """Count an example as dropped. ``reason`` completes "11 …": "empty", "longer than max_length=400"."""
         self.dropped.append(Dropped(place, reason, text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"))
 
     def seen(self, examples: Iterable[E]) -> Iterator[E]:
@@ -78,7 +76,7 @@ class ReadCounter:
             yield example
 
     def keep(self, examples: Iterable[E], why_not: Callable[[E], str | None]) -> Iterator[E]:
-        """The examples for which ``why_not`` is None; the others are dropped for the reason it gives."""
+        """The examples for which ``why_not`` is None. The others are dropped for the returned reason."""
         for example in examples:
             reason = why_not(example)
             if reason is None:
@@ -88,20 +86,20 @@ class ReadCounter:
 
     @property
     def used(self) -> int:
-        """How many examples must be left."""
+        """The expected number of used examples."""
         return self.read - len(self.dropped)
 
     def counts(self, used: int) -> ReadCounts:
-        """The counts, with ``used`` counted by the caller: an error if an example was lost or came from nowhere."""
+        """The counts. Raise RuntimeError if ``used``, counted by the caller, does not match."""
         if used != self.used:
             raise RuntimeError(
-                f"the counts do not reconcile: {self.read:,} examples were read and {len(self.dropped):,} dropped, "
-                f"so {self.used:,} must be used, but there are {used:,}"
+                f"The number of used examples must be {self.used:,} ({self.read:,} read, {len(self.dropped):,} "
+                f"dropped), got {used:,}. Please report this bug."
             )
         return ReadCounts(self.read, used, dict(Counter(dropped.reason for dropped in self.dropped)))
 
     def write(self, path: Path) -> None:
-        """Write file, line, reason and text of what was dropped as TSV; the file appears whole or not at all."""
+        """Write file, line, reason and text of the dropped examples as TSV, atomically."""
         rows = [("file", "line", "reason", "text")]
         rows += [(d.place.file, str(d.place.line), d.reason, d.text) for d in self.dropped]
         content = "".join("\t".join(map(_one_field, row)) + "\n" for row in rows)
@@ -116,5 +114,5 @@ class ReadCounter:
 
 
 def _one_field(value: str) -> str:
-    """The value with tabs and line ends written as ``\\t`` and ``\\n``, so that it stays one field."""
+    """The value with tabs and line ends escaped as ``\\t`` and ``\\n``, so that it stays one field."""
     return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,14 +1,14 @@
-r"""Spans as tags: IOB1, IOB2 and BILOU, read strictly and turned into one another without loss.
+r"""Spans as tags in IOB1, IOB2 and BILOU, parsed strictly and converted without loss.
 
 ======  ======================================================================================================
-iob1    I-x inside a span of kind x; B-x where one begins right behind another of its kind (Ramshaw & Marcus 1995)
-iob2    B-x at the beginning of every span, I-x behind it (Tjong Kim Sang & Veenstra 1999)
-bilou   B-x, any number of I-x, then L-x; U-x for a span of one word (Ratinov & Roth 2009); written with E-x and S-x
+iob1    I-x inside a span of kind x; B-x if it directly follows another span of its kind (Ramshaw & Marcus 1995)
+iob2    B-x at the beginning of every span, then I-x (Tjong Kim Sang & Veenstra 1999)
+bilou   B-x, any number of I-x, then L-x; U-x for a span of one word (Ratinov & Roth 2009). With E-x and S-x
         (BIOES), or with M for the inside (BMES), it is the same scheme in another dialect
 ======  ======================================================================================================
 
-O stands outside of all spans. A span without a kind has the bare letter. Knows nothing of files: an error names the
-word by its place in the sentence, and the caller adds where that stands.
+O is outside of all spans. A span without a kind has only the letter. Errors name the index of the word in the sentence;
+the caller adds the location of the sentence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Span(NamedTuple):
 
 
 class SchemeError(DataError):
-    """Tags that a scheme does not allow. ``word`` is the place in the sentence, from 0."""
+    """Tags that violate a scheme. ``word`` is the index in the sentence, from 0."""
 
     def __init__(self, word: int, problem: str) -> None:
         super().__init__(problem)
@@ -43,7 +43,7 @@ class SchemeError(DataError):
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a scheme is written: the letters for the inside, the last and the only word of a span."""
+    """The notation of a scheme: the letters for the inside, the last and the only word of a span."""
 
     scheme: _SpanScheme
     inside: str = "I"
@@ -62,7 +62,7 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def tags_to_spans(tags: Sequence[str], scheme: _SpanScheme) -> list[Span]:
-    """The spans that tags mark, in order. Tags that the scheme does not allow are a :class:`SchemeError`."""
+    """The spans of tags, in order. Raises :class:`SchemeError` for tags that violate the scheme."""
     spans: list[Span] = []
     begin, before = 0, ("O", "")
     for i, tag in enumerate([*tags, OUTSIDE]):
@@ -79,12 +79,15 @@ def tags_to_spans(tags: Sequence[str], scheme: _SpanScheme) -> list[Span]:
 
 
 def spans_to_tags(spans: Iterable[Span], n: int, dialect: Dialect) -> list[str]:
-    """The tags of ``n`` words that mark spans, which do not overlap and stand in order."""
+    """The tags of ``n`` words for spans in order that do not overlap."""
     tags = [OUTSIDE] * n
     last_end, last_kind = 0, None
     for begin, end, kind in spans:
         if not last_end <= begin < end <= n:
-            raise DataError(f"the span {begin} to {end} of {kind!r} overlaps another or leaves the {n} words")
+            raise DataError(
+                f"Spans must be in order, within {n} words and without overlap, got {begin} to {end} of {kind!r}. "
+                f"Remove it."
+            )
         letters = [dialect.inside] * (end - begin)
         if dialect.scheme == "bilou":
             letters[0], letters[-1] = "B", dialect.last
@@ -97,12 +100,12 @@ def spans_to_tags(spans: Iterable[Span], n: int, dialect: Dialect) -> list[str]:
 
 
 def convert_tags(tags: Sequence[str], old: _SpanScheme, new: Dialect) -> list[str]:
-    """The same spans in another scheme. Converting back gives the same tags."""
+    """The same spans in another scheme. The conversion is invertible."""
     return spans_to_tags(tags_to_spans(tags, old), len(tags), new)
 
 
 def detect_dialect(tags: Iterable[str], scheme: _SpanScheme) -> Dialect:
-    """How the files that hold these tags write a scheme."""
+    """The dialect of a scheme in which tags are written."""
     if scheme != "bilou":
         return Dialect(scheme)
     letters = {split_tag(tag)[0] for tag in tags}
@@ -111,7 +114,7 @@ def detect_dialect(tags: Iterable[str], scheme: _SpanScheme) -> Dialect:
 
 
 def marks_spans(tags: Iterable[str]) -> bool:
-    """Whether a set of tags looks like marks of spans: O or a letter of a scheme with a kind, some of them B or I."""
+    """Whether a set of tags looks like a span scheme: O or letters with a kind, with at least one B or I."""
     seen = set(tags)
     known = seen - {OUTSIDE}
     if not known or not {split_tag(tag)[0] for tag in known} <= set(_MEANING):
@@ -121,7 +124,7 @@ def marks_spans(tags: Iterable[str]) -> bool:
     return known == {"B", "I"} < seen or (known <= set(_MEANING) and "B" in known and bool(known & set("LEUS")))
 
 
-# --- what stands beside what ------------------------------------------------------------------------------------------
+# --- transitions ------------------------------------------------------------------------------------------------------
 
 
 def _read(tag: str, i: int, scheme: _SpanScheme) -> tuple[str, str]:
@@ -131,33 +134,33 @@ def _read(tag: str, i: int, scheme: _SpanScheme) -> tuple[str, str]:
     if letter not in _LETTERS[scheme] or len(letter) != 1:
         raise SchemeError(
             i,
-            f"the tag {tag!r} does not belong to the scheme {scheme}, whose tags are O or begin with "
+            f"the tag {tag!r} is not in the scheme {scheme}, whose tags are O or begin with "
             f"{', '.join(_LETTERS[scheme])} and a hyphen",
         )
     return _MEANING[letter], kind
 
 
 def _begins(before: tuple[str, str], here: tuple[str, str], scheme: _SpanScheme) -> bool:
-    """Whether a span that reaches ``before`` ends there, and one that holds ``here`` begins here."""
+    """Whether a span at ``before`` ends there and a span at ``here`` begins here."""
     if scheme == "bilou":
         return before[0] in "OLU"
     return here[0] != "I" or before[0] == "O" or before[1] != here[1]
 
 
 def _problem(before: tuple[str, str], here: tuple[str, str], scheme: _SpanScheme) -> str | None:
-    """What is wrong with two neighbors; None if nothing is. The ends of a sentence are O."""
+    """The problem with two adjacent tags, or None. The ends of a sentence are O."""
     (letter, kind), (next_letter, next_kind) = before, here
     inside = letter in "BI"
     if scheme == "iob2":
         wrong = next_letter == "I" and not (inside and kind == next_kind)
-        return f"begins a span with I, where B-{next_kind} must stand" if wrong else None
+        return f"begins a span with I instead of B-{next_kind}" if wrong else None
     if scheme == "iob1":
         wrong = next_letter == "B" and not (inside and kind == next_kind)
-        return "has B where no span of its kind ends, and I must stand" if wrong else None
+        return "has B instead of I where no span of its kind ends" if wrong else None
     if inside and not (next_letter in "IL" and kind == next_kind):
-        return f"cuts a span of {kind!r} off that has no last word" if kind else "cuts a span off that has no last word"
+        return f"ends a span of {kind!r} that has no last word" if kind else "ends a span that has no last word"
     if not inside and next_letter in "IL":
-        return f"goes on with a span that did not begin, where B or U of {next_kind!r} must stand"
+        return f"continues a span that did not begin; B or U of {next_kind!r} is needed"
     return None
 
 
@@ -168,7 +171,7 @@ def _words(tags: Sequence[str], i: int, problem: str, scheme: _SpanScheme) -> st
 
 
 def follows(before: str | None, here: str | None, scheme: _SpanScheme) -> bool:
-    """Whether a tag may stand behind another; None is the beginning or the end of a sentence."""
+    """Whether a tag may follow another. None is the beginning or the end of a sentence."""
     first = ("O", "") if before is None else _read(before, 0, scheme)
     second = ("O", "") if here is None else _read(here, 0, scheme)
     return _problem(first, second, scheme) is None

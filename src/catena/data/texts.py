@@ -1,4 +1,4 @@
-"""The texts of a file without anything beside them: its lines, or what a column of a table holds."""
+"""The texts of a file: its lines, or a column of a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMPRESSED = {".gz", ".xz", ".bz2"}
 
 
 def text_format(path: Path | str, format: str = "auto") -> str:
-    """The format that is named, or for ``auto`` that of the file's suffix: plain text where no table is written so."""
+    """The given format. For ``auto``, the format of the file extension, or plain text."""
     if format != "auto":
         return format
     path = Path(path)
@@ -24,7 +24,14 @@ def text_format(path: Path | str, format: str = "auto") -> str:
 def read_texts(
     path: Path | str, format: str = "auto", text_column: str | None = None, encoding: str | None = None
 ) -> Iterator[str]:
-    """Yield the texts of a file; the column of a table is found by its name where none is told."""
+    """Yield the texts of a file.
+
+    Args:
+        path: the file.
+        format: a table format, "text", or "auto" for the format of the file extension.
+        text_column: the column of a table. Detected by name if omitted.
+        encoding: UTF-8 if omitted.
+    """
     format = text_format(path, format)
     if format == "text":
         with open_text(path, encoding) as lines:

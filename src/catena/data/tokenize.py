@@ -1,4 +1,4 @@
-"""Text to tokens and back. The kinds are in ``tokenizers/``; here they are built and loaded."""
+"""Building and loading tokenizers. The implementations are in ``tokenizers/``."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class _Saved(Config):
 
 
 def build_tokenizer(settings: TokenizerConfig, texts: Iterable[str] = ()) -> Tokenizer:
-    """Make the tokenizer that the settings describe. Only ``bpe`` and ``unigram`` read the texts, once."""
+    """Build the tokenizer of a config. Only ``bpe`` and ``unigram`` read the texts, once."""
     return _KINDS[settings.kind].build(settings, texts)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read a tokenizer that ``save`` wrote into a folder."""
+    """Load a tokenizer from a folder that ``save`` wrote."""
     found = read_settings(folder / SETTINGS_FILE, _Saved, "the folder of a tokenizer", "a tokenizer")
     settings = found.settings
     return _KINDS[settings.kind].load(settings, folder)

@@ -1,8 +1,7 @@
-"""Symbols and their ids: tokens with padding and an unknown, and labels with neither.
+"""Symbols and their ids: tokens with padding and an unknown token, and labels without them.
 
-Specials (``<pad>``, ``<unk>`` and those asked for) have ids, but text never reaches them by their spelling: a
-text that holds the words ``<pad>`` or ``<s>`` gets the unknown id there, and so does one that holds
-``<unk>``.
+Special tokens (``<pad>``, ``<unk>`` and others) have ids, but text never maps to them by spelling: the words ``<pad>``,
+``<s>`` and ``<unk>`` in a text get the unknown id.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ UNK = 1
 PAD_SYMBOL = "<pad>"
 UNK_SYMBOL = "<unk>"
 SPECIAL_NAMES = (PAD_SYMBOL, UNK_SYMBOL, "<s>", "</s>", "<mask>")
-"""Names of specials that texts may hold, as corpora do that were cut to a vocabulary; tokenizers of words keep them
+"""Names of special tokens that texts may contain, as in corpora with a closed vocabulary. Word tokenizers keep them
 whole."""
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class VocabularyCoverage:
-    """How much of a text a vocabulary knows."""
+    """How much of a text is in a vocabulary."""
 
     tokens: int
     known_tokens: int
@@ -40,15 +39,15 @@ class VocabularyCoverage:
 
     @property
     def share(self) -> float:
-        """The share of running tokens that are known; 1 for no tokens."""
+        """The fraction of running tokens that are known; 1 if there are no tokens."""
         return self.known_tokens / self.tokens if self.tokens else 1.0
 
 
 class Vocabulary:
-    """Ids of symbols: ``<pad>`` = 0, ``<unk>`` = 1, other specials, then the symbols in the order given.
+    """Ids of symbols: ``<pad>`` = 0, ``<unk>`` = 1, other special tokens, then the symbols in the given order.
 
-    ``counts[i]`` is how often symbol ``i`` occurred where the vocabulary was counted; ``counts[UNK]`` is how
-    many tokens found no place in it, so that the counts sum to all tokens that were seen.
+    ``counts[i]`` is the count of symbol ``i`` in the text of the vocabulary. ``counts[UNK]`` is the number of tokens
+    that are not in the vocabulary, so the counts sum to the number of tokens.
     """
 
     def __init__(
@@ -69,15 +68,16 @@ class Vocabulary:
             or self._special_ids.keys() & self._ids.keys()
         ):
             twice = [symbol for symbol, n in Counter(self._names).items() if n > 1]
-            raise DataError(f"a vocabulary holds each symbol once, but {twice[0]!r} is in it twice: leave one out")
+            raise DataError(f"Symbols of a vocabulary must be unique, got {twice[0]!r} twice. Remove one.")
         if counts is not None and len(counts) != len(symbols):
             raise DataError(
-                f"a vocabulary needs a count for each of its {len(symbols)} symbols, not {len(counts)} counts"
+                f"counts must have one entry for each of the {len(symbols)} symbols, got {len(counts)}. Pass as many "
+                f"counts."
             )
         numbers = counts if counts is not None else [0] * len(symbols)
         self.counts: list[int] = [0, unknown_count, *([0] * len(specials)), *numbers]
         self.special_counts: dict[str, int] = {}
-        """How often the text that was counted has the name of a special as a token, which is read as unknown."""
+        """Counts of special token names in the text, which are read as unknown."""
 
     @classmethod
     def count(
@@ -87,9 +87,13 @@ class Vocabulary:
         specials: Sequence[str] = (),
         symbols: Sequence[str] = (),
     ) -> Vocabulary:
-        """Count tokens as they stream by, and keep those that the settings let in.
+        """Count tokens from a stream and keep those that the config admits.
 
-        ``symbols`` are kept in any case: those of a tokenizer that knows all it can give.
+        Args:
+            token_lists: the tokenized texts.
+            settings: minimum count and maximum size.
+            specials: names of more special tokens.
+            symbols: symbols that are always kept, such as those of a tokenizer that knows all its tokens.
         """
         counter: Counter[str] = Counter()
         for tokens in token_lists:
@@ -104,7 +108,7 @@ class Vocabulary:
         specials: Sequence[str] = (),
         symbols: Sequence[str] = (),
     ) -> Vocabulary:
-        """Choose symbols by their counts and order them: the most frequent first, equal ones by spelling."""
+        """A vocabulary of the most frequent symbols, in descending order of count and then by spelling."""
         settings = settings or VocabularyConfig()
         reserved = {PAD_SYMBOL, UNK_SYMBOL, *specials}
         always = {symbol: counts.get(symbol, 0) for symbol in symbols if symbol not in reserved}
@@ -123,17 +127,17 @@ class Vocabulary:
         return made
 
     def notes(self) -> list[str]:
-        """Lines about the text that the vocabulary was counted on: names of specials in it."""
+        """Messages about the text of the vocabulary: special token names in it."""
         if not self.special_counts:
             return []
         found = ", ".join(f"{name} {count:,} times" for name, count in self.special_counts.items())
-        return [f"the text holds {found}: read as the unknown symbol {UNK_SYMBOL}"]
+        return [f"the text contains {found}: read as the unknown symbol {UNK_SYMBOL}"]
 
     def __len__(self) -> int:
         return len(self._names)
 
     def __contains__(self, symbol: object) -> bool:
-        """Whether text with this symbol gets an id of its own; specials are no part of text."""
+        """Whether a symbol in a text has its own id. Special tokens do not."""
         return symbol in self._ids
 
     def __eq__(self, other: object) -> bool:
@@ -146,30 +150,33 @@ class Vocabulary:
 
     @property
     def symbols(self) -> list[str]:
-        """Every name in the order of the ids, specials first."""
+        """Every name in id order, special tokens first."""
         return list(self._names)
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """The ids of the tokens of a text; what is not known is ``UNK``, and no token is ever ``PAD``."""
+        """The ids of the tokens of a text. Unknown tokens are ``UNK``, and no token is ``PAD``."""
         get = self._ids.get
         return [get(token, UNK) for token in tokens]
 
     def special(self, name: str) -> int:
-        """The id of a special, which only its name and no text gives."""
+        """The id of a special token."""
         if name not in self._special_ids:
-            raise DataError(f"the vocabulary has no special {name!r}: it has {', '.join(map(repr, self.specials))}")
+            raise DataError(
+                f"The special token must be one of {', '.join(map(repr, self.specials))}, got {name!r}. Choose one of "
+                f"them."
+            )
         return self._special_ids[name]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The symbols of ids, specials by their names."""
+        """The symbols of ids, including special tokens."""
         wanted = [int(i) for i in ids]
         if wanted and not (min(wanted) >= 0 and max(wanted) < len(self._names)):
             wrong = next(i for i in wanted if not 0 <= i < len(self._names))
-            raise DataError(f"the id {wrong} is not in the vocabulary, which has ids 0 to {len(self._names) - 1}")
+            raise DataError(f"Ids must be from 0 to {len(self._names) - 1}, got {wrong}. Use ids of this vocabulary.")
         return [self._names[i] for i in wanted]
 
     def coverage(self, token_lists: Iterable[Iterable[str]]) -> VocabularyCoverage:
-        """How many of the tokens, and of the different ones, have an id of their own."""
+        """How many tokens and how many distinct tokens have their own ids."""
         counter: Counter[str] = Counter()
         for tokens in token_lists:
             counter.update(tokens)
@@ -177,7 +184,7 @@ class Vocabulary:
         return VocabularyCoverage(counter.total(), sum(known.values()), len(counter), len(known))
 
     def save(self, path: Path) -> None:
-        """Write it as JSON, one symbol to a line."""
+        """Write it as JSON, one symbol per line."""
         first = len(self.specials)
         entries = list(zip(self._names[first:], self.counts[first:], strict=True))
         head = {"specials": list(self.specials[2:]), "unknown_count": self.counts[UNK]}
@@ -185,36 +192,37 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read what :meth:`save` wrote."""
+        """Load a vocabulary that :meth:`save` wrote."""
         data, names, counts = _read(path, "vocabulary")
         specials, unknown = data.get("specials"), data.get("unknown_count")
         if not isinstance(specials, list) or not all(isinstance(s, str) for s in specials) or type(unknown) is not int:
-            raise CheckpointError(f"{path} is not a whole vocabulary: it is damaged, copy the model again")
+            raise CheckpointError(f"The vocabulary {path} is damaged. Copy the model again.")
         try:
             return cls(names, counts, specials, unknown)
         except DataError as error:
-            raise CheckpointError(f"{path} is damaged: {error}") from None
+            raise CheckpointError(f"{path} is damaged: {error} Copy the model again.") from None
 
 
 class Labels:
-    """Names of classes or tags and their ids, sorted: whole numbers by value, other names by spelling."""
+    """Names of classes or tags and their ids, sorted: integers by value, other names by spelling."""
 
     def __init__(self, names: Sequence[str], counts: Sequence[int] | None = None) -> None:
-        """Take the names in the order given; :meth:`count` sorts them."""
+        """Keep the names in the given order; :meth:`count` sorts them."""
         self.names = tuple(names)
         self.counts = tuple(counts) if counts is not None else (0,) * len(self.names)
         self._ids = {name: i for i, name in enumerate(self.names)}
         if len(self._ids) < len(self.names):
             twice = next(name for name, n in Counter(self.names).items() if n > 1)
-            raise DataError(f"labels have different names, but {twice!r} is there twice: leave one out")
+            raise DataError(f"Labels must be unique, got {twice!r} twice. Remove one.")
         if len(self.counts) != len(self.names):
             raise DataError(
-                f"each of the {len(self.names)} labels needs a count, but there are {len(self.counts)} counts"
+                f"counts must have one entry for each of the {len(self.names)} labels, got {len(self.counts)}. Pass as "
+                f"many."
             )
 
     @classmethod
     def count(cls, label_lists: Iterable[Iterable[str]]) -> Labels:
-        """The labels of examples, each of which has a tuple of them."""
+        """The labels of examples, each given as a tuple of labels."""
         counter: Counter[str] = Counter()
         for labels in label_lists:
             counter.update(labels)
@@ -244,27 +252,27 @@ class Labels:
         return self._ids[name]
 
     def ids(self, names: Iterable[str]) -> list[int]:
-        """The ids of labels, in their order."""
+        """The ids of labels, in order."""
         return [self.id(name) for name in names]
 
     def name(self, id: int) -> str:
         """The label of an id."""
         if not 0 <= id < len(self.names):
-            raise DataError(f"{id} is not the id of a label: there are ids 0 to {len(self.names) - 1}")
+            raise DataError(f"The id of a label must be from 0 to {len(self.names) - 1}, got {id}. Use a smaller id.")
         return self.names[id]
 
     def save(self, path: Path) -> None:
-        """Write them as JSON, one to a line."""
+        """Write them as JSON, one per line."""
         _write(path, "labels", {}, list(zip(self.names, self.counts, strict=True)))
 
     @classmethod
     def load(cls, path: Path) -> Labels:
-        """Read what :meth:`save` wrote, in the same order."""
+        """Load labels that :meth:`save` wrote, in the same order."""
         _, names, counts = _read(path, "labels")
         try:
             return cls(names, counts)
         except DataError as error:
-            raise CheckpointError(f"{path} is damaged: {error}") from None
+            raise CheckpointError(f"{path} is damaged: {error} Copy the model again.") from None
 
 
 def _by_count(entry: tuple[str, int]) -> tuple[int, str]:
@@ -282,7 +290,7 @@ def _write(path: Path, kind: str, head: Mapping[str, Any], entries: Sequence[tup
     lines = ",\n".join("  " + json.dumps(list(entry), ensure_ascii=False) for entry in entries)
     opening = json.dumps({"kind": kind, "format": FORMAT, **head}, ensure_ascii=False)[:-1]
     text = f'{opening}, "symbols": [\n{lines}\n]}}\n'
-    # Half a surrogate pair has no UTF-8; its Python escape is its JSON escape too.
+    # A lone surrogate has no UTF-8; its Python escape is its JSON escape too.
     path.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
@@ -290,18 +298,19 @@ def _read(path: Path, kind: str) -> tuple[dict[str, Any], list[str], list[int]]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"there is no {kind} {path}: a part of the model is missing, copy it again") from None
+        raise CheckpointError(f"The {kind} {path} is missing. Copy the model again.") from None
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"the {kind} {path} cannot be read ({error}): copy the model again") from None
+        raise CheckpointError(f"Cannot read the {kind} {path} ({error}). Copy the model again.") from None
     if not isinstance(data, dict) or data.get("kind") != kind:
-        raise CheckpointError(f"{path} is not a file of kind {kind!r}: check the path")
+        raise CheckpointError(f"{path} is not a {kind} file. Check the path.")
     if data.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} has format {data.get('format')!r}, and this version of Catena reads {FORMAT}: install a newer one"
+            f"The format of {path} must be {FORMAT} for this version of Catena, got {data.get('format')!r}. Install a "
+            f"newer version."
         )
     entries = data.get("symbols")
     if not isinstance(entries, list) or not all(map(_is_entry, entries)):
-        raise CheckpointError(f"{path} must list symbols with their counts, and does not: it is damaged, copy it again")
+        raise CheckpointError(f"{path} does not list symbols with their counts: it is damaged. Copy the model again.")
     return data, [name for name, _ in entries], [n for _, n in entries]
 
 

@@ -1,4 +1,4 @@
-"""Writing word vectors for others and for ourselves. Each file is there whole or not at all."""
+"""Writing word vectors atomically, in Catena's format and those of other programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catena.errors import DataError
 
 
 def write_word2vec(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v d"], binary: bool) -> None:
-    """Write the text or the binary form of word2vec, which gensim and many others read."""
+    """Write the word2vec text or binary format, which gensim and many other programs read."""
     v, d = matrix.shape
 
     def fill(file: BinaryIO) -> None:
@@ -30,7 +30,7 @@ def write_word2vec(path: Path, words: Iterable[str], matrix: Float32[np.ndarray,
 
 
 def write_glove(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v d"]) -> None:
-    """Write the text form of GloVe: like word2vec's, without the first line."""
+    """Write the GloVe text format, which is the word2vec format without the first line."""
 
     def fill(file: BinaryIO) -> None:
         for word, row in zip(words, matrix, strict=True):
@@ -40,7 +40,7 @@ def write_glove(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v
 
 
 def write_stored_vectors(path: Path, stored: StoredVectors) -> None:
-    """Write Catena's own file."""
+    """Write Catena's own format."""
     from safetensors.numpy import save_file
 
     arrays = {
@@ -61,7 +61,7 @@ def write_stored_vectors(path: Path, stored: StoredVectors) -> None:
     unfinished = path.with_name(f".{secrets.token_hex(6)}.unfinished")
     try:
         save_file(arrays, unfinished, about)
-        os.chmod(unfinished, 0o666 & ~_umask())  # safetensors lets nobody but the owner read
+        os.chmod(unfinished, 0o666 & ~_umask())  # safetensors makes the file readable by its owner only
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -76,14 +76,13 @@ def _umask() -> int:
 def _whole_word(word: str, format: str) -> bytes:
     if not word or any(letter.isspace() for letter in word):
         raise DataError(
-            f"the word {shorten(word)} cannot be written in the format of {format}, where words end at blanks: save as "
-            f".safetensors"
+            f"The word {shorten(word)} has a blank, which the {format} format does not support. Save as .safetensors."
         )
     return word.encode("utf-8", "surrogatepass")
 
 
 def _line(name: bytes, row: np.ndarray) -> bytes:
-    # Nine digits give back the same float32.
+    # Nine digits restore the same float32.
     return name + b" " + " ".join(f"{x:.9g}" for x in row.tolist()).encode() + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""What compares a prediction with a reference. Plain sequences and numpy arrays in, numbers out."""
+"""Metrics that compare predictions with references, from plain sequences and numpy arrays."""
 
 from typing import TYPE_CHECKING
 

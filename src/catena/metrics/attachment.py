@@ -1,20 +1,21 @@
-r"""Attachment scores of dependency trees, as the evaluation of the CoNLL 2018 shared task counts them (Zeman et al.
-2018, section 5), for sentences whose words are given.
+r"""Attachment scores of dependency trees as in the CoNLL 2018 shared task, for gold tokenization.
+
+See Zeman et al. (2018), section 5.
 
 ======  ======================================================================================================
-uas     the share of words with the right head
-las     … and the right relation
-clas    F1 of the same over content words alone (Nivre & Fang 2017): predicted and right ones may differ in number
-mlas    … where tag, features and all function words that depend on the word must be right too
+uas     the fraction of words with the correct head
+las     the fraction of words with the correct head and relation
+clas    F1 of las over content words (Nivre & Fang 2017); predictions and references may have different numbers of them
+mlas    clas where tag, features and all function words that depend on the word must be correct too
 ======  ======================================================================================================
 
-Relations are compared without their subtypes (``nsubj:pass`` is ``nsubj``), punctuation counts as any other word in
-uas and las, and is neither content nor function. Of the features only the universal ones are compared.
+Relations are compared without their subtypes (``nsubj:pass`` is ``nsubj``). Punctuation counts like any other word in
+uas and las, but is neither content nor function word. Only universal features are compared.
 
 A word is *non-projective* if some word between it and its head does not descend from that head;
-``nonprojective_recall`` is the share of such words of the references that get the right head.
+``nonprojective_recall`` is the fraction of such words of the references that get the correct head.
 
-Every metric is a function of sums over sentences, so that intervals and paired tests draw sentences.
+Every metric is a function of sums over sentences, so that intervals and paired tests resample sentences.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ UNIVERSAL = frozenset(_UNIVERSAL.split())
 
 
 class DependencyArc(NamedTuple):
-    """A word of a tree: the number of its head (0 is the root), its relation, and what mlas compares beside them."""
+    """A word of a tree: the number of its head (0 is the root), its relation, and its tag and features for mlas."""
 
     head: int
     relation: str
@@ -55,14 +56,14 @@ class DependencyArc(NamedTuple):
 
 
 _Trees = Sequence[Sequence[DependencyArc]]
-"""Sentences, each the words of a tree in their order."""
+"""Sentences as lists of the words of a tree."""
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
 class AttachmentCounts(NamedTuple):
-    """What one sentence adds."""
+    """The statistics of one sentence."""
 
     words: int
     heads: int
@@ -76,11 +77,11 @@ class AttachmentCounts(NamedTuple):
 
 
 def count_sentence(reference: Sequence[DependencyArc], predicted: Sequence[DependencyArc]) -> AttachmentCounts:
-    """How many words of a sentence are right, in each sense."""
+    """The numbers of correct words of a sentence for each metric."""
     if len(reference) != len(predicted):
         raise DataError(
-            f"a predicted tree must be over the words of its reference, but it has {len(predicted)} words and the "
-            f"reference has {len(reference)}"
+            f"A predicted tree must have the {len(reference)} words of its reference, got {len(predicted)}. Predict on "
+            f"the same words."
         )
     gold, own = [_plain(word) for word in reference], [_plain(word) for word in predicted]
     heads = [a.head == b.head for a, b in zip(gold, own, strict=True)]
@@ -103,13 +104,13 @@ def count_sentence(reference: Sequence[DependencyArc], predicted: Sequence[Depen
 
 
 def _plain(word: DependencyArc) -> DependencyArc:
-    """A word without the subtype of its relation and with its universal features alone, in order."""
+    """A word without the subtype of its relation and with only its universal features, sorted."""
     kept = sorted(feature for feature in word.features.split("|") if feature.split("=", 1)[0] in UNIVERSAL)
     return DependencyArc(word.head, word.relation.split(":", 1)[0], word.tag, "|".join(kept))
 
 
 def _with_function_words(words: Sequence[DependencyArc]) -> list[tuple[object, ...]]:
-    """For each word its tag and features, and number, relation, tag and features of the function words it heads."""
+    """The tag and features of each word, with number, relation, tag and features of its function words."""
     below: list[list[tuple[int, str, str, str]]] = [[] for _ in words]
     for number, word in enumerate(words, start=1):
         if word.relation in _FUNCTION and word.head > 0:
@@ -118,10 +119,10 @@ def _with_function_words(words: Sequence[DependencyArc]) -> list[tuple[object, .
 
 
 def nonprojective_words(heads: Sequence[int]) -> list[int]:
-    """The words, from 1, that some word between them and their head does not descend from the head of.
+    """The non-projective words, numbered from 1.
 
-    ``heads[i]`` is the head of word ``i + 1``; 0 is the root, from which all words descend; below 0: not known, and no
-    arc. What is in a cycle descends from no word outside.
+    ``heads[i]`` is the head of word ``i + 1``. 0 is the root, from which all words descend. Negative values are unknown
+    heads without an arc. Words in a cycle descend from no word outside of it.
 
     >>> nonprojective_words([0, 4, 1, 1])
     [2]
@@ -136,7 +137,7 @@ def nonprojective_words(heads: Sequence[int]) -> list[int]:
 
 
 def _visits(heads: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """When a walk over the tree comes to each node, and when it has left what is below it."""
+    """The entry and exit times of each node in a depth-first traversal."""
     below: list[list[int]] = [[] for _ in range(len(heads) + 1)]
     for word, head in enumerate(heads, start=1):
         if head >= 0:
@@ -185,4 +186,4 @@ _SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 _NAMES = {"nonprojective_recall": "nonprojective-recall|heads"}
 
 MEASURES = {name: Metric(_NAMES.get(name, f"{name}|conll2018"), count_trees, score) for name, score in _SCORES.items()}
-"""Every metric by its name, as a function of sums over sentences."""
+"""Every metric by name, as a function of sums over sentences."""

@@ -1,21 +1,21 @@
-r"""Labeled brackets of parses, counted as EVALB counts them with its usual parameter file (COLLINS.prm).
+r"""Labeled brackets of parses, as scored by EVALB with its usual parameter file (COLLINS.prm).
 
 With ``hits`` the brackets of both trees, matched one to one by label, first and last word:
 
 .. math::  P = hits / given \qquad  R = hits / gold \qquad  F_1 = 2\,hits / (given + gold)
 
-* Words with the tags ``, : `` '' .`` and ``-NONE-`` are taken out first, with the brackets that hold nothing else.
-* The brackets ``TOP``, ``ROOT``, ``S1`` and the one without a label are not counted, nor are brackets over single
-  words that are tags. All other unary brackets are.
-* ``ADVP`` and ``PRT`` are one label, and functional tags do not count: ``NP-SBJ`` is ``NP``.
-* A bracket of the prediction *crosses* if any of the reference overlaps it without being inside it or around it.
-* Tags are compared at the words that are left.
+* Words with the tags ``, : `` '' .`` and ``-NONE-`` are removed first, with the brackets that contain nothing else.
+* The brackets ``TOP``, ``ROOT``, ``S1`` and the one without a label are not counted, nor are tags over single words.
+  All other unary brackets are counted.
+* ``ADVP`` and ``PRT`` are one label, and function tags are ignored: ``NP-SBJ`` is ``NP``.
+* A predicted bracket *crosses* if a reference bracket overlaps it without containing it or being contained in it.
+* Tags are compared at the remaining words.
 
-EVALB skips a sentence whose punctuation was tagged otherwise than in the reference; here the tags of the reference say
-for both which words count, so that no sentence is skipped. Where tags agree the numbers are the same. Black et al.
-(1991); Sekine and Collins (1997).
+EVALB skips a sentence if its punctuation is tagged differently in the reference. Here the reference tags determine for
+both trees which words count, so no sentence is skipped. If the tags agree, the scores are the same. Black et al.
+(1991); Sekine & Collins (1997).
 
-Knows words, tags and spans, and no trees: pure Python and numpy.
+The input is words, tags and spans instead of trees.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from catena.metrics.measure import Metric, MetricValue, as_pairs, signature
 from catena.metrics.text import table_lines
 
 _Span = tuple[str, int, int]
-"""A label, the first word, and the word behind the last."""
+"""A label, the first word, and the word after the last."""
 
 
 @dataclass(frozen=True)
 class Bracketing:
-    """A parse of one sentence as this room sees it.
+    """A parse of one sentence as words, tags and spans.
 
     Args:
         words: the words.
         tags: the tag of each word.
-        spans: ``(label, first, end)`` of each bracket above the tags, from word ``first`` up to, without, ``end``.
+        spans: ``(label, first, end)`` of each bracket above the tags, from word ``first`` to ``end - 1``.
     """
 
     words: tuple[str, ...]
@@ -52,15 +52,17 @@ class Bracketing:
     def __post_init__(self) -> None:
         n = len(self.words)
         if len(self.tags) != n:
-            raise DataError(f"a parse must have one tag for each of its {n} words, but it has {len(self.tags)}")
+            raise DataError(f"A parse must have one tag for each of its {n} words, got {len(self.tags)}. Match them.")
         for label, first, end in self.spans:
             if not 0 <= first <= end <= n:
-                raise DataError(f"a bracket must lie within {n} words, but {label!r} goes from {first} up to {end}")
+                raise DataError(
+                    f"A bracket must be within {n} words, got {label!r} from {first} to {end}. Correct the span."
+                )
 
 
 @dataclass(frozen=True)
 class BracketRules:
-    """What is counted. The defaults are those of COLLINS.prm, with further names of the topmost bracket."""
+    """What is counted. The defaults are COLLINS.prm plus more names of the top bracket."""
 
     name: str = "evalb-collins"
     left_out_tags: frozenset[str] = frozenset({"-NONE-", ",", ":", "``", "''", "."})
@@ -69,12 +71,12 @@ class BracketRules:
     labeled: bool = True
 
     def label(self, label: str) -> str:
-        """The label that is compared: without functional tags, one of those that count as the same."""
+        """The label for comparison: without function tags, and normalized for equivalent labels."""
         bare = label if label.startswith("-") else label.split("-", 1)[0].split("=", 1)[0]
         return dict(self.same).get(bare, bare) if self.labeled else "X"
 
     def counts(self, label: str) -> bool:
-        """Whether brackets of this label are counted."""
+        """Whether brackets with this label are counted."""
         bare = label if label.startswith("-") else label.split("-", 1)[0].split("=", 1)[0]
         return bare not in self.left_out_labels and bare not in self.left_out_tags
 
@@ -83,7 +85,7 @@ _COLLINS = BracketRules()
 UNLABELED = BracketRules("evalb-collins|unlabeled", labeled=False)
 
 CUTOFF = 40
-"""EVALB reports sentences of up to so many words, punctuation counted, on their own."""
+"""EVALB also reports sentences of up to this many words, including punctuation."""
 
 _COLUMNS = ("hits", "gold", "given", "complete", "crossing", "uncrossed", "few_crossed", "right_tags", "tags", "one")
 _AT = {name: place for place, name in enumerate(_COLUMNS)}
@@ -92,7 +94,7 @@ _AT = {name: place for place, name in enumerate(_COLUMNS)}
 def bracket_statistics(
     references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = _COLLINS
 ) -> Float[np.ndarray, "n s"]:
-    """What each sentence adds to the sums that all scores are made of."""
+    """The statistics of each sentence."""
     gold, given = as_pairs("bracket F1", references, predictions)
     return np.array([_statistics(a, b, rules, i) for i, (a, b) in enumerate(zip(gold, given, strict=True))], float)
 
@@ -103,19 +105,21 @@ def bracket_scores(
     rules: BracketRules = _COLLINS,
     longest: int | None = None,
 ) -> dict[str, MetricValue]:
-    """All that EVALB's summary says, as shares of one: ``f1 precision recall complete crossing uncrossed few_crossed
-    tagging``.
+    """The scores of EVALB's summary: f1, precision, recall, complete, crossing, uncrossed, few_crossed, tagging.
 
     Args:
         references: the trees of the treebank.
-        predictions: a tree over the same words for each.
+        predictions: the predicted trees over the same words.
         rules: what is counted.
-        longest: count only sentences of so many words or fewer; :data:`CUTOFF` for EVALB's second table.
+        longest: score only sentences of up to this many words; :data:`CUTOFF` for EVALB's second table.
+
+    Returns:
+        The scores by name, as fractions of 1.
     """
     gold, given = as_pairs("bracket F1", references, predictions)
     kept = [i for i, one in enumerate(gold) if longest is None or _length(one) <= longest]
     if not kept:
-        raise DataError(f"no sentence has {longest} words or fewer, so that there is nothing to score")
+        raise DataError(f"No sentence has {longest} words or fewer. Increase longest.")
     rows = bracket_statistics([gold[i] for i in kept], [given[i] for i in kept], rules)
     options = {"rules": rules.name} | ({} if longest is None else {"longest": longest})
     sums = rows.sum(0)
@@ -134,7 +138,7 @@ def bracket_f1(
 def bracket_measure(name: str = "f1", rules: BracketRules = _COLLINS) -> Metric:
     """One of the scores as a function of sums, for intervals and paired tests."""
     if name not in _SCORES:
-        raise DataError(f"{name!r} is no score of brackets: it must be one of {', '.join(_SCORES)}")
+        raise DataError(f"The bracket score must be one of {', '.join(_SCORES)}, got {name!r}. Use f1.")
     return Metric(
         f"{name}|rules:{rules.name}",
         lambda references, predictions: bracket_statistics(references, predictions, rules),
@@ -145,7 +149,7 @@ def bracket_measure(name: str = "f1", rules: BracketRules = _COLLINS) -> Metric:
 def label_table(
     references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = _COLLINS
 ) -> list[str]:
-    """Precision, recall and F1 of each label in lines of text, the most frequent label first."""
+    """Lines with precision, recall and F1 of each label, the most frequent label first."""
     hits: Counter[str] = Counter()
     gold: Counter[str] = Counter()
     given: Counter[str] = Counter()
@@ -188,13 +192,15 @@ def _brackets(
             if odd is None
             else f"differ in word {odd + 1}: {gold.words[odd]!r} and {given.words[odd]!r}"
         )
-        raise DataError(f"both trees of sentence {number + 1} must be over the same words, but they {what}")
+        raise DataError(
+            f"Both trees of sentence {number + 1} must have the same words, got trees that {what}. Align them."
+        )
     places = np.concatenate(([0], np.cumsum([tag not in rules.left_out_tags for tag in gold.tags])))
     return _counted(gold, places, rules), _counted(given, places, rules)
 
 
 def _counted(parse: Bracketing, places: np.ndarray, rules: BracketRules) -> Counter[_Span]:
-    """The brackets that count, over the words that count."""
+    """The counted brackets over the counted words."""
     found: Counter[_Span] = Counter()
     for label, first, end in parse.spans:
         if rules.counts(label) and places[first] < places[end]:
@@ -233,5 +239,5 @@ _SCORES = {
     "tagging": _ratio(("right_tags",), ("tags",)),
 }
 SCORES = tuple(_SCORES)
-"""The names of all scores. ``crossing`` is the mean number a sentence, ``tagging`` a share of words, ``complete`` (all
-brackets right), ``uncrossed`` and ``few_crossed`` (at most 2) shares of sentences."""
+"""The names of all scores. ``crossing`` is the mean per sentence, ``tagging`` a fraction of words; ``complete`` (all
+brackets correct), ``uncrossed`` and ``few_crossed`` (at most 2) are fractions of sentences."""

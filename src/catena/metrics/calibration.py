@@ -1,15 +1,15 @@
-r"""Calibration: does a model that says 80 % get 80 % right, and which temperature would make it so?
+r"""Calibration: whether confidence matches accuracy, and the temperature that makes it match.
 
 Guo et al. (2017), sections 2 and 4.2. Temperature scaling divides all logits by one number,
-:math:`p = \mathrm{softmax}(z / T)`, which changes no decision. In :math:`\beta = 1/T` the negative
+:math:`p = \mathrm{softmax}(z / T)`, which does not change the argmax. In :math:`\beta = 1/T` the negative
 log-likelihood
 
 .. math::  L(\beta) = \frac1n \sum_i \Big( \log \sum_j e^{\beta z_{ij}} - \beta z_{i y_i} \Big)
 
-is convex, with slope :math:`E[z] - z_y` and curvature :math:`Var[z]`, so its least value is found by Newton's
-method. Of n answers that are all right it would be least at temperature 0, where every probability is 1. So a
-temperature is fitted to the targets of Platt (1999), section 2.2: the right label has (n + 1) / (n + 2), by the rule
-of succession, and the others share the rest, which weighs as much as one wrong answer in all.
+is convex, with derivative :math:`E[z] - z_y` and second derivative :math:`Var[z]`, so it is minimized by Newton's
+method. If all n predictions are correct, the minimum would be at temperature 0, where every probability is 1. So the
+temperature is fitted to the targets of Platt (1999), section 2.2: the correct label has probability (n + 1) / (n + 2),
+by the rule of succession, and the others divide the rest, which counts as much as one wrong prediction in all.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from catena.metrics.probabilities import IdSequence, Rows, as_ids_and_rows, chec
 
 LOWEST_TEMPERATURE = 0.01
 HIGHEST_TEMPERATURE = 100.0
-"""A model that is worse than chance wants temperature infinity, one of tiny logits that is right 0: we stop here."""
+"""Bounds of the temperature. It is unbounded for models worse than random, and 0 for correct ones with tiny logits."""
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The examples whose confidence is above ``low`` and at most ``high``; no means where there are none."""
+    """The examples with confidence above ``low`` and at most ``high``. Means are None if there are none."""
 
     low: float
     high: float
@@ -41,18 +41,18 @@ class Bin:
 
     @property
     def gap(self) -> float:
-        """How far accuracy and confidence are apart; 0 in an empty bin."""
+        """The difference between accuracy and confidence; 0 for an empty bin."""
         if self.confidence is None or self.accuracy is None:
             return 0.0
         return abs(self.accuracy - self.confidence)
 
 
 def reliability_bins(ids: IdSequence, probabilities: Rows, bins: int = 15) -> tuple[Bin, ...]:
-    """Examples by the probability of the chosen label, in bins of equal width (Guo et al. 2017, figure 1)."""
+    """Examples by the probability of the predicted label, in bins of equal width (Guo et al. 2017, figure 1)."""
     right, rows = as_ids_and_rows("calibration", ids, probabilities)
     check_probabilities(rows)
     if bins < 1:
-        raise ValueError(f"bins must be at least 1, and is {bins}")
+        raise ValueError(f"bins must be at least 1, got {bins}. Use 15.")
     confidences = rows.max(1)
     correct = rows.argmax(1) == right
     edges = np.linspace(0, 1, bins + 1)
@@ -68,7 +68,7 @@ def reliability_bins(ids: IdSequence, probabilities: Rows, bins: int = 15) -> tu
 
 
 def expected_calibration_error(ids: IdSequence, probabilities: Rows, bins: int = 15) -> MetricValue:
-    """The mean over examples of the gap of their bins. Signature ``ece|bins:15|n=…``."""
+    """The mean gap of the bins, weighted by their examples. Signature ``ece|bins:15|n=…``."""
     found = reliability_bins(ids, probabilities, bins)
     n = sum(b.n for b in found)
     return MetricValue(math.fsum(b.n * b.gap for b in found) / n, signature("ece", n, {"bins": bins}))
@@ -78,17 +78,17 @@ def temperature_loss(logits: Rows, labels: IdSequence, temperature: float) -> Me
     """The mean negative log-likelihood, in nats, of softmax(logits / temperature)."""
     right, rows = _checked_logits(logits, labels)
     if not temperature > 0:
-        raise ValueError(f"temperature must be above 0, and is {temperature}")
+        raise ValueError(f"temperature must be above 0, got {temperature}. Use 1.")
     scaled = rows / temperature
     losses = np.log(np.exp(scaled).sum(1)) - scaled[np.arange(len(rows)), right]
     return MetricValue(float(losses.mean()), signature("nll", len(rows), {"temperature": f"{temperature:.6g}"}))
 
 
 def fit_temperature(logits: Rows, labels: IdSequence) -> float:
-    """The temperature with the least loss against smoothed targets, from 0.01 to 100; 1 if all do equally well.
+    """The temperature from 0.01 to 100 with the lowest loss against smoothed targets; 1 if all are equal.
 
-    n answers that are all right, by equal margins, get the probability (n + 1) / (n + 2) each, however wide these are.
-    Several yes/no labels are two labels each: give the rows (0, logit), and 1 for yes.
+    If all n predictions are correct with equal margins, each gets the probability (n + 1) / (n + 2), whatever the
+    margin. For binary multilabel logits, pass rows (0, logit), with label 1 for yes.
     """
     right, rows = _checked_logits(logits, labels)
     wanted = _wanted_means(rows, right)
@@ -112,19 +112,19 @@ def fit_temperature(logits: Rows, labels: IdSequence) -> float:
 
 
 def _checked_logits(logits: Rows, labels: IdSequence) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n k"]]:
-    """Ids, and logits less the highest of each row, which changes no probability."""
+    """Ids, and logits minus the highest of each row, which does not change probabilities."""
     right, rows = as_ids_and_rows("temperature", labels, logits)
     highest = rows.max(1, keepdims=True)
     if not np.isfinite(highest).all() or np.isneginf(rows[np.arange(len(rows)), right]).any():
         raise DataError(
-            "temperature needs a finite logit for the right label of each example, and no infinite one: "
-            "leave out examples whose label the model cannot predict"
+            "Logits must be finite for the correct label of each example and never +inf, got others. Remove examples "
+            "whose label the model cannot predict."
         )
     return right, rows - highest
 
 
 def _wanted_means(rows: Float[np.ndarray, "n k"], right: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """The mean logit of each row under its target: 1 / (n + 2) is shared by the other labels that can be."""
+    """The mean logit of each row under its target, in which the other possible labels divide 1 / (n + 2)."""
     possible = np.isfinite(rows)
     possible[np.arange(len(rows)), right] = False
     others = possible.sum(1)

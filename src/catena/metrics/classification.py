@@ -1,24 +1,23 @@
-r"""Classification: how often a label is right, and how well each label is found.
+r"""Classification metrics: accuracy, precision, recall and F1.
 
-With ``hits``, ``predicted`` and ``gold`` the number of times a label is rightly predicted, predicted, and in
+With ``hits``, ``predicted`` and ``gold`` the number of times a label is predicted correctly, predicted, and in
 the references:
 
 .. math::  P = hits / predicted \qquad  R = hits / gold \qquad  F_1 = 2\,hits / (predicted + gold)
 
-Conventions where a division is by zero:
+Conventions for divisions by zero:
 
 * The precision of a label that is never predicted, and the recall of one that is never a reference, are 0.
-* A label that is in neither has score 0. Macro averages are over the labels that occur, or over ``labels`` where they
-  are given, those that do not occur among them, as in scikit-learn with ``zero_division=0``. The signature then says
-  how many (``labels:5``). If no label occurs at all (texts without labels), every average is 0.
+* A label that is in neither has score 0. Macro averages are over the labels that occur, or over ``labels`` if given,
+  including those that do not occur, as in scikit-learn with ``zero_division=0``. The signature then has their number
+  (``labels:5``). If no label occurs at all (texts without labels), every average is 0.
 * Macro F1 is the mean of the labels' F1, not the F1 of mean precision and recall (Opitz & Burst 2019).
 
 Labels may be any hashable values. References come first, as in scikit-learn. With ``labels``, only those are
-scored; what is predicted instead of them still counts against their recall, and they where another was right
-against their precision.
+scored; other predictions still count against their recall, and wrong predictions of them against their precision.
 
-A set of labels for each example is the *multilabel* case. Confusion tables are in ``confusion``,
-probabilities in ``probabilities``.
+In the *multilabel* case, each example has a set of labels. Confusion tables are in ``confusion``, probabilities in
+``probabilities``.
 """
 
 from __future__ import annotations
@@ -46,22 +45,22 @@ from catena.metrics.measure import (
 from catena.metrics.text import table_lines
 
 _LabelSets = Sequence[Collection[Hashable]]
-"""A set of labels, perhaps empty, for each example."""
+"""A set of labels, possibly empty, for each example."""
 
 Average = Literal["macro", "micro", "weighted"]
-"""macro: the mean over labels; micro: the score of all decisions together; weighted: the mean by support."""
+"""macro: the mean over labels; micro: the score of all decisions together; weighted: the mean weighted by support."""
 
 _Quantity = Literal["precision", "recall", "f1"]
 
 _Numbers = np.ndarray | np.number
-"""An array, or the single number that numpy makes of one without axes."""
+"""An array, or a numpy scalar."""
 
 
 # --- one label for each example -----------------------------------------------------------------------------
 
 
 def accuracy(references: LabelSequence, predictions: LabelSequence) -> MetricValue:
-    """The share of examples whose label is right. Signature ``accuracy|n=…``."""
+    """The fraction of examples with the correct label. Signature ``accuracy|n=…``."""
     return ACCURACY(references, predictions)
 
 
@@ -71,7 +70,7 @@ def precision(
     average: Average = "macro",
     labels: LabelSequence | None = None,
 ) -> MetricValue:
-    """How many of the predictions of a label are right. Signature ``precision|average:macro|n=…``."""
+    """The fraction of predictions of a label that are correct. Signature ``precision|average:macro|n=…``."""
     return _averaged("precision", _count(*as_pairs("precision", references, predictions), labels), average, labels)
 
 
@@ -81,7 +80,7 @@ def recall(
     average: Average = "macro",
     labels: LabelSequence | None = None,
 ) -> MetricValue:
-    """How many of the references of a label are found. Signature ``recall|average:macro|n=…``."""
+    """The fraction of references of a label that are predicted. Signature ``recall|average:macro|n=…``."""
     return _averaged("recall", _count(*as_pairs("recall", references, predictions), labels), average, labels)
 
 
@@ -109,7 +108,7 @@ def label_report(
 
 
 def subset_accuracy(references: _LabelSets, predictions: _LabelSets) -> MetricValue:
-    """The share of examples whose set of labels is right as a whole. Signature ``subset-accuracy|n=…``."""
+    """The fraction of examples whose whole set of labels is correct. Signature ``subset-accuracy|n=…``."""
     return SUBSET_ACCURACY(references, predictions)
 
 
@@ -124,7 +123,7 @@ def multilabel_f1(
 def multilabel_report(
     references: _LabelSets, predictions: _LabelSets, labels: LabelSequence | None = None
 ) -> LabelReport:
-    """Precision, recall, F1 and support of each label, and their averages, over sets of labels."""
+    """Precision, recall, F1 and support of each label, and their averages, for sets of labels."""
     return _report(_count_sets(*_as_sets("a report", references, predictions), labels))
 
 
@@ -133,7 +132,7 @@ def multilabel_report(
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """How often each label was rightly predicted, predicted, and in the references, over ``n`` examples."""
+    """The counts of each label: predicted correctly, predicted, and in the references, over ``n`` examples."""
 
     labels: tuple[Hashable, ...]
     hits: Int[np.ndarray, "k"]
@@ -143,7 +142,7 @@ class LabelCounts:
 
 
 def sorted_labels(*lists: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    """The labels that occur, each once, in order; labels of different types are ordered as text."""
+    """The distinct labels, sorted. Labels of different types are sorted as text."""
     found = {label for labels in lists for label in labels}
     try:
         return tuple(sorted(found))  # type: ignore[type-var]
@@ -176,10 +175,10 @@ def _tally(
 
 
 def listed_labels(labels: LabelSequence) -> tuple[Hashable, ...]:
-    """The labels in the order given, once none of them is listed twice."""
+    """The labels in the given order. Raise DataError if one is listed twice."""
     names = tuple(labels.tolist() if isinstance(labels, np.ndarray) else labels)
     if twice := [repr(label) for label, times in Counter(names).items() if times > 1]:
-        raise DataError(f"each label must be listed once, but {', '.join(twice)} is listed twice")
+        raise DataError(f"labels must be unique, got {', '.join(twice)} twice. Remove the duplicates.")
     return names
 
 
@@ -191,7 +190,7 @@ def _as_sets(name: str, references: _LabelSets, predictions: _LabelSets) -> tupl
 def _sets(what: str, found: list[Collection[Hashable]]) -> list[frozenset]:
     for i, labels in enumerate(found):
         if isinstance(labels, str) or not isinstance(labels, Collection):
-            raise DataError(f"{what} {i} is {labels!r}, where a set of labels is needed, such as {{{labels!r}}}")
+            raise DataError(f"{what} {i} must be a set of labels, got {labels!r}. Write {{{labels!r}}}.")
     return [frozenset(labels) for labels in found]
 
 
@@ -213,9 +212,9 @@ def average_score(
     predicted: np.ndarray,
     gold: np.ndarray,
 ) -> np.ndarray:
-    """One number for all labels, from counts with the labels on the last axis; for many corpora at once.
+    """The average over labels, from counts with the labels on the last axis and any number of corpora before.
 
-    A macro average is over all labels on that axis, also over those that do not occur, whose score is 0.
+    A macro average is over all labels on that axis, including those that do not occur, whose score is 0.
     """
     if average == "micro":
         return _quantity(quantity, hits.sum(-1), predicted.sum(-1), gold.sum(-1))
@@ -224,7 +223,7 @@ def average_score(
         return safe_ratio(scores.sum(-1), np.full(scores.shape[:-1], scores.shape[-1]))
     if average == "weighted":
         return safe_ratio((scores * gold).sum(-1), gold.sum(-1))
-    raise ValueError(f"average must be 'macro', 'micro' or 'weighted', and is {average!r}")
+    raise ValueError(f"average must be 'macro', 'micro' or 'weighted', got {average!r}. Use 'macro'.")
 
 
 def _averaged(
@@ -240,7 +239,7 @@ def _options(average: Average, labels: LabelSequence | None) -> dict[str, object
 
 @dataclass(frozen=True)
 class LabelScore:
-    """How well one label is found; ``support`` is how often it is in the references."""
+    """The scores of one label. ``support`` is its count in the references."""
 
     label: Hashable
     precision: float
@@ -251,7 +250,7 @@ class LabelScore:
 
 @dataclass(frozen=True)
 class LabelReport:
-    """How well each label is found, and the averages over labels by their names."""
+    """The scores of each label, and their averages by name."""
 
     labels: tuple[LabelScore, ...]
     averages: dict[str, LabelScore]
@@ -300,7 +299,7 @@ def f1_measure(labels: LabelSequence | None = None, average: Average = "macro") 
     """F1 as a function of sums.
 
     Args:
-        labels: those that are scored; they must hold the labels of the references and of every system compared. If
+        labels: the labels to score. They must include all labels of the references and of every compared system. If
             None, those that occur; to compare two systems, fix them by ``measure.over(references, first, second)``.
         average: how the labels are averaged. In a resample the average is over the same labels.
     """
@@ -351,7 +350,7 @@ def _rows(
         for kind, found in enumerate((set(gold) & set(predicted), predicted, gold)):
             for label in found:
                 if label not in ids:
-                    raise DataError(f"example {i} has the label {label!r}, which is not listed: add it to the labels")
+                    raise DataError(f"Example {i} has the label {label!r}, which is not in labels. Add it to labels.")
                 rows[i, kind, ids[label]] = 1
     return rows.reshape(len(references), 3 * len(labels))
 

@@ -1,4 +1,4 @@
-"""Confusion tables: which label is taken for which."""
+"""Confusion tables of reference and predicted labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catena.metrics.text import table_lines
 
 @dataclass(frozen=True, eq=False)
 class ConfusionTable:
-    """``counts[i, j]`` examples have ``labels[i]`` in the reference and ``labels[j]`` in the prediction."""
+    """The number ``counts[i, j]`` of examples with reference ``labels[i]`` and prediction ``labels[j]``."""
 
     labels: tuple[Hashable, ...]
     counts: Int[np.ndarray, "k k"]
@@ -30,14 +30,14 @@ class ConfusionTable:
         return signature("confusion", self.n)
 
     def mistakes(self, most: int = 10) -> list[tuple[Hashable, Hashable, int]]:
-        """The most frequent (reference, prediction, count), wrong ones only; ties in the order of labels."""
+        """The most frequent wrong (reference, prediction, count), with ties in the order of labels."""
         wrong = self.counts * (1 - np.eye(len(self.labels), dtype=np.int64))
         order = np.argsort(-wrong.ravel(), kind="stable")[: max(most, 0)]
         cells = [divmod(int(cell), len(self.labels)) for cell in order]
         return [(self.labels[i], self.labels[j], int(wrong[i, j])) for i, j in cells if wrong[i, j]]
 
     def lines(self) -> list[str]:
-        """Fixed-width text, with totals: a row for each reference, a column for each prediction."""
+        """Fixed-width text with totals: a row for each reference, a column for each prediction."""
         names = [str(label) for label in self.labels]
         rows = [["reference \\ predicted", *names, "total"]]
         for name, row in zip(names, self.counts, strict=True):
@@ -49,12 +49,12 @@ class ConfusionTable:
 def confusion_table(
     references: LabelSequence, predictions: LabelSequence, labels: LabelSequence | None = None
 ) -> ConfusionTable:
-    """Count pairs of reference and prediction. ``labels`` gives the order, and must hold all that occur."""
+    """Count pairs of reference and prediction. ``labels`` gives the order and must include all that occur."""
     gold, predicted = as_pairs("a confusion table", references, predictions)
     names = sorted_labels(gold, predicted) if labels is None else listed_labels(labels)
     ids = {label: i for i, label in enumerate(names)}
     if unknown := [label for label in dict.fromkeys((*gold, *predicted)) if label not in ids]:
-        raise DataError(f"the label {unknown[0]!r} occurs and is not listed: add it to the labels of the table")
+        raise DataError(f"The label {unknown[0]!r} is not in labels. Add it to labels.")
     cells = [ids[a] * len(ids) + ids[b] for a, b in zip(gold, predicted, strict=True)]
     counts = np.bincount(cells, minlength=len(ids) ** 2).astype(np.int64)
     return ConfusionTable(names, counts.reshape(len(ids), len(ids)))

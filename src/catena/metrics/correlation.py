@@ -1,8 +1,8 @@
-r"""How far two lists of numbers go together: Pearson's r of the values, Spearman's rho of their ranks.
+r"""Correlation of two lists of numbers: Pearson's r of the values, Spearman's rho of their ranks.
 
 .. math::  r = \frac{\sum (x - \bar x)(y - \bar y)}{\sqrt{\sum (x - \bar x)^2 \sum (y - \bar y)^2}}
 
-Equal values share the mean of their ranks.
+Equal values get the mean of their ranks.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _Numbers = Sequence[float | int] | Float[np.ndarray, " n"]
 
 
 def pearson(x: _Numbers, y: _Numbers) -> MetricValue:
-    """Pearson's correlation; nan where all values of one list are equal."""
+    """Pearson's correlation; nan if all values of one list are equal."""
     return MetricValue(_pearson(*_pair(x, y)), signature("pearson", len(x)))
 
 
 def spearman(x: _Numbers, y: _Numbers) -> MetricValue:
-    """Spearman's rank correlation; nan where all values of one list are equal."""
+    """Spearman's rank correlation; nan if all values of one list are equal."""
     a, b = _pair(x, y)
     return MetricValue(_pearson(ranks(a), ranks(b)), signature("spearman", len(x)))
 
 
 def ranks(values: _Numbers) -> Float[np.ndarray, " n"]:
-    """The rank of each value from 1, the smallest; equal values share the mean of theirs."""
+    """The rank of each value, from 1 for the smallest. Equal values get the mean of their ranks."""
     given = np.asarray(values, np.float64)
     _, places, counts = np.unique(given, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
@@ -42,11 +42,10 @@ def _pair(x: _Numbers, y: _Numbers) -> tuple[np.ndarray, np.ndarray]:
     a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if len(a) != len(b) or len(a) < 2:
         raise DataError(
-            f"a correlation is taken of two lists of one length, two or more, and these have {len(a)} and {len(b)} "
-            f"values"
+            f"x and y must have the same length, at least 2, got {len(a)} and {len(b)} values. Pass paired values."
         )
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        raise DataError("a correlation is taken of finite numbers, and one of these is not")
+        raise DataError("The values of a correlation must be finite, got nan or inf. Remove these pairs.")
     return a, b
 
 
@@ -57,9 +56,9 @@ def _pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _centered(values: np.ndarray) -> np.ndarray:
-    """Values less their mean, brought near 1 by a power of 2, so that no square is too large or too small a number.
+    """Values minus their mean, scaled by a power of 2 to about 1, so that squares do not overflow or underflow.
 
-    Equal values become exactly 0: their mean, which is rounded, may be another number.
+    Equal values become exactly 0, because their rounded mean may differ from them.
     """
     scaled = np.ldexp(values, -math.frexp(float(np.abs(values).max()))[1])
     less = scaled - scaled[0]

@@ -1,11 +1,10 @@
-r"""Edit distance (Levenshtein 1966) and the error rates made of it.
+r"""Edit distance (Levenshtein 1966) and error rates based on it.
 
 .. math::  \text{word error} = \frac{\#\{i : \hat y_i \notin Y_i\}}{n}, \qquad
            \text{symbol error} = \frac{\sum_i d(\hat y_i, y_i^*)}{\sum_i |y_i^*|}
 
-An example may have several references Y: it is right if it meets one of them, and its distance is that to the nearest,
-y*: the one with the fewest edits for each of its symbols. Strings are sequences of anything: characters, phonemes,
-words.
+An example may have several references Y. It is correct if it equals one of them, and its distance is to the nearest,
+y*: the one with the fewest edits per symbol. Strings are sequences of anything: characters, phonemes, words.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _References = Sequence[_Symbols]
 
 
 def edit_distance(a: _Symbols, b: _Symbols) -> int:
-    """The fewest insertions, deletions and substitutions that turn one string into the other. Time O(|a| |b|)."""
-    a, b = (x.tolist() if hasattr(x, "tolist") else x for x in (a, b))  # of an array or a tensor
+    """The minimum number of insertions, deletions and substitutions from a to b. Time O(|a| |b|)."""
+    a, b = (x.tolist() if hasattr(x, "tolist") else x for x in (a, b))  # arrays and tensors
     while a and b and a[-1] == b[-1]:
         a, b = a[:-1], b[:-1]
     row = list(range(len(b) + 1))
@@ -35,9 +34,9 @@ def edit_distance(a: _Symbols, b: _Symbols) -> int:
 
 
 def nearest(prediction: _Symbols, references: _References) -> tuple[int, int]:
-    """(edits, length) of the reference that needs the fewest edits for its length; the shorter one of equals."""
+    """(edits, length) of the reference with the fewest edits for its length, the shorter one of equals."""
     if not references:
-        raise DataError("an example without a reference has no distance to it: give at least one")
+        raise DataError("An example must have at least one reference, got none. Add a reference.")
     listed = [(edit_distance(prediction, reference), len(reference)) for reference in references]
     return min(listed, key=lambda pair: (pair[0] / max(pair[1], 1), pair))
 
@@ -45,10 +44,10 @@ def nearest(prediction: _Symbols, references: _References) -> tuple[int, int]:
 def _listed(name: str, references: Sequence[_References], predictions: Sequence[_Symbols]) -> LabelPairs:
     right, given = as_pairs(name, references, predictions)
     for i, listed in enumerate(right):
-        if isinstance(listed, str):  # whose characters would be so many references
+        if isinstance(listed, str):  # its characters would be taken for references
             raise DataError(
-                f"{name} needs a list of references for each example, but that of example {i} is the string "
-                f"{listed!r}: write [{listed!r}]"
+                f"{name} needs a list of references for each example, got the string {listed!r} for example {i}. Write "
+                f"[{listed!r}]."
             )
     return right, given
 
@@ -65,17 +64,17 @@ def _edit_statistics(references: Sequence[_References], predictions: Sequence[_S
 
 
 WORD_ERROR = Metric("word_error|references:any", _error_statistics, mean_score)
-"""The share of examples whose prediction is none of the references."""
+"""The fraction of examples whose prediction is not one of the references."""
 
 SYMBOL_ERROR = Metric("symbol_error|references:nearest", _edit_statistics, mean_score)
-"""Edits to the nearest references over their length: phoneme error, character error."""
+"""Edits to the nearest references divided by their length: phoneme error, character error."""
 
 
 def word_error(references: Sequence[_References], predictions: Sequence[_Symbols]) -> MetricValue:
-    """The share of predictions that are none of their references."""
+    """The fraction of predictions that are not one of their references."""
     return WORD_ERROR(references, predictions)
 
 
 def symbol_error(references: Sequence[_References], predictions: Sequence[_Symbols]) -> MetricValue:
-    """Edits to the nearest references over their length."""
+    """Edits to the nearest references divided by their length."""
     return SYMBOL_ERROR(references, predictions)

@@ -1,4 +1,4 @@
-"""How far a number can be trusted: intervals for proportions, for any statistic, and for means over runs."""
+"""Confidence intervals for proportions, for any statistic, and for means over runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catena.metrics.special import student_quantile
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and the interval around it; ``method`` and ``n`` say how it was made."""
+    """A value and its confidence interval, with the ``method`` and the number ``n`` of examples."""
 
     value: float
     low: float
@@ -39,10 +39,10 @@ class Interval:
 
 
 def wilson_interval(successes: int, n: int, level: float = 0.95) -> Interval:
-    """An interval for a proportion, such as an accuracy, that is right also near 0 and 1 (Wilson 1927)."""
+    """The Wilson interval for a proportion such as an accuracy, accurate also near 0 and 1 (Wilson 1927)."""
     check_level(level)
     if not (n >= 1 and 0 <= successes <= n):
-        raise DataError(f"a proportion needs 0 <= successes <= n and n >= 1, but they are {successes} and {n}")
+        raise DataError(f"successes must be from 0 to n and n at least 1, got {successes} and {n}. Check the counts.")
     share = successes / n
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
@@ -61,10 +61,15 @@ def bootstrap_interval(
     resamples: int = 1000,
     level: float = 0.95,
 ) -> Interval:
-    """An interval for any statistic of a set of examples: the percentiles over resamples (Efron 1979).
+    """The percentile bootstrap interval for any statistic of a set of examples (Efron 1979).
 
-    ``statistic`` takes many sets at once: from ``sets[r, i, …]``, example i of set r, to a number for each
-    set, as ``lambda sets: np.median(sets, axis=1)`` does.
+    Args:
+        examples: ``examples[i]`` is example i.
+        statistic: maps ``sets[r, i, …]``, example i of set r, to a value for each set, such as
+            ``lambda sets: np.median(sets, axis=1)``.
+        rng: the random generator.
+        resamples: number of resamples.
+        level: confidence level.
     """
     examples = np.asarray(examples)
     check_draws(len(examples), resamples, level)
@@ -81,19 +86,19 @@ def bootstrap_score_interval(
     resamples: int = 1000,
     level: float = 0.95,
 ) -> Interval:
-    """The same for a metric that is a function of sums (:class:`catena.metrics.measure.Metric`)."""
+    """The bootstrap interval for a metric that is a function of sums (:class:`catena.metrics.measure.Metric`)."""
     check_draws(len(statistics), resamples, level)
     scores = score(bootstrap_sums(statistics, resamples, rng))
     return _percentiles(float(score(statistics.sum(0))), scores, level, len(statistics))
 
 
 def mean_interval(values: Sequence[float | int] | np.ndarray, level: float = 0.95) -> Interval:
-    """The mean over runs, seeds or folds, and Student's t-interval around it."""
+    """The mean over runs, seeds or folds, with Student's t-interval."""
     check_level(level)
     numbers = [float(value) for value in values]
     n = len(numbers)
     if n < 2:
-        raise DataError(f"an interval around a mean needs at least 2 values, but there are {n}: run more seeds")
+        raise DataError(f"The number of values must be at least 2 for an interval, got {n}. Run more seeds.")
     mean = math.fsum(numbers) / n
     deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in numbers) / (n - 1))
     half = student_quantile((1 + level) / 2, n - 1) * deviation / math.sqrt(n)
@@ -104,8 +109,8 @@ def percentile_ends(scores: Float[np.ndarray, "r"], level: float) -> tuple[float
     """The ends of the middle ``level`` of the scores of resamples."""
     if np.isnan(scores).any():
         raise DataError(
-            f"the statistic is nan in {int(np.isnan(scores).sum())} of {len(scores)} resamples, so it has no "
-            f"interval: give a statistic that is defined for every set of examples"
+            f"The statistic is nan in {int(np.isnan(scores).sum())} of {len(scores)} resamples, so it has no "
+            f"interval. Use a statistic that is defined for every set of examples."
         )
     low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

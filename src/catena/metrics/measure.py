@@ -1,11 +1,8 @@
-"""What every metric shares: scores that say how they were made, and measures that are functions of sums.
+"""Values with signatures, and metrics as functions of sums over examples.
 
-Many metrics of a whole corpus (accuracy, F1, BLEU, attachment) are no means over examples, yet each is a
-function of *sums* over examples: hits, predictions, references. A :class:`Metric` is the pair of both steps.
-Whoever resamples or swaps examples (intervals, significance) adds up rows of statistics, and never looks at a
-label again.
-
-Plain sequences and numpy arrays; no torch.
+Many corpus metrics (accuracy, F1, BLEU, attachment) are not means over examples, but each is a function of *sums* over
+examples: hits, predictions, references. A :class:`Metric` is the pair of both steps. Resampling and swapping of
+examples (intervals, significance) only add up rows of statistics.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ LOG_PROB_TOLERANCE = 1e-5
 
 
 class MetricValue(float):
-    """A number with a signature that says which metric it is, with which choices, over how many examples."""
+    """A float with a signature of the metric, its options and the number of examples."""
 
     __slots__ = ("_signature",)
     _signature: str
@@ -53,22 +50,23 @@ class MetricValue(float):
 
 
 def signature(name: str, n: int, options: Mapping[str, object] | None = None) -> str:
-    """A metric in one line, in the manner of sacrebleu (Post 2018): ``f1|average:macro|n=1821``."""
+    """The signature of a metric in the style of sacrebleu (Post 2018): ``f1|average:macro|n=1821``."""
     return "|".join((name, *(f"{key}:{value}" for key, value in (options or {}).items()), f"n={n}"))
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of a corpus that is a function of sums over its examples.
+    """A corpus metric that is a function of sums over examples.
 
     Args:
         name: the signature without its last part, such as ``f1|average:macro``.
-        statistics: from references and predictions to ``statistics[i, j]``, the j-th number that example i adds.
-        score: from sums of statistics, ``sums[..., j]``, to the metric; works on many corpora at once.
-        tolerance: statistics of one example that differ by at most this fraction are equal but for the rounding of a
+        statistics: maps references and predictions to ``statistics[i, j]``, the j-th statistic of example i.
+        score: maps sums of statistics, ``sums[..., j]``, to the metric, for any number of corpora.
+        tolerance: statistics of one example that differ by at most this fraction are equal up to the rounding of a
             stored model; 0 for counts.
-        over: from references and the predictions of every system that is compared to the measure with columns for all
-            of them, where the columns depend on the labels that occur.
+        over: maps references and the predictions of every compared system to the metric with columns for all of them,
+            if
+            the columns depend on the labels that occur.
     """
 
     name: str
@@ -83,7 +81,7 @@ class Metric:
 
 
 def mean_statistics(values: Float[np.ndarray, "n"] | Sequence[float]) -> Float[np.ndarray, "n 2"]:
-    """The statistics of a plain mean: each example adds its value, and one to the count."""
+    """The statistics of a mean: each example adds its value, and one to the count."""
     column = np.asarray(values, dtype=np.float64)
     return np.stack((column, np.ones_like(column)), axis=-1)
 
@@ -94,19 +92,19 @@ def mean_score(sums: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch
 
 
 def safe_ratio(above: np.ndarray | np.number, below: np.ndarray | np.number) -> np.ndarray:
-    """above / below, and 0 where there is nothing to be right about."""
+    """above / below, or 0 where below is 0."""
     return np.divide(above, below, out=np.zeros(np.shape(above)), where=np.asarray(below) != 0)
 
 
 def as_pairs(name: str, references: Sequence[Any] | np.ndarray, predictions: Sequence[Any] | np.ndarray) -> LabelPairs:
-    """References and predictions as plain lists of one length above 0; ``name`` is for the error."""
+    """References and predictions as lists of the same length, at least 1. ``name`` is used in errors."""
     if len(references) != len(predictions):
         raise DataError(
-            f"{name} needs one prediction for each reference, "
-            f"but there are {len(references)} references and {len(predictions)} predictions"
+            f"{name} needs one prediction for each reference, got {len(references)} references and {len(predictions)} "
+            f"predictions. Match them."
         )
     if len(references) == 0:
-        raise DataError(f"{name} of no examples is not defined: give at least one reference and its prediction")
+        raise DataError(f"{name} needs at least one example, got none. Pass a reference and its prediction.")
     return _as_list(name, "references", references), _as_list(name, "predictions", predictions)
 
 
@@ -114,9 +112,11 @@ LabelPairs = tuple[list[Any], list[Any]]
 
 
 def _as_list(name: str, what: str, values: Any) -> list[Any]:
-    # Tensors know no equals but themselves, so that each would be a label of its own; they are asked as arrays are.
+    # Tensors compare by identity, so each would be its own label; they are treated like arrays.
     if not hasattr(values, "tolist"):
         return [x.tolist() if getattr(x, "ndim", None) == 0 else x for x in values]
     if values.ndim != 1:
-        raise DataError(f"{name} needs one label for each example, but the shape of {what} is {tuple(values.shape)}")
+        raise DataError(
+            f"{name} needs one label for each example, got {what} of shape {tuple(values.shape)}. Pass a 1-d array."
+        )
     return values.tolist()

@@ -1,11 +1,11 @@
-r"""How good sequences of positions are: as orders, as polygons, as triangulations, as round trips.
+r"""Metrics of sequences of positions: as orders, polygons, triangulations and tours.
 
 .. math::  \text{area} = \frac{1}{n} \sum_i \frac{A(\hat y_i)}{A(y_i)} \qquad
            \text{triangles} = \frac{\sum_i |\hat T_i \cap T_i|}{\sum_i |T_i|} \qquad
            \text{length ratio} = \frac{\sum_i \ell(\hat y_i)}{\sum_i \ell(y_i)}
 
 Vinyals et al. 2015, sections 4.2 to 4.4. A polygon that crosses itself covers nothing. References and predictions are
-pairs of points and positions, so that each measure sees the points that it needs.
+pairs of points and positions, so that each metric has the points it needs.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from catena.metrics.measure import Metric, as_pairs, mean_score, mean_statistics
 
 
 class PointingResult(NamedTuple):
-    """Things and the positions that are pointed at: ``things[j]`` is a point, a tuple of numbers, or a token."""
+    """Inputs and the positions pointed at: ``things[j]`` is a point (a tuple of numbers) or a token."""
 
     things: Sequence[Any]
     positions: tuple[int, ...]
 
 
-# --- what is the same answer ------------------------------------------------------------------------------------------
+# --- equality of predictions ------------------------------------------------------------------------------------------
 
 
 def same_sequence(a: PointingResult, b: PointingResult) -> bool:
-    """The same positions, one after another."""
+    """Whether the sequences of positions are equal."""
     return tuple(a.positions) == tuple(b.positions)
 
 
 def same_values(a: PointingResult, b: PointingResult) -> bool:
-    """The same things in the same order: which of two equal ones comes first does not matter."""
+    """Whether the sequences of values are equal. The order of equal values does not matter."""
     return [a.things[j] for j in a.positions] == [b.things[j] for j in b.positions]
 
 
 def same_ring(a: PointingResult, b: PointingResult) -> bool:
-    """The same points around the same ring, wherever it begins and whichever way it goes; a return is not counted."""
+    """Whether the rings are equal, regardless of start and direction. A return to the start is ignored."""
     one, other = open_ring(a), open_ring(b)
     if len(one) != len(other):
         return False
@@ -49,18 +49,18 @@ def same_ring(a: PointingResult, b: PointingResult) -> bool:
 
 
 def same_triangles(a: PointingResult, b: PointingResult) -> bool:
-    """The same set of triangles."""
+    """Whether the sets of triangles are equal."""
     return triangles(a.positions) == triangles(b.positions)
 
 
 def open_ring(pointed: PointingResult) -> list[Any]:
-    """The points of a ring, the return to the first left out."""
+    """The points of a ring without the return to the first."""
     p = pointed.positions
     return [pointed.things[j] for j in (p[:-1] if len(p) > 1 and p[0] == p[-1] else p)]
 
 
 def triangles(positions: Sequence[int]) -> set[frozenset[int]]:
-    """The triples of positions, whatever their order."""
+    """The triples of positions, regardless of order."""
     return {frozenset(positions[i : i + 3]) for i in range(0, len(positions) - len(positions) % 3, 3)}
 
 
@@ -68,7 +68,7 @@ def triangles(positions: Sequence[int]) -> set[frozenset[int]]:
 
 
 def exact(name: str, same: Callable[[PointingResult, PointingResult], bool]) -> Metric:
-    """The share of answers that are right as a whole."""
+    """The fraction of predictions that are completely correct."""
 
     def statistics(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
         right, given = as_pairs("exact", references, predictions)
@@ -88,7 +88,7 @@ def _rate(sums: np.ndarray) -> np.ndarray:
 
 
 POSITION_ERROR = Metric("position_error", _edits, _rate)
-"""Edits over the positions of the references."""
+"""Edits divided by the number of positions of the references."""
 
 
 def _areas(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
@@ -102,7 +102,7 @@ def _areas(references: Sequence[PointingResult], predictions: Sequence[PointingR
 
 
 AREA = Metric("area|crossing:0", _areas, mean_score)
-"""The mean share of the hull's area that is covered."""
+"""The mean fraction of the hull's area that is covered."""
 
 
 def _found_triangles(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
@@ -112,7 +112,7 @@ def _found_triangles(references: Sequence[PointingResult], predictions: Sequence
 
 
 TRIANGLES = Metric("triangles", _found_triangles, _rate)
-"""The share of the reference's triangles that are found."""
+"""The fraction of the reference's triangles that are predicted."""
 
 
 def _lengths(references: Sequence[PointingResult], predictions: Sequence[PointingResult]) -> np.ndarray:
@@ -121,31 +121,31 @@ def _lengths(references: Sequence[PointingResult], predictions: Sequence[Pointin
 
 
 def _ratio(sums: np.ndarray) -> np.ndarray:
-    nothing = sums[..., 1] == 0  # all points lie on one another, and every way is as short
+    nothing = sums[..., 1] == 0  # all points coincide, and every tour is as short
     return np.where(nothing, 1.0, sums[..., 0] / np.where(nothing, 1.0, sums[..., 1]))
 
 
 LENGTH_RATIO = Metric("length_ratio", _lengths, _ratio)
-"""How many times as long the round trips are as those of the reference, all taken together."""
+"""The total length of the tours divided by that of the references."""
 
 
 # --- geometry ---------------------------------------------------------------------------------------------------------
 
 
 def signed_area(ring: Sequence[Sequence[float]]) -> float:
-    """The area of a polygon, above 0 where it goes counterclockwise."""
+    """The area of a polygon, positive if it is counterclockwise."""
     pairs = zip(ring, [*ring[1:], *ring[:1]], strict=True)
     return sum(a[0] * b[1] - b[0] * a[1] for a, b in pairs) / 2
 
 
 def tour_length(ring: Sequence[Sequence[float]]) -> float:
-    """The length of the way around and back, in any number of dimensions."""
+    """The length of the closed tour, in any number of dimensions."""
     steps = np.asarray(ring, np.float64)
     return float(np.sqrt(((steps - np.roll(steps, -1, axis=0)) ** 2).sum(axis=-1)).sum()) if len(steps) else 0.0
 
 
 def crosses_itself(ring: Sequence[Sequence[float]]) -> bool:
-    """Whether two sides of a polygon that are no neighbors meet in their middles."""
+    """Whether two sides of a polygon that are not adjacent cross in their interiors."""
     n = len(ring)
     sides = [(ring[i], ring[(i + 1) % n]) for i in range(n)]
     return any(_cross(*sides[i], *sides[j]) for i in range(n) for j in range(i + 2, n) if (j + 1) % n != i)

@@ -1,18 +1,17 @@
-"""Tests of the difference between two systems that are scored on the same examples.
+"""Significance tests for the difference between two systems on the same examples.
 
-A metric is given by the statistics that each example adds, ``statistics[i, j]``, and a function from their
-sums to the score (see :class:`catena.metrics.measure.Metric`), so that F1 or BLEU can be tested as well as
-accuracy:
+A metric is given by the statistics of each example, ``statistics[i, j]``, and a function from their sums to the score
+(see :class:`catena.metrics.measure.Metric`), so that F1 or BLEU can be tested as well as accuracy:
 
     f1 = f1_measure(labels)
     approximate_randomization(f1.statistics(gold, a), f1.statistics(gold, b), f1.score, rng, metric=f1.name)
 
-Which test: :func:`approximate_randomization` holds for any metric and any number of examples, and is exact where few
-examples differ. :func:`mcnemar` is exact for accuracies. The p-value of :func:`paired_bootstrap` is too small where few
+Which test: :func:`approximate_randomization` is valid for any metric and any number of examples, and exact if few
+examples differ. :func:`mcnemar` is exact for accuracies. The p-value of :func:`paired_bootstrap` is too small if few
 examples differ: with k of them, all in favor of one system, it is about 2 exp(-k), where the exact value is 2 / 2^k.
 
-All of them ask whether the difference would hold on other examples. None sees how much either system would change if
-it were trained again with another seed.
+All tests are about whether the difference would hold on other examples. They ignore the variance between training
+runs with different seeds.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ from catena.metrics.special import binomial_at_most
 _ScoreOfSums = Callable[[np.ndarray], np.ndarray]
 
 _LIKELY_CHANCE = 0.05
-"""The p-value from which on a sentence says that chance may explain a difference."""
+"""The p-value above which a difference is reported as not significant."""
 _FEW_DIFFERING = 10
-"""A sentence says how many examples differ if there are fewer than this."""
+"""The number of differing examples is reported if it is below this."""
 MAX_EXACT = 16
-"""Differing examples up to which all 2^k swaps are enumerated."""
+"""Maximum number of differing examples for which all 2^k swaps are enumerated."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two scores, the interval of their difference, and how often chance would set them so far apart.
+    """Two scores, the confidence interval of their difference, and its p-value.
 
-    ``differing`` is the number of examples on which the two systems differ in what they add to the score.
+    ``differing`` is the number of examples on which the statistics of the two systems differ.
     """
 
     first: float
@@ -62,11 +61,11 @@ class Comparison:
         return self.first - self.second
 
     def sentence(self, first: str = "the first", second: str = "the second") -> str:
-        """The result for people, with the names of both systems."""
+        """The result as a sentence with the names of both systems."""
         if self.p_value < _LIKELY_CHANCE:
-            verdict = "chance is an unlikely explanation"
+            verdict = "the difference is significant"
         else:
-            verdict = "chance may explain it"
+            verdict = "the difference is not significant"
         return (
             f"{first} scores {self.first:.4f} and {second} {self.second:.4f} on {self.n:,} examples: "
             f"a difference of {self.difference:+.4f} ({100 * self.interval.level:g} % interval "
@@ -93,12 +92,12 @@ def paired_bootstrap(
     level: float = 0.95,
     tolerance: float = 0.0,
 ) -> Comparison:
-    """Draw the examples again and again, and see how often the better system still wins (Koehn 2004, section
-    4).
+    """The paired bootstrap test (Koehn 2004, section 4).
 
-    Koehn's test asks one side only; the p-value here is for both, twice the share of resamples in which the
-    better one does not win, so that it is below 0.05 about where the 95 % interval leaves out 0. It is too small
-    where few examples differ; :func:`approximate_randomization` is not. ``tolerance`` is as there.
+    The p-value is two-sided: twice the fraction of resamples in which the better system does not win, so that it is
+    below 0.05 about where the 95 % interval excludes 0. (Koehn's test is one-sided.) It is too small if few examples
+    differ; use :func:`approximate_randomization` then, which has the same arguments, with ``shuffles`` for
+    ``resamples``.
     """
     _check_statistics(first, second)
     check_draws(len(first), resamples, level)
@@ -122,23 +121,23 @@ def approximate_randomization(
     level: float = 0.95,
     tolerance: float = 0.0,
 ) -> Comparison:
-    """Swap the two answers of each example by a coin: how often are the scores as far apart? (Noreen 1989,
-    2.3.)
+    """The approximate randomization test (Noreen 1989, section 2.3).
 
-    Where at most :data:`MAX_EXACT` examples differ, all swaps are enumerated and the p-value is exact. Otherwise
-    swaps are drawn, and the systems as they are count as one more. Either way it is two-sided and never 0. The
-    interval is that of the paired bootstrap.
+    The p-value is the fraction of random swaps of the systems' statistics with a difference at least as large. If at
+    most :data:`MAX_EXACT` examples differ, all swaps are enumerated and the p-value is exact. Otherwise swaps are
+    sampled, and the unswapped systems count as one more. It is two-sided and never 0. The interval is from the paired
+    bootstrap.
 
     Args:
-        first: ``first[i, j]`` is the j-th statistic that example i adds for the first system.
+        first: ``first[i, j]`` is the j-th statistic of example i for the first system.
         second: the same for the second system.
-        score: from sums of statistics to the metric.
-        rng: the source of swaps and resamples.
+        score: maps sums of statistics to the metric.
+        rng: the random generator.
         metric: the name for the signature.
-        shuffles: swaps and resamples that are drawn.
-        level: of the interval.
-        tolerance: an example on which the statistics differ by at most this fraction of the largest of them counts
-            as equal, as do the log-probabilities of one model in two file formats.
+        shuffles: number of sampled swaps and resamples.
+        level: confidence level of the interval.
+        tolerance: an example whose statistics differ by at most this fraction of the largest of them counts as equal,
+            such as log-probabilities of one model in two file formats.
     """
     _check_statistics(first, second)
     check_draws(len(first), shuffles, level)
@@ -161,11 +160,9 @@ def approximate_randomization(
 def mcnemar(
     first_right: Sequence[bool] | np.ndarray, second_right: Sequence[bool] | np.ndarray, level: float = 0.95
 ) -> Comparison:
-    """Compare two accuracies by the examples on which one system is right and the other wrong (McNemar 1947),
-    exactly.
+    """McNemar's exact test of two accuracies, from the examples on which only one system is correct (McNemar 1947).
 
-    The interval is that of Agresti & Min (2005), section 3: Wald's, with half an example added to each of the
-    four cells.
+    The interval is from Agresti & Min (2005), section 3: Wald's, with half an example added to each of the four cells.
     """
     check_level(level)
     a, b = (np.asarray(right, dtype=bool) for right in as_pairs("McNemar's test", first_right, second_right))
@@ -191,13 +188,13 @@ def mcnemar(
 def _check_statistics(first: np.ndarray, second: np.ndarray) -> None:
     if first.shape != second.shape:
         raise DataError(
-            f"two systems must be scored on the same examples, but their statistics have the shapes "
-            f"{first.shape} and {second.shape}"
+            f"Both systems must have statistics of the same shape, got {first.shape} and {second.shape}. Score them on "
+            f"the same examples."
         )
 
 
 def _without_rounding(first: np.ndarray, second: np.ndarray, tolerance: float) -> np.ndarray:
-    """The second statistics, those of the first in rows that are equal up to the tolerance."""
+    """The second statistics, replaced by the first in rows that are equal up to the tolerance."""
     size = np.maximum(np.abs(first), np.abs(second)).max(1)
     equal = np.abs(first - second).max(1) <= tolerance * size
     return np.where(equal[:, None], first, second)
@@ -212,7 +209,7 @@ def _bootstrap_differences(
 
 
 def _rounding(score: _ScoreOfSums, first: np.ndarray, second: np.ndarray) -> float:
-    """What two equal differences may differ by when their terms are added in another order."""
+    """The rounding error between equal differences whose terms are added in another order."""
     return 1e-12 * max(1.0, abs(float(score(first.sum(0)))), abs(float(score(second.sum(0)))))
 
 

@@ -1,14 +1,14 @@
-r"""Spans: names, chunks, slots, words of a segmentation, each right only if its ends and its kind are right.
+r"""Span metrics: names, chunks, slots, words. A span is correct if its boundaries and its kind are correct.
 
 .. math::  P = right / found \qquad R = right / gold \qquad F_1 = 2\,right / (found + gold)
 
-Two readings of tags, which agree wherever tags follow their scheme and differ where they do not:
+There are two ways to read tags, which agree for tags that follow their scheme:
 
-* :func:`conll_spans`, as ``conlleval`` of the CoNLL shared tasks: nothing is refused; I-x after O begins a span, and
-  so does I-x after a tag of another kind.
-* :func:`strict_spans`, as the strict mode of ``seqeval``: what does not follow its scheme is no span.
+* :func:`conll_spans`, as in ``conlleval`` of the CoNLL shared tasks: all tags are accepted; I-x after O begins a span,
+  and so does I-x after a tag of another kind.
+* :func:`strict_spans`, as in the strict mode of ``seqeval``: tags that violate the scheme are not spans.
 
-Every score of a corpus is that of all spans together (micro average); each kind has its own in :func:`span_report`.
+Corpus scores are over all spans together (micro average); :func:`span_report` has the scores of each kind.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from catena.metrics.measure import Metric, MetricValue, as_pairs, signature
 from catena.metrics.text import table_lines
 
 _Spans = frozenset[tuple[int, int, str]]
-"""(first word, word behind the last, kind) of each span of a sentence."""
+"""(first word, word after the last, kind) of each span of a sentence."""
 
 _Mode = Literal["conlleval", "strict"]
 _Scheme = Literal["iob1", "iob2", "bilou"]
@@ -37,7 +37,7 @@ _Scheme = Literal["iob1", "iob2", "bilou"]
 
 
 def conll_spans(tags: Sequence[str]) -> _Spans:
-    """The spans of a sentence as conlleval reads them, in any of the schemes, also where tags break it."""
+    """The spans of a sentence as in conlleval, in any scheme, even if tags violate it."""
     found = []
     begin, before = 0, ("O", "")
     for i, tag in enumerate([*tags, "O"]):
@@ -56,7 +56,7 @@ def _parted(tag: str) -> tuple[str, str]:
 
 
 def _ends(before: tuple[str, str], here: tuple[str, str]) -> bool:
-    """Whether a span ends between two neighbors."""
+    """Whether a span ends between two adjacent tags."""
     (last, kind), (next_, next_kind) = before, here
     if last in ("E", "S", "L", "U", "]", "["):
         return True
@@ -66,7 +66,7 @@ def _ends(before: tuple[str, str], here: tuple[str, str]) -> bool:
 
 
 def _begins(before: tuple[str, str], here: tuple[str, str]) -> bool:
-    """Whether a span begins between two neighbors."""
+    """Whether a span begins between two adjacent tags."""
     (last, kind), (next_, next_kind) = before, here
     if next_ in ("B", "S", "U", "[", "]"):
         return True
@@ -76,7 +76,7 @@ def _begins(before: tuple[str, str], here: tuple[str, str]) -> bool:
 
 
 def strict_spans(tags: Sequence[str], scheme: _Scheme = "iob2") -> _Spans:
-    """The spans that follow the scheme; the others are not there."""
+    """The spans that follow the scheme, without the others."""
     parted = [_parted(tag) for tag in tags]
     found, i = [], 0
     while i < len(parted):
@@ -91,7 +91,7 @@ _Parted = Sequence[tuple[str, str]]
 
 
 def _iob2_end(tags: _Parted, i: int) -> int:
-    """The end of a span that begins at i; 0 if none does."""
+    """The end of a span that begins at i; 0 if there is none."""
     if tags[i][0] != "B":
         return 0
     end = i + 1
@@ -109,7 +109,7 @@ def _iob1_end(tags: _Parted, i: int) -> int:
     end = i + 1
     while end < len(tags) and tags[end] == ("I", kind):
         end += 1
-    # A B of another kind right behind a B ends nothing in seqeval's table.
+    # In seqeval, B of another kind directly after B does not end a span.
     cut_off = tags[end - 1][0] == "B" and end < len(tags) and tags[end][0] == "B" and tags[end][1] != kind
     return 0 if cut_off else end
 
@@ -134,7 +134,7 @@ _STRICT = {"iob1": _iob1_end, "iob2": _iob2_end, "bilou": _bilou_end}
 
 
 def span_statistics(references: Sequence[Iterable[object]], predictions: Sequence[Iterable[object]]) -> np.ndarray:
-    """``[i]`` holds right, found and gold spans of sentence i."""
+    """``[i]`` has the numbers of correct, predicted and gold spans of sentence i."""
     gold_and_found = as_pairs("the score of spans", references, predictions)
     for sentences in gold_and_found:
         _check_spans(sentences)
@@ -144,13 +144,13 @@ def span_statistics(references: Sequence[Iterable[object]], predictions: Sequenc
 
 
 def _check_spans(sentences: Sequence[Iterable[object]]) -> None:
-    """Raise for tags, of which each kind would be taken for one span."""
+    """Raise DataError for tags instead of spans."""
     for i, spans in enumerate(sentences):
         tag = next((x for x in spans if isinstance(x, str)), None)
         if tag is not None:
             raise DataError(
-                f"the score of spans needs spans (first, end, kind), but sentence {i} has the tag {tag!r}: "
-                "call spans_of_tags first"
+                f"Span scores need spans (first, end, kind), got the tag {tag!r} in sentence {i}. Call spans_of_tags "
+                f"first."
             )
 
 
@@ -160,7 +160,7 @@ def _ratio(sums: Float[np.ndarray, "*batch 3"], over: tuple[int, ...], times: in
 
 
 F1 = Metric("span-f1", span_statistics, partial(_ratio, over=(1, 2), times=2))
-"""F1 of all spans together; 0 where there is none."""
+"""F1 of all spans together; 0 if there are none."""
 PRECISION = Metric("span-precision", span_statistics, partial(_ratio, over=(1,), times=1))
 RECALL = Metric("span-recall", span_statistics, partial(_ratio, over=(2,), times=1))
 
@@ -173,13 +173,19 @@ def span_f1(references: Sequence[_Spans], predictions: Sequence[_Spans]) -> Metr
 def spans_of_tags(
     sentences: Iterable[Sequence[str]], mode: _Mode = "conlleval", scheme: _Scheme = "iob2"
 ) -> list[_Spans]:
-    """The spans of each sentence in one of the two readings."""
+    """The spans of each sentence.
+
+    Args:
+        sentences: the tags of each sentence.
+        mode: "conlleval" or "strict".
+        scheme: the scheme of the strict mode.
+    """
     return [conll_spans(tags) if mode == "conlleval" else strict_spans(tags, scheme) for tags in sentences]
 
 
 @dataclass(frozen=True)
 class KindScore:
-    """How well spans of one kind are found."""
+    """The scores of one kind of spans."""
 
     kind: str
     right: int
@@ -220,11 +226,11 @@ class SpanReport:
 
 
 def span_report(references: Sequence[_Spans], predictions: Sequence[_Spans]) -> SpanReport:
-    """The scores of each kind of span that is in the references or the predictions."""
+    """The scores of each kind of span in the references or the predictions."""
     if len(references) != len(predictions):
         raise DataError(
-            f"a report on spans needs one prediction for each reference, but there are {len(references)} references "
-            f"and {len(predictions)} predictions"
+            f"A span report needs one prediction for each reference, got {len(references)} references and "
+            f"{len(predictions)} predictions. Match them."
         )
     right: Counter[str] = Counter()
     found: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The distributions that intervals and tests need, Student's t and the binomial, by the incomplete beta."""
+"""Student's t and the binomial distribution, from the incomplete beta function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Real = float | int
 def regularized_beta(x: Real, a: Real, b: Real, rest: Real | None = None) -> float:
     r"""The regularized incomplete beta function :math:`I_x(a, b)`, by its continued fraction (DLMF 8.17.22).
 
-    ``rest`` is 1 - x, for callers who know it more exactly than the subtraction gives it.
+    ``rest`` is 1 - x, for callers that know it more precisely than the subtraction.
     """
     rest = 1 - x if rest is None else rest
     if x <= 0 or rest <= 0:
@@ -24,7 +24,7 @@ def regularized_beta(x: Real, a: Real, b: Real, rest: Real | None = None) -> flo
 
 def _fraction(x: Real, a: Real, b: Real) -> float:
     """1 / (1 + d1 / (1 + d2 / (1 + …))), from the front, by the method of Lentz (1976)."""
-    tiny = 1e-300  # in place of a 0 that would be divided by
+    tiny = 1e-300  # replaces a denominator of 0
     value, above, below = 1.0, 1.0, 0.0
     for i in range(1, 100_000):
         m = i // 2
@@ -50,9 +50,9 @@ def student_tail(t: Real, df: Real) -> float:
 
 
 def student_quantile(p: Real, df: Real) -> float:
-    """The t that Student's distribution with ``df`` degrees of freedom stays below with probability p."""
+    """The p-quantile of Student's distribution with ``df`` degrees of freedom."""
     if not (0 < p < 1 and df > 0):
-        raise ValueError(f"a quantile needs 0 < p < 1 and df > 0, and they are {p} and {df}")
+        raise ValueError(f"p must be in (0, 1) and df above 0, got {p} and {df}. Correct them.")
     if p < 0.5:
         return -student_quantile(1 - p, df)
     tail = 1 - p

@@ -1,12 +1,12 @@
-r"""ROUGE: how many of the words, pairs of words, or words in order a summary shares with its reference.
+r"""ROUGE: the overlap of words, word pairs or word subsequences between a summary and its reference.
 
 .. math::  F = \frac{2 \, \text{shared}}{\text{given} + \text{wanted}}
 
-Lin 2004. ROUGE-1 and ROUGE-2 share n-grams, each as often as it stands on both sides; ROUGE-L shares the longest
-common subsequence. The score of a corpus is the mean over its texts, from 0 to 100. Words are runs of letters, digits
-and combining marks of any script in lower case, nothing is stemmed; characters of scripts without blanks are words by
-themselves. The signature names this as ``tokens:unicode``. The package rouge-score keeps ASCII letters and digits
-only, so that "naïve" is "na" and "ve" there; on ASCII texts the two agree.
+Lin 2004. ROUGE-1 and ROUGE-2 count common n-grams, clipped to the smaller count; ROUGE-L uses the longest common
+subsequence. The corpus score is the mean over its texts, from 0 to 100. Words are lower-case runs of letters, digits
+and combining marks of any script, without stemming; in scripts without blanks, each character is a word. The signature
+has this as ``tokens:unicode``. The package rouge-score keeps only ASCII letters and digits, so that "naïve" is "na" and
+"ve" there; on ASCII texts the two agree.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ALONE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _WORD = regex.compile(rf"[{_ALONE}]|[[\p{{L}}\p{{N}}\p{{M}}]--[{_ALONE}]]+", regex.VERSION1)
 
 SUMMARY_METRICS = ("rouge_1", "rouge_2", "rouge_l")
-"""The names that :func:`summary_measure` knows."""
+"""The names of the metrics in this module."""
 
 
 def summary_measure(name: str) -> Metric:
-    """A metric of summaries by its name: ``rouge_1``, ``rouge_2`` or ``rouge_l``; texts as written."""
+    """A metric of summaries by name, ``rouge_1``, ``rouge_2`` or ``rouge_l``, for untokenized texts."""
     if name not in SUMMARY_METRICS:
-        raise DataError(f"there is no metric of summaries {name!r}: {did_you_mean(name, SUMMARY_METRICS)}")
+        raise DataError(f"Unknown metric of summaries {name!r}: {did_you_mean(name, SUMMARY_METRICS)}")
     title = f"ROUGE-{name[-1].upper()}|case:lower|tokens:unicode|stem:no|score:F1"
     return Metric(title, partial(_statistics, name), mean_score)
 
@@ -43,7 +43,7 @@ def split_words(text: str) -> list[str]:
 
 
 def rouge(name: str, reference: str, prediction: str) -> float:
-    """The score of one text, from 0 to 100; 0 where one side has nothing to share."""
+    """The score of one text, from 0 to 100; 0 if one side has nothing to compare."""
     wanted, given = split_words(reference), split_words(prediction)
     if name == "rouge_l":
         shared, n, m = common_subsequence(wanted, given), len(wanted), len(given)
@@ -55,7 +55,7 @@ def rouge(name: str, reference: str, prediction: str) -> float:
 
 
 def common_subsequence(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence, a row of the table held in one whole number (Hyyrö 2004)."""
+    """The length of the longest common subsequence, by bit-parallel dynamic programming (Hyyrö 2004)."""
     places: dict[Hashable, int] = {}
     for i, x in enumerate(a):
         places[x] = places.get(x, 0) | (1 << i)

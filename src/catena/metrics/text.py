@@ -1,4 +1,4 @@
-"""Fixed-width text of small tables. Knows how wide a character is on a terminal, not what is printed."""
+"""Fixed-width text tables, by the width of characters in a terminal."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 
 def width(text: str) -> int:
-    """The columns that a text takes on a terminal: Chinese characters take two, combining marks none."""
+    """The number of terminal columns of a text: two for Chinese characters, none for combining marks."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     marks = sum(unicodedata.category(character) in ("Mn", "Me", "Cf") for character in text)
     return len(text) + wide - marks
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines: the first column to the left, the others to the right, two blanks between."""
+    """Rows of cells as lines: the first column left-aligned, the others right-aligned, separated by two blanks."""
     widths = [max(width(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:

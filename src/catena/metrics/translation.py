@@ -1,11 +1,11 @@
-r"""BLEU, chrF and TER as sacrebleu counts them (Post 2018), made measures: functions of sums over sentences.
+r"""BLEU, chrF and TER as in sacrebleu (Post 2018), as functions of sums over sentences.
 
 .. math::  \mathrm{BLEU} = \min(1, e^{1 - r/c}) \prod_{n=1}^{4} p_n^{1/4}, \qquad
            \mathrm{chrF} = \frac{5 P R}{4 P + R}, \qquad \mathrm{TER} = \frac{\text{edits}}{r}
 
-Papineni et al. 2002; Popović 2015; Snover et al. 2006. All are from 0 to 100, as sacrebleu gives them, and TER may be
-more. What a sentence adds (matches, n-grams, lengths) is counted by sacrebleu, whose signature is kept; the scores of
-sums are computed here for many corpora at once, so that intervals and paired tests resample without counting again.
+Papineni et al. 2002; Popović 2015; Snover et al. 2006. All range from 0 to 100, as in sacrebleu, except that TER may be
+higher. The statistics of a sentence (matches, n-grams, lengths) are counted by sacrebleu, whose signature is kept. The
+scores of sums are computed here for many corpora together, so that intervals and paired tests do not count again.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from catena.metrics.measure import Metric, MetricValue, as_pairs
 from catena.registry import did_you_mean
 
 _Cut = Literal["13a", "intl", "zh", "char", "none"]
-"""How sacrebleu cuts texts into words for BLEU: 13a for most languages, zh for Chinese, char for scripts without
-blanks, none for texts that are cut already."""
+"""The tokenizer of sacrebleu for BLEU: 13a for most languages, zh for Chinese, char for scripts without blanks, none
+for texts that are tokenized already."""
 
 ORDER, LETTERS = 4, 6
-"""The longest n-grams of words that BLEU counts, and of characters that chrF counts."""
+"""The maximum length of word n-grams in BLEU, and of character n-grams in chrF."""
 
 TRANSLATION_METRICS = ("bleu", "bleu_lowercase", "chrf", "ter")
-"""The names that :func:`translation_measure` knows. Of TER less is better."""
+"""The names of the metrics in this module. Lower TER is better."""
 
 
 def translation_measure(name: str, cut: _Cut = "13a") -> Metric:
-    """A metric of translations by its name; references and predictions are plain texts, as written.
+    """A metric of translations by name, for untokenized references and predictions.
 
     Args:
         name: ``bleu``, ``bleu_lowercase`` (both sides in lower case), ``chrf`` or ``ter``.
-        cut: how BLEU cuts texts into words.
+        cut: the tokenizer of BLEU.
     """
     if name not in TRANSLATION_METRICS:
-        raise DataError(f"there is no metric of translations {name!r}: {did_you_mean(name, TRANSLATION_METRICS)}")
+        raise DataError(f"Unknown metric of translations {name!r}: {did_you_mean(name, TRANSLATION_METRICS)}")
     counter = _counter(name, cut)
     score = {"bleu": bleu_of_sums, "chrf": chrf_of_sums, "ter": ter_of_sums}[name.partition("_")[0]]
     counter.num_refs = 1
@@ -50,7 +50,7 @@ def translation_measure(name: str, cut: _Cut = "13a") -> Metric:
 
 
 def _counter(name: str, cut: _Cut) -> Any:
-    """sacrebleu's metric."""
+    """The metric object of sacrebleu."""
     metrics = require("sacrebleu.metrics", "translate", f"scoring translations by {name}")
     if name == "chrf":
         return metrics.CHRF()
@@ -65,14 +65,14 @@ def _statistics(counter: Any, title: str, references: Sequence[str], predictions
         wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
         if wrong is not None:
             raise DataError(
-                f"{title} needs texts as they are read, but {what} {wrong} is of type {type(texts[wrong]).__name__}: "
-                "join tokens by blanks, and give one reference for each prediction"
+                f"{title} needs strings, got {what} {wrong} of type {type(texts[wrong]).__name__}. "
+                "Join tokens by blanks, and pass one reference for each prediction."
             )
     return np.array(counter._extract_corpus_statistics(given, [right]), np.float64)
 
 
 def bleu_of_sums(sums: Float[np.ndarray, "*batch 10"]) -> Float[np.ndarray, "*batch"]:
-    """BLEU from lengths of both sides, matches and n-grams; orders without a match count half, a quarter … of one."""
+    """BLEU from the lengths of both sides, matches and n-grams, with exponential smoothing of zero matches."""
     given, wanted = sums[..., 0], sums[..., 1]
     matches, totals = sums[..., 2 : 2 + ORDER], sums[..., 2 + ORDER :]
     misses = np.cumsum(matches == 0, axis=-1)
@@ -85,7 +85,7 @@ def bleu_of_sums(sums: Float[np.ndarray, "*batch 10"]) -> Float[np.ndarray, "*ba
 
 
 def chrf_of_sums(sums: Float[np.ndarray, "*batch 18"]) -> Float[np.ndarray, "*batch"]:
-    """The F-score, recall weighing twice, of the mean precision and recall over the orders that both sides have."""
+    """F2 of the mean precision and recall over the n-gram orders that both sides have."""
     counts = sums.reshape(*sums.shape[:-1], LETTERS, 3)
     given, wanted, matches = counts[..., 0], counts[..., 1], counts[..., 2]
     both = (given > 0) & (wanted > 0)
@@ -97,7 +97,7 @@ def chrf_of_sums(sums: Float[np.ndarray, "*batch 18"]) -> Float[np.ndarray, "*ba
 
 
 def ter_of_sums(sums: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch"]:
-    """Edits over the length of the references; 100 where something stands against nothing."""
+    """Edits divided by the length of the references; 100 if a reference is empty and its prediction is not."""
     edits, wanted = sums[..., 0], sums[..., 1]
     return np.where(wanted > 0, 100 * edits / np.where(wanted > 0, wanted, 1.0), np.where(edits > 0, 100.0, 0.0))
 

@@ -1,4 +1,4 @@
-"""What knows an epoch, an optimizer and a checkpoint. The loop knows a task only by its interface."""
+"""The training loop, optimizers, schedules, reports and run folders, independent of any task."""
 
 from typing import TYPE_CHECKING
 

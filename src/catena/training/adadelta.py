@@ -1,4 +1,4 @@
-r"""Adadelta that leaves alone the rows of a table that have no gradient.
+r"""Adadelta that skips table rows without a gradient.
 
 .. math::
     v \leftarrow \rho v + (1-\rho) g^2, \quad
@@ -6,10 +6,10 @@ r"""Adadelta that leaves alone the rows of a table that have no gradient.
     u \leftarrow \rho u + (1-\rho) \delta^2, \quad
     w \leftarrow w - \eta \delta
 
-(Zeiler 2012, algorithm 1). A word that is not in the batch has g = 0: its weights stay, and v and u only
+(Zeiler 2012, algorithm 1). A word that is not in the batch has g = 0: its weights do not change, and v and u only
 shrink by :math:`\rho`. So a row of a table is updated when it next has a gradient, with :math:`\rho^n` for
-the n steps in between. The result is that of the plain form up to rounding, at the cost of the rows of the
-batch, not of the vocabulary.
+the n steps in between. The result equals the plain form up to rounding, at the cost of the rows of the batch instead of
+the vocabulary.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 ROWS_OF_A_TABLE = 1024
-"""Matrices with at least this many rows are looked through for rows without a gradient."""
+"""Matrices with at least this many rows are searched for rows without a gradient."""
 
 
 class Adadelta(Optimizer):
-    """Adadelta with ``weight_decay`` as an L2 penalty: equal to torch's own, faster for tables on the CPU."""
+    """Adadelta with ``weight_decay`` as an L2 penalty, equal to torch's but faster for tables on the CPU."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Adadelta(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step from the gradients that are there."""
+        """Take one step along the current gradients."""
         if closure is not None:
-            raise NotImplementedError("Adadelta takes no closure: it looks at one gradient only")
+            raise NotImplementedError("Adadelta does not support a closure. Call step() without arguments.")
         for group in self.param_groups:
             numbers = (group["lr"], group["rho"], group["eps"])
             for weight in group["params"]:
@@ -75,13 +75,13 @@ def _update_rows(
     rho: float,
     eps: float,
 ) -> None:
-    """Update the rows that have a gradient; ``state["seen"][i]`` is how many steps row i has had."""
+    """Update the rows with a gradient. ``state["seen"][i]`` is the number of steps that row i has had."""
     has_grad = torch.maximum(grad.amax(1), grad.amin(1).neg_()) != 0
     rows = has_grad.nonzero().squeeze(1)
     missed = (state["steps"] - state["seen"]).double()[:, None]
     state["steps"] += 1
     v, u = state["square_avg"], state["acc_delta"]
-    if 2 * len(rows) > len(has_grad):  # copying most rows out and in would cost more than it saves
+    if 2 * len(rows) > len(has_grad):  # copying most rows costs more than it saves
         shrink = (rho**missed).to(weight.dtype)
         v.mul_(shrink)
         u.mul_(shrink)

@@ -1,6 +1,6 @@
-"""Averages of weights: over the steps (EMA), over the last evaluations, or over checkpoint folders.
+"""Averages of weights over steps (EMA), over the last evaluations, or over checkpoint folders.
 
-An average is what is evaluated and saved; training itself goes on from the plain weights.
+The average is evaluated and saved; training continues from the current weights.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ WeightMap = dict[str, Tensor]
 
 
 class Averaging(ABC):
-    """What is evaluated and saved in place of the model's own weights."""
+    """The weights that are evaluated and saved instead of the model's current weights."""
 
     @abstractmethod
     def after_step(self) -> None:
-        """Take note of the weights after a step."""
+        """Update the average after a step."""
 
     @abstractmethod
     def before_evaluation(self) -> None:
-        """Take note of the weights before an evaluation."""
+        """Update the average before an evaluation."""
 
     def evaluated(self, is_best: bool) -> None:
-        """Take note of how an evaluation ended."""
+        """Receive the result of an evaluation."""
         return None
 
     @abstractmethod
     def weights(self) -> WeightMap | None:
-        """The average, or None where the model's own weights are to be used."""
+        """The average, or None if the model's current weights are to be used."""
 
     @abstractmethod
     def held(self) -> Sequence[WeightMap]:
-        """All that the average is made of or held in."""
+        """All weights that the average is made of or stored in."""
 
     def take(self, buffers: Mapping[str, Tensor]) -> None:
-        """Hold buffers as an evaluation of the average has set them."""
+        """Store buffers that an evaluation of the average has changed."""
         for weights in self.held():
             for name, tensor in buffers.items():
                 weights[name].copy_(tensor)
 
     @abstractmethod
     def tensors(self) -> WeightMap:
-        """What a checkpoint must hold for a resumed run to go on with the same average."""
+        """The tensors that a checkpoint must contain to resume the average."""
 
     @abstractmethod
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from the tensors of a checkpoint."""
+        """Restore the average from the tensors of a checkpoint."""
 
 
 class NoAverage(Averaging):
-    """The model's own weights."""
+    """No averaging: the model's current weights."""
 
     def after_step(self) -> None:
         pass
@@ -83,9 +83,9 @@ class NoAverage(Averaging):
 
 
 class MovingAverage(Averaging):
-    """The exponential moving average: after step n, average <- d average + (1 - d) weights.
+    """Exponential moving average: after step n, average <- d average + (1 - d) weights.
 
-    d is the smaller of ``decay`` and (1 + n) / (10 + n), so that the first steps do not hold on to the start.
+    d is the smaller of ``decay`` and (1 + n) / (10 + n), so that the initial weights are forgotten quickly.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -153,10 +153,10 @@ class MeanOfLast(Averaging):
 
 
 class TriggeredAverage(Averaging):
-    """The mean of the weights after every step since ``n`` evaluations in a row brought no new best.
+    """The mean of the weights over all steps since ``n`` evaluations in a row brought no new best.
 
-    Non-monotonically triggered averaging (Merity et al. 2018, algorithm 1; Polyak & Juditsky 1992): noise that keeps
-    plain steps from the bottom averages out.
+    Non-monotonically triggered averaging (Merity et al. 2018, algorithm 1; Polyak & Juditsky 1992). It averages out the
+    noise that keeps plain steps away from the minimum.
     """
 
     def __init__(self, model: nn.Module, n: int) -> None:
@@ -209,7 +209,7 @@ class TriggeredAverage(Averaging):
 
 
 def build_averaging(settings: TrainingConfig, model: nn.Module) -> Averaging:
-    """The averaging that the settings ask for."""
+    """The averaging that the config selects."""
     if settings.triggered_average is not None:
         return TriggeredAverage(model, settings.triggered_average)
     if settings.ema is not None:
@@ -223,7 +223,7 @@ def snapshot(model: nn.Module) -> WeightMap:
 
 
 def copies(weights: Mapping[str, Tensor]) -> WeightMap:
-    """Copies of tensors; one that has several names (tied weights) is copied once."""
+    """Copies of tensors. Tied tensors are copied once."""
     made: dict[int, Tensor] = {}
     for tensor in weights.values():
         if id(tensor) not in made:
@@ -233,10 +233,10 @@ def copies(weights: Mapping[str, Tensor]) -> WeightMap:
 
 @contextmanager
 def using(model: nn.Module, weights: WeightMap | None) -> Iterator[WeightMap]:
-    """Let the model hold other weights for a while; None leaves it its own.
+    """Context in which the model has other weights; None keeps its own.
 
-    A buffer that is set meanwhile, such as the temperature that an evaluation fits, stays as it was set, and is in the
-    dictionary that is given when all is over: :meth:`Averaging.take` puts it into the average too.
+    A buffer that is changed inside, such as the temperature that an evaluation fits, keeps its new value. The yielded
+    dict contains these buffers at the end, so that :meth:`Averaging.take` can store them in the average.
     """
     changed: WeightMap = {}
     if weights is None:
@@ -255,8 +255,10 @@ def using(model: nn.Module, weights: WeightMap | None) -> Iterator[WeightMap]:
 
 
 def mean(several: Sequence[Mapping[str, Tensor]]) -> WeightMap:
-    """The mean of weights by name, in double precision; what is not a real number is the last one's. Names that are of
-    one tensor everywhere (tied weights) are of one tensor in the mean."""
+    """The mean of weights by name, computed in double precision.
+
+    Tensors that are not floating point are taken from the last one. Tied tensors stay tied.
+    """
     means: dict[tuple[int, ...], Tensor] = {}
     places = {name: tuple(id(weights[name]) for weights in several) for name in several[-1]}
     for name, place in places.items():
@@ -276,15 +278,15 @@ def _mean(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def average(folders: Sequence[Path]) -> WeightMap:
-    """The mean of the weights of checkpoints (or runs), which must be of one model."""
+    """The mean of the weights of checkpoints or runs of the same model."""
     return mean([checkpoint.weights() for checkpoint in _of_one_model(folders)])
 
 
 def write_average(folders: Sequence[Path], output: Path) -> Checkpoint:
-    """Write a model folder with the mean of the weights; all else in it is the last one's."""
+    """Write a checkpoint folder with the mean of the weights. Its other files come from the last checkpoint."""
     checkpoints = _of_one_model(folders)
     if output.exists():
-        raise CheckpointError(f"{output} is there already: choose another --output")
+        raise CheckpointError(f"{output} exists already. Choose another --output.")
     last = checkpoints[-1]
 
     def copy_the_rest(target: Path) -> None:
@@ -299,20 +301,20 @@ def write_average(folders: Sequence[Path], output: Path) -> Checkpoint:
 
 def _of_one_model(folders: Sequence[Path]) -> list[Checkpoint]:
     if not folders:
-        raise CheckpointError("there is nothing to average: name two checkpoints or more")
+        raise CheckpointError("The number of checkpoints must be 2 or more, got 0. Pass two checkpoints.")
     checkpoints = [open_checkpoint(folder) for folder in folders]
     first = checkpoints[0]
     for other in checkpoints[1:]:
         if other.fingerprint != first.fingerprint or _meanings(other) != _meanings(first):
             raise CheckpointError(
-                f"{other.folder} and {first.folder} cannot be averaged: they are of different models. Name "
-                f"checkpoints of one run, or of runs with the same config and vocabulary"
+                f"Cannot average {other.folder} and {first.folder}: they are different models. Pass checkpoints of one "
+                f"run, or of runs with the same config and vocabulary."
             )
     return checkpoints
 
 
 def _meanings(checkpoint: Checkpoint) -> dict[str, str]:
-    """The hashes of the files that say what a row of the weights stands for."""
+    """The hashes of the files that determine the meaning of the weights."""
     return {
         name: entry["sha256"]
         for name, entry in checkpoint.manifest["files"].items()

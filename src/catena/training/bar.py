@@ -1,4 +1,4 @@
-"""A bar on a terminal, with the table of evaluations scrolling above it. The console comes from outside."""
+"""A progress bar in the terminal, with the table of evaluations above it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catena.training.report import (
 
 
 class BarReporter(Reporter):
-    """What :class:`LinesReporter` says, and a bar that shows step, loss, speed and the time left."""
+    """The output of :class:`LinesReporter`, plus a bar with step, loss, speed and remaining time."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

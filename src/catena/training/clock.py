@@ -1,4 +1,4 @@
-"""The time of a run: how long, how fast, and when to say so."""
+"""The time and speed of a run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from catena.training.state import TrainingState
 
 _PROGRESS_EVERY = 0.25
-"""Seconds between reports of progress; losses wait on the device until then."""
+"""Seconds between progress reports. Losses stay on the device until then."""
 
 
 class Clock:
-    """The time a run has taken, pauses left out, and how fast it goes."""
+    """The time a run has taken, without pauses, and its speed."""
 
     def __init__(self) -> None:
         self.before = 0.0
@@ -19,7 +19,7 @@ class Clock:
         self.tokens = 0
 
     def start(self, state: TrainingState) -> None:
-        """Go on from the time that a state has taken so far."""
+        """Continue from the time in a state."""
         self.before = state.seconds
         self.began = self.marked = self.told = time.monotonic()
         self.tokens = state.tokens
@@ -29,15 +29,15 @@ class Clock:
         return self.before + time.monotonic() - self.began
 
     def mark(self, tokens: int) -> None:
-        """Measure speed from here on."""
+        """Start measuring speed."""
         self.marked, self.tokens = time.monotonic(), tokens
 
     def speed(self, tokens: int) -> float:
-        """Tokens in a second since the last mark."""
+        """Tokens per second since the last mark."""
         return (tokens - self.tokens) / max(time.monotonic() - self.marked, 1e-9)
 
     def progress_is_due(self) -> bool:
-        """Whether it is time to tell where training stands."""
+        """Whether it is time to report progress."""
         now = time.monotonic()
         if now - self.told < _PROGRESS_EVERY:
             return False

@@ -1,4 +1,4 @@
-"""How to train, as a typed config. Imports no torch."""
+"""The training config, which does not import torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catena.config import Config
 
 
 class OptimizerDefaults(NamedTuple):
-    """The numbers an optimizer takes, with values that suit it; None: it has no such number."""
+    """Default hyperparameters of an optimizer. None means that it does not have this hyperparameter."""
 
     learning_rate: float
     eps: float | None = None
@@ -29,15 +29,15 @@ _DEFAULTS = {
 }
 
 _EPOCHS = 20
-"""Passes over the data where no limit is set."""
+"""Number of epochs if no limit is set."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_duration(text: str) -> float:
-    """A span of time in seconds: "90", "90s", "5m", "1h30m", "1.5h".
+    """A duration in seconds: "90", "90s", "5m", "1h30m", "1.5h".
 
-    >>> seconds_of("1h30m")
+    >>> parse_duration("1h30m")
     5400.0
     """
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text.strip().lower())
@@ -45,7 +45,7 @@ def parse_duration(text: str) -> float:
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
     if re.fullmatch(r"\d+(\.\d+)?", text.strip()):
         return float(text)
-    raise ValueError(f"max_time is {text!r}, which is no span of time: write it as 90s, 5m, 2h or 1h30m")
+    raise ValueError(f"max_time must be a duration, got {text!r}. Write it as 90s, 5m, 2h or 1h30m.")
 
 
 class TrainingConfig(Config):
@@ -54,75 +54,75 @@ class TrainingConfig(Config):
     optimizer: Literal["sgd", "adam", "adamw", "adagrad", "adadelta"] = "adam"
     """The optimizer."""
     learning_rate: float | None = Field(None, gt=0)
-    """Size of the steps at its peak, after the warm-up; if not set, what suits the optimizer."""
+    """Peak learning rate, after the warm-up. If not set, the default of the optimizer."""
     momentum: float | None = Field(None, ge=0, lt=1)
     """Momentum of sgd."""
     betas: tuple[float, float] | None = None
-    """How slowly adam and adamw forget the gradient and its square."""
+    """Decay rates of adam and adamw for the running means of the gradient and of its square."""
     rho: float | None = Field(None, ge=0, lt=1)
-    """How slowly adadelta forgets."""
+    """Decay rate of adadelta's running means."""
     eps: float | None = Field(None, gt=0)
-    """The small number that keeps the optimizer from dividing by zero."""
+    """Small constant in the denominator of the optimizer, for numerical stability."""
 
     schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "plateau"] = "constant"
-    """How the learning rate changes after the warm-up: not at all; as 1/sqrt(step); down a cosine or a line
-    to zero after the last step; or by plateau_factor whenever the metric stands still."""
+    """Learning rate after the warm-up: constant; 1/sqrt(step); cosine or linear decay to zero after the last step; or
+    plateau, which multiplies it by plateau_factor when the metric stops improving."""
     warmup_steps: int = Field(0, ge=0)
-    """Steps in which the learning rate grows from near zero to its peak."""
+    """Steps in which the learning rate increases linearly to its peak."""
     plateau_factor: float = Field(0.5, gt=0, lt=1)
-    """What the learning rate is multiplied by on a plateau."""
+    """Factor of the learning rate on a plateau."""
     plateau_patience: int = Field(2, ge=1)
-    """Evaluations without improvement that make a plateau."""
+    """Evaluations without improvement that count as a plateau."""
 
     clip_norm: float = Field(5.0, ge=0)
-    """The largest norm of the whole gradient; a longer one is shortened. 0: it is left alone."""
+    """Clip the norm of the whole gradient to this value. 0: no clipping."""
     clip_value: float = Field(0.0, ge=0)
-    """The largest size of each number of the gradient. 0: they are left alone."""
+    """Clip each component of the gradient to this absolute value. 0: no clipping."""
     accumulate: int = Field(1, ge=1)
-    """Batches whose gradients are added up for one step."""
+    """Batches whose gradients are accumulated for one step."""
     precision: Literal["float32", "tf32", "bf16", "fp16", "auto"] = "float32"
-    """Numbers used in the forward pass. auto is bf16 on a GPU that has it, otherwise float32. tf32 keeps float32, of
-    which products on a GPU read ten bits behind the point: for recurrent networks, whose states bf16 would round."""
+    """Precision of the forward pass. auto: bf16 on a GPU that supports it, otherwise float32. tf32: float32 whose
+    products on a GPU use a 10-bit mantissa, for recurrent networks, whose states bf16 would round."""
 
     weight_decay: float = Field(0.0, ge=0)
-    """Pull of the weights towards zero, never of biases and normalization: decoupled from the gradient in
-    adamw, an L2 penalty in the others."""
+    """Weight decay, not applied to biases and normalization: decoupled from the gradient in adamw, an L2 penalty in the
+    other optimizers."""
     l1: float = Field(0.0, ge=0)
     """L1 penalty on the same weights."""
     no_decay: tuple[str, ...] = ()
-    """Patterns of parameter names that weight_decay and l1 leave alone, such as "embedding.*"."""
+    """Patterns of parameter names without weight_decay and l1, such as "embedding.*"."""
     max_norm: float | None = Field(None, gt=0)
-    """After each step, rows of the weights in max_norm_params that are longer than this are cut to it."""
+    """After each step, rescale rows of the weights in max_norm_params whose norm exceeds this value."""
     max_norm_params: tuple[str, ...] = ("output.weight", "output.*.weight")
-    """Patterns of parameter names that max_norm holds for; by default the output layer."""
+    """Patterns of parameter names for max_norm. Default: the output layer."""
 
     max_epochs: int | None = Field(None, ge=1)
-    """Passes over the training data, at most; if no other limit is set, 20."""
+    """Maximum number of epochs. If no other limit is set, 20."""
     max_steps: int | None = Field(None, ge=1)
-    """Steps of the optimizer, at most."""
+    """Maximum number of optimizer steps."""
     max_time: str | None = None
-    """Time for the whole training, such as 90s, 5m or 1h30m; at its end the model is evaluated and saved."""
+    """Time limit for the whole training, such as 90s, 5m or 1h30m. Then the model is evaluated and saved."""
     eval_every: int | None = Field(None, ge=1)
-    """Steps between evaluations; if not set, after each epoch."""
+    """Steps between evaluations. If not set, evaluate after each epoch."""
     patience: int = Field(5, ge=0)
-    """Evaluations without improvement after which training stops. 0: it does not stop early."""
+    """Stop after this many evaluations without improvement. 0: never stop early."""
     metric: str | None = None
-    """The score that decides which checkpoint is best; if not set, the task's own."""
+    """Score that selects the best checkpoint. If not set, the task's own."""
 
     save_every: int | None = Field(None, ge=1)
-    """Steps between checkpoints, beside those at each evaluation."""
+    """Steps between checkpoints, in addition to one at each evaluation."""
     keep_best: int = Field(1, ge=1)
-    """Checkpoints with the best scores that are kept."""
+    """Number of best checkpoints to keep."""
     keep_last: int = Field(1, ge=1)
-    """Newest checkpoints that are kept."""
+    """Number of newest checkpoints to keep."""
     ema: float | None = Field(None, gt=0, lt=1)
-    """Decay of an exponential moving average of the weights, such as 0.999, which is evaluated and saved."""
+    """Decay of an exponential moving average of the weights, such as 0.999. The average is evaluated and saved."""
     average_last: int = Field(1, ge=1)
-    """Evaluate and save the mean of the weights at this many evaluations, the present and those before."""
+    """Evaluate and save the mean of the weights at the last N evaluations, including the current one."""
 
     triggered_average: int | None = Field(None, ge=1)
-    """After this many evaluations in a row without a new best, evaluate and save the mean of the weights of all steps
-    from there on (NT-ASGD)."""
+    """After this many evaluations in a row without a new best, evaluate and save the mean of the weights over all later
+    steps (NT-ASGD)."""
 
     @property
     def max_seconds(self) -> float | None:
@@ -143,13 +143,13 @@ class TrainingConfig(Config):
     @classmethod
     def _is_a_span(cls, value: str | None) -> str | None:
         if value is not None and parse_duration(value) <= 0:
-            raise ValueError(f"max_time is {value!r}, and must be longer than nothing")
+            raise ValueError(f"max_time must be above 0, got {value!r}. Write it as 90s, 5m, 2h or 1h30m.")
         return value
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: Any) -> Any:
-        """Put what suits the optimizer in place of what is not set, so that the saved config says it."""
+        """Set the defaults of the optimizer explicitly, so that the saved config contains them."""
         if not isinstance(data, dict):
             return data
         filled = dict(data)
@@ -171,23 +171,22 @@ class TrainingConfig(Config):
         problems = [*self._optimizer_problems(), *self._length_problems()]
         if self.ema is not None and self.average_last > 1:
             problems.append(
-                f"ema = {self.ema} and average_last = {self.average_last} are two ways to average the "
-                f"weights: choose one"
+                f"ema = {self.ema} and average_last = {self.average_last} cannot be combined. Remove one of them."
             )
         if self.triggered_average is not None and (self.ema is not None or self.average_last > 1):
             problems.append(
                 f"triggered_average = {self.triggered_average} and {'average_last' if self.ema is None else 'ema'} "
-                f"are two ways to average the weights: choose one"
+                f"cannot be combined. Remove one of them."
             )
         if self.triggered_average is not None and 0 < self.patience <= self.triggered_average:
             problems.append(
-                f"patience = {self.patience} ends training before triggered_average = {self.triggered_average} "
-                f"begins to average: make patience the larger"
+                f"patience must be above triggered_average = {self.triggered_average}, got {self.patience}. Increase "
+                f"patience."
             )
         if self.max_norm is not None and not self.max_norm_params:
-            problems.append(f"max_norm = {self.max_norm} has no weights to hold for: name some in max_norm_params")
+            problems.append(f"max_norm = {self.max_norm} applies to no weights. Set max_norm_params.")
         if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError(" ".join(problems))
         return self
 
     def _optimizer_problems(self) -> list[str]:
@@ -197,10 +196,10 @@ class TrainingConfig(Config):
             if takes[key] is None and getattr(self, key) is not None:
                 owners = [name for name, numbers in _DEFAULTS.items() if numbers._asdict()[key] is not None]
                 problems.append(
-                    f"{key} is a number of {' and '.join(owners)}, and optimizer is {self.optimizer!r}: leave it out"
+                    f"{key} is an option of {' and '.join(owners)}, and optimizer is {self.optimizer!r}. Remove it."
                 )
         if self.betas is not None and not all(0 <= beta < 1 for beta in self.betas):
-            problems.append(f"betas = {list(self.betas)} must lie between 0 and 1, with 1 left out")
+            problems.append(f"betas must be at least 0 and below 1, got {list(self.betas)}. Use [0.9, 0.999].")
         return problems
 
     def _length_problems(self) -> list[str]:
@@ -208,17 +207,17 @@ class TrainingConfig(Config):
         knows_the_end = self.max_epochs is not None or self.max_steps is not None
         if self.schedule in ("cosine", "linear") and not knows_the_end:
             problems.append(
-                f"schedule = {self.schedule!r} needs to know the last step, which max_time alone does not "
-                f"give: set max_epochs or max_steps, or take another schedule"
+                f"schedule = {self.schedule!r} needs the last step, which max_time does not determine. Set max_epochs "
+                f"or max_steps, or use another schedule."
             )
         if self.max_steps is not None and self.warmup_steps > self.max_steps:
             problems.append(
-                f"warmup_steps = {self.warmup_steps} is more than max_steps = {self.max_steps}: the learning "
-                f"rate would never reach its peak"
+                f"warmup_steps must be at most max_steps = {self.max_steps}, got {self.warmup_steps}. Reduce it, or "
+                f"the learning rate never reaches its peak."
             )
         if self.schedule == "plateau" and 0 < self.patience <= self.plateau_patience:
             problems.append(
-                f"patience = {self.patience} ends training before plateau_patience = {self.plateau_patience} "
-                f"lowers the learning rate: make patience the larger"
+                f"patience must be above plateau_patience = {self.plateau_patience}, got {self.patience}. Increase "
+                f"patience."
             )
         return problems

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first asks the loop to stop after the step it is in, the second stops at once."""
+"""Ctrl-C handling: the first stops the loop after the current step, the second stops immediately."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 class Interruption:
-    """While it is entered, SIGINT and SIGTERM set :attr:`requested`; a second SIGINT is a KeyboardInterrupt.
+    """Context in which SIGINT and SIGTERM set :attr:`requested`. A second SIGINT raises KeyboardInterrupt.
 
-    Signals reach the main thread only: in another one nothing is changed.
+    Signals reach only the main thread. In other threads this has no effect.
     """
 
     def __init__(self) -> None:

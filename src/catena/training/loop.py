@@ -1,8 +1,8 @@
-"""The loop: batches, steps, evaluations, checkpoints. It knows a task by its interface alone.
+"""The training loop: batches, steps, evaluations, checkpoints. It sees a task only through its interface.
 
-A run is a function of its task, settings and seed. Everything due at a step (evaluation, checkpoint) is done
-before the next one begins, and a checkpoint holds all that the next step depends on. So a run that was killed
-anywhere and resumed ends with the weights of one that never was.
+A run is a function of its task, config and seed. Everything due at a step (evaluation, checkpoint) is done before the
+next step begins, and a checkpoint contains everything that the next step depends on. So a run that is killed at any
+point and resumed ends with the same weights as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def train(
     *,
     save_start: bool = False,
 ) -> RunResult:
-    """Train a task's model from the start and leave the best weights in it.
+    """Train a task's model from the start and load the best weights into it.
 
     Args:
         task: the model, its data and its metric.
-        settings: how to train.
-        run: a fresh run folder to write into; None keeps the best weights in memory alone.
-        randomness: the source of what training itself draws (dropout).
-        reporter: is told of everything that happens.
-        save_start: write a checkpoint before the first step, for weights that the seed does not give again,
-            such as those of an older run.
+        settings: the training config.
+        run: a new run folder to write into. With None, the best weights are kept in memory only.
+        randomness: the source of randomness of training itself (dropout).
+        reporter: receives all events.
+        save_start: write a checkpoint before the first step, for initial weights that the seed does not reproduce,
+            such as the weights of an older run.
     """
     return TrainingLoop(task, settings, run, randomness, reporter).run_from(None, save_start=save_start)
 
@@ -67,19 +67,19 @@ def train(
 def resume(
     task: Task, settings: TrainingConfig, run: RunFolder, randomness: Randomness, reporter: Reporter
 ) -> RunResult:
-    """Go on with a run from its last whole checkpoint, or from the start when it has none yet."""
+    """Resume a run from its last complete checkpoint, or from the start if it has none yet."""
     loop = TrainingLoop(task, settings, run, randomness, reporter)
     threads = run.meta["threads"]
     if threads != torch.get_num_threads():
         loop.reporter.note(
-            f"the run began with {threads} threads and goes on with {torch.get_num_threads()}: its result "
-            f"may differ in the last digits. machine.threads = {threads} in its config.toml makes it exact"
+            f"the run started with {threads} threads and continues with {torch.get_num_threads()}: its result "
+            f"may differ in the last digits. To make it exact, set machine.threads = {threads} in its config.toml"
         )
     return loop.run_from(run.last(loop.reporter.note))
 
 
 class TrainingLoop:
-    """One run of one task. Used through :func:`train` and :func:`resume`."""
+    """One run of one task, used through :func:`train` and :func:`resume`."""
 
     def __init__(
         self,
@@ -132,8 +132,8 @@ class TrainingLoop:
             outcome = self._outcome(reason)
             self.reporter.finished(outcome)
         except KeyboardInterrupt:
-            where = f": catena resume {self.run.path} goes on from the last checkpoint" if self.run else ""
-            self.reporter.note(f"stopped at once{where}")
+            where = f": catena resume {self.run.path} continues from the last checkpoint" if self.run else ""
+            self.reporter.note(f"stopped immediately{where}")
             raise
         finally:
             self.reporter.close()
@@ -172,7 +172,7 @@ class TrainingLoop:
             return "max_steps"
         if settings.max_epochs is not None and state.epoch > settings.max_epochs:
             return "max_epochs"
-        # The last evaluation must fit into the time too; it will take about as long as the one before.
+        # The last evaluation must fit into the time limit too. It takes about as long as the previous one.
         spent = self.clock.seconds() + self.evaluation_seconds
         if self.max_seconds is not None and state.step and spent >= self.max_seconds:
             return "max_time"
@@ -192,13 +192,13 @@ class TrainingLoop:
     def _plan(self, epoch: int) -> EpochPlan:
         plan = self.task.epoch(epoch)
         if len(plan) == 0:
-            raise DataError(f"epoch {epoch} has no batches: there is nothing to train on. Check the training data")
+            raise DataError(f"Epoch {epoch} has no batches. Check that the training data is not empty.")
         return plan
 
     # --- one step -------------------------------------------------------------------------------------------
 
     def _step(self, plan: EpochPlan) -> None:
-        """Take the gradients of the next batches, weighted by their items, and make one step of them."""
+        """Compute the gradients of the next batches, weighted by their items, and take one step."""
         state = self.state
         self.task.before_step(state.step)
         first_items = items = 0
@@ -216,7 +216,7 @@ class TrainingLoop:
             self.losses.append((state.step + 1, output.total.detach(), output.items))
         state.batch = i + 1
         with memory_advice(self.task, "updating the weights"):
-            # The gradients are so far a sum in which the first batch counts 1; make it a mean over all items.
+            # So far the gradients are a sum in which the first batch has weight 1. Make it a mean over all items.
             self.updater.step(self.schedule.rate(state.step + 1), weight=first_items / items)
         state.step += 1
         self.averaging.after_step()
@@ -224,7 +224,7 @@ class TrainingLoop:
             self._read_losses()
 
     def _read_losses(self) -> None:
-        """Bring the losses from the device, where reading each at once would make every step wait."""
+        """Copy the losses from the device. Copying each one immediately would make every step wait."""
         if not self.losses:
             return
         values = torch.stack([loss for _, loss, _ in self.losses]).tolist()
@@ -238,11 +238,11 @@ class TrainingLoop:
     def _divergence(self, step: int, value: float) -> str:
         rate = self.schedule.rate(step)
         saved = max(self.state.kept, default=0)
-        left = f" The checkpoint of step {saved} is from before." if saved and self.run else ""
+        left = f" The checkpoint of step {saved} was saved before." if saved and self.run else ""
         return (
-            f"the loss became {value} at step {step:,} (epoch {self.state.epoch}, learning rate {rate:.3g}): "
-            f"training has diverged. Lower --learning-rate, clip the gradient with --clip-norm 1, or start "
-            f"slowly with --warmup-steps 500.{left}"
+            f"The loss became {value} at step {step:,} (epoch {self.state.epoch}, learning rate {rate:.3g}): "
+            f"training has diverged. Lower --learning-rate, clip the gradient with --clip-norm 1, or warm up "
+            f"with --warmup-steps 500.{left}"
         )
 
     # --- evaluation -----------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class TrainingLoop:
         self.averaging.take(fitted)
         if self.metric not in evaluation.scores:
             raise ConfigError(
-                f"training.metric is {self.metric!r}, which the task does not score: "
+                f"training.metric is {self.metric!r}, which is not a score of the task: "
                 f"{did_you_mean(self.metric, evaluation.scores)}"
             )
         return evaluation
@@ -352,7 +352,7 @@ class TrainingLoop:
         if self.run:
             self.run.point_back(self.state.step, self.state.best_step)
 
-    # --- telling --------------------------------------------------------------------------------------------
+    # --- reports --------------------------------------------------------------------------------------------
 
     def _started(self) -> RunStarted:
         parameters = list(self.model.parameters())
@@ -377,7 +377,7 @@ class TrainingLoop:
     def _tell_progress(self) -> None:
         if self.clock.progress_is_due():
             self._read_losses()
-            if self.state.loss_items:  # right after an evaluation there is nothing to tell
+            if self.state.loss_items:  # right after an evaluation there is nothing to report
                 self.reporter.progress(self._progress())
 
     def _progress(self) -> Progress:
@@ -427,12 +427,12 @@ def model_device(model: nn.Module) -> torch.device:
     """The device of a model's parameters."""
     for parameter in model.parameters():
         return parameter.device
-    raise ConfigError("the model has nothing to train: it has no parameters")
+    raise ConfigError("The model has no parameters to train. Choose a model with parameters.")
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; each module gets back the mode it had."""
+    """Context of evaluation mode without gradients. Each module then returns to its previous mode."""
     modes = {module: module.training for module in model.modules()}
     try:
         model.eval()

@@ -1,4 +1,4 @@
-"""Running out of memory, answered with what was in the batch and which flags to change."""
+"""Out-of-memory errors that report the contents of the batch and which options to change."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from catena.errors import OutOfMemoryError
 from catena.training.task import Batch, Task
 
 _WORDS = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory", "out of memory")
-"""How torch says that the CPU has no memory left, for which it has no error of its own."""
+"""Phrases of torch's errors when the CPU is out of memory, for which it has no error class."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that a device has no memory left."""
+    """Whether an error means that a device is out of memory."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(word in str(error) for word in _WORDS)
@@ -23,7 +23,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def memory_advice(task: Task, doing: str = "training", batch: Batch | None = None) -> Iterator[None]:
-    """Turn running out of memory inside into one sentence that says what was being done."""
+    """Context that turns an out-of-memory error into one that states the activity and the batch."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -32,6 +32,6 @@ def memory_advice(task: Task, doing: str = "training", batch: Batch | None = Non
         device = next(task.model.parameters()).device
         on = "" if batch is None else f" on a batch of {task.describe_batch(batch)}"
         raise OutOfMemoryError(
-            f"the device {device} ran out of memory while {doing}{on}. Make batches smaller with --batch-size"
-            f" or leave long examples out with --max-length"
+            f"The device {device} ran out of memory while {doing}{on}. Reduce --batch-size, or drop long examples with "
+            f"--max-length."
         ) from error

@@ -1,7 +1,7 @@
-"""From gradients to new weights: optimizer, clipping, penalties, constraints, scaling of half precision.
+"""From gradients to new weights: optimizer, clipping, penalties, constraints, gradient scaling.
 
-Each optimizer runs in the form that is exact and fastest on its device: fused where torch has it. Knows
-nothing of epochs or schedules: the learning rate comes with each step.
+Each optimizer runs in the fastest exact form on its device: fused if torch has it. Epochs and schedules are handled
+elsewhere; the learning rate is an argument of each step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NORMALIZATIONS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.modules.batchnorm.
 
 
 class GradientUpdater:
-    """Gathers gradients and turns them into steps.
+    """Accumulates gradients and takes optimizer steps.
 
     :meth:`backward` is called for each batch of a step, then :meth:`step` once.
     """
@@ -33,7 +33,9 @@ class GradientUpdater:
     def __init__(self, settings: TrainingConfig, model: nn.Module, device: torch.device) -> None:
         named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not named:
-            raise ConfigError("the model has nothing to train: every parameter is frozen")
+            raise ConfigError(
+                "The model has nothing to train because every parameter is frozen. Unfreeze some parameters."
+            )
         self.settings = settings
         self.device = device
         self.names = list(named)
@@ -45,7 +47,7 @@ class GradientUpdater:
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.dtype == torch.float16)
 
     def precision(self) -> AbstractContextManager[None]:
-        """The context in which the forward pass runs."""
+        """The context of the forward pass."""
         if self.settings.precision == "tf32" and self.device.type == "cuda":
             return shorter_products()
         if self.dtype is None:
@@ -53,11 +55,11 @@ class GradientUpdater:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     def backward(self, loss: Float[Tensor, ""]) -> None:
-        """Add the gradient of a loss to what is there."""
+        """Add the gradient of a loss to the accumulated gradients."""
         self.scaler.scale(loss).backward() if self.scaler.is_enabled() else loss.backward()
 
     def step(self, rate: float, weight: float = 1.0) -> None:
-        """Take one step with this learning rate along the gradients times ``weight``, and forget them."""
+        """Take one step with this learning rate along the gradients times ``weight``, and clear them."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if self.scaler.is_enabled():
@@ -68,7 +70,7 @@ class GradientUpdater:
             self.scaler.update()
         else:
             self.optimizer.step()
-        # Fused optimizers do not count as changes: copies of weights that searches keep would pass for current.
+        # Fused optimizers do not increase version counters, so copies of weights in searches would look current.
         torch.autograd.graph.increment_version(self.parameters)
         for bounded in self.bounded:
             bound_rows(bounded, self.settings.max_norm or 0.0)
@@ -90,7 +92,7 @@ class GradientUpdater:
     # --- for checkpoints ------------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
-        """The optimizer's own tensors, by parameter name and key."""
+        """The optimizer's tensors, by parameter name and key."""
         state = self.optimizer.state_dict()["state"]
         return {
             f"{name}/{key}": torch.as_tensor(value)
@@ -100,15 +102,15 @@ class GradientUpdater:
         }
 
     def numbers(self) -> dict[str, Any]:
-        """What else is needed to go on: the optimizer's name, and the scale of half precision."""
+        """The other state needed to resume: the optimizer's name and the gradient scale."""
         return {"optimizer": self.settings.optimizer, "scaler": self.scaler.state_dict()}
 
     def load(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Go on from the tensors and numbers of a checkpoint."""
+        """Restore the state from the tensors and values of a checkpoint."""
         if numbers["optimizer"] != self.settings.optimizer:
             raise ConfigError(
-                f"the run was trained with optimizer = {numbers['optimizer']!r} and cannot be resumed with "
-                f"{self.settings.optimizer!r}: set it back, or start a new run with --from"
+                f"optimizer must be {numbers['optimizer']!r} to resume the run, got {self.settings.optimizer!r}. Set "
+                f"it back, or start a new run with --from."
             )
         state: dict[int, dict[str, Tensor]] = {}
         for place, name in self._places():
@@ -122,7 +124,7 @@ class GradientUpdater:
             self.scaler.load_state_dict(dict(numbers["scaler"]))
 
     def _places(self) -> Iterator[tuple[int, str]]:
-        """Where each parameter stands in the optimizer's own list, and its name."""
+        """The index of each parameter in the optimizer's list, and its name."""
         name_of = {id(p): name for name, p in zip(self.names, self.parameters, strict=True)}
         everything = (p for group in self.optimizer.param_groups for p in group["params"])
         return ((place, name_of[id(p)]) for place, p in enumerate(everything))
@@ -130,7 +132,7 @@ class GradientUpdater:
 
 @contextmanager
 def shorter_products() -> Iterator[None]:
-    """Let products of float32 matrices on a GPU use tensor cores, which read 19 bits of each number."""
+    """Context in which products of float32 matrices on a GPU use TF32 tensor cores."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
@@ -145,7 +147,7 @@ def build_optimizer(
     decayed: Iterable[nn.Parameter],
     device: torch.device,
 ) -> torch.optim.Optimizer:
-    """The optimizer of the settings, with weight decay for the ``decayed`` ones of the parameters only."""
+    """The optimizer of the config, with weight decay only for the parameters in ``decayed``."""
     pulled = {id(p) for p in decayed}
     groups = [
         {"params": [p for p in parameters if id(p) in pulled], "weight_decay": settings.weight_decay},
@@ -153,7 +155,7 @@ def build_optimizer(
     ]
     groups = [group for group in groups if group["params"]]
     rate, eps, betas = settings.learning_rate or 0.0, settings.eps or 0.0, settings.betas or (0.0, 0.0)
-    # Measured on a table of 18,700 x 300, one core: fused Adam 3 ms against 21, Adagrad 2 against 17.
+    # Measured on a table of 18,700 x 300, one core: fused Adam 3 ms instead of 21, Adagrad 2 instead of 17.
     fused = True if device.type in ("cpu", "cuda") else None
     match settings.optimizer:
         case "sgd":
@@ -171,7 +173,7 @@ def build_optimizer(
 
 
 def decayed_names(model: nn.Module, spared: Iterable[str] = ()) -> set[str]:
-    """The parameters that are pulled towards zero: weights, less ``spared`` ones and those of normalization.
+    """The names of the parameters with weight decay: weights except normalization and ``spared`` patterns.
 
     A weight has two axes or more, and its name does not begin with ``bias``.
     """
@@ -193,25 +195,23 @@ def decayed_names(model: nn.Module, spared: Iterable[str] = ()) -> set[str]:
 
 
 def bound_rows(weight: Float[Tensor, "n ..."], limit: float) -> None:
-    """Shorten every row that is longer than ``limit`` to it; a row is all that has one index on axis 0."""
+    """Rescale every row whose norm exceeds ``limit``. A row is everything at one index of axis 0."""
     with torch.no_grad():
         norms = torch.linalg.vector_norm(weight, dim=tuple(range(1, weight.ndim)), keepdim=True)
         weight.mul_(torch.where(norms > limit, limit / norms, 1.0))
 
 
 def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
-    """The type in which the forward pass computes, or None for float32 throughout."""
+    """The dtype of the forward pass, or None for float32 throughout."""
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     if precision in ("float32", "tf32") or (precision == "auto" and not has_bf16):
         return None
     if precision == "fp16":
         if device.type != "cuda":
-            raise ConfigError(
-                f"precision = 'fp16' needs a CUDA GPU, and the device is {device}: take float32, bf16 or auto"
-            )
+            raise ConfigError(f"precision = 'fp16' requires a CUDA GPU, got {device}. Use float32, bf16 or auto.")
         return torch.float16
     if device.type == "cuda" and not has_bf16:
-        raise ConfigError(f"precision = 'bf16' is not supported by {torch.cuda.get_device_name(device)}: take fp16")
+        raise ConfigError(f"{torch.cuda.get_device_name(device)} does not support precision = 'bf16'. Use fp16.")
     return torch.bfloat16
 
 
@@ -222,13 +222,13 @@ def _bounded(named: Mapping[str, nn.Parameter], settings: TrainingConfig) -> lis
     for pattern in settings.max_norm_params:
         if not any(fnmatchcase(name, pattern) for name in weights) and pattern not in _DEFAULT_BOUNDED:
             raise ConfigError(
-                f"max_norm_params names {pattern!r}, and no weight is called so: {did_you_mean(pattern, weights)}"
+                f"max_norm_params contains {pattern!r}, which matches no weight: {did_you_mean(pattern, weights)}"
             )
     found = [p for name, p in weights.items() if any(fnmatchcase(name, one) for one in settings.max_norm_params)]
     if not found:
         raise ConfigError(
-            f"max_norm = {settings.max_norm} holds for the weights {', '.join(settings.max_norm_params)}, and "
-            f"the model has none of these names: set max_norm_params to some of {', '.join(weights)}"
+            f"max_norm_params = {', '.join(settings.max_norm_params)} matches no weight of the model. Set it to some "
+            f"of {', '.join(weights)}."
         )
     return found
 
@@ -239,5 +239,5 @@ _DEFAULT_BOUNDED = TrainingConfig.model_fields["max_norm_params"].default
 def _clip_norm(parameters: Iterable[nn.Parameter], limit: float) -> None:
     kept = [p for p in parameters if p.grad is not None]
     norm = get_total_norm([p.grad for p in kept if p.grad is not None])
-    if norm.device.type != "cpu" or norm > limit:  # on a GPU the comparison would wait for the device
+    if norm.device.type != "cpu" or norm > limit:  # on a GPU the comparison would synchronize
         clip_grads_with_norm_(kept, limit, norm)

@@ -1,11 +1,11 @@
-r"""Quasi-Newton methods for smooth functions of many variables, with an L1 penalty if wanted.
+r"""Quasi-Newton methods for smooth functions of many variables, with an optional L1 penalty.
 
-L-BFGS (Liu & Nocedal 1989) keeps the last few steps and changes of the gradient, and makes of them a direction that
-allows for curvature; a line search with the strong Wolfe conditions (Nocedal & Wright 2006, algorithms 3.5 and 3.6)
-chooses how far to go. With :math:`\lambda \|w\|_1` it is OWL-QN (Andrew & Gao 2007): the gradient is replaced by the
-steepest one-sided derivative, and a step never leaves the orthant it began in, so that weights become exactly zero.
+L-BFGS (Liu & Nocedal 1989) stores the last few steps and changes of the gradient and derives from them a direction that
+accounts for curvature. A line search with the strong Wolfe conditions (Nocedal & Wright 2006, algorithms 3.5 and 3.6)
+chooses the step size. With :math:`\lambda \|w\|_1` it is OWL-QN (Andrew & Gao 2007): the gradient is replaced by the
+steepest one-sided derivative, and a step never leaves its orthant, so that weights become exactly zero.
 
-Knows a function of a vector, and nothing of what it means. All that it is can be saved and restored, bit for bit.
+The objective is any function of a vector. The whole state can be saved and restored exactly.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Function = Callable[[Float64[np.ndarray, " n"]], tuple[float, Float64[np.ndarray
 """The value of the smooth part and its gradient."""
 
 ENOUGH, FLAT = 1e-4, 0.9
-"""The constants of the Wolfe conditions: how much of the promised descent is enough, how flat the end must be."""
+"""The constants of the Wolfe conditions: sufficient decrease and curvature."""
 _TRIALS = 25
-"""Points tried along one direction, at most."""
+"""Maximum number of points tried along one direction."""
 
 
 class LineSearchResult(NamedTuple):
-    """A better point."""
+    """A point with a lower objective."""
 
     point: _Vector
     value: float
@@ -40,13 +40,13 @@ class LineSearchResult(NamedTuple):
 
 @dataclass
 class QuasiNewton:
-    """A minimization on its way. :meth:`step` moves on by one iteration.
+    """A minimization in progress. :meth:`step` performs one iteration.
 
     Args:
-        function: the smooth part of what is made small, and its gradient.
-        point: where it stands.
+        function: the smooth part of the objective and its gradient.
+        point: the current point.
         l1: weight of the sum of absolute values.
-        memory: steps that are kept.
+        memory: number of past steps that are stored.
     """
 
     function: Function
@@ -64,13 +64,13 @@ class QuasiNewton:
 
     @property
     def objective(self) -> float:
-        """What is made small: the smooth part and the L1 penalty, at the present point."""
+        """The objective at the current point: the smooth part plus the L1 penalty."""
         self._begin()
         return self.value + self.l1 * float(np.abs(self.point).sum())
 
     @property
     def steepest(self) -> _Vector:
-        """The gradient; with an L1 penalty the one-sided derivative that is steepest, 0 where none goes down."""
+        """The gradient. With an L1 penalty, the steepest one-sided derivative, or 0 where none descends."""
         self._begin()
         if self.l1 == 0:
             return self.gradient
@@ -78,21 +78,21 @@ class QuasiNewton:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the pseudogradient is nearly zero: a hundred-thousandth of the point's length (1 if that is less)."""
+        """Whether the pseudogradient is at most 1e-5 times the norm of the point (at least 1)."""
         return length(self.steepest) <= 1e-5 * max(1.0, length(self.point))
 
     def step(self) -> bool:
-        """One iteration. False if no point along the direction is better: it stays where it is, at rest or stuck."""
+        """Perform one iteration. False if no point along the direction is better (converged or stuck)."""
         steepest = self.steepest
         direction = self._direction(steepest)
         if self.l1 > 0:
-            direction[direction * steepest >= 0] = 0.0  # others would leave the orthant
+            direction[direction * steepest >= 0] = 0.0  # the others would leave the orthant
         if not dot(direction, steepest) < 0:
             self.moves, self.changes = [], []
             direction = -steepest
         found = self._search(direction, steepest)
         if found is None and self.moves:
-            self.moves, self.changes = [], []  # perhaps the curvature was misleading: try the pseudogradient itself
+            self.moves, self.changes = [], []  # the curvature may be misleading: try the pseudogradient itself
             found = self._search(-steepest, steepest)
         if found is None:
             return False
@@ -102,10 +102,10 @@ class QuasiNewton:
         self.iteration += 1
         return True
 
-    # --- to go on after a break -------------------------------------------------------------------------------------
+    # --- save and restore -------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that :meth:`restore` needs beside the function."""
+        """The state that :meth:`restore` needs in addition to the function."""
         self._begin()
         n = len(self.point)
         return {
@@ -117,7 +117,7 @@ class QuasiNewton:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Stand where :meth:`arrays` was taken."""
+        """Restore the state that :meth:`arrays` returned."""
         self.point, self.gradient = np.array(arrays["point"]), np.array(arrays["gradient"])
         self.moves, self.changes = [np.array(x) for x in arrays["moves"]], [np.array(x) for x in arrays["changes"]]
         self.value = float(arrays["numbers"][0])
@@ -129,9 +129,7 @@ class QuasiNewton:
         if not len(self.gradient):
             self.value, self.gradient = self._evaluate(self.point)
             if not np.isfinite(self.value):
-                raise DivergedError(
-                    f"the function to be made small is {self.value} where the search begins: begin elsewhere"
-                )
+                raise DivergedError(f"The objective is {self.value} at the initial point. Start from another point.")
 
     def _evaluate(self, point: _Vector) -> tuple[float, _Vector]:
         self.evaluations += 1
@@ -139,7 +137,7 @@ class QuasiNewton:
         return float(value), gradient
 
     def _direction(self, steepest: _Vector) -> _Vector:
-        """The two loops of Nocedal & Wright (2006), algorithm 7.4."""
+        """The two-loop recursion of Nocedal & Wright (2006), algorithm 7.4."""
         d = -steepest
         if not self.moves:
             return d / max(1.0, length(steepest))
@@ -154,7 +152,7 @@ class QuasiNewton:
         return d
 
     def _remember(self, move: _Vector, change: _Vector) -> None:
-        # Without curvature along the step, the memory would lose what makes its directions go down.
+        # Without curvature along the step, the directions from the memory would not descend.
         if dot(move, change) > 1e-12 * dot(change, change):
             self.moves.append(move)
             self.changes.append(change)
@@ -164,7 +162,7 @@ class QuasiNewton:
         return self._search_orthant(direction, steepest) if self.l1 > 0 else self._search_line(direction, steepest)
 
     def _search_orthant(self, direction: _Vector, steepest: _Vector) -> LineSearchResult | None:
-        """Halve the step until it brings enough; signs may not change (Andrew & Gao 2007, section 3.2)."""
+        """Halve the step until the decrease is sufficient, without sign changes (Andrew & Gao 2007, section 3.2)."""
         orthant = np.where(self.point != 0, np.sign(self.point), -np.sign(steepest))
         before, size = self.objective, 1.0
         for _ in range(_TRIALS):
@@ -178,7 +176,7 @@ class QuasiNewton:
         return None
 
     def _search_line(self, direction: _Vector, steepest: _Vector) -> LineSearchResult | None:
-        """A point with the strong Wolfe conditions, or the best one met on the way to it."""
+        """A point that satisfies the strong Wolfe conditions, or the best point found."""
         line = _Line(self, direction, dot(direction, steepest))
         return line.search()
 
@@ -202,7 +200,7 @@ class _Line:
         return value, dot(gradient, self.direction), point, gradient
 
     def search(self) -> LineSearchResult | None:
-        """Widen the step until a good one lies inside, then close in on it."""
+        """Increase the step until it brackets a good one, then zoom in."""
         low, low_value, low_rate = 0.0, self.value, self.derivative
         size = 1.0
         while self.trials < _TRIALS:
@@ -230,7 +228,7 @@ class _Line:
         high_value: float,
         high_rate: float,
     ) -> LineSearchResult | None:
-        """``low`` is the better end; a good step lies between the two."""
+        """Bisect between two steps. ``low`` is the better end; a good step lies between the two."""
         while self.trials < _TRIALS and abs(high - low) > 1e-12:
             size = _between(low, low_value, low_rate, high, high_value, high_rate)
             value, derivative, point, gradient = self._try(size)
@@ -246,7 +244,7 @@ class _Line:
 
 
 def _between(low: float, low_value: float, low_rate: float, high: float, high_value: float, high_rate: float) -> float:
-    """The minimum of the cubic through two ends and their derivatives, kept away from the ends; else the middle."""
+    """The minimum of the cubic through two ends and their derivatives, away from the ends; else the midpoint."""
     middle, width = (low + high) / 2, abs(high - low)
     if not (np.isfinite(high_value) and np.isfinite(high_rate)):
         return middle
@@ -261,12 +259,12 @@ def _between(low: float, low_value: float, low_rate: float, high: float, high_va
 
 
 def length(x: _Vector) -> float:
-    """The square root of the sum of the squares."""
+    """The Euclidean norm."""
     return float(np.sqrt(dot(x, x)))
 
 
 def _one_sided(gradient: _Vector, point: _Vector, l1: float) -> _Vector:
-    """The derivative of ``f + l1 |w|`` towards where it goes down; 0 where it goes up on both sides."""
+    """The derivative of ``f + l1 |w|`` in its descending direction; 0 where it ascends on both sides."""
     right, left = gradient + l1, gradient - l1
     at_zero = np.where(right < 0, right, np.where(left > 0, left, 0.0))
     return np.where(point > 0, right, np.where(point < 0, left, at_zero))

@@ -1,6 +1,6 @@
-"""What a run tells while it goes on: a value for each event, and reporters that make words of them.
+"""Events of a run, and reporters that turn them into text.
 
-Nothing is printed here: :class:`LinesReporter` hands each line to a function it was given.
+Nothing is printed here: :class:`LinesReporter` passes each line to a function.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SAMPLES = 3
-"""Predictions shown at each evaluation, at most."""
+"""Maximum number of predictions shown at each evaluation."""
 
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The run begins, or goes on."""
+    """The run starts or resumes."""
 
     device: str
     parameters: int
     trainable: int
     summary: tuple[str, ...]
     steps: int | None
-    """Steps in all, where they are known."""
+    """Total number of steps, if known."""
     from_step: int
-    """The step that a resumed run goes on from; 0 for a new one."""
+    """The step from which a run resumes; 0 for a new run."""
     run: Path | None
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands between evaluations."""
+    """The state of training between evaluations."""
 
     step: int
     steps: int | None
@@ -47,7 +47,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class EvaluationDone:
-    """An evaluation and all that led to it."""
+    """An evaluation and the progress before it."""
 
     progress: Progress
     scores: dict[str, float]
@@ -58,67 +58,67 @@ class EvaluationDone:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended. The task's model holds the best weights, unless the run was interrupted."""
+    """How a run ended. The task's model has the best weights unless the run was interrupted."""
 
     reason: str
-    """max_steps, max_epochs, max_time, patience or interrupted; fitted where no steps are counted."""
+    """max_steps, max_epochs, max_time, patience or interrupted; fitted if the model does not train in steps."""
     steps: int
     seconds: float
     metric: str
     best_step: int | None
     scores: dict[str, float]
-    """The scores of the best evaluation; empty when there was none."""
+    """The scores of the best evaluation; empty if there was none."""
     best: Path | None
     last: Path | None
     run: Path | None
     what_next: tuple[str, ...] = ("evaluate RUN FILE", "predict RUN FILE")
-    """Commands that the model is good for now, with RUN where its folder goes."""
+    """Commands to suggest next, with RUN for the run folder."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether the run can be resumed to go on."""
+        """Whether the run was interrupted and can be resumed."""
         return self.reason == "interrupted"
 
     @property
     def score(self) -> float:
-        """The best value of the metric; nan when there was no evaluation."""
+        """The best value of the metric; nan if there was no evaluation."""
         return self.scores.get(self.metric, math.nan)
 
 
 class Reporter(ABC):
-    """Is told of everything that happens in a run."""
+    """Receives the events of a run."""
 
     @abstractmethod
     def started(self, event: RunStarted) -> None:
-        """Before the first step: the device, the size of the model, the data."""
+        """Called before the first step with device, model size and data."""
 
     @abstractmethod
     def progress(self, event: Progress) -> None:
-        """Every few seconds between evaluations."""
+        """Called every few seconds between evaluations."""
 
     @abstractmethod
     def evaluated(self, event: EvaluationDone) -> None:
-        """After the development set was scored."""
+        """Called after the development set was scored."""
 
     @abstractmethod
     def note(self, words: str) -> None:
-        """A sentence that fits nowhere else: a damaged checkpoint, another number of threads."""
+        """Called with any other message, such as a damaged checkpoint or a changed number of threads."""
 
     @abstractmethod
     def finished(self, outcome: RunResult) -> None:
-        """After the last step, with what came of it."""
+        """Called after the last step with the result."""
 
     def working(self, what: str, share: float) -> None:
-        """How far a piece of work is that has no steps, such as counting; told often, and worth a bar at most."""
+        """Called often with the completed fraction of work without steps, such as counting, for a progress bar."""
         return None
 
     def close(self) -> None:
-        """The run is over, also when it failed."""
+        """Called at the end of the run, even if it failed."""
         return None
 
 
 class SilentReporter(Reporter):
-    """Says nothing."""
+    """Ignores all events."""
 
     def started(self, event: RunStarted) -> None:
         pass
@@ -137,7 +137,7 @@ class SilentReporter(Reporter):
 
 
 class ReporterGroup(Reporter):
-    """Tells several reporters."""
+    """Forwards events to several reporters."""
 
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self.reporters = tuple(reporters)
@@ -172,10 +172,10 @@ class ReporterGroup(Reporter):
 
 
 class LinesReporter(Reporter):
-    """Plain lines: a heading, a table with one row for each evaluation, and the end.
+    """Plain lines: a heading, a table with one row for each evaluation, and the result.
 
     Args:
-        write: is handed each line, without its line break.
+        write: called with each line, without the line break.
         progress_every: seconds between rows without scores, for long epochs.
     """
 
@@ -217,12 +217,12 @@ class LinesReporter(Reporter):
             self.write(line)
 
 
-# --- words --------------------------------------------------------------------------------------------------
+# --- texts --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ProgressTable:
-    """A table of fixed width: a column for each score, the metric first."""
+    """A table of fixed width with a column for each score, the metric first."""
 
     names: tuple[str, ...]
 
@@ -251,7 +251,7 @@ def order_names(scores: dict[str, float], metric: str) -> tuple[str, ...]:
 
 
 def heading(event: RunStarted) -> list[str]:
-    """What is said before the first step."""
+    """The lines before the first step."""
     frozen = event.parameters - event.trainable
     size = f"parameters: {event.parameters:,}" + (f", {frozen:,} of them frozen" if frozen else "")
     lines = [f"device: {event.device}", *([size] if event.parameters else []), *event.summary]
@@ -265,18 +265,18 @@ def heading(event: RunStarted) -> list[str]:
 
 
 def sample_lines(samples: Sequence[str], width: int = 100) -> list[str]:
-    """Up to three predictions, each on one line."""
+    """Up to three predictions, one per line."""
     flat = (" ".join(sample.split()) for sample in samples[:_SAMPLES])
     return [f"    | {text if len(text) <= width else text[: width - 1] + '…'}" for text in flat]
 
 
 def ending(outcome: RunResult) -> list[str]:
-    """What is said at the end: why, the best score, where it lies, and what to do next."""
+    """The lines at the end: reason, best score, folder, and next commands."""
     reasons = {
         "max_steps": "max_steps reached",
         "max_epochs": "max_epochs reached",
-        "max_time": "max_time is over",
-        "patience": "no improvement for as long as patience allows",
+        "max_time": "max_time reached",
+        "patience": "no improvement within patience",
         "interrupted": "interrupted",
     }
     where = f": {outcome.best}" if outcome.best else ""
@@ -288,7 +288,7 @@ def ending(outcome: RunResult) -> list[str]:
         if outcome.best_step is not None:
             lines.append(f"best {outcome.metric} {number(outcome.score)} at step {outcome.best_step:,}{where}")
     if outcome.run is not None and outcome.interrupted:
-        lines.append(f"to go on: catena resume {outcome.run}")
+        lines.append(f"to continue: catena resume {outcome.run}")
     elif outcome.run is not None:
         commands = [f"catena {words.replace('RUN', str(outcome.run))}" for words in outcome.what_next]
         lines.append(f"next: {', or '.join(commands)}")
@@ -301,7 +301,7 @@ def number(value: float) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A span of time in few characters: 45s, 3m12s, 2h05m; a dash when it is not known."""
+    """A duration in few characters: 45s, 3m12s, 2h05m; a dash if it is not known."""
     if seconds is None or not math.isfinite(seconds):
         return "-"
     whole = round(seconds)

@@ -1,18 +1,18 @@
-r"""How the learning rate changes with the step.
+r"""Learning rate schedules.
 
-With s the number of the step (the first is 1), w ``warmup_steps`` and T the last step, the peak is multiplied
-by
+With s the number of the step (the first is 1), w ``warmup_steps`` and T the last step, the peak learning rate is
+multiplied by
 
 =================  ===========================================================================
-in the warm-up     :math:`s / w`                          for s <= w, whatever follows
+in the warm-up     :math:`s / w`                          for s <= w, for every schedule
 constant           :math:`1`
 inverse_sqrt       :math:`\sqrt{\max(w, 1) / s}`          Vaswani et al. 2017, section 5.3
 linear             :math:`p`                              p = (T + 1 - s) / (T + 1 - w)
 cosine             :math:`(1 + \cos \pi (1 - p)) / 2`     Loshchilov & Hutter 2017, equation 5
-plateau            what :class:`Plateau` has come to
+plateau            :attr:`Plateau.reached`
 =================  ===========================================================================
 
-p falls from 1 at the end of the warm-up to 0 one step after the last, so that no step is wasted at rate 0.
+p decreases from 1 at the end of the warm-up to 0 one step after the last, so that no step has rate 0.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from catena.training.config import TrainingConfig
 
 
 def factor(name: str, step: int, warmup: int, last: int | None) -> float:
-    """What the peak is multiplied by at a step; ``last`` is read by the schedules that end."""
+    """The factor of the peak learning rate at a step. Only schedules that end use ``last``."""
     if step <= warmup:
         return step / warmup
     if name == "inverse_sqrt":
         return math.sqrt(max(warmup, 1) / step)
     if name in ("linear", "cosine"):
         if last is None:
-            raise ValueError(f"the {name} schedule needs the last step")
+            raise ValueError(f"The {name} schedule requires the last step. Pass last.")
         left = max(0.0, (last + 1 - step) / (last + 1 - warmup)) if last >= warmup else 0.0
         return left if name == "linear" else (1 + math.cos(math.pi * (1 - left))) / 2
     return 1.0
@@ -39,17 +39,17 @@ def factor(name: str, step: int, warmup: int, last: int | None) -> float:
 
 @dataclass
 class Plateau:
-    """Lowers the rate each time a number of evaluations have passed without a new best."""
+    """Lowers the learning rate after ``patience`` evaluations without a new best."""
 
     factor: float
     patience: int
     reached: float = 1.0
-    """What the learning rate is multiplied by now."""
+    """The current factor of the learning rate."""
     waited: int = 0
     """Evaluations since the last new best, or since the rate was last lowered."""
 
     def evaluated(self, is_best: bool) -> None:
-        """Take note of an evaluation."""
+        """Receive the result of an evaluation."""
         self.waited = 0 if is_best else self.waited + 1
         if self.waited >= self.patience:
             self.reached *= self.factor
@@ -65,18 +65,18 @@ class LearningRateSchedule:
     plateau: Plateau
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step; the first step is 1."""
+        """The learning rate of a step. The first step is 1."""
         peak = self.settings.learning_rate
         assert peak is not None, "the settings fill it in"
         now = peak * factor(self.settings.schedule, step, self.settings.warmup_steps, self.last)
         return now * self.plateau.reached
 
     def evaluated(self, is_best: bool) -> None:
-        """Take note of an evaluation."""
+        """Receive the result of an evaluation."""
         if self.settings.schedule == "plateau":
             self.plateau.evaluated(is_best)
 
 
 def build_schedule(settings: TrainingConfig, last: int | None) -> LearningRateSchedule:
-    """The schedule that the settings ask for; ``last`` is the last step, where it is known."""
+    """The schedule that the config selects. ``last`` is the last step, if known."""
     return LearningRateSchedule(settings, last, Plateau(settings.plateau_factor, settings.plateau_patience))

@@ -1,6 +1,6 @@
-"""Which evaluation is the best, and which checkpoints are worth keeping. Plain numbers; knows nothing of a loop.
+"""Selection of the best evaluation and of the checkpoints to keep.
 
-Scores are kept as plain numbers, None in place of what is not finite: such a score is worse than any other.
+Scores are plain floats. None replaces scores that are not finite; they are worse than any other.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from catena.training.config import TrainingConfig
 from catena.training.task import Task
 
 _LOWER_IS_BETTER = ("loss", "perplexity", "error", "bits", "nats", "entropy", "calibration", "ratio", "extra")
-"""Words in the name of a score of which less is better."""
+"""Words in the names of scores for which lower is better."""
 
 
 def higher_is_better(task: Task, metric: str) -> bool:
-    """Whether more of a metric is better: as the task says of its own, by their names for the others."""
+    """Whether a higher metric is better: as declared for the task's own metric, by name for the others."""
     if metric == task.metric:
         return task.higher_is_better
     return not any(word in metric.lower() for word in _LOWER_IS_BETTER)
 
 
 def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
-    """Scores as plain numbers, None in place of what is not finite."""
+    """Scores as plain floats, with None for those that are not finite."""
     return {name: float(s) if math.isfinite(s) else None for name, s in scores.items()}
 
 
@@ -33,11 +33,11 @@ def is_better(
     """Whether scores are better than the best so far.
 
     Args:
-        scores: of an evaluation.
-        best: the scores of the best one before it, as :func:`finite` gives them; empty if there is none.
+        scores: the scores of an evaluation.
+        best: the best scores so far, as returned by :func:`finite`; empty if there are none.
         metric: the score that decides.
-        higher: whether more of it is better.
-        ties: the score, less being better, that decides where the metric is equal.
+        higher: whether a higher metric is better.
+        ties: the score (lower is better) that decides if the metric is equal.
     """
     if not best:
         return True
@@ -53,9 +53,9 @@ def is_better(
 def steps_to_keep(
     kept: Mapping[int, float | None], best_step: int, settings: TrainingConfig, higher: bool
 ) -> list[int]:
-    """The steps whose checkpoints stay: the best ones by their scores, the newest ones, and the best of all.
+    """The steps whose checkpoints are kept: those with the best scores, the newest, and the best of all.
 
-    ``kept`` has the scores of the checkpoints that are there, None where there was no evaluation.
+    ``kept`` has the scores of the existing checkpoints, None for those without an evaluation.
     """
     sign = -1 if higher else 1
     scored = [(score * sign, step) for step, score in kept.items() if score is not None]

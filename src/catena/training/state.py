@@ -1,4 +1,4 @@
-"""Where a run stands: what a resumed run must know beside the weights and the optimizer."""
+"""The state of a run that is needed to resume, in addition to weights and optimizer."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torch import Tensor
 
 @dataclass
 class TrainingState:
-    """The position of a run after a step, when all that was due at that step is done."""
+    """The state of a run after a step, when everything due at that step is done."""
 
     step: int = 0
-    """Steps taken."""
+    """Number of steps taken."""
     epoch: int = 1
-    """The epoch that the next batch belongs to."""
+    """The epoch of the next batch."""
     batch: int = 0
-    """The number of the next batch in that epoch."""
+    """The index of the next batch in that epoch."""
     tokens: int = 0
     """Tokens read since the start."""
     seconds: float = 0.0
-    """Time since the start, without the pauses between being stopped and resumed."""
+    """Time since the start, without pauses between interruption and resumption."""
     loss_sum: float = 0.0
     """Loss times items since the last evaluation."""
     loss_items: int = 0
@@ -33,14 +33,14 @@ class TrainingState:
     best_step: int = -1
     """The step of the best evaluation; -1 before the first."""
     best_scores: dict[str, float | None] = field(default_factory=dict)
-    """Its scores; None stands for one that is not finite."""
+    """The scores of the best evaluation; None if one is not finite."""
     stale: int = 0
     """Evaluations since the best."""
     plateau_reached: float = 1.0
     plateau_waited: int = 0
     """See :class:`catena.training.schedule.Plateau`."""
     kept: dict[int, float | None] = field(default_factory=dict)
-    """The steps whose checkpoints are kept, with their scores; None where there was no evaluation."""
+    """The steps whose checkpoints are kept, with their scores; None if there was no evaluation."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for state.json."""
@@ -53,7 +53,7 @@ class TrainingState:
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """The states of torch's global generators: the CPU's, and that of the device in use."""
+    """The states of torch's global generators: CPU and the device in use."""
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -63,7 +63,7 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
 
 
 def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Set torch's global generators as they were."""
+    """Restore the states of torch's global generators."""
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)
@@ -73,7 +73,7 @@ def restore_random_states(states: Mapping[str, Tensor], device: torch.device) ->
 
 @contextmanager
 def preserve_rng(device: torch.device) -> Iterator[None]:
-    """Give the global generators back as they were, whatever is drawn inside."""
+    """Context that restores the global generators at its end."""
     states = random_states(device)
     try:
         yield

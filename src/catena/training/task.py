@@ -1,6 +1,6 @@
-"""The task as the loop sees it: batches by number, a loss, an evaluation, what to save beside the weights.
+"""The interface between the training loop and a task: batches, loss, evaluation, saving.
 
-The loop knows nothing else of a task, and a task knows nothing of optimizers, schedules or checkpoints.
+The loop uses nothing else of a task, and a task is independent of optimizers, schedules and checkpoints.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch import Tensor, nn
 from catena.training.report import RunResult
 
 Batch = Any
-"""Whatever a task makes of a batch: handed from :meth:`EpochPlan.batch` to :meth:`Task.loss` unread."""
+"""Any type of batch. The loop passes it from :meth:`EpochPlan.batch` to :meth:`Task.loss`."""
 
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """What one batch cost.
+    """The loss of one batch.
 
     Args:
         total: the **mean** over the items, with its gradient. Micro-batches are weighted by their items, so
-            that accumulating them equals the one large batch.
-        items: what the mean is over: examples of a classifier, predicted tokens of a language model.
-        tokens: tokens read, for the speed that is reported.
+            that accumulating them equals one large batch.
+        items: number of items in the mean: examples of a classifier, predicted tokens of a language model.
+        tokens: number of tokens read, for the reported speed.
     """
 
     total: Float[Tensor, ""]
@@ -38,85 +38,86 @@ class BatchLoss:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores on the development set by name, and a few predictions to look at (up to three are shown)."""
+    """Scores on the development set by name, and a few predictions to show (up to three)."""
 
     scores: dict[str, float]
     samples: list[str] = field(default_factory=list)
 
 
 class EpochPlan(ABC):
-    """The batches of one epoch, each at hand by its number, so that a resumed run starts in the middle."""
+    """The batches of one epoch, accessible by index, so that a resumed run can start in the middle."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many batches the epoch has; at least one."""
+        """The number of batches in the epoch, at least one."""
 
     @abstractmethod
     def batch(self, i: int) -> Batch:
-        """Batch ``i``, always the same one, whatever was asked for before; on the device of the model."""
+        """Batch ``i`` on the device of the model, independent of the order of access."""
 
 
 class Task(ABC):
-    """A model, its data and its metric. What it draws depends on its seed and the number of the epoch alone.
+    """A model, its data and its metric. Its random choices depend only on its seed and the epoch number.
 
-    What :meth:`loss` draws from torch's global generators (dropout) is repeated exactly by a resumed run.
+    Random numbers that :meth:`loss` samples from torch's global generators (dropout) are repeated exactly by a resumed
+    run.
     """
 
     what_next: tuple[str, ...] = RunResult.what_next
-    """Commands that the trained model is good for, told when training ends."""
+    """Commands to suggest when training ends."""
     ties: str = ""
-    """The score, less being better, that decides between evaluations of equal :attr:`metric`, where a metric is coarse:
-    BLEU stays at 0 for many steps while a model learns."""
+    """The score (lower is better) that breaks ties of :attr:`metric`, for coarse metrics: BLEU stays at 0 for many
+    steps while a model learns."""
 
     @property
     @abstractmethod
     def model(self) -> nn.Module:
-        """The parameters to train, on the device they are trained on."""
+        """The model to train, on its device."""
 
     @property
     @abstractmethod
     def metric(self) -> str:
-        """The key of :attr:`Evaluation.scores` that decides which checkpoint is best."""
+        """The key of :attr:`Evaluation.scores` that selects the best checkpoint."""
 
     @property
     @abstractmethod
     def higher_is_better(self) -> bool:
-        """Whether a greater value of :attr:`metric` is better (accuracy) or a smaller one (perplexity)."""
+        """Whether a higher value of :attr:`metric` is better (accuracy) or a lower one (perplexity)."""
 
     @abstractmethod
     def epoch(self, number: int) -> EpochPlan:
-        """The batches of epoch ``number`` (the first is 1): the same for the same seed, whenever asked."""
+        """The batches of epoch ``number`` (the first is 1), the same on every call with the same seed."""
 
     def before_step(self, step: int) -> None:
-        """Told before each step how many came before it; for models that train by a schedule of their own."""
+        """Called before each step with the number of previous steps, for models with their own schedules."""
         return None
 
     @abstractmethod
     def loss(self, batch: Batch) -> BatchLoss:
-        """The loss of one batch. The loop has put the model into training mode."""
+        """The loss of one batch. The model is in training mode."""
 
     @abstractmethod
     def evaluate(self) -> Evaluation:
         """Score the development set.
 
-        The loop has put the model into evaluation mode and switched gradients off; it seeds the global
-        generators for the evaluation and gives them back afterwards as they were.
+        The model is in evaluation mode and gradients are off. The loop seeds the global generators for the evaluation
+        and restores them afterwards.
         """
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write all but the weights into a checkpoint folder: config.toml, vocabulary, tokenizer, labels."""
+        """Write everything except the weights into a checkpoint folder: config.toml, vocabulary, labels."""
 
     @abstractmethod
     def describe_batch(self, batch: Batch) -> str:
-        """For the answer to running out of memory: "50 examples, longest 56 tokens"."""
+        """A description of a batch for out-of-memory errors: "50 examples, longest 56 tokens"."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the next batch depends on beside the weights: the carried state of a truncated backpropagation."""
+        """State that the next batch depends on: the carried state of truncated backpropagation."""
         return {}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what :meth:`tensors` gave, which a resumed run has read from its checkpoint."""
+        """Restore the state that :meth:`tensors` returned."""
         return None
 
     def summary(self) -> Sequence[str]:

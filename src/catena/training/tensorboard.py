@@ -1,4 +1,4 @@
-"""Curves for TensorBoard, behind the extra of that name."""
+"""Curves for TensorBoard (optional dependency)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from catena.training.report import EvaluationDone, Progress, Reporter, RunResult
 
 
 class TensorBoardReporter(Reporter):
-    """Writes loss, learning rate, speed and scores into a folder that TensorBoard reads.
+    """Writes loss, learning rate, speed and scores to a folder for TensorBoard.
 
-    The folder is made when training starts: it may lie in that of a run, which must be empty before.
+    The folder is created when training starts, because it may be inside a run folder, which must be empty before.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Vectors of words for their own sake: learned from text, asked for neighbors and analogies, scored, and mapped."""
+"""Word vectors: training, neighbors and analogies, evaluation, and maps."""
 
 from typing import TYPE_CHECKING
 

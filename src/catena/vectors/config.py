@@ -1,4 +1,4 @@
-"""The choices that turn text into word vectors. Typed values only; imports no torch."""
+"""Configs of word vectors, without torch."""
 
 from __future__ import annotations
 
@@ -13,55 +13,54 @@ class WordConfig(Config):
     """Which words get a vector."""
 
     min_count: int = Field(5, ge=1)
-    """Words that are rarer have no vector of their own, and are left out of the text."""
+    """Drop words that occur less often from the text. They get no vector."""
     max_size: int | None = Field(None, ge=2)
-    """Keep so many words at most, the most frequent ones; all if not set."""
+    """Keep at most this many words, the most frequent ones. Default: all."""
     scan_limit: int = Field(50_000_000, ge=2)
-    """Different words that are counted at most; words that first come up later are left out, and said so."""
+    """Maximum number of distinct words to count. Words that first occur later are dropped with a message."""
 
 
 class PhraseConfig(Config):
-    """Joining words that stand together more often than chance has it (Mikolov et al. 2013, section 4)."""
+    """Joining words that co-occur more often than expected (Mikolov et al. 2013, section 4)."""
 
     passes: int = Field(0, ge=0, le=10)
-    """How often neighbors are joined: 1 makes new_york, 2 makes new_york_times; 0 joins none."""
+    """Number of passes: 1 makes new_york, 2 makes new_york_times, 0 joins nothing."""
     score: Literal["ratio", "npmi"] = "ratio"
     """ratio: (count(a b) - min_pairs) n / (count(a) count(b)); npmi: normalized pointwise mutual information."""
     threshold: float = 10.0
-    """Pairs that score higher are joined; for npmi a number between -1 and 1, such as 0.5."""
+    """Join pairs with a higher score. For npmi, a value between -1 and 1, such as 0.5."""
     min_pairs: int = Field(5, ge=1)
-    """Pairs that are rarer are not joined."""
+    """Do not join pairs that occur less often."""
     joint: str = Field("_", min_length=1)
-    """What is written between joined words."""
+    """Separator of joined words."""
 
     @model_validator(mode="after")
     def _npmi_has_a_limit(self) -> PhraseConfig:
         if self.score == "npmi" and not -1 <= self.threshold < 1:
             raise ValueError(
-                f"phrases.threshold = {self.threshold:g} joins nothing with phrases.score = 'npmi', which lies between "
-                f"-1 and 1: set it to 0.5, say"
+                f"phrases.threshold must be below 1 for phrases.score = 'npmi', got {self.threshold:g}. Set it to 0.5, "
+                f"for example."
             )
         if any(letter.isspace() for letter in self.joint):
-            raise ValueError(f"phrases.joint = {self.joint!r} must hold no blank: the words would fall apart again")
+            raise ValueError(f"phrases.joint must not contain a blank, got {self.joint!r}. Use '_'.")
         return self
 
 
 class SubwordConfig(Config):
-    """Vectors of character n-grams, so that words that were never seen get vectors too (Bojanowski et al. 2017)."""
+    """Vectors of character n-grams, which give vectors to unseen words (Bojanowski et al. 2017)."""
 
     longest: int = Field(0, ge=0, le=30)
-    """Characters of the longest n-gram, such as 6; 0 for words alone."""
+    """Maximum length of character n-grams, such as 6. 0: no character n-grams."""
     shortest: int = Field(3, ge=1)
-    """Characters of the shortest n-gram."""
+    """Minimum length of character n-grams."""
     buckets: int = Field(2_000_000, ge=1, lt=2**31)
-    """Rows that the n-grams share, by a hash."""
+    """Number of rows into which n-grams are hashed."""
 
     @model_validator(mode="after")
     def _in_order(self) -> SubwordConfig:
         if self.longest and self.shortest > self.longest:
             raise ValueError(
-                f"subwords.shortest = {self.shortest} must not be above subwords.longest = {self.longest}: "
-                f"exchange them"
+                f"subwords.shortest must be at most subwords.longest = {self.longest}, got {self.shortest}. Swap them."
             )
         return self
 
@@ -70,68 +69,69 @@ class SubwordConfig(Config):
 
 
 class BaseVectorConfig(Config):
-    """What all models share."""
+    """Options of all models."""
 
     kind: str
-    """The model."""
+    """Model."""
     d: int = Field(100, ge=1, le=65_536)
-    """Numbers of a vector."""
+    """Dimension of the vectors."""
     window: int = Field(5, ge=1, le=1000)
-    """The farthest neighbor that counts as context."""
+    """Maximum distance of a context word."""
     dynamic: bool = True
-    """Draw the reach of each word from 1 to window, so that near neighbors count more."""
+    """Sample the window of each word from 1 to window, so that near neighbors count more."""
     positions: int | None = Field(None, ge=1)
-    """Draw so many different positions within the window, near and far alike, in place of all of them."""
+    """Sample this many positions within the window, uniformly, instead of using all of them."""
 
     @model_validator(mode="after")
     def _positions_are_there(self) -> BaseVectorConfig:
         if self.positions is not None and self.positions > 2 * self.window:
             raise ValueError(
-                f"model.positions = {self.positions} cannot be drawn from the {2 * self.window} positions of "
-                f"model.window = {self.window}: draw fewer, or widen the window"
+                f"model.positions must be at most {2 * self.window} for model.window = {self.window}, got "
+                f"{self.positions}. Reduce it, or widen the window."
             )
         return self
 
 
 class SkipGramConfig(BaseVectorConfig):
-    """Each neighbor predicts the word: slower than CBOW, better for rare words."""
+    """Each neighbor predicts the word. Slower than CBOW, better for rare words."""
 
     kind: Literal["skipgram"] = "skipgram"
-    """The model."""
+    """Model."""
 
 
 class CBOWConfig(BaseVectorConfig):
-    """The neighbors together predict the word: fast."""
+    """All neighbors together predict the word. Fast."""
 
     kind: Literal["cbow"] = "cbow"
-    """The model."""
+    """Model."""
     combine: Literal["mean", "sum", "product"] = "mean"
-    """How neighbors are put together: the mean or the sum of their vectors; or each by itself, and the product of
-    their probabilities."""
+    """Combination of the neighbors: the mean or sum of their vectors, or the product of their separate
+    probabilities."""
     whole_error: bool = True
-    """Each neighbor of a mean takes the whole error, as in word2vec, not its share, which is the exact gradient."""
+    """Apply the whole gradient to each neighbor of a mean, as in word2vec. false: the exact gradient, divided among
+    them."""
     unit_norm: bool = False
-    """Keep all vectors at length one."""
+    """Keep all vectors at unit length."""
 
 
 class PVDMConfig(BaseVectorConfig):
-    """Paragraph vectors, distributed memory: a line's vector and the neighbors predict the word (Le, Mikolov 2014)."""
+    """Paragraph vectors, distributed memory: line and neighbors predict the word (Le & Mikolov 2014)."""
 
     kind: Literal["dm"] = "dm"
-    """The model."""
+    """Model."""
     combine: Literal["mean", "sum"] = "mean"
-    """How the line and the neighbors are put together."""
+    """Combination of the vectors of the line and its neighbors."""
     whole_error: bool = True
-    """Each vector of a mean takes the whole error, not its share, which is the exact gradient."""
+    """Apply the whole gradient to each vector of a mean. false: the exact gradient, divided among them."""
 
 
 class PVDBOWConfig(BaseVectorConfig):
-    """Paragraph vectors, distributed bag of words: the line's vector predicts every word of the line."""
+    """Paragraph vectors, distributed bag of words: the line predicts each of its words."""
 
     kind: Literal["dbow"] = "dbow"
-    """The model."""
+    """Model."""
     words: bool = True
-    """Learn word vectors beside them, by skip-gram."""
+    """Also train word vectors, by skip-gram."""
 
 
 _VectorModelConfig = Annotated[SkipGramConfig | CBOWConfig | PVDMConfig | PVDBOWConfig, Field(discriminator="kind")]
@@ -141,41 +141,41 @@ _VectorModelConfig = Annotated[SkipGramConfig | CBOWConfig | PVDMConfig | PVDBOW
 
 
 class NegativeLossConfig(Config):
-    """Negative sampling: the word against a few others, drawn at random (Mikolov et al. 2013)."""
+    """Negative sampling: the word against a few sampled words (Mikolov et al. 2013)."""
 
     kind: Literal["negative"] = "negative"
-    """What is minimized."""
+    """Loss."""
     noise: int = Field(5, ge=1, le=1000)
-    """Others for each word."""
+    """Number of sampled words for each word."""
     power: float = Field(0.75, ge=0, le=2)
-    """Others are drawn in proportion to count ** power; 0 draws all words alike."""
+    """Sample words in proportion to count ** power. 0: uniformly."""
     shared: bool = False
-    """All neighbors of a window share their noise: much faster, and about as good (skip-gram)."""
+    """Use the same samples for all neighbors of a window: much faster, about as good (skip-gram)."""
 
 
 class NCELossConfig(Config):
-    """Noise-contrastive estimation: negative sampling whose scores tend to log-probabilities (Mnih and Teh 2012)."""
+    """Noise-contrastive estimation, whose scores approach log-probabilities (Mnih & Teh 2012)."""
 
     kind: Literal["nce"] = "nce"
-    """What is minimized."""
+    """Loss."""
     noise: int = Field(20, ge=1, le=1000)
-    """Others for each word."""
+    """Number of sampled words for each word."""
     power: float = Field(1.0, ge=0, le=2)
-    """Others are drawn in proportion to count ** power; 0 draws all words alike."""
+    """Sample words in proportion to count ** power. 0: uniformly."""
 
 
 class HierarchicalLossConfig(Config):
-    """Hierarchical softmax: the turns down Huffman's tree of the words; no sampling."""
+    """Hierarchical softmax over a Huffman tree of the words, without sampling."""
 
     kind: Literal["hierarchical"] = "hierarchical"
-    """What is minimized."""
+    """Loss."""
 
 
 class SoftmaxLossConfig(Config):
-    """The whole softmax: exact, and slow beyond some thousand words."""
+    """The full softmax: exact, but slow for more than some thousand words."""
 
     kind: Literal["softmax"] = "softmax"
-    """What is minimized."""
+    """Loss."""
 
 
 _VectorLossConfig = Annotated[
@@ -184,48 +184,48 @@ _VectorLossConfig = Annotated[
 
 
 class VectorTrainingConfig(Config):
-    """How long, how fast, and on which words."""
+    """Epochs, learning rate, subsampling and checkpoints."""
 
     epochs: int = Field(5, ge=1)
-    """Passes over the text."""
+    """Number of epochs."""
     learning_rate: float | None = Field(None, gt=0)
-    """The step at the start; 0.05 for CBOW and 0.025 for the others if not set."""
+    """Initial learning rate. Default: 0.05 for CBOW, 0.025 for the other models."""
     min_learning_rate: float = Field(0.0001, ge=0)
-    """The step falls to this, in proportion to the words read."""
+    """Final learning rate. It decreases linearly with the words read."""
     subsample: float = Field(0.001, ge=0)
-    """Words more frequent than this share of the text are left out at random now and then; 0 keeps all."""
+    """Randomly drop words whose relative frequency exceeds this threshold. 0: keep all."""
     save_every: float = Field(300.0, gt=0)
-    """Seconds between checkpoints; there is one at the end of each epoch too."""
+    """Seconds between checkpoints, in addition to one at the end of each epoch."""
 
 
 class VectorConfig(Config):
-    """All choices of a training."""
+    """The complete config of word vectors."""
 
     seed: int = Field(0, ge=0)
-    """The seed of everything that is drawn at random."""
+    """Seed of the random number generators."""
     threads: int | None = Field(None, ge=1, le=256)
-    """CPU threads; all cores if not set. One thread gives the same vectors bit for bit each time; several do not."""
+    """Number of CPU threads. Default: all cores. Only one thread gives exactly reproducible vectors."""
     words: WordConfig = WordConfig()
     """Which words get a vector."""
     phrases: PhraseConfig = PhraseConfig()
-    """Joining words that stand together."""
+    """Joining words that co-occur."""
     subwords: SubwordConfig = SubwordConfig()
     """Vectors of character n-grams."""
     model: _VectorModelConfig = SkipGramConfig()
-    """What predicts what."""
+    """The model."""
     loss: _VectorLossConfig = NegativeLossConfig()
-    """What is minimized."""
+    """The loss."""
     training: VectorTrainingConfig = VectorTrainingConfig()
-    """How long, how fast, and on which words."""
+    """Epochs, learning rate, subsampling and checkpoints."""
 
     @property
     def rate(self) -> float:
-        """The step at the start."""
+        """The initial learning rate."""
         return self.training.learning_rate or (0.05 if self.model.kind == "cbow" else 0.025)
 
     @property
     def is_shared(self) -> bool:
-        """Whether the neighbors of a window share their noise."""
+        """Whether the neighbors of a window use the same noise samples."""
         if self.model.kind == "cbow":
             return self.model.combine == "product"
         return self.loss.kind == "negative" and self.loss.shared
@@ -240,21 +240,20 @@ class VectorConfig(Config):
         model, loss = self.model, self.loss
         if model.kind == "cbow" and loss.kind != "negative" and (model.combine == "product" or model.unit_norm):
             what = "model.combine = 'product'" if model.combine == "product" else "model.unit_norm"
-            raise ValueError(f"{what} needs loss = 'negative', and loss is {loss.kind!r}: change one of them")
+            raise ValueError(f"{what} requires loss = 'negative', got {loss.kind!r}. Change one of them.")
         if loss.kind == "negative" and loss.shared and model.kind != "skipgram":
             raise ValueError(
-                f"loss.shared is for model = 'skipgram', and model is {model.kind!r}, which draws noise once for a "
-                f"window anyway: leave it out"
+                f"loss.shared requires model = 'skipgram', got {model.kind!r}, which samples noise once per window "
+                f"anyway. Remove it."
             )
         if self.subwords.longest and self.is_shared:
             raise ValueError(
-                "subwords.longest cannot be used where neighbors share their noise: leave loss.shared and "
-                "model.combine = 'product' out, or set subwords.longest = 0"
+                "subwords.longest cannot be combined with shared noise. Remove loss.shared and model.combine = "
+                "'product', or set subwords.longest = 0."
             )
         if self.training.min_learning_rate > self.rate:
             raise ValueError(
-                f"training.min_learning_rate = {self.training.min_learning_rate:g} must not be above the rate at the "
-                f"start, "
-                f"{self.rate:g}: lower it"
+                f"training.min_learning_rate must be at most the initial rate {self.rate:g}, got "
+                f"{self.training.min_learning_rate:g}. Lower it."
             )
         return self

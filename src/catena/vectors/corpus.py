@@ -1,8 +1,8 @@
-"""Text as numbers on disk: files, lines or lists of words become one array of word ids that is read from a file.
+"""Text as a memory-mapped array of word ids, from files, lines or lists of words.
 
-A text is read once. Bytes are cut into words and numbered by a compiled loop; the ids go to a temporary file, which is
-mapped into memory, so memory grows with the vocabulary and not with the text. Rare words are then left out, and the
-others numbered by frequency. Line ends are kept: no window reaches over one, and a line is a document.
+A text is read once. A compiled loop splits bytes into words and numbers them. The ids go to a temporary file, which is
+memory-mapped, so memory grows with the vocabulary and not with the text. Then rare words are dropped and the others are
+numbered by frequency. Line ends are kept: windows do not cross them, and a line is a document.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from catena.vectors.phrases import join_phrases
 from catena.vectors.words import WordIndex
 
 UNKNOWN = -2
-"""A word that is not numbered. It never comes out of here."""
+"""A word without an id. It never appears in results."""
 
 _LISTED = np.full(256, LETTER, np.uint8)
-"""Kinds of bytes where words were cut before: a NUL ends a word, a line feed ends a line."""
+"""Byte classes for text that is split already: NUL ends a word, a line feed ends a line."""
 _LISTED[0], _LISTED[10] = BLANK, ENDS_A_LINE
 
 TOGETHER = 1 << 20
-"""Bytes of short texts that are given to the loop at once."""
+"""Bytes of short texts that are passed to the loop in one call."""
 
 _Source = Sequence[Path | str] | Iterable[str] | Iterable[Sequence[str]]
 
@@ -49,11 +49,11 @@ class VectorCorpus:
     """A text as ids of its words, ``LINE_END`` after each line.
 
     Args:
-        ids: the text; rare words are left out.
+        ids: the text without rare words.
         words: the words by id, the most frequent first.
-        read: how many words were read, rare ones included.
-        lines: how many lines there are.
-        notes: what was left out, in sentences.
+        read: number of words read, including rare ones.
+        lines: number of lines.
+        notes: sentences about what was dropped.
     """
 
     ids: Int[np.ndarray, " n"]
@@ -65,7 +65,7 @@ class VectorCorpus:
 
     @property
     def size(self) -> int:
-        """How many words there are, without the rare ones."""
+        """Number of words without the rare ones."""
         return len(self.ids) - self.lines
 
 
@@ -80,20 +80,20 @@ def corpus_of_files(
     text_column: str | None = None,
     known: WordIndex | None = None,
 ) -> VectorCorpus:
-    """Read text files, one after another: a line is a sentence or a document, words stand between blanks.
+    """Read text files in order. A line is a sentence or a document; words are separated by blanks.
 
     Args:
-        paths: the files, plain or compressed; of tables (.csv, .tsv, .jsonl, .parquet) one column is read.
-        words: which words are numbered.
+        paths: the files, plain or compressed. Of tables (.csv, .tsv, .jsonl, .parquet) one column is read.
+        words: which words get ids.
         phrases: which neighbors are joined.
-        tokens: how lines are cut into words, where not at blanks.
-        encoding: of the files, if it is not UTF-8.
-        format: of the files, by the ends of their names if omitted; ``text`` reads the lines of any file.
-        text_column: of tables, found by its name if omitted.
-        known: words of an older model, which keep their numbers; new ones follow.
+        tokens: how lines are tokenized, if not at blanks.
+        encoding: encoding of the files. UTF-8 if omitted.
+        format: format of the files, by their extensions if omitted. ``text`` reads the lines of any file.
+        text_column: column of tables, detected by name if omitted.
+        known: words of an older model, which keep their ids. New words follow.
     """
     if not paths:
-        raise DataError("there is no text to learn from: name a file")
+        raise DataError("There are no training files. Pass at least one file.")
     tokens = tokens or WhitespaceTokenizerConfig()
     plain = isinstance(tokens, WhitespaceTokenizerConfig) and tokens == WhitespaceTokenizerConfig(
         lowercase=tokens.lowercase
@@ -116,7 +116,7 @@ def corpus_of_files(
 def corpus_of_sentences(
     sentences: Iterable[Sequence[str]], words: WordConfig, phrases: PhraseConfig, *, known: WordIndex | None = None
 ) -> VectorCorpus:
-    """Read lists of words, such as another tokenizer gives. A word may hold blanks, but neither NUL nor line feed."""
+    """Read lists of words, such as the output of a tokenizer. A word must not contain NUL or line feed."""
     scanner = _Scanner(words.scan_limit, known, _LISTED)
     for block in _joined(sentences):
         scanner.feed(block)
@@ -124,7 +124,7 @@ def corpus_of_sentences(
 
 
 def ids_of_sentences(sentences: Iterable[Sequence[str]], known: WordIndex) -> tuple[Int[np.ndarray, " n"], int]:
-    """The ids of known words, ``LINE_END`` after each sentence, and how many words were left out as unknown."""
+    """The ids of known words, with ``LINE_END`` after each sentence, and the number of unknown words."""
     scanner = _Scanner(len(known), known, _LISTED)
     for block in _joined(sentences):
         scanner.feed(block)
@@ -134,7 +134,7 @@ def ids_of_sentences(sentences: Iterable[Sequence[str]], known: WordIndex) -> tu
 
 
 def _as_lines(texts: Iterable[str]) -> Iterator[bytes]:
-    """Each text is a line, whatever lines it has itself."""
+    """Each text as one line, with its own line ends removed."""
     return (f"{' '.join(text.splitlines())}\n".encode("utf-8", "surrogatepass") for text in texts)
 
 
@@ -144,12 +144,14 @@ def _joined(sentences: Iterable[Sequence[str]]) -> Iterator[bytes]:
     for sentence in sentences:
         if isinstance(sentence, str):
             raise DataError(
-                f"a sentence must be a list of words, and is the string {sentence[:40]!r}: cut it into words first, "
-                f"as by .split()"
+                f"A sentence must be a list of words, got the string {sentence[:40]!r}. Split it into words first, for "
+                f"example with .split()."
             )
         line = "\0".join(sentence)
         if "\n" in line or line.count("\0") >= max(1, len(sentence)):
-            raise DataError(f"a word must hold no line feed and no NUL, and one of {list(sentence)[:5]!r} does")
+            raise DataError(
+                f"A word must not contain a line feed or NUL, got one of {list(sentence)[:5]!r}. Remove it."
+            )
         held.append(line + "\n")
         size += len(line) + 1
         if size > TOGETHER:
@@ -159,7 +161,7 @@ def _joined(sentences: Iterable[Sequence[str]]) -> Iterator[bytes]:
 
 
 class _Scanner:
-    """Numbers words by first appearance, and writes the ids to a file."""
+    """Numbers words by first occurrence, and writes the ids to a file."""
 
     def __init__(self, limit: int, known: WordIndex | None, kinds: np.ndarray) -> None:
         self.known = len(known) if known is not None else 0
@@ -238,13 +240,13 @@ class _Scanner:
         self.file.write(ids.tobytes())
 
     def end_line(self) -> None:
-        """End a line that a file leaves open."""
+        """End a line that a file does not end."""
         if self.at[1]:
             self._write(np.array([LINE_END], np.int32))
             self.at[1] = 0
 
     def ids(self) -> np.ndarray:
-        """What was written, mapped into memory."""
+        """The written ids, memory-mapped."""
         self.end_line()
         self.file.close()
         path = Path(self.folder.name) / "ids"
@@ -253,17 +255,17 @@ class _Scanner:
         return np.memmap(path, np.int32, "r+")
 
     def corpus(self, settings: WordConfig, phrases: PhraseConfig, name: str) -> VectorCorpus:
-        """Leave rare words out, join phrases, and number what remains by frequency; known words keep their numbers."""
+        """Drop rare words, join phrases, and number the rest by frequency. Known words keep their ids."""
         ids = self.ids()
         if not self.read:
-            raise DataError(f"{name} holds no words: there is nothing to learn from")
+            raise DataError(f"{name} has no words. Pass a file with text.")
         types = self.types
         words = WordIndex(self.names[: int(self.ends[types - 1])], self.ends[:types].copy(), self.counts[:types].copy())
         notes = []
         if self.unknown:
             notes.append(
-                f"{self.unknown:,} words that first came up after words.scan_limit = {self.limit:,} different ones "
-                f"were left out"
+                f"{self.unknown:,} words that first occurred after words.scan_limit = {self.limit:,} distinct words "
+                f"were dropped"
             )
         ids, words, joined = join_phrases(ids, words, phrases)
         if phrases.passes:
@@ -271,9 +273,8 @@ class _Scanner:
         order = chosen_words(words.counts, settings, self.known)
         if len(order) < 2:
             raise DataError(
-                f"{name} has {self.read:,} words, {len(words):,} different ones, and "
-                f"{'only one' if len(order) else 'none'} of them comes up words.min_count = {settings.min_count} "
-                f"times: at least two are needed; lower --min-count, or give more text"
+                f"At least 2 words must occur words.min_count = {settings.min_count} times, got {len(order)} in {name} "
+                f"({self.read:,} words, {len(words):,} distinct). Lower --min-count, or add text."
             )
         new = np.full(len(words), -1, np.int32)
         new[order] = np.arange(len(order), dtype=np.int32)
@@ -286,7 +287,7 @@ class _Scanner:
 
 
 def chosen_words(counts: Int[np.ndarray, " v"], settings: WordConfig, known: int = 0) -> Int[np.ndarray, " n"]:
-    """The words to keep: known ones as they are, then the frequent ones of the others, the most frequent first."""
+    """The ids of the words to keep: known ones first, then the others in descending order of frequency."""
     order = np.argsort(-counts, kind="stable")
     order = order[(counts[order] >= settings.min_count) & (order >= known)]
     most = len(order) if settings.max_size is None else max(0, settings.max_size - known)

@@ -1,10 +1,10 @@
-"""Scores of word vectors: analogies by section, and similarities that people gave.
+"""Evaluation of word vectors on analogies by section, and on human similarity ratings.
 
 * analogies: lines ``a b c d`` (a is to b as c is to d) under headings ``: section``, as in questions-words;
-* similarities: lines ``word word number``, with tabs, blanks or commas between.
+* similarities: lines ``word word number``, separated by tabs, blanks or commas.
 
-Questions with a word that has no vector are left out and counted. Words are looked up as they are written and, if that
-fails, in any other case: the most frequent form is taken.
+Questions with a word without a vector are skipped and counted. Words are looked up as written and otherwise in any
+case: the most frequent form is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Method = Literal["add", "multiply"]
 
 @dataclass(frozen=True)
 class Section:
-    """The questions of one heading, and how many of them were answered right; ``left_out`` have an unknown word."""
+    """The questions of one heading and how many are correct. ``left_out`` have an unknown word."""
 
     name: str
     right: int
@@ -38,13 +38,13 @@ class Section:
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers among the questions that were asked; nan where none was."""
+        """The fraction of correct answers; nan if there are no questions."""
         return self.right / self.asked if self.asked else float("nan")
 
 
 @dataclass(frozen=True)
 class AnalogyScores:
-    """Scores by section, and of all questions together."""
+    """Scores by section and in total."""
 
     sections: tuple[Section, ...]
     method: Method
@@ -59,7 +59,7 @@ class AnalogyScores:
 
 @dataclass(frozen=True)
 class SimilarityScores:
-    """Spearman's correlation of cosines with what people said, over ``asked`` pairs."""
+    """Spearman's correlation of cosines with human ratings, and the numbers of pairs used and skipped."""
 
     spearman: float
     asked: int
@@ -67,7 +67,7 @@ class SimilarityScores:
 
 
 class _AnyCase:
-    """Numbers of words, whatever case they are asked in."""
+    """Case-insensitive lookup of words."""
 
     def __init__(self, vectors: WordVectors, most: int | None) -> None:
         self.vectors, self.most = vectors, most
@@ -89,7 +89,7 @@ class _AnyCase:
 
 
 def holds_analogies(path: Path | str) -> bool:
-    """Whether a file holds analogies, by its first line that says something: a heading, or four words."""
+    """Whether a file has analogies, by its first informative line: a heading, or four words."""
     with open_text(path) as lines:
         for _, line in lines:
             if line.strip() and not line.startswith("#"):
@@ -104,9 +104,15 @@ def holds_analogies(path: Path | str) -> bool:
 def evaluate_analogies(
     vectors: WordVectors, path: Path | str, method: Method = "add", most: int | None = 300_000
 ) -> AnalogyScores:
-    """Answer the questions of a file. ``most`` asks and answers with so many words only, from the first on.
+    """Answer the analogies of a file.
 
-    An answer is right if it is the wanted word, in any case. Mikolov et al. 2013, section 4.1.
+    An answer is correct if it is the expected word, in any case. Mikolov et al. 2013, section 4.1.
+
+    Args:
+        vectors: the word vectors.
+        path: the file of analogies.
+        method: "add" (3CosAdd) or "multiply" (3CosMul).
+        most: use only this many words, from the first.
     """
     sections = read_analogies(path)
     look = _AnyCase(vectors, most)
@@ -151,12 +157,12 @@ def read_analogies(path: Path | str) -> dict[str, list[Sequence[str]]]:
                         path,
                         number,
                         line,
-                        f"must hold four words, and holds {len(words)}",
-                        "A heading begins with a colon.",
+                        f"must have four words, got {len(words)}",
+                        "Begin a heading with a colon.",
                     )
                 sections.setdefault(name, []).append(words)
     if not sections:
-        raise FormatError(f"{path} holds no questions: each line must hold four words, a is to b as c is to d")
+        raise FormatError(f"{path} has no questions. Write four words per line: a is to b as c is to d.")
     return sections
 
 
@@ -164,15 +170,15 @@ def read_analogies(path: Path | str) -> dict[str, list[Sequence[str]]]:
 
 
 def evaluate_similarities(vectors: WordVectors, path: Path | str) -> SimilarityScores:
-    """Compare cosines with the numbers of a file, by Spearman's correlation."""
+    """Spearman's correlation of cosines with the ratings of a file."""
     look = _AnyCase(vectors, None)
     pairs = read_similarities(path)
     known = [(look.number(a), look.number(b), score) for a, b, score in pairs]
     asked = [entry for entry in known if min(entry[:2]) >= 0]
     if len(asked) < 2:
         raise DataError(
-            f"of the {len(pairs)} pairs of {path} only {len(asked)} have vectors for both words: there is nothing to "
-            f"compare"
+            f"At least 2 pairs of {path} must have vectors for both words, got {len(asked)} of {len(pairs)}. Use other "
+            f"vectors or pairs."
         )
     rows = [(vectors.matrix[[i for i, _, _ in asked]]), (vectors.matrix[[j for _, j, _ in asked]])]
     units = [
@@ -184,7 +190,7 @@ def evaluate_similarities(vectors: WordVectors, path: Path | str) -> SimilarityS
 
 
 def read_similarities(path: Path | str) -> list[tuple[str, str, float]]:
-    """Two words and a number on each line; a first line without a number is a heading, and # begins a comment."""
+    """Two words and a number per line. A first line without a number is a header, and # begins a comment."""
     found = []
     with open_text(path) as lines:
         for number, line in lines:
@@ -195,9 +201,9 @@ def read_similarities(path: Path | str) -> list[tuple[str, str, float]]:
             if score is not None:
                 found.append((fields[0], fields[1], score))
             elif number > 1:
-                raise bad_line(path, number, line, "must hold two words and a number", "")
+                raise bad_line(path, number, line, "must have two words and a number", "Correct the line.")
     if not found:
-        raise FormatError(f"{path} holds no pairs: each line must hold two words and a number")
+        raise FormatError(f"{path} has no pairs. Write two words and a number per line.")
     return found
 
 

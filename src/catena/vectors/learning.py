@@ -1,7 +1,7 @@
-"""One block of text, learned: which words are kept, who predicts whom, what noise is drawn, and the steps.
+"""Training on one block of text: subsampling, contexts, noise samples, and gradient steps.
 
-A block has a seed of its own, so what it draws depends neither on the thread nor on the blocks before it. Everything
-that loops over words is compiled and lets go of the interpreter lock.
+Each block has its own seed, so its random choices do not depend on the thread or on previous blocks. All loops over
+words are compiled and release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -21,51 +21,58 @@ from catena.vectors.model import VectorNetwork, word_parts
 
 _NOTHING = np.zeros(0, np.float32)
 _WORK = 3_000_000
-"""Drawn words of one block at most, or about: its arrays then stay small."""
+"""Approximate maximum number of samples of a block, so that its arrays stay small."""
 
 
 _PIECE = 64
-"""Words of a piece of text at least; pieces are what each epoch puts in an order of its own."""
+"""Minimum number of words of a piece of text. Each epoch shuffles the pieces."""
 _PIECES = 1 << 19
-"""Pieces of a text at most, or about: their places are held in memory."""
+"""Approximate maximum number of pieces of a text, whose positions are kept in memory."""
 
 
 class TextBlock(NamedTuple):
-    """Pieces of a text, the seed of its draws and the step."""
+    """Pieces of a text, with a seed and a learning rate."""
 
     ids: Int[np.ndarray, " n"]
     """The whole text."""
     lows: Int[np.ndarray, " p"]
-    """Where each piece begins."""
+    """Start of each piece."""
     highs: Int[np.ndarray, " p"]
-    """Where each piece ends."""
+    """End of each piece."""
     lines: Int[np.ndarray, " p"]
-    """The number of the line that each piece begins in."""
+    """The line in which each piece begins."""
     seed: int
     rate: float
 
     @classmethod
     def whole(cls, ids: Int[np.ndarray, " n"], seed: int, rate: float) -> TextBlock:
-        """A text in one piece."""
+        """A text as one piece."""
         return cls(ids, np.array([0]), np.array([len(ids)]), np.array([0]), seed, rate)
 
 
 def block_size(settings: VectorConfig, words: int) -> int:
-    """Words of one block: few enough that the step falls smoothly and the draws fit the caches, many enough to be worth
-    a call."""
+    """The number of words of a block.
+
+    It is small enough for a smooth learning rate and for the caches, and large enough to amortize a call.
+    """
     noise = settings.loss.noise if isinstance(settings.loss, NegativeLossConfig | NCELossConfig) else 1
     most = max(64, min(8192, _WORK // (2 * settings.model.window * noise)))
     return max(64, min(most, words // 200))
 
 
 def piece_size(words: int, block: int) -> int:
-    """Words of one piece: a line or a few. Neighboring lines speak of the same things, and steps learn more the less
-    they have in common with those before."""
+    """The number of words of a piece: a line or a few.
+
+    Adjacent lines have similar topics, and training is more effective if consecutive steps differ.
+    """
     return min(block, max(_PIECE, words // _PIECES))
 
 
 def keep_thresholds(counts: Int[np.ndarray, " v"], share: float) -> UInt64[np.ndarray, " v"]:
-    """Of 2^32, how often each word is kept: (sqrt(f / t) + 1) t / f for frequency f and threshold t."""
+    """The probability of keeping each word, times 2^32.
+
+    It is (sqrt(f / t) + 1) t / f for frequency f and threshold t.
+    """
     if share == 0:
         return np.full(len(counts), draw.ALWAYS, np.uint64)
     f = np.maximum(counts, 1) / max(1, counts.sum())
@@ -74,13 +81,13 @@ def keep_thresholds(counts: Int[np.ndarray, " v"], share: float) -> UInt64[np.nd
 
 
 def noise_shares(counts: Int[np.ndarray, " v"], power: float) -> Float[np.ndarray, " v"]:
-    """The probability of each word to be drawn as noise, in proportion to count ** power."""
+    """The probability of each word as a noise sample, proportional to count ** power."""
     weights = np.maximum(counts, 1).astype(np.float64) ** power
     return weights / weights.sum()
 
 
 def tree_paths(counts: Int[np.ndarray, " v"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Huffman's tree: for each word the inner nodes and the turns from the root, by where they begin."""
+    """The Huffman tree: for each word the inner nodes and turns from the root, with offsets."""
     order = np.argsort(-counts, kind="stable")
     sorted_counts = np.ascontiguousarray(counts[order])
     first = np.zeros(len(counts) + 1, np.int64)
@@ -89,7 +96,7 @@ def tree_paths(counts: Int[np.ndarray, " v"]) -> tuple[np.ndarray, np.ndarray, n
     draw.huffman_paths(sorted_counts, first, nodes, codes)
     if (order == np.arange(len(order))).all():
         return first, nodes, codes
-    rank = np.argsort(order)  # the words are not sorted by frequency: an older model's come first
+    rank = np.argsort(order)  # the words are not sorted by frequency: those of an older model come first
     sizes = np.diff(first)[rank]
     new_first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     places = np.repeat(first[rank] - new_first[:-1], sizes) + np.arange(n)
@@ -97,7 +104,7 @@ def tree_paths(counts: Int[np.ndarray, " v"]) -> tuple[np.ndarray, np.ndarray, n
 
 
 class _Examples(NamedTuple):
-    """Bags of input rows and the words that they are to predict."""
+    """Bags of input rows and the words they predict."""
 
     first: np.ndarray
     bag: np.ndarray
@@ -106,11 +113,11 @@ class _Examples(NamedTuple):
 
 
 class VectorLearner:
-    """Learns blocks of text into a model. Several threads may each call :meth:`learn` of one learner at once.
+    """Trains a model on blocks of text. Several threads may call :meth:`learn` concurrently.
 
     Args:
-        model: whose rows are learned.
-        frozen: learn the rows of documents alone, as for new documents.
+        model: the model to train.
+        frozen: train only the document rows, as for new documents.
     """
 
     def __init__(self, model: VectorNetwork, frozen: bool = False) -> None:
@@ -160,7 +167,7 @@ class VectorLearner:
         return self._spelled(_Examples(np.arange(pairs + 1), context, targets, pairs))
 
     def _spelled(self, examples: _Examples) -> _Examples:
-        """With character n-grams, each word of a bag is replaced by its parts."""
+        """With character n-grams, the bags with each word replaced by its parts."""
         if self.parts is None:
             return examples
         part_first, parts = self.parts
@@ -172,12 +179,12 @@ class VectorLearner:
 
     @property
     def mean(self) -> bool:
-        """Whether the rows of a bag are averaged: those of the parts of a word always are."""
+        """Whether the rows of a bag are averaged. The parts of a word always are."""
         return getattr(self.settings.model, "combine", "mean") == "mean"
 
     @property
     def whole(self) -> bool:
-        """Whether each row of a bag takes the whole error."""
+        """Whether the whole gradient is applied to each row of a bag."""
         return getattr(self.settings.model, "whole_error", True)
 
 
@@ -251,7 +258,7 @@ _STEPS: dict[str, Callable[[VectorLearner], _Step]] = {
 
 @dataclass(frozen=True)
 class VectorLoss:
-    """A sum of losses in nats, and over how many examples."""
+    """A sum of losses in nats, and the number of examples."""
 
     total: float = 0.0
     examples: float = 0.0

@@ -1,4 +1,4 @@
-"""Words in a plane, so that near vectors lie near: t-SNE (van der Maaten and Hinton 2008), by scikit-learn."""
+"""Projection of words to two dimensions by t-SNE (van der Maaten & Hinton 2008), with scikit-learn."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from catena.vectors.table import WordVectors
 def project_to_plane(
     vectors: WordVectors, words: Sequence[str], perplexity: float = 30.0, seed: int = 0
 ) -> Float[np.ndarray, "n 2"]:
-    """The place of each word in a plane. Directions count, not lengths: vectors are brought to length one first.
+    """Coordinates of each word in two dimensions, from vectors scaled to unit length.
 
     Args:
-        vectors: where the words have theirs.
-        words: three or more.
-        perplexity: how many neighbors each word minds, about; lowered where there are few words.
-        seed: of the first places; the same one gives the same map.
+        vectors: the word vectors.
+        words: three words or more.
+        perplexity: of t-SNE, roughly the number of neighbors that count. Lowered if there are few words.
+        seed: seed of the initial positions.
     """
     manifold = require("sklearn.manifold", "sklearn", "the map of words")
     if len(words) < 3:
-        raise DataError(f"a map needs three words or more, and has {len(words)}")
+        raise DataError(f"A map must have 3 words or more, got {len(words)}. Add words.")
     rows = vectors.rows(words).astype(np.float64)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     few = max(1.0, (len(words) - 1) / 3.0)
@@ -36,8 +36,11 @@ def project_to_plane(
 
 
 def words_of_map(vectors: WordVectors, most: int, asked: Sequence[str] = ()) -> list[str]:
-    """The words to show: those asked for with their nearest neighbors, or the first ones, which are the most frequent
-    in vectors that Catena made. Words without a letter are left out unless asked for."""
+    """The words to show: the given words and their nearest neighbors, or the first words.
+
+    In vectors trained by Catena, the first words are the most frequent. Words without a letter are dropped unless they
+    are given.
+    """
     if asked:
         near = [
             word for row in vectors.most_similar_of_all(list(asked), max(1, most // len(asked) - 1)) for word, _ in row

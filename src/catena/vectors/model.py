@@ -1,5 +1,6 @@
-"""What a training learns: a row for each word, for each bucket of character n-grams and for each document, and the rows
-that they are to predict. Saved and loaded through :mod:`catena.checkpoint`.
+"""The parameters of word vectors: input rows of words, character n-grams and documents, and output rows.
+
+Saved and loaded through :mod:`catena.checkpoint`.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     import torch
 
 _LINE = 16
-"""Numbers of a cache line: rows begin on one."""
+"""Number of float32 values in a cache line. Rows are aligned to cache lines."""
 TOGETHER = 10_000
-"""Words whose parts are added up at once."""
+"""Number of words whose parts are summed in one batch."""
 _FIRST_LENGTH = 0.25
-"""Of the rows that a training begins with. Outputs begin at zero and move by steps in proportion to the inputs' length:
-with rows of 0.03, as in the first word2vec (d = 100), they hardly move while steps are largest."""
+"""Length of the initial rows. Outputs begin at zero and move in proportion to the length of the inputs: with rows of
+length 0.03, as in the first word2vec (d = 100), they hardly move while the learning rate is largest."""
 
 
 def aligned_zeros(n: int, d: int) -> Float32[np.ndarray, "n padded"]:
-    """Zero rows, padded with zeros so that each begins on a cache line: two threads then share as few as can be."""
+    """Zero rows, padded so that each begins on a cache line, which limits contention between threads."""
     padded = -(-d // _LINE) * _LINE
     memory = np.zeros(n * padded + _LINE, np.float32)
     start = (-memory.ctypes.data % (4 * _LINE)) // 4
@@ -40,15 +41,15 @@ def aligned_zeros(n: int, d: int) -> Float32[np.ndarray, "n padded"]:
 
 @dataclass(eq=False)
 class VectorNetwork:
-    """The rows of a training, which are learned in place.
+    """The parameters of word vectors, which are trained in place.
 
     Args:
-        settings: what it was trained by.
+        settings: the training config.
         words: the words by id.
         inputs: rows of words, then buckets, then documents, padded with zeros.
         outputs: rows of predicted words, or of the inner nodes of a tree.
-        bias: a number for each predicted word; empty unless noise-contrastive estimation learns it.
-        documents: how many documents there are.
+        bias: a value for each predicted word; empty except for noise-contrastive estimation.
+        documents: number of documents.
     """
 
     settings: VectorConfig
@@ -64,7 +65,7 @@ class VectorNetwork:
 
     @property
     def buckets(self) -> int:
-        """Rows of character n-grams."""
+        """Number of rows of character n-grams."""
         return self.settings.subwords.buckets if self.settings.subwords.longest else 0
 
     @property
@@ -75,7 +76,7 @@ class VectorNetwork:
     # --- vectors ----------------------------------------------------------------------------------------------
 
     def word_vectors(self) -> Float32[np.ndarray, "v d"]:
-        """A vector for each word: its row, or the mean of its row and those of its n-grams. Without n-grams a view."""
+        """A vector for each word: its row (a view), or the mean of its row and the rows of its n-grams."""
         rows = self.inputs[: len(self.words), : self.d]
         if not self.buckets:
             return rows
@@ -88,26 +89,26 @@ class VectorNetwork:
         return result
 
     def context_vectors(self) -> Float32[np.ndarray, "v d"]:
-        """The row by which each word is predicted: a view."""
+        """The output row of each word, as a view."""
         if self.settings.loss.kind == "hierarchical":
             raise CheckpointError(
-                "words have no context vectors with loss = 'hierarchical', which learns vectors of the inner nodes "
-                "of a tree: ask for word vectors"
+                "There are no context vectors with loss = 'hierarchical', which trains vectors of inner tree nodes "
+                "instead. Use the word vectors."
             )
         return self.outputs[:, : self.d]
 
     def document_vectors(self) -> Float32[np.ndarray, "n d"]:
-        """A vector for each line of the text: a view."""
+        """A vector for each line of the text, as a view."""
         return self.inputs[self.first_document :, : self.d]
 
     def bucket_vectors(self) -> Float32[np.ndarray, "n d"]:
-        """The rows of character n-grams: a view."""
+        """The rows of character n-grams, as a view."""
         return self.inputs[len(self.words) : self.first_document, : self.d]
 
     # --- files ------------------------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Everything to be saved, without padding."""
+        """All tensors to save, without padding."""
         import torch
 
         arrays = {
@@ -122,10 +123,10 @@ class VectorNetwork:
 
     @classmethod
     def of_tensors(cls, settings: VectorConfig, tensors: Mapping[str, torch.Tensor]) -> VectorNetwork:
-        """The model that :meth:`tensors` described."""
+        """The model from the tensors that :meth:`tensors` returned."""
         missing = [name for name in ("inputs", "outputs", "bias", "words", "ends", "counts") if name not in tensors]
         if missing:
-            raise CheckpointError(f"this is no checkpoint of word vectors: {missing[0]} is missing")
+            raise CheckpointError(f"This is not a checkpoint of word vectors: {missing[0]} is missing. Check the path.")
         held = {name: tensor.numpy() for name, tensor in tensors.items()}
         words = WordIndex(held["words"].copy(), held["ends"].astype(np.int64), held["counts"].astype(np.int64))
         rows = [aligned_zeros(*held[name].shape) for name in ("inputs", "outputs")]
@@ -141,10 +142,10 @@ class VectorNetwork:
 def new_model(
     settings: VectorConfig, words: WordIndex, documents: int, old: VectorNetwork | None = None
 ) -> VectorNetwork:
-    """Rows for words and documents: small random inputs, outputs of zero; those of an older model where it has them.
+    """A model with small random inputs and zero outputs, or the rows of an older model where it has them.
 
-    The words of the older model come first among the words. Its documents are not taken over, and with a tree, whose
-    inner nodes are others for other words, neither are its outputs.
+    The words of the older model come first. Its documents are not reused. With a tree, whose inner nodes depend on the
+    words, its outputs are not reused either.
     """
     v, d = len(words), settings.model.d
     buckets = settings.subwords.buckets if settings.subwords.longest else 0
@@ -173,7 +174,7 @@ def new_model(
 
 
 def draw_rows(rows: Float32[np.ndarray, "n d"], generator: np.random.Generator, settings: VectorConfig) -> None:
-    """Uniform numbers, in rows whose length is about FIRST_LENGTH; or unit vectors where lengths are kept at one."""
+    """Fill rows with uniform values of length about FIRST_LENGTH, or with unit vectors if ``unit_norm``."""
     limit = np.float32(_FIRST_LENGTH * math.sqrt(3 / settings.model.d))
     for low in range(0, len(rows), 1 << 16):
         part = rows[low : low + (1 << 16)]
@@ -190,16 +191,18 @@ def _check_same(settings: VectorConfig, old: VectorNetwork) -> None:
     ):
         if ours != theirs:
             raise CheckpointError(
-                f"the older model has {name} = {theirs!r}, and {ours!r} is asked for: leave the flag out to go on "
-                f"with it"
+                f"{name} must be {theirs!r} as in the older model, got {ours!r}. Remove the option to continue with "
+                f"the model."
             )
 
 
 def word_parts(
     words: WordIndex, subwords: SubwordConfig, base: int
 ) -> tuple[Int[np.ndarray, " w"], Int[np.ndarray, " n"]]:
-    """The rows that make up each word, ``parts[first[w] : first[w + 1]]``: with ``base`` = 0 those of its n-grams among
-    the buckets, else row ``w`` and those of its n-grams behind ``base`` rows of words."""
+    """The rows of each word, ``parts[first[w] : first[w + 1]]``.
+
+    With ``base`` = 0 these are the buckets of its n-grams; otherwise row ``w`` and the buckets offset by ``base`` rows.
+    """
     first = np.zeros(len(words) + 1, np.int64)
     given = (words.names, words.ends, subwords.shortest, subwords.longest, subwords.buckets, base, first)
     parts = np.zeros(ngram_parts(*given, np.zeros(0, np.int32)), np.int32)

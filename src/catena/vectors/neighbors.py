@@ -1,6 +1,6 @@
-"""Exact nearest neighbors: a matrix product for each block of rows, and the best k kept as the blocks go by.
+"""Exact nearest neighbors, by blockwise matrix products that keep the best k.
 
-Memory does not grow with the number of rows, so they may lie in a file. Time O(n v d) for n queries.
+Memory does not grow with the number of rows, so they may be memory-mapped. Time O(n v d) for n queries.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from catena.errors import DataError
 from catena.kernels.nearest import keep_best, keep_best_analogies
 
 _CELLS = 1 << 23
-"""Scores that are held at once: 32 MB."""
+"""Number of scores kept in memory: 32 MB."""
 LEAST_BLOCK, MOST_BLOCK = 1 << 10, 1 << 16
 
 
 def lengths(matrix: Float32[np.ndarray, "v d"]) -> Float32[np.ndarray, " v"]:
-    """The length of each row; 1 for rows of zeros, so that they are near to nothing."""
+    """The norm of each row; 1 for zero rows, so that their cosine is 0."""
     found = np.empty(len(matrix), np.float32)
     for low in range(0, len(matrix), MOST_BLOCK):
         part = np.asarray(matrix[low : low + MOST_BLOCK])
@@ -33,9 +33,16 @@ def nearest(
     k: int,
     most: int | None = None,
 ) -> tuple[Float32[np.ndarray, "n k"], Int[np.ndarray, "n k"]]:
-    """The ``k`` rows of the largest cosine with each query, best first: the cosines and the places.
+    """The cosines and indices of the ``k`` rows nearest to each query, best first.
 
-    With ``most`` only so many rows, from the first on, are looked at. Of equal cosines the first row wins.
+    Ties are broken by the first row.
+
+    Args:
+        matrix: the rows.
+        norms: their norms.
+        queries: the query vectors.
+        k: number of neighbors.
+        most: search only this many rows, from the first.
     """
     v = len(matrix) if most is None else min(most, len(matrix))
     k = min(checked_number(k), v)
@@ -56,10 +63,10 @@ def best_analogies(
     multiply: bool = False,
     most: int | None = None,
 ) -> tuple[Float32[np.ndarray, "n k"], Int[np.ndarray, "n k"]]:
-    """The best answers to "a is to b as c is to ?", of rows a, b, c; none of the three is an answer.
+    """The best answers to "a is to b as c is to ?" for rows a, b, c, which are not answers themselves.
 
-    Cosines are taken once for each word that is asked about, however many questions there are: time
-    O(u v d + n v) for u different words. Scores: cosines with b - a + c of unit vectors, or the product of 3CosMul.
+    Cosines are computed once for each distinct word, regardless of the number of questions: time O(u v d + n v) for u
+    distinct words. Scores are cosines with b - a + c of unit vectors, or the product of 3CosMul.
     """
     v = len(matrix) if most is None else min(most, len(matrix))
     k = min(checked_number(k), v)
@@ -81,9 +88,9 @@ def best_analogies(
 
 
 def checked_number(k: int) -> int:
-    """How many neighbors are asked for, if that can be."""
+    """The number of neighbors. Raise DataError if it is below 1."""
     if k < 1:
-        raise DataError(f"at least one neighbor must be asked for, and {k} are")
+        raise DataError(f"The number of neighbors must be 1 or more, got {k}. Use 10, for example.")
     return k
 
 
@@ -99,5 +106,5 @@ def _blocks(v: int, queries: int) -> list[tuple[int, int]]:
 def _sorted(scores: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.lexsort((places, -scores), axis=1)
     scores, places = np.take_along_axis(scores, order, 1), np.take_along_axis(places, order, 1)
-    places[np.isneginf(scores)] = -1  # fewer rows than asked for
+    places[np.isneginf(scores)] = -1  # fewer than k rows
     return scores, places

@@ -1,9 +1,9 @@
-r"""Phrases: neighbors that stand together more often than chance has it are joined to one word.
+r"""Phrases: words that co-occur more often than expected are joined into one word.
 
 .. math::  ratio = \frac{(count(ab) - least) \cdot n}{count(a) \, count(b)} \qquad
            npmi = \frac{\log(p(ab) / (p(a) p(b)))}{-\log p(ab)}
 
-Mikolov et al. 2013, section 4; Bouma 2009. Pairs are counted in a table of numbers; time O(n) for each pass.
+Mikolov et al. 2013, section 4; Bouma 2009. Pairs are counted in arrays; time O(n) for each pass.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 def join_phrases(
     ids: Int[np.ndarray, " n"], words: WordIndex, settings: PhraseConfig
 ) -> tuple[Int[np.ndarray, " m"], WordIndex, int]:
-    """Join phrases in place; the new ids, the words with the phrases behind them, and how many phrases there are."""
+    """Join phrases in place. Returns the new ids, the words followed by the phrases, and the number of phrases."""
     total = 0
     for _ in range(settings.passes):
         first, second, together = count_pairs(ids)
@@ -36,7 +36,7 @@ def join_phrases(
 
 
 def count_pairs(ids: Int[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All pairs of neighbors within lines: the first words, the second words, and how often each pair is there."""
+    """All adjacent pairs within lines: the first words, the second words, and the count of each pair."""
     keys, counts, at = np.zeros(1 << 16, np.uint64), np.zeros(1 << 16, np.int64), np.zeros(2, np.int64)
     while True:
         counted_pairs(np.asarray(ids), at, keys, counts)
@@ -58,12 +58,12 @@ def phrase_scores(
     n: int,
     settings: PhraseConfig,
 ) -> Float[np.ndarray, " n"]:
-    """The score of pairs that are there ``together`` times, of words that are there ``first`` and ``second`` times."""
+    """The scores of pairs with count ``together``, of words with counts ``first`` and ``second``."""
     apart = first.astype(np.float64) * second
     if settings.score == "ratio":
         return (together - settings.min_pairs) * float(n) / apart
     p = together / n
-    never = -np.log(p) <= 0  # the text is nothing but this pair
+    never = -np.log(p) <= 0  # the text consists only of this pair
     return np.where(never, 1.0, np.log(p * n * n / apart) / np.where(never, 1.0, -np.log(p)))
 
 
@@ -75,7 +75,7 @@ def _joined(
     given = ((first.astype(np.uint64) << np.uint64(32)) | second.astype(np.uint64)) + np.uint64(1)
     v = len(words)
     names = [f"{words[int(a)]}{joint}{words[int(b)]}" for a, b in zip(first, second, strict=True)]
-    place = {name: v + i for i, name in reversed(list(enumerate(names)))}  # two pairs may spell the same
+    place = {name: v + i for i, name in reversed(list(enumerate(names)))}  # two pairs may have the same spelling
     found = words.find(names)
     targets = np.array([f if f >= 0 else place[name] for f, name in zip(found.tolist(), names, strict=True)], np.int64)
     moved_pairs(given, targets, keys, numbers)

@@ -1,6 +1,6 @@
-"""Vectors of words, ready to be asked: neighbors, analogies, similarities, the odd one out.
+"""Word vectors with queries: neighbors, analogies, similarities, the odd one out.
 
-vectors = Vectors.load("vectors.safetensors")
+vectors = WordVectors.load("vectors.safetensors")
 vectors["king"], vectors.most_similar("king"), vectors.analogy("man", "king", "woman")
 """
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     import torch
 
 OWN = "vectors.safetensors"
-"""The vectors of a run, in its folder."""
+"""The name of the vectors file in a run folder."""
 Kind = Literal["word", "context", "both"]
 _ScoredWords = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Subwords:
-    """Rows of character n-grams, from which words that have no row of their own get a vector."""
+    """Rows of character n-grams, which give vectors to words without a row."""
 
     settings: SubwordConfig
     rows: Float32[np.ndarray, "n d"]
@@ -45,9 +45,9 @@ class Subwords:
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Words and their vectors: ``matrix[i]`` is that of ``words[i]``.
+    """Words and their vectors: ``matrix[i]`` is the vector of ``words[i]``.
 
-    The matrix may lie in a file that is mapped into memory; nothing here copies it.
+    The matrix may be memory-mapped; no method copies it.
     """
 
     words: WordIndex
@@ -58,8 +58,11 @@ class WordVectors:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> WordVectors:
-        """Read vectors: a run folder, or a file in Catena's own format (mapped into memory), of word2vec (text or
-        binary), GloVe or fastText (``.vec``, ``.bin``). The format is recognized by content."""
+        """Load vectors from a run folder or a file. The format is detected by content.
+
+        Files may be in Catena's own format (memory-mapped), word2vec (text or binary), GloVe or fastText (``.vec``,
+        ``.bin``).
+        """
         path = Path(path)
         if path.is_dir():
             if (path / OWN).is_file():
@@ -76,14 +79,14 @@ class WordVectors:
 
     @classmethod
     def _of_run(cls, path: Path) -> WordVectors:
-        """The vectors of a training that is not over, as its last checkpoint has them."""
+        """The vectors of an unfinished training, from its last checkpoint."""
         checkpoint = last_checkpoint(path) if is_run(path) else open_checkpoint(path)
         settings = load_config(_AnyVectors, checkpoint.folder / CONFIG)
         return cls.of_model(VectorNetwork.of_tensors(settings, checkpoint.weights()))
 
     @classmethod
     def of_model(cls, model: VectorNetwork, kind: Kind = "word") -> WordVectors:
-        """The vectors of a trained model: of words, of their contexts, or both side by side."""
+        """The vectors of a trained model: word vectors, context vectors, or both concatenated."""
         if kind == "context":
             return cls(model.words, np.ascontiguousarray(model.context_vectors()))
         matrix = np.ascontiguousarray(model.word_vectors())
@@ -98,12 +101,19 @@ class WordVectors:
     def of(cls, words: Sequence[str], matrix: Float[np.ndarray, "v d"]) -> WordVectors:
         """Vectors from words and an array."""
         if len(words) != len(matrix):
-            raise DataError(f"there are {len(words)} words and {len(matrix)} vectors: there must be one for each")
+            raise DataError(
+                f"The number of vectors must be {len(words)}, one for each word, got {len(matrix)}. Match them."
+            )
         return cls(WordIndex.of(words), np.ascontiguousarray(matrix, np.float32))
 
     def save(self, path: str | PathLike[str], format: str | None = None) -> Path:
-        """Write the vectors, whole or not at all. The format is ``catena`` (``.safetensors``), ``word2vec`` (``.bin``),
-        ``word2vec-text`` (``.txt``, ``.vec``) or ``glove``; without it the ending of the name decides."""
+        """Write the vectors atomically and return the path.
+
+        Args:
+            path: the file.
+            format: ``catena`` (``.safetensors``), ``word2vec`` (``.bin``), ``word2vec-text`` (``.txt``, ``.vec``) or
+                ``glove``. By the file extension if omitted.
+        """
         path = Path(path)
         endings = {".safetensors": "catena", ".bin": "word2vec", ".txt": "word2vec-text", ".vec": "word2vec-text"}
         format = format or endings.get(path.suffix.lower())
@@ -121,8 +131,8 @@ class WordVectors:
             write_glove(path, self.words, self.matrix)
         else:
             raise DataError(
-                f"vectors can be saved as catena, word2vec, word2vec-text or glove, and {path.name!r} says none of "
-                f"them: end the name in .safetensors, .bin or .txt, or give the format"
+                f"The format must be catena, word2vec, word2vec-text or glove, got {path.name!r}. Use the extension "
+                f".safetensors, .bin or .txt, or set the format."
             )
         return path
 
@@ -133,20 +143,20 @@ class WordVectors:
 
     @property
     def d(self) -> int:
-        """Numbers of a vector."""
+        """Dimension of the vectors."""
         return self.matrix.shape[1]
 
     def __contains__(self, word: object) -> bool:
-        """Whether a word has a row of its own."""
+        """Whether a word has its own row."""
         return word in self.words
 
     def __getitem__(self, word: str) -> Float32[np.ndarray, " d"]:
-        """The vector of a word: a view of its row; with character n-grams, words without a row get their mean."""
+        """The vector of a word as a view. With character n-grams, words without a row get the mean of their n-grams."""
         at = int(self.words.find([word])[0])
         if at >= 0:
             return self.matrix[at]
         if self.subwords is None:
-            self.words.number(word)  # says what is near
+            self.words.number(word)  # raises with suggestions
         return self._unknown(word)
 
     def get(self, word: str, default: np.ndarray | None = None) -> Float32[np.ndarray, " d"] | np.ndarray | None:
@@ -160,25 +170,25 @@ class WordVectors:
         assert self.subwords is not None
         _, parts = word_parts(WordIndex.of([word]), self.subwords.settings, 0)
         if not len(parts):
-            raise UnknownNameError(f"there is no vector for {word!r}, and it has no character n-grams either")
+            raise UnknownNameError(f"No vector for {word!r}, which has no character n-grams either. Use another word.")
         return np.asarray(self.subwords.rows[parts], np.float32).mean(0)
 
     def rows(self, words: Iterable[str]) -> Float32[np.ndarray, "n d"]:
-        """The vectors of several words, one under another."""
+        """The vectors of several words as rows."""
         return np.stack([self[word] for word in words])
 
     def tensor(self) -> torch.Tensor:
-        """The matrix as a torch tensor, which shares its memory: nothing is copied."""
+        """The matrix as a torch tensor that uses the same memory."""
         import torch
 
         return torch.from_numpy(self.matrix)
 
     @cached_property
     def norms(self) -> Float32[np.ndarray, " v"]:
-        """The length of each vector; 1 for a vector of zeros."""
+        """The norm of each vector; 1 for zero vectors."""
         return lengths(self.matrix)
 
-    # --- questions --------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------
 
     def similarity(self, a: str, b: str) -> float:
         """The cosine of two words."""
@@ -186,9 +196,12 @@ class WordVectors:
         return float(x @ y / max(float(np.linalg.norm(x) * np.linalg.norm(y)), 1e-30))
 
     def most_similar(self, word: str | Float[np.ndarray, " d"], k: int = 10, most: int | None = None) -> _ScoredWords:
-        """The nearest words of a word, which is not among them, or of a vector: with their cosines, best first.
+        """The nearest words with their cosines, best first, without the word itself.
 
-        ``most`` looks at so many words only, the most frequent ones where they are sorted so.
+        Args:
+            word: a word or a vector.
+            k: number of neighbors.
+            most: search only this many words, from the first (the most frequent ones if they are sorted).
         """
         if isinstance(word, str):
             return self.most_similar_of_all([word], k, most)[0]
@@ -209,21 +222,30 @@ class WordVectors:
     def analogy(
         self, a: str, b: str, c: str, k: int = 10, method: str = "add", most: int | None = None
     ) -> _ScoredWords:
-        """What is to ``c`` as ``b`` is to ``a``: with man, king, woman it should be queen.
+        """The words that are to ``c`` as ``b`` is to ``a``: with man, king, woman it should be queen.
 
-        ``add`` takes the cosine with b - a + c (3CosAdd, Mikolov et al. 2013); ``multiply`` the product of 3CosMul
-        (Levy and Goldberg 2014). The three words themselves are no answers.
+        The words a, b and c are not answers.
+
+        Args:
+            a: first word of the given pair.
+            b: second word of the given pair.
+            c: first word of the pair to complete.
+            k: number of answers.
+            method: ``add`` for the cosine with b - a + c (3CosAdd, Mikolov et al. 2013), ``multiply`` for the product
+                of
+                3CosMul (Levy & Goldberg 2014).
+            most: search only this many words, from the first.
         """
         if method not in ("add", "multiply"):
-            raise DataError(f"analogies are found by the methods 'add' and 'multiply', and {method!r} is none of them")
+            raise DataError(f"method must be 'add' or 'multiply', got {method!r}. Use 'add'.")
         question = np.array([[self.words.number(word) for word in (a, b, c)]])
         found = best_analogies(self.matrix, self.norms, question, k, method == "multiply", most)
         return self._named(*found)[0]
 
     def odd_one_out(self, words: Sequence[str]) -> str:
-        """The word that is farthest, by the cosine, from the mean of the unit vectors of all."""
+        """The word whose cosine with the mean of the unit vectors of all words is lowest."""
         if len(words) < 3:
-            raise DataError(f"of {len(words)} words none is the odd one: give three or more")
+            raise DataError(f"The number of words must be 3 or more, got {len(words)}. Add words.")
         rows = self.rows(words).astype(np.float64)
         units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
         return words[int(np.argmin(units @ units.mean(0)))]
@@ -236,6 +258,6 @@ class WordVectors:
 
 
 class _AnyVectors(VectorConfig):
-    """The settings of a run, whatever else its config holds."""
+    """The config of word vectors in the config of a run, which may have other sections."""
 
     model_config = VectorConfig.model_config | {"extra": "ignore"}

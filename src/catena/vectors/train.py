@@ -1,13 +1,12 @@
-"""Training: blocks of text are shared out to threads, epoch after epoch, and the loss of each epoch is kept.
+"""Training of word vectors: blocks of text are distributed to threads, epoch after epoch.
 
-Each epoch takes the text in an order of its own, drawn at random, in pieces of a line or a few; a block is some pieces
-that follow one another in this order. Text in its own order would teach the topic of the day, and forget it. The step
-falls in proportion to the words read. What a block draws and how large its step is depend on its epoch and its place
-alone, so one thread gives the same vectors bit for bit each time, and a training that was stopped between two blocks
-goes on as if nothing had happened. Several threads change the same rows without waiting for
-one another (Recht et al. 2011): faster, and never twice the same.
+Each epoch shuffles the text in pieces of a line or a few, because text in its own order would overfit to the current
+topic. A block consists of consecutive pieces in this order. The learning rate decreases linearly with the words read.
+The random choices and the learning rate of a block depend only on its epoch and index, so one thread gives exactly
+reproducible vectors, and a training that was stopped between two blocks can be resumed exactly. Several threads change
+the same rows without locks (Recht et al. 2011), which is faster but not reproducible.
 
-Knows nothing of files: :mod:`catena.tasks.embed` writes run folders.
+Run folders are written by :mod:`catena.tasks.embed`.
 """
 
 from __future__ import annotations
@@ -37,30 +36,30 @@ from catena.vectors.model import VectorNetwork, aligned_zeros, draw_rows, new_mo
 _NO_LOSS = VectorLoss()
 
 _ROUND = 0.5
-"""Seconds between two reports, about."""
+"""Approximate number of seconds between two reports."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a training stands: between two blocks. All that a resumed training needs beside the rows."""
+    """The position of a training between two blocks, which with the model is enough to resume."""
 
     epoch: int = 0
     block: int = 0
     loss: VectorLoss = _NO_LOSS
-    """Of the blocks of this epoch."""
+    """Loss of the blocks of this epoch."""
     epochs: tuple[float, ...] = ()
-    """The mean loss of each epoch that is over, in nats for each example."""
+    """The mean loss of each completed epoch, in nats per example."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """What is told between two rounds of blocks."""
+    """A progress report between two rounds of blocks."""
 
     position: Position
     share: float
-    """How much of the training is done, from 0 to 1."""
+    """Completed fraction of the training, from 0 to 1."""
     words: int
-    """Words of the text read since the last report, rare ones included."""
+    """Words of the text read since the last report, including rare ones."""
     seconds: float
     """Time since the last report."""
     rate: float
@@ -68,12 +67,12 @@ class Status:
 
 
 class Trainer:
-    """A training that can be stopped between blocks.
+    """A training of word vectors that can be stopped between blocks.
 
     Args:
-        model: whose rows are learned.
-        corpus: the text, whose words are those of the model.
-        position: where to go on from.
+        model: the model to train.
+        corpus: the text, with the words of the model.
+        position: the position to resume from.
     """
 
     def __init__(self, model: VectorNetwork, corpus: VectorCorpus, position: Position | None = None) -> None:
@@ -96,14 +95,14 @@ class Trainer:
         return self.position.epoch >= self.settings.training.epochs
 
     def run(self) -> Iterator[Status]:
-        """Learn, and tell how it goes about twice a second. Between two reports the training may be left."""
+        """Train and yield a report about twice a second. The training may be stopped at any report."""
         size, at, then = self.threads, self.position, time.perf_counter()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="catena-vectors") as pool:
             while not self.is_over:
                 at = self.position
                 end = min(at.block + size, self.n_blocks)
                 losses = self._learn(pool, at.epoch, range(at.block, end))
-                so_far = sum(losses, at.loss)  # block by block, so that it is the same however rounds are cut
+                so_far = sum(losses, at.loss)  # block by block, so that it does not depend on the rounds
                 _check_finite(so_far, at.epoch)
                 over = end == self.n_blocks
                 if over:
@@ -119,7 +118,7 @@ class Trainer:
                 then = time.perf_counter()
 
     def _learn(self, pool: ThreadPoolExecutor, epoch: int, places: range) -> list[VectorLoss]:
-        """Learn some blocks on all threads, each of which takes the next one as soon as it is free."""
+        """Train on some blocks with all threads. Each thread takes the next block when it is free."""
         if self.order.epoch != epoch:
             self.order = self._order(epoch)
         waiting, lock, losses = iter(places), threading.Lock(), [_NO_LOSS] * len(places)
@@ -151,7 +150,7 @@ class Trainer:
         return max(self.settings.training.min_learning_rate, self.settings.rate * (1 - self._share(place)))
 
     def _share(self, place: int) -> float:
-        """How much of the training comes before a place of this epoch."""
+        """The completed fraction of the training at an index of this epoch."""
         total, before = self.order.words[-1], self.order.words[min(place * self.per_block, self.pieces.n)]
         return (self.order.epoch + int(before) / max(1, int(total))) / self.settings.training.epochs
 
@@ -162,7 +161,7 @@ class Trainer:
 
 
 class _Order(NamedTuple):
-    """The numbers of the pieces in the order of an epoch, and how many words come before each of them and the end."""
+    """The pieces in the order of an epoch, and the number of words before each of them and the end."""
 
     epoch: int
     numbers: Int[np.ndarray, " n"]
@@ -171,7 +170,7 @@ class _Order(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Where each piece of a text begins: among the ids, the lines and the words; and at last the end."""
+    """The start of each piece of a text among the ids, the lines and the words, followed by the end."""
 
     starts: Int[np.ndarray, " n"]
     lines: Int[np.ndarray, " n"]
@@ -191,22 +190,20 @@ class _Pieces:
 
 
 def _check_neighbors(ids: Int[np.ndarray, " n"], at_once: int = 1 << 20) -> None:
-    """Refuse a text in which no word has another beside it."""
+    """Raise DataError for a text in which no word has a neighbor."""
     for i in range(0, len(ids), at_once):
         is_word = ids[i : i + at_once + 1] != LINE_END
         if (is_word[1:] & is_word[:-1]).any():
             return
     raise DataError(
-        "no line has two words that are kept, so that none has a neighbor to learn from: cut lines into words "
-        "(--tokens words, or characters, where no blanks stand between words), or lower --min-count"
+        "No line has two words to learn from. Split lines into words with --tokens words, or --tokens characters for "
+        "text without blanks, or lower --min-count."
     )
 
 
 def _check_finite(loss: VectorLoss, epoch: int) -> None:
     if not np.isfinite(loss.total):
-        raise DivergedError(
-            f"the loss became {loss.total} in epoch {epoch + 1}: the steps are too large; lower --learning-rate"
-        )
+        raise DivergedError(f"The loss became {loss.total} in epoch {epoch + 1}. Lower --learning-rate.")
 
 
 # --- in one call ------------------------------------------------------------------------------------------------------
@@ -228,14 +225,14 @@ def train_vectors(
     encoding: str | None = None,
     start_from: VectorNetwork | None = None,
 ) -> TrainedVectors:
-    """Learn vectors from files, or from sentences that are lists of words.
+    """Train vectors on files, or on sentences that are lists of words.
 
     Args:
-        source: paths of text files, or lists of words; a generator of lists is read once.
-        settings: what to learn and how.
-        tokens: how lines of files are cut into words, where not at blanks.
-        encoding: of the files, if it is not UTF-8.
-        start_from: an older model whose words are learned on; new words are added.
+        source: paths of text files, or lists of words. A generator of lists is read once.
+        settings: the config.
+        tokens: how lines of files are tokenized, if not at blanks.
+        encoding: encoding of the files. UTF-8 if omitted.
+        start_from: an older model to continue from. New words are added.
     """
     settings = settings or (start_from.settings if start_from else VectorConfig())
     known = start_from.words if start_from else None
@@ -254,10 +251,16 @@ def train_vectors(
 def infer_documents(
     model: VectorNetwork, documents: Iterable[Sequence[str]], epochs: int = 20, seed: int = 0
 ) -> Float32[np.ndarray, "n d"]:
-    """Vectors of new documents, lists of words, with all else kept as it is (Le and Mikolov 2014, section 2.3).
+    """Vectors of new documents with all other parameters frozen (Le & Mikolov 2014, section 2.3).
 
-    Depends on the seed and on each document's place among the others. A document without known words has the vector
-    that it was drawn with.
+    The result depends on the seed and on the index of each document. A document without known words keeps its random
+    initial vector.
+
+    Args:
+        model: a model with paragraph vectors.
+        documents: lists of words.
+        epochs: number of epochs over the documents.
+        seed: seed of the random choices.
     """
     if not model.settings.is_paragraph:
         raise no_documents(model)
@@ -277,7 +280,7 @@ def infer_documents(
 
 
 def no_documents(model: VectorNetwork) -> DataError:
-    """What is said of a model without paragraph vectors."""
+    """The error for a model without paragraph vectors."""
     return DataError(
-        f"documents have no vectors with model = {model.settings.model.kind!r}: train with --model dm or --model dbow"
+        f"Documents have no vectors with model = {model.settings.model.kind!r}. Train with --model dm or --model dbow."
     )

@@ -1,7 +1,4 @@
-"""Words as bytes, one after another, with counts and a table of hashes: millions of them without a Python object each.
-
-Knows nothing of vectors or text files.
-"""
+"""Words as concatenated bytes with counts and a hash table, for millions of words without Python objects."""
 
 from __future__ import annotations
 
@@ -19,10 +16,10 @@ from catena.registry import did_you_mean
 
 
 class UnknownWordError(UnknownNameError):
-    """A word that has no vector.
+    """A word without a vector.
 
-    The nearest words are searched when the message is read: a search takes some 40 ms, and programs that try every
-    word of a text never read it.
+    The nearest words are searched when the message is read, because a search takes about 40 ms and programs that look
+    up every word of a text never read it.
     """
 
     def __init__(self, word: str, words: WordIndex) -> None:
@@ -31,7 +28,7 @@ class UnknownWordError(UnknownNameError):
 
     @cached_property
     def _message(self) -> str:
-        return f"there is no vector for {self.word!r}: {self._words.nearest_hint(self.word)}"
+        return f"No vector for {self.word!r}: {self._words.nearest_hint(self.word)}"
 
     def __str__(self) -> str:
         return self._message
@@ -42,12 +39,12 @@ class UnknownWordError(UnknownNameError):
 
 @dataclass(frozen=True, eq=False)
 class WordIndex:
-    """A list of different words.
+    """A list of distinct words.
 
     Args:
         names: their UTF-8 bytes without gaps.
-        ends: where each one ends.
-        counts: how often each was seen; zeros where that is not known.
+        ends: the end of each word.
+        counts: the count of each word; zeros if unknown.
     """
 
     names: UInt8[np.ndarray, " bytes"]
@@ -91,7 +88,7 @@ class WordIndex:
         return keys, values
 
     def find(self, words: Sequence[str]) -> Int[np.ndarray, " n"]:
-        """The number of each word, -1 for those that are not here."""
+        """The index of each word; -1 for words that are not in the list."""
         asked = WordIndex.of(words)
         keys, values = self._table
         hashes, found = np.zeros(len(asked), np.uint64), np.zeros(len(asked), np.int64)
@@ -103,14 +100,14 @@ class WordIndex:
         return found
 
     def number(self, word: str) -> int:
-        """Return the number of a word that is here. Raise UnknownWordError, a KeyError, for another one."""
+        """The index of a word. Raise UnknownWordError, a KeyError, if it is not in the list."""
         at = int(self.find([word])[0])
         if at < 0:
             raise UnknownWordError(word, self)
         return at
 
     def nearest_hint(self, word: str) -> str:
-        """Return the end of an error: the words that are spelled most like a word, of the 20,000 first ones."""
+        """The end of an error message: the words with the most similar spelling among the first 20,000."""
         for other in (word.lower(), word.capitalize(), word.upper()):
             if other != word and other in self:
                 return f"did you mean {other!r}?"
@@ -118,7 +115,7 @@ class WordIndex:
         return did_you_mean(word, frequent) if len(self) else "there are no words"
 
     def take(self, rows: Int[np.ndarray, " n"]) -> WordIndex:
-        """Some of the words, in the order asked for."""
+        """Some of the words, in the given order."""
         given, ends = (self.names, self.ends, np.ascontiguousarray(rows, np.int64)), np.zeros(len(rows), np.int64)
         names = np.zeros(taken(*given, np.zeros(0, np.uint8), ends), np.uint8)
         taken(*given, names, ends)

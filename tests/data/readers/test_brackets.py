@@ -64,7 +64,7 @@ def test_escaped_brackets_are_words_and_can_be_unescaped() -> None:
     assert [brackets.unescape(word) for word in tree.words()] == ["(", "1/2", ")"]
 
 
-def test_what_is_spoken_has_no_traces() -> None:
+def test_spoken_drops_traces() -> None:
     tree = brackets.parse(r"(S (NP (-NONE- *)) (VP (VB go) (-LRB- -LRB-) (NP (NN 1\/2))))")
     assert brackets.spoken(tree) == ["go", "(", "1/2"]
 
@@ -85,19 +85,19 @@ def test_trees_deeper_than_the_stack() -> None:
         ("(S (NP (NN a\n", r"txt:1 opens a tree that is not closed: 3 brackets are missing"),
         ("(S (NN a)))\n", r"txt:1 closes a bracket that was never opened"),
         ("(S (NN a))\nand (NN b)\n", r"txt:2 has 'and' outside a tree"),
-        ("(S (NN a)\n the)\n", r"txt:2 has the word 'the' beside other nodes"),
-        ("(NP the (NN a))\n", r"txt:1 closes a node that has the word 'the' beside other nodes"),
+        ("(S (NN a)\n the)\n", r"txt:2 has the word 'the' next to other nodes"),
+        ("(NP the (NN a))\n", r"txt:1 closes a node that has the word 'the' next to other nodes"),
         ("(S (NN a)\n (NP))\n", r"txt:2 closes a node \(NP\) that is neither \(TAG word\) nor"),
         ("(S (NN a b))\n", r"txt:1 closes a node \(NN a b\)"),
         ("()\n", r"txt:1 closes a node \(\)"),
     ],
 )
-def test_a_bad_tree_is_named(content: str, problem: str) -> None:
+def test_invalid_tree_raises_error_with_line(content: str, problem: str) -> None:
     with file_with(content) as path, pytest.raises(FormatError, match=problem):
         list(brackets.read(path))
 
 
-def test_an_open_bracket_does_not_swallow_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unclosed_bracket_does_not_consume_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(brackets, "MOST_LINES", 10)
     path = tmp_path / "trees"
     path.write_text("(S (NN a)\n" + "(S (NN b))\n" * 20 + "(NN c) and text outside a tree\n")
@@ -107,7 +107,7 @@ def test_an_open_bracket_does_not_swallow_the_file(monkeypatch: pytest.MonkeyPat
     assert len(list(brackets.read(path))) == 2
 
 
-def test_a_string_is_read_as_one_tree() -> None:
+def test_parse_reads_one_tree() -> None:
     tree = brackets.parse("(S (NP dogs)\n   (VP bark))")
     assert brackets.to_text(tree) == "(S (NP dogs) (VP bark))"
     assert tree.children[1].place == SourceLocation("the tree", 2)
@@ -119,10 +119,10 @@ def test_a_string_is_read_as_one_tree() -> None:
         ("(S (NP dogs) (VP bark)", "the tree:1 opens a tree that is not closed: 1 bracket is missing"),
         ("(S (NP dogs)))", "closes a bracket that was never opened"),
         ("dogs bark", "has 'dogs' outside a tree"),
-        ("", "the tree must be one tree in brackets, and holds 0"),
-        ("(N a) (N b)", "the tree must be one tree in brackets, and holds 2"),
+        ("", "the tree must be one tree in brackets, got 0"),
+        ("(N a) (N b)", "the tree must be one tree in brackets, got 2"),
     ],
 )
-def test_a_string_that_is_no_tree_is_refused(text: str, sentence: str) -> None:
+def test_parse_of_other_text_raises_error(text: str, sentence: str) -> None:
     with pytest.raises(FormatError, match=re.escape(sentence)):
         brackets.parse(text)

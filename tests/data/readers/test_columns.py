@@ -23,7 +23,7 @@ def test_round_trip(blocks: list[list[tuple[str, ...]]], separator: str, blank: 
     assert [e.rows for e in found] == [tuple(block) for block in blocks]
 
 
-def test_places_are_those_of_the_first_rows() -> None:
+def test_location_is_first_row() -> None:
     with file_with("\n\na O\nb O\n \n\t\nc O\n") as path:
         assert [e.place.line for e in columns.read(path)] == [3, 7]
 
@@ -31,19 +31,19 @@ def test_places_are_those_of_the_first_rows() -> None:
 @pytest.mark.parametrize(
     "start", ["-DOCSTART-\n\n", "-DOCSTART- -X- O O\n\n", "-DOCSTART- -X- -X- O\n", "-DOCSTART-\tO\n\n"]
 )
-def test_document_starts_are_comments_and_part_sentences(start: str) -> None:
+def test_document_starts_are_comments_between_sentences(start: str) -> None:
     with file_with(f"{start}a X Y O\nb X Y O\n{start}c X Y O\n\nd X Y O\n") as path:
         found = list(columns.read(path))
     assert [[row[0] for row in e.rows] for e in found] == [["a", "b"], ["c"], ["d"]]
     assert [e.comments for e in found] == [(start.strip(),), (start.strip(),), ()]
 
 
-def test_a_token_that_only_begins_like_a_document_start_is_a_token() -> None:
+def test_token_with_prefix_of_document_start_is_a_token() -> None:
     with file_with("-DOCSTART-ed O\n") as path:
         assert [e.rows for e in columns.read(path)] == [(("-DOCSTART-ed", "O"),)]
 
 
-def test_comments_are_told_from_tokens_that_are_a_hash() -> None:
+def test_comments_differ_from_hash_tokens() -> None:
     content = "# id 7 domain=en\n# # I-NP\n9 CD I-NP\n\n# # O\n\n# x\n#tag NN O\n"
     with file_with(content) as path:
         found = list(columns.read(path))
@@ -55,7 +55,7 @@ def test_comments_are_told_from_tokens_that_are_a_hash() -> None:
     assert found[2].column(-1) == ("O",)
 
 
-def test_tabs_part_fields_that_hold_blanks() -> None:
+def test_tab_separated_fields_may_contain_blanks() -> None:
     with file_with("New York\tB-LOC  \nis\tO\t\n") as path:
         assert [e.rows for e in columns.read(path)] == [(("New York", "B-LOC"), ("is", "O"))]
     with file_with("New\u00a0York B-LOC\u00a0\n") as path:  # a no-break space parts nothing
@@ -63,7 +63,7 @@ def test_tabs_part_fields_that_hold_blanks() -> None:
 
 
 @pytest.mark.parametrize(("content", "separator"), [("a\tO\n", "\t"), ("a O\n", " "), ("a\n", "\t")])
-def test_what_parted_the_fields_is_kept(content: str, separator: str) -> None:
+def test_separator_is_kept(content: str, separator: str) -> None:
     with file_with(content) as path:
         (found,) = columns.read(path)
     assert found.separator == separator
@@ -72,17 +72,20 @@ def test_what_parted_the_fields_is_kept(content: str, separator: str) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("a O\nb O\n\nc\n", r"txt:4 has 1 blank-separated fields where the first sentence has 2; the line is 'c'"),
-        ("a\tX\tO\nb\tX\tO\nc\tX\t\n", r"txt:3 has 2 tab-separated fields where the first sentence has 3"),
-        ("a X O\nb X O\nc X O Y\n", r"txt:3 has 4 blank-separated fields where the first sentence has 3"),
+        (
+            "a O\nb O\n\nc\n",
+            r"txt:4 must have 2 blank-separated fields as in the first sentence, got 1; the line is 'c'",
+        ),
+        ("a\tX\tO\nb\tX\tO\nc\tX\t\n", r"txt:3 must have 3 tab-separated fields as in the first sentence, got 2"),
+        ("a X O\nb X O\nc X O Y\n", r"txt:3 must have 3 blank-separated fields as in the first sentence, got 4"),
         ("a\tO\n\tO\n", r"txt:2 has no token before its first tab"),
     ],
 )
-def test_ragged_rows_are_named(content: str, problem: str) -> None:
+def test_ragged_rows_raise_error(content: str, problem: str) -> None:
     with file_with(content) as path, pytest.raises(FormatError, match=problem):
         list(columns.read(path))
 
 
-def test_the_separator_can_be_given() -> None:
+def test_separator_can_be_set() -> None:
     with file_with("a b\tO\nc d\tO\n") as path:
         assert [e.rows for e in columns.read(path, separator="blank")] == [(("a", "b", "O"), ("c", "d", "O"))]

@@ -35,7 +35,7 @@ def sentences(draw: st.DrawFn) -> str:
 
 
 @given(st.lists(sentences(), min_size=1, max_size=3))
-def test_writing_what_was_read_gives_the_same_bytes(parts: list[str]) -> None:
+def test_written_file_has_the_same_bytes(parts: list[str]) -> None:
     content = "".join(parts)
     with file_with(content) as path:
         found = list(conllu.read(path))
@@ -58,7 +58,7 @@ EXAMPLE = (
 )
 
 
-def test_words_ranges_and_empty_nodes_are_told_apart() -> None:
+def test_words_ranges_and_empty_nodes_are_separated() -> None:
     with file_with(EXAMPLE) as path:
         (sentence,) = conllu.read(path)
     assert [word.form for word in sentence.words] == ["Vamos", "nos", "a", "el", "mar"]
@@ -79,25 +79,28 @@ def changed(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (changed("\tNOUN\t_\t_\t1", "\tNOUN\t_\t1"), r"txt:13 has 9 tab-separated fields, not 10"),
-        (changed("4\tel\t", "6\tel\t"), r"txt:12 has the word number 6 where 4 is next"),
-        (changed("3-4\t", "4-5\t"), r"txt:10 has the range 4-5, which must begin at word 3"),
-        (changed("3-4\t", "3-3\t"), r"txt:10 has the range 3-3, which must begin at word 3"),
+        (changed("\tNOUN\t_\t_\t1", "\tNOUN\t_\t1"), r"txt:13 must have 10 tab-separated fields, got 9"),
+        (changed("4\tel\t", "6\tel\t"), r"txt:12 must have the word number 4, got 6"),
+        (changed("3-4\t", "4-5\t"), r"txt:10 must have a range that begins at word 3, got 4-5"),
+        (changed("3-4\t", "3-3\t"), r"txt:10 must have a range that begins at word 3, got 3-3"),
         (changed("3-4\t", "3-9\t"), r"txt:6 begins a range to word 9 of 5"),
-        (changed("3-4\t", "3-" + "9" * 5000 + "\t"), r"txt:10 has the range 3-9999"),
-        (changed("2.1\t", "2.2\t"), r"txt:9 has the empty node 2.2 where 2.1 is next"),
-        (changed("2.1\t", "x\t"), r"txt:9 begins with 'x', which is no word number, range or empty node"),
-        (changed("\t1\tobl", "\t6\tobl"), r"txt:13 has the head '6', which must be 0 to 5 or _"),
-        (changed("\t1\tobl", "\tx\tobl"), r"txt:13 has the head 'x'"),
-        (changed("3\ta\ta\t", "# no\n3\ta\ta\t"), r"txt:11 is a comment inside a sentence, where a blank line must"),
-        (changed("4\tel\t", "1\tel\t"), r"txt:12 has the word number 1 where 4 is next \(a blank line must stand"),
+        (changed("3-4\t", "3-" + "9" * 5000 + "\t"), r"txt:10 must have a range that begins at word 3, got 3-9999"),
+        (changed("2.1\t", "2.2\t"), r"txt:9 must have the empty node 2.1, got 2.2"),
+        (changed("2.1\t", "x\t"), r"txt:9 must begin with a word number, range or empty node, got 'x'"),
+        (changed("\t1\tobl", "\t6\tobl"), r"txt:13 must have a head from 0 to 5 or _, got '6'"),
+        (changed("\t1\tobl", "\tx\tobl"), r"txt:13 must have a head from 0 to 5 or _, got 'x'"),
+        (changed("3\ta\ta\t", "# no\n3\ta\ta\t"), r"txt:11 is a comment inside a sentence, without a blank line"),
+        (changed("4\tel\t", "1\tel\t"), r"txt:12 must have the word number 4, got 1 \(a blank line is required"),
         ("# alone\n\n" + EXAMPLE, r"txt:1 is a comment with no words after it"),
         (EXAMPLE + "\n# alone", r"txt:12 is a comment with no words after it"),
         ("1-2\tx\t_\t_\t_\t_\t_\t_\t_\t_\n", r"txt:1 begins a sentence without words"),
-        ("1 x x X _ _ 0 root _ _\n", r"txt:1 has 10 fields parted by blanks, which must be tabs"),
-        ("1-3\tx" + "\t_" * 8 + "\n1\tx" + "\t_" * 8 + "\n2-3\tx" + "\t_" * 8 + "\n", r"txt:3 has the range 2-3"),
+        ("1 x x X _ _ 0 root _ _\n", r"txt:1 must have 10 tab-separated fields, got fields separated by blanks"),
+        (
+            "1-3\tx" + "\t_" * 8 + "\n1\tx" + "\t_" * 8 + "\n2-3\tx" + "\t_" * 8 + "\n",
+            r"txt:3 must have a range that begins at word 2, got 2-3",
+        ),
     ],
 )
-def test_a_bad_line_is_named(content: str, problem: str) -> None:
+def test_invalid_line_raises_error(content: str, problem: str) -> None:
     with file_with(content) as path, pytest.raises(FormatError, match=problem):
         list(conllu.read(path))

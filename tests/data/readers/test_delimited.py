@@ -49,14 +49,14 @@ def test_tsv_round_trip_with_quotes_as_plain_characters(examples: list[tuple[str
         ("sentence,text,label", "y", "z"),
     ],
 )
-def test_columns_are_found_by_common_names(header: str, text: str, label: str) -> None:
+def test_columns_are_detected_by_common_names(header: str, text: str, label: str) -> None:
     row = ",".join("xyz"[: header.count(",") + 1])
     with file_with(f"{header}\n{row}\n") as path:
         (example,) = read_csv(path)
     assert (example.text, example.labels) == (text, (label,))
 
 
-def test_columns_are_named_by_options_or_by_number() -> None:
+def test_columns_are_set_by_name_or_number() -> None:
     with file_with("a,b,c\n1,2,3\n") as path:
         (example,) = read_csv(path, text_column="c", label_column="a")
         assert (example.text, example.labels) == ("3", ("1",))
@@ -81,34 +81,34 @@ def test_multilabel_and_empty_records() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("a,b\n1,2\n", r"txt:1 has no column of texts with a common name, but 'a', 'b': name one as text_column"),
-        ("text,b\n1,2\n", r"txt:1 has no column of labels with a common name, but 'text', 'b': name one as label_col"),
-        ("text,label\n1,2\n1,2,3\n", r"txt:3 has 3 fields where the first record has 2 \('text', 'label'\)"),
+        ("a,b\n1,2\n", r"txt:1 has no text column with a common name, only 'a', 'b'\. Set one by text_column"),
+        ("text,b\n1,2\n", r"txt:1 has no label column with a common name, only 'text', 'b'\. Set one by label_col"),
+        ("text,label\n1,2\n1,2,3\n", r"txt:3 must have 2 fields \('text', 'label'\) as in the first record, got 3"),
         ("text,label\n1,\n", r"txt:2 has no label; the line is '1,'\. Fill it in"),
-        ('text,label\n"open,2\n3,4\n', r"txt:2 begins a record that is not well quoted \(unexpected end.*at line 3\)"),
-        ('text,label\n"a"b,2\n', r"txt:2 begins a record that is not well quoted"),
+        ('text,label\n"open,2\n3,4\n', r"txt:2 begins a record with invalid quotes \(unexpected end.*at line 3\)"),
+        ('text,label\n"a"b,2\n', r"txt:2 begins a record with invalid quotes"),
     ],
 )
-def test_a_bad_table_is_named(content: str, problem: str) -> None:
+def test_invalid_table_raises_error(content: str, problem: str) -> None:
     with file_with(content) as path, pytest.raises(FormatError, match=problem):
         list(read_csv(path))
 
 
-def test_an_option_that_names_no_column_is_answered_with_the_nearest() -> None:
+def test_unknown_column_suggests_nearest() -> None:
     problem = "no column 'lable': did you mean 'label'"
     with file_with("text,label\n1,2\n") as path, pytest.raises(FormatError, match=problem):
         list(read_csv(path, label_column="lable"))
 
 
-def test_a_stray_quote_does_not_swallow_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stray_quote_does_not_consume_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimited, "MOST_LINES", 10)
-    problem = "txt:2 opens a quote that is not closed in 10 lines"
+    problem = "txt:2 opens a quote that is not closed within 10 lines"
     with file_with('text,label\n"stray,2\n' + "3,4\n" * 50) as path, pytest.raises(FormatError, match=problem):
         list(read_csv(path))
     with file_with('text,label\n"nine' + "\n" * 9 + 'lines",2\n' + "3,4\n" * 50) as path:
         assert len(list(read_csv(path))) == 51
 
 
-def test_a_delimiter_is_one_character() -> None:
-    with file_with("a,b\n") as path, pytest.raises(FormatError, match="the delimiter must be one character"):
+def test_delimiter_must_be_one_character() -> None:
+    with file_with("a,b\n") as path, pytest.raises(FormatError, match="delimiter must be one character"):
         list(read_csv(path, delimiter="::"))

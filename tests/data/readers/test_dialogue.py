@@ -63,7 +63,9 @@ def test_questions_with_a_blank_line_are_not_taken_for_speakers(tmp_path: Path) 
     assert recognize(path)[0] == "pairs"
     assert recognize(written(tmp_path, "Ann\tat nine\nBen Old\twhy\n\nAnn\there\n"))[0] == "dialogue"
     path = written(tmp_path, "When?\tat nine\nwhere is the key\there\tor there\nwho\tme\n")
-    with pytest.raises(FormatError, match=r"talk:2 has 3 tab-separated fields, and most lines have 2.*without a tab"):
+    with pytest.raises(
+        FormatError, match=r"talk:2 has 3 tab-separated fields, unlike most lines, which have 2.*without a tab"
+    ):
         recognize(path)
 
 
@@ -85,7 +87,7 @@ def test_labeled_pairs(tmp_path: Path, delimiter: str) -> None:
         (("a",), ("i",), (), 7),
     ], "neighboring rows of one context belong together"
     path = written(tmp_path, delimiter.join(rows[0]) + "\n" + delimiter.join(("a", "b", "yes")) + "\n")
-    with pytest.raises(FormatError, match=r"talk:2 has the label 'yes'.*It must be 1 or 0"):
+    with pytest.raises(FormatError, match=r"talk:2 must have the label 1 or 0, got 'yes'"):
         all_of(path)
 
 
@@ -98,7 +100,7 @@ def test_nine_distractors_in_their_order(tmp_path: Path) -> None:
     assert found[0].responses == ("right",)
     assert found[0].wrong == ("zero", "two", "ten")
     path = written(tmp_path, ",".join(names) + "\na,b\n")
-    with pytest.raises(FormatError, match="talk:2 has 2 fields where the header has 5"):
+    with pytest.raises(FormatError, match="talk:2 must have 5 fields as in the header, got 2"):
         all_of(path)
 
 
@@ -153,10 +155,10 @@ def test_plain_dialogues(tmp_path: Path) -> None:
 SPOKEN = "A: Hello: you.\nB : Hi\nA:Well\n\nB：yes\nand more\nA: no\n"
 
 
-def test_speakers_before_a_colon_are_no_part_of_their_turns(tmp_path: Path) -> None:
+def test_speakers_before_colon_are_removed_from_turns(tmp_path: Path) -> None:
     path = written(tmp_path, SPOKEN.replace("and more\n", "") + "\nA: 1\nB: 2\n" * 70 + "\n" + SPOKEN)
     format, why = recognize(path)
-    assert (format, why) == ("dialogue", "its lines are turns, each behind its speaker and a colon")
+    assert (format, why) == ("dialogue", "its lines are turns, each after its speaker and a colon")
     found = [(e.context, e.responses, e.own) for e in all_of(path)]
     assert found[:3] == [
         (("Hello: you.",), ("Hi",), (False,)),
@@ -207,7 +209,7 @@ def test_pairs_and_turns_as_others_write_them(
     assert (first.context, first.responses) == ((found[0],), (found[1],))
 
 
-def test_csv_whose_columns_are_not_named_is_answered(tmp_path: Path) -> None:
+def test_csv_without_column_names_raises_error(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("n,frage,antwort\n1,Hi,Oh\n", encoding="utf-8")
     with pytest.raises(
         FormatError, match=r"x\.csv has 3 columns, .*'n,frage,antwort', .*--context-column 1 --response"
@@ -217,26 +219,26 @@ def test_csv_whose_columns_are_not_named_is_answered(tmp_path: Path) -> None:
     assert recognize(tmp_path / "x.csv")[0] == "dialogue", "commas of texts make no table"
 
 
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
+def test_invalid_files_raise_error(tmp_path: Path) -> None:
     cases = {
-        ("pairs", "a\tb\tc\n"): r"talk:1 has 3 tab-separated fields, not 2",
+        ("pairs", "a\tb\tc\n"): r"talk:1 has 3 tab-separated fields instead of 2",
         ("labeled", "question,label\na,1\n"): r"no column for the response.*'question', 'label'",
         ("labeled", "context,response\na,b\n"): r"no column 'label'",
-        ("distractors", "context,response\na,b\n"): r"names no column distractor_0",
+        ("distractors", "context,response\na,b\n"): r"has no column distractor_0",
         ("responses", "{\n"): r"talk:1 is not JSON",
-        ("responses", "[1]\n"): r"talk:1 is no JSON object",
-        ("responses", '{"context": ["a"]}\n'): r"talk:1 must have the keys context and response.*has 'context'",
-        ("responses", '{"context": [1], "response": "a"}\n'): r"must have a list of texts as 'context'",
-        ("turns", '{"turn": 1}\n'): r"must have a list 'turns', and has 'turn'",
+        ("responses", "[1]\n"): r"talk:1 is not a JSON object",
+        ("responses", '{"context": ["a"]}\n'): r"talk:1 must have the keys context and response.*got 'context'",
+        ("responses", '{"context": [1], "response": "a"}\n'): r"must have a list of strings as 'context'",
+        ("turns", '{"turn": 1}\n'): r"must have a list 'turns', got 'turn'",
         ("turns", '{"turns": ["a", "b"], "speakers": ["x"]}\n'): r"has 2 turns and 1 speakers",
-        ("dialogue", "A\tx\ny\n"): r"talk:2 has 0 tabs where the first turn of its dialogue has 1",
+        ("dialogue", "A\tx\ny\n"): r"talk:2 must have as many tabs as the first turn of its dialogue, 1, got 0",
     }
     for (format, text), words in cases.items():
         with pytest.raises(FormatError, match=words):
             list(read(written(tmp_path, text), format))
-    with pytest.raises(FormatError, match="there is no conversation to read"):
+    with pytest.raises(FormatError, match="Pass a file of conversations"):
         recognize(written(tmp_path, "\n\n"))
-    with pytest.raises(FormatError, match="no file of conversations that is known"):
+    with pytest.raises(FormatError, match="Cannot detect the format of the conversations"):
         recognize(written(tmp_path, "a\tb\tc\nd\te\n"))
     with pytest.raises(FormatError, match=r"has 3 columns, and its first line, 'a\\tb\\tc', does not say .*-column 2$"):
         recognize(written(tmp_path, "a\tb\tc\nd\te\tf\n"))

@@ -56,7 +56,7 @@ def test_words_have_the_mean_of_their_rows(tmp_path: Path, longest: int, label: 
         np.testing.assert_allclose(vectors["here"], rows[parts].mean(0), rtol=1e-5)
 
 
-def test_wanted_words_are_read_alone(tmp_path: Path) -> None:
+def test_only_wanted_words_are_read(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(model(3))
     some = read_vectors(path, {"a", "where", "never"})
@@ -68,15 +68,15 @@ def test_wanted_words_are_read_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (model(3)[:200], "cut short"),
-        (model(3)[:40], "cut short"),
-        (model(0)[:-60], "cut short"),
-        (model(3, version=99), "version 99, and versions 11 and 12"),
-        (model(3, quantized=True), "quantized model"),
-        (model(3, pruned=5), "pruned model"),
+        (model(3)[:200], "truncated or damaged"),
+        (model(3)[:40], "truncated or damaged"),
+        (model(0)[:-60], "truncated or damaged"),
+        (model(3, version=99), "must be 11 or 12, got 99"),
+        (model(3, quantized=True), "quantized fastText model"),
+        (model(3, pruned=5), "pruned fastText model"),
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path: Path, data: bytes, message: str) -> None:
+def test_unsupported_models_raise_error(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=message):

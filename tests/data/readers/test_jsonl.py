@@ -45,25 +45,25 @@ def test_multilabel_in_one_string_and_texts_alone() -> None:
     ("line", "problem"),
     [
         ("{", r"txt:2 is not JSON \(Expecting property name"),
-        ("[1, 2]", r"txt:2 is a JSON list, not an object"),
-        ('{"text": "x"}', r"txt:2 has no key 'label', but 'text'; .* Every object must have the keys of the first"),
+        ("[1, 2]", r"txt:2 must be a JSON object, got a list"),
+        ('{"text": "x"}', r"txt:2 has no key 'label', only 'text'; .* Give every object the keys of the first"),
         ('{"text": 3, "label": "a"}', r"txt:2 has a key 'text' that is a int, not a string"),
-        ('{"text": "x", "label": null}', r"txt:2 has a key 'label' that is missing, not a string, a whole number"),
+        ('{"text": "x", "label": null}', r"txt:2 has a key 'label' that is missing, not a string, an integer"),
         ('{"text": "x", "label": 0.5}', r"txt:2 has a key 'label' that is a float"),
         ('{"text": "x", "label": {}}', r"txt:2 has a key 'label' that is a dict"),
         ('{"text": "x", "label": " "}', r"txt:2 has a key 'label' that is empty"),
-        ('{"text": "\\ud800", "label": 1}', r"txt:2 has a key 'text' that holds half of a surrogate pair, \\ud800"),
+        ('{"text": "\\ud800", "label": 1}', r"txt:2 has a key 'text' that has a lone surrogate, \\ud800"),
         ('{"text": "x", "label": ' + "9" * 5000 + "}", r"txt:2 is not JSON"),
         ("[" * 100_000, r"txt:2 is JSON nested too deeply|txt:2 is not JSON"),
     ],
 )
-def test_a_bad_line_is_named(line: str, problem: str) -> None:
+def test_invalid_line_raises_error(line: str, problem: str) -> None:
     content = f'{{"text": "x", "label": "a"}}\n{line}\n'
     with file_with(content) as path, pytest.raises(FormatError, match=problem):
         list(jsonl.read(path))
 
 
-def test_one_json_document_is_told_from_lines() -> None:
+def test_single_json_document_raises_error() -> None:
     document = json.dumps([{"text": "x", "label": "a"}], indent=2)
     with file_with(document) as path, pytest.raises(FormatError, match=r"looks like one JSON document.*jq -c"):
         list(jsonl.read(path))

@@ -37,7 +37,7 @@ def test_multilabel_of_one_text() -> None:
     assert kim.parse("a,b both", SourceLocation("x", 1), separator=",").labels == ("a", "b")
 
 
-def test_a_line_that_begins_with_a_blank_is_named() -> None:
-    problem = "txt:2 begins with a blank, where a label"
+def test_line_with_leading_blank_raises_error() -> None:
+    problem = "txt:2 must begin with a label, got a blank"
     with file_with("0 good\n bad\n") as path, pytest.raises(FormatError, match=problem):
         list(kim.read(path))

@@ -14,7 +14,7 @@ def test_names_are_found_in_the_order_of_preference_whatever_their_case() -> Non
 
 def test_a_column_that_was_asked_for_is_not_taken_twice() -> None:
     assert choose_columns("x", ["text", "sentence"], None, "text", True).text == "sentence"
-    with pytest.raises(FormatError, match="x has no column of labels"):
+    with pytest.raises(FormatError, match="x has no label column"):
         choose_columns("x", ["text", "sentence"], "text", None, True)
 
 
@@ -27,5 +27,5 @@ def test_labels_between_separators() -> None:
 def test_numbered_classes() -> None:
     assert parse_labels([1, 0], None, ("neg", "pos")) == ("pos", "neg")
     for number in (-1, 2):
-        with pytest.raises(ValueError, match=f"is class {number}, where there are 2 classes"):
+        with pytest.raises(ValueError, match=f"is class {number}, outside the 2 classes"):
             parse_labels(number, None, ("neg", "pos"))

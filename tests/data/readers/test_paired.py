@@ -47,19 +47,25 @@ def test_csv_of_sources_alone_has_one_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a,b\nc,d\nYes, please.,Ja.\n", r"x\.csv:3 has 3 fields between ',', not 2; .*must stand in double quotes"),
-        ("a,b\nc,d\nno comma\n", r"x\.csv:3 has 1 field between ',', not 2; .* two columns: sources and targets"),
-        ('a,b\n"Yes" please,Ja\n', r"x\.csv:2 begins a record that is not well quoted .*must be doubled"),
-        ('a,b\n"Yes,Ja\n', r"x\.csv:2 begins a record that is not well quoted"),
-        ("id,en,de\n1,a b\n2,a,b\n3,a,b\n", r"x\.csv:2 has 2 fields between ',', not 3; .*every row have all columns"),
+        ("a,b\nc,d\nYes, please.,Ja.\n", r"x\.csv:3 must have 2 fields separated by ',', got 3; .*in double quotes"),
+        (
+            "a,b\nc,d\nno comma\n",
+            r"x\.csv:3 must have 2 fields separated by ',', got 1; .* two columns, source and target",
+        ),
+        ('a,b\n"Yes" please,Ja\n', r"x\.csv:2 begins a record with invalid quotes .*Double a quote"),
+        ('a,b\n"Yes,Ja\n', r"x\.csv:2 begins a record with invalid quotes"),
+        (
+            "id,en,de\n1,a b\n2,a,b\n3,a,b\n",
+            r"x\.csv:2 must have 3 fields separated by ',', got 2; .*fill in all columns of every row",
+        ),
         (
             "id,first,the second one\n1,a,b\n",
-            r"x\.csv has 3 columns, and their names do not tell which two are the pairs: they begin with 'id', "
-            r".*--source-column id --target-column first, or by their numbers: --source-column 1 --target-column 2$",
+            r"x\.csv has 3 columns, and their names do not show which two are the pairs: they begin with 'id', "
+            r".*--source-column id --target-column first, or by number: --source-column 1 --target-column 2\.$",
         ),
     ],
 )
-def test_a_table_that_is_no_pairs_is_answered_with_line_and_cure(text: str, words: str, tmp_path: Path) -> None:
+def test_table_without_pairs_raises_error(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(text, encoding="utf-8")
     with pytest.raises(FormatError, match=words):
         pairs_of(tmp_path / "x.csv")
@@ -82,21 +88,21 @@ def test_two_columns_of_many_by_their_names(
     rows = [["7" if i not in sides else (ENGLISH, GERMAN)[sides.index(i)][n] for i in range(4)] for n in range(3)]
     path = table(tmp_path / ("x.tsv" if delimiter == "\t" else "x.csv"), [names, *rows], delimiter)
     said, _ = read_kind(path, pair_layout(path), columns)
-    assert said == f"{path}:1 names the columns ({told}) and is no pair"
+    assert said == f"{path}:1 is a header ({told}), not a pair"
     assert pairs_of(path, columns) == [*zip(ENGLISH, GERMAN, strict=True)]
 
 
-def test_columns_are_counted_where_they_have_no_names(tmp_path: Path) -> None:
+def test_columns_without_names_are_numbered(tmp_path: Path) -> None:
     rows = [*zip(ENGLISH, GERMAN, ("CC-BY", "CC-BY", "CC0"), strict=True)]
     path = table(tmp_path / "deu.txt", rows, "\t")
     assert pairs_of(path, PairColumns("2", "1")) == [*zip(GERMAN, ENGLISH, strict=True)]
     assert pairs_of(path, PairColumns("2"), with_targets=False) == [(text, "") for text in GERMAN]
     named = table(tmp_path / "named.txt", [("en", "de", "license"), *rows], "\t")
     assert pairs_of(named, PairColumns("1", "2")) == [*zip(ENGLISH, GERMAN, strict=True)], "names are no pair"
-    with pytest.raises(FormatError, match=r"deu\.txt has 3 columns.*--source-column 1 --target-column 2$"):
+    with pytest.raises(FormatError, match=r"deu\.txt has 3 columns.*--source-column 1 --target-column 2\.$"):
         pairs_of(path)
     for lost in ("4", "0", "en"):
-        with pytest.raises(FormatError, match=rf"has no column '{lost}': .*columns are counted: 1 to 3"):
+        with pytest.raises(FormatError, match=rf"has no column '{lost}': .*column numbers from 1 to 3"):
             pairs_of(path, PairColumns("1", lost))
     assert has_columns(named, "tsv", PairColumns("license", "en"))
     assert has_columns(path, "tsv", PairColumns("3", "1"))
@@ -104,7 +110,7 @@ def test_columns_are_counted_where_they_have_no_names(tmp_path: Path) -> None:
     assert not has_columns(path, "tsv", PairColumns("en", "de"))
 
 
-def test_names_say_which_of_two_columns_is_the_source(tmp_path: Path) -> None:
+def test_names_determine_the_source_column(tmp_path: Path) -> None:
     for names, swapped in (("source,target", False), ("target,source", True), ("de,en", False)):
         path = tmp_path / "x.csv"
         path.write_text(names + "\nA man is here.,Ein Mann ist hier.\n", encoding="utf-8")
@@ -123,9 +129,7 @@ def test_names_say_which_of_two_columns_is_the_source(tmp_path: Path) -> None:
         ("a\tb\nc\td\te\n", "lines", None),
     ],
 )
-def test_quotes_of_a_spreadsheet_are_taken_off(
-    text: str, kind: str, pair: tuple[str, str] | None, tmp_path: Path
-) -> None:
+def test_spreadsheet_quotes_are_removed(text: str, kind: str, pair: tuple[str, str] | None, tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
     path.write_text(text, encoding="utf-8")
     assert pair_layout(path) == kind
@@ -153,12 +157,12 @@ def test_json_lines_by_their_keys(tmp_path: Path) -> None:
         (
             [{"a": "1", "b": "2"}],
             FOUND,
-            r"keys do not tell which two are the pairs: 'a', 'b'\. Name them, as in --source",
+            r"keys of the objects in .* do not show which two are the pairs: 'a', 'b'\. Set them by --source",
         ),
         ([{"a": "1", "b": "2"}], PairColumns("a", "bb"), r"has no key 'bb': did you mean 'b'"),
-        ([{"en": "1", "de": "2"}, {"en": "1"}], FOUND, r"x\.jsonl:3 has no key 'de', but 'en'.*keys of the first"),
-        ([{"en": "1", "de": 2}], FOUND, r"x\.jsonl:1 has a key 'de' that is a int, not a string.*It must be a text"),
-        ([{"en": "1", "de": "2"}, 3], FOUND, r"x\.jsonl:3 is no JSON object"),
+        ([{"en": "1", "de": "2"}, {"en": "1"}], FOUND, r"x\.jsonl:3 has no key 'de', only 'en'.*keys of the first"),
+        ([{"en": "1", "de": 2}], FOUND, r"x\.jsonl:1 has a key 'de' that is a int, not a string.*Make it a string"),
+        ([{"en": "1", "de": "2"}, 3], FOUND, r"x\.jsonl:3 is not a JSON object"),
     ):
         with pytest.raises(FormatError, match=words):
             pairs_of(written(*things), columns)
@@ -182,7 +186,7 @@ def test_json_lines_by_their_keys(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl"])
-def test_pairs_are_told_from_texts_with_labels(
+def test_pairs_are_distinguished_from_labeled_texts(
     name: str, rows: str, label: str | None, found: str | None, tmp_path: Path
 ) -> None:
     fields = [row.split(",") for row in rows.split("|")]

@@ -32,42 +32,44 @@ def test_one_tsv_round_trip(pairs: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (1, 4), (0, 2), (2, 0)])
-def test_files_of_different_lengths_are_refused_with_both_counts(n: int, m: int, tmp_path: Path) -> None:
+def test_files_of_different_lengths_raise_error(n: int, m: int, tmp_path: Path) -> None:
     source, target = tmp_path / "a.en", tmp_path / "a.de"
     source.write_text("x\n" * n)
     target.write_text("y\n" * m)
     examples = parallel.read(source, target)
     for _ in range(min(n, m)):
         next(examples)
-    with pytest.raises(FormatError, match=rf"a\.en has {n} lines and .*a\.de has {m}: line i of one must be"):
+    with pytest.raises(FormatError, match=rf"a\.en has {n} lines and .*a\.de has {m}: they must be parallel"):
         next(examples)
 
 
 @pytest.mark.parametrize(("line", "count"), [("no tab", 1), ("a\tb\tc", 3)])
-def test_a_line_without_two_fields_is_named(line: str, count: int) -> None:
-    problem = f"txt:2 has {count} tab-separated fields?, not 2"
+def test_line_without_two_fields_raises_error(line: str, count: int) -> None:
+    problem = f"txt:2 must have 2 tab-separated fields, got {count}"
     with file_with(f"a\tb\n{line}\n") as path, pytest.raises(FormatError, match=problem):
         list(parallel.read(path))
 
 
-def test_the_place_where_files_come_apart_is_named(tmp_path: Path) -> None:
+def test_error_names_line_of_misalignment(tmp_path: Path) -> None:
     source, target = tmp_path / "a.en", tmp_path / "a.de"
     lines = ["x" * (7 + 31 * i % 50) for i in range(60)]
     source.write_text("".join(f"{line}\n" for line in lines))
     target.write_text("".join(f"{line}\n" for i, line in enumerate(lines) if i != 40))
-    with pytest.raises(FormatError, match=r"come apart at line 41, where line 41 is too much in .*a\.en: look there"):
+    with pytest.raises(FormatError, match=r"misalign at line 41, where line 41 is extra in .*a\.en\. Look there"):
         list(parallel.read(source, target))
-    with pytest.raises(FormatError, match=r"line 41 is too much in .*a\.en"):
+    with pytest.raises(FormatError, match=r"line 41 is extra in .*a\.en"):
         list(parallel.read(target, source))
 
 
-def test_few_first_words_are_no_sign_of_labels(tmp_path: Path) -> None:
+def test_few_first_words_are_not_evidence_for_labels(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("the dog\n" + "the cat sleeps\tdie Katze\na bird sings\tein Vogel\n" * 20, encoding="utf-8")
-    with pytest.raises(FormatError, match=r"pairs\.tsv:1 has 1 tab-separated field, not 2") as refused:
+    with pytest.raises(FormatError, match=r"pairs\.tsv:1 must have 2 tab-separated fields, got 1") as refused:
         list(parallel.read(path))
     assert "kim" not in str(refused.value)
     labels = tmp_path / "labels.txt"
     labels.write_text("the dog\na cat\nthe bird\na fish\n" * 20, encoding="utf-8")
-    with pytest.raises(FormatError, match="Give --format kim to train on it so, and --input-format kim to ask"):
+    with pytest.raises(
+        FormatError, match="To train on it, pass --format kim; to predict or evaluate, pass --input-format kim"
+    ):
         list(tsv_label.read(labels))

@@ -62,7 +62,7 @@ def test_numbered_classes_get_their_names(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a", "b"], "label": [1, 0]}, schema=schema), path)
     assert [e.labels for e in parquet.read(path)] == [("pos",), ("neg",)]
     pq.write_table(pa.table({"text": ["a", "b"], "label": [1, 2]}, schema=schema), path)
-    with pytest.raises(FormatError, match=r"row 2 of .* has a 'label' that is class 2, where there are 2 classes"):
+    with pytest.raises(FormatError, match=r"row 2 of .* has a 'label' that is class 2, outside the 2 classes"):
         list(parquet.read(path))
 
 
@@ -87,11 +87,11 @@ def test_texts_alone_and_columns_by_name(tmp_path: Path) -> None:
     assert (example.text, example.labels) == ("x", ())
     (example,) = parquet.read(path, text_column="a", label_column="b", separator="|")
     assert example.labels == ("y", "z")
-    with pytest.raises(FormatError, match="has no column of texts with a common name, but 'a', 'b'"):
+    with pytest.raises(FormatError, match="has no text column with a common name, only 'a', 'b'"):
         list(parquet.read(path))
 
 
-def test_a_missing_value_is_named_by_its_row(tmp_path: Path) -> None:
+def test_missing_value_raises_error_with_row(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"text": ["x", None], "label": ["a", "b"]}), path)
     with pytest.raises(FormatError, match=r"row 2 of .*data.parquet has a 'text' that is missing, not a string"):
@@ -99,18 +99,18 @@ def test_a_missing_value_is_named_by_its_row(tmp_path: Path) -> None:
 
 
 @every_kind
-def test_a_cut_or_foreign_file_is_one_sentence(store, tmp_path: Path) -> None:
+def test_truncated_or_other_file_raises_error(store, tmp_path: Path) -> None:
     path = tmp_path / "data"
     store(path, pa.Table.from_pylist(ROWS))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(FormatError, match="cannot be read as Parquet or Arrow"):
+    with pytest.raises(FormatError, match=r"Cannot read .* as Parquet or Arrow"):
         list(parquet.read(path))
     path.write_text("label\ttext\na\tone\nb\ttwo\n")
-    with pytest.raises(FormatError, match=r"cannot be read as Parquet or Arrow .*This looks like format 'tsv'"):
+    with pytest.raises(FormatError, match=r"Cannot read .* as Parquet or Arrow .*This looks like format 'tsv'"):
         list(parquet.read(path))
 
 
-def test_a_missing_package_is_answered_with_the_install_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_raises_error_with_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"needs the package pyarrow.*pip install 'catena\[parquet\]'"):
         list(parquet.read(tmp_path / "x.parquet"))
@@ -152,11 +152,11 @@ def test_a_folder_of_splits(tmp_path: Path) -> None:
     assert datasets.splits(tmp_path / "all") == ["train", "test"]
     assert len(list(datasets.read(tmp_path / "all", split="test"))) == 4
     assert len(list(datasets.read(tmp_path / "all" / "train"))) == 6
-    with pytest.raises(FormatError, match=r"has the splits 'train', 'test': name one, or give .*train"):
+    with pytest.raises(FormatError, match=r"has the splits 'train', 'test'\. Choose one, or pass .*train"):
         list(datasets.read(tmp_path / "all"))
     with pytest.raises(FormatError, match=r"has no split 'tset': did you mean 'test'"):
         list(datasets.read(tmp_path / "all", split="tset"))
-    with pytest.raises(FormatError, match=r"has no splits, so there is no 'dev'"):
+    with pytest.raises(FormatError, match=r"has no splits, got split 'dev'"):
         list(datasets.read(tmp_path / "all" / "train", split="dev"))
 
 
@@ -166,21 +166,21 @@ OUTSIDE = '{"_data_files": [{"filename": "../x"}]}'
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (lambda f: (f / "state.json").write_text("{"), "state.json cannot be read as JSON"),
-        (lambda f: (f / "state.json").write_text("[]"), "state.json must hold a JSON object, not a list"),
-        (lambda f: (f / "state.json").write_text("{}"), "state.json must list the folder's files"),
-        (lambda f: (f / "state.json").write_text(OUTSIDE), "state.json must list the folder's files"),
-        (lambda f: (f / "state.json").unlink(), "there is no .*state.json, which save_to_disk writes"),
-        (lambda f: (f / "data-00000-of-00002.arrow").unlink(), "must hold data-00000-of-00002.arrow"),
+        (lambda f: (f / "state.json").write_text("{"), "Cannot read .*state.json as JSON"),
+        (lambda f: (f / "state.json").write_text("[]"), "state.json must be a JSON object, got a list"),
+        (lambda f: (f / "state.json").write_text("{}"), "state.json does not list the data files"),
+        (lambda f: (f / "state.json").write_text(OUTSIDE), "state.json does not list the data files"),
+        (lambda f: (f / "state.json").unlink(), "File not found: .*state.json, which save_to_disk writes"),
+        (lambda f: (f / "data-00000-of-00002.arrow").unlink(), "has no data-00000-of-00002.arrow"),
     ],
 )
-def test_a_damaged_folder_is_one_sentence(damage, problem: str, tmp_path: Path) -> None:
+def test_damaged_folder_raises_error(damage, problem: str, tmp_path: Path) -> None:
     folder = save_to_disk(tmp_path / "saved", ROWS[:4])
     damage(folder)
     with pytest.raises(FormatError, match=problem):
         list(datasets.read(folder))
 
 
-def test_a_folder_that_holds_no_dataset_is_one_sentence(tmp_path: Path) -> None:
+def test_folder_without_dataset_raises_error(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"is a folder without state.json or dataset_dict.json"):
         list(datasets.read(tmp_path))

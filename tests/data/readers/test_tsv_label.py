@@ -28,7 +28,7 @@ def test_multilabel_of_one_text() -> None:
         assert [e.labels for e in tsv_label.read(path, separator="|")] == [("a", "b"), ("a", "c"), ()]
 
 
-def test_a_text_may_hold_tabs() -> None:
+def test_text_may_contain_tabs() -> None:
     place = SourceLocation("x", 1)
     assert tsv_label.parse("a\tone\ttwo", place) == LabeledText("one\ttwo", ("a",), place)
     assert tsv_label.parse("one\ttwo\ta", place, label_first=False) == LabeledText("one\ttwo", ("a",), place)
@@ -49,7 +49,7 @@ def test_a_label_without_text_and_a_blank_line_are_examples() -> None:
         ("label\ttext\tmore\na\tone\n", [("text\tmore", "label", 1), ("one", "a", 2)]),
     ],
 )
-def test_names_of_columns_are_no_example(content: str, found: list[tuple[str, str, int]]) -> None:
+def test_header_is_not_an_example(content: str, found: list[tuple[str, str, int]]) -> None:
     with file_with(content) as path:
         assert [(e.text, e.labels[0], e.place.line) for e in tsv_label.read(path)] == found
 
@@ -57,17 +57,17 @@ def test_names_of_columns_are_no_example(content: str, found: list[tuple[str, st
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("no tab here", r"file.txt:2 has no tab between label and text; the line is 'no tab here'\. Every line must"),
-        ("\ttext", r"file.txt:2 has nothing before the tab, where a label must be; the line is '\\ttext'"),
+        ("no tab here", r"file.txt:2 has no tab between label and text; the line is 'no tab here'\. Write every line"),
+        ("\ttext", r"file.txt:2 must have a label before the tab, got nothing; the line is '\\ttext'"),
         ("x" * 200, r"the line is 'x{80}'…\."),
     ],
 )
-def test_a_bad_line_is_named(line: str, problem: str) -> None:
+def test_invalid_line_raises_error(line: str, problem: str) -> None:
     with file_with(f"a\tgood\n{line}\n") as path, pytest.raises(FormatError, match=problem):
         list(tsv_label.read(path))
 
 
-def test_a_missing_label_after_the_text_is_named() -> None:
-    problem = "txt:2 has nothing after the last tab"
+def test_missing_label_after_text_raises_error() -> None:
+    problem = "txt:2 must have a label after the last tab"
     with file_with("good\ta\nbad\t\n") as path, pytest.raises(FormatError, match=problem):
         list(tsv_label.read(path, label_first=False))

@@ -124,7 +124,7 @@ def test_train_on_invalid_text_raises_with_line(memory, tmp_path):
     path.write_bytes(b"fine\nn\0l\n")
     with pytest.raises(FormatError, match=r"a\.txt:2 has a NUL byte"):
         NgramModel.train(path, memory=memory)
-    with pytest.raises(FormatError, match="there is no file"):
+    with pytest.raises(FormatError, match="File not found"):
         NgramModel.train(tmp_path / "b.txt", memory=memory)
 
 

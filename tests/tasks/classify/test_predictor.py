@@ -150,7 +150,7 @@ def test_predict_of_one_text_is_rejected(run: Path) -> None:
 
 
 def test_load_never_uses_a_model_hub(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="there is no run or checkpoint"):
+    with pytest.raises(CheckpointError, match="Run or checkpoint not found"):
         catena.load(tmp_path / "bert-base-uncased")
 
 

@@ -86,7 +86,7 @@ class TestReading:
             ('{"title": "Tea", "text": "Boil."}\n', r"a\.x:1 has none of the keys items, .*data\.items_column"),
             ('{"title": "Tea"\n', r"a\.x:1 .*is not JSON"),
             ("title\titems\ttext\tid\nTea\twater\tBoil.\n", r"a\.x:2 .*has 3 fields, .*has 4 columns"),
-            ('{"title": "a", "items": [], "text": "b"}\n[1]\n', r"a\.x:2 .*is no JSON object"),
+            ('{"title": "a", "items": [], "text": "b"}\n[1]\n', r"a\.x:2 .*is not a JSON object"),
         ],
     )
     def test_read_invalid_line_raises_with_location(self, tmp_path: Path, text: str, said: str) -> None:

@@ -341,10 +341,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (["--topic", "sea"], "give --vectors, too"),
-            (["--vectors", "x"], "give --topic, too"),
+            (["--topic", "sea"], "Add --vectors PATH"),
+            (["--vectors", "x"], "Add --topic WORD"),
             (["--poems", "0"], "--poems must be 1 or more"),
-            (["--topic", " ", "--vectors", "x"], "--topic is blank, and must be a word"),
+            (["--topic", " ", "--vectors", "x"], "--topic must be a word, got a blank"),
             (["--form", "sonet"], "sonnet"),
         ],
     )

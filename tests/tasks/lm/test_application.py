@@ -294,7 +294,7 @@ def test_fine_tuning_starts_from_old_weights_and_vocabulary(text: Path, tmp_path
         (tmp_path / "new" / kept).unlink()
     shutil.rmtree(tmp_path / "new" / "checkpoints")
     (tmp_path / "new" / "checkpoints").mkdir()  # as if it had been killed before its first checkpoint
-    with pytest.raises(CheckpointError, match=r"began with the weights of .*old and was stopped before it kept them"):
+    with pytest.raises(CheckpointError, match=r"started from the weights of .*old and stopped before it saved them"):
         LmApplication().resume(tmp_path / "new", SilentReporter())
     with pytest.raises(CheckpointError, match="the model must have the options of the one in"):
         LmApplication().train(config(other, "gru"), tmp_path / "x", SilentReporter(), start_from=tmp_path / "old")

@@ -37,10 +37,10 @@ def test_words_and_whitespace_tokenizers_agree_on_tokenized_text(runs: Path) -> 
 
 def test_train_reports_literal_unk_once(runs: Path) -> None:
     lines = (runs / "words" / "log.txt").read_text(encoding="utf-8").splitlines()
-    told = [line for line in lines if "the text holds <unk>" in line]
+    told = [line for line in lines if "the text contains <unk>" in line]
     assert len(told) == 1
     assert told[0].endswith("read as the unknown symbol <unk>")
-    assert "the text holds" not in (runs / "letters" / "log.txt").read_text(encoding="utf-8")
+    assert "the text contains" not in (runs / "letters" / "log.txt").read_text(encoding="utf-8")
 
 
 def test_evaluate_warns_of_unknown_tokens(runs: Path) -> None:

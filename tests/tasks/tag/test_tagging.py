@@ -57,9 +57,7 @@ def test_tags_of_no_scheme_are_reported_with_both_lines() -> None:
     with pytest.raises(DataError) as caught:
         found("O B-A I-A", "O O I-B")
     words = str(caught.value)
-    assert words.startswith(
-        "train.conll:22: 'I-B' after 'O' begins a span with I, where B-B must stand (iob2); it is not"
-    )
+    assert words.startswith("train.conll:22: 'I-B' after 'O' begins a span with I instead of B-B (iob2); it is not")
     assert "it is not iob1 either, since at train.conll:11 'B-A' after 'O'" in words
     assert "--repair" in words
 

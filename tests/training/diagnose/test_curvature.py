@@ -1,4 +1,4 @@
-"""Curvature against matrices with known eigenvalues, and against Hessians that are built whole."""
+"""Curvature of matrices with known eigenvalues, and of explicit Hessians."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class TestQuadratics:
         gradient = self.matrix @ x.detach() + torch.eye(5, dtype=torch.float64)[0]
         return found, gradient
 
-    def test_the_extreme_eigenvalues_are_those_the_matrix_was_made_of(self) -> None:
+    def test_extreme_eigenvalues_are_exact(self) -> None:
         found, _ = self.measured()
         assert found.largest.value == pytest.approx(8, abs=1e-10)
         assert found.smallest.value == pytest.approx(-3, abs=1e-10)
 
-    def test_the_optimal_step_is_the_formula(self) -> None:
+    def test_optimal_step_equals_formula(self) -> None:
         found, g = self.measured()
         assert found.gradient_norm == pytest.approx(g.norm().item(), rel=1e-12)
         assert found.optimal_step == pytest.approx(((g @ g) / (g @ self.matrix @ g)).item(), rel=1e-12)
 
-    def test_no_step_beats_it_along_the_gradient(self) -> None:
+    def test_optimal_step_minimizes_along_gradient(self) -> None:
         matrix = symmetric([0.5, 1.0, 2.0, 8.0])
         x = torch.ones(4, dtype=torch.float64, requires_grad=True)
 
@@ -50,11 +50,11 @@ class TestQuadratics:
         g, here = matrix @ x.detach(), x.detach()
         assert all(loss_at(here - best * g) <= loss_at(here - best * share * g) for share in (0.5, 0.9, 1.1, 2.0))
 
-    def test_downhill_curvature_has_no_optimal_step(self) -> None:
+    def test_negative_curvature_has_no_optimal_step(self) -> None:
         x = torch.ones(3, dtype=torch.float64, requires_grad=True)
         assert measure_curvature(lambda: -(x**2).sum(), [x]).optimal_step is None
 
-    def test_few_iterations_say_how_far_they_may_be_off(self) -> None:
+    def test_error_bounds_of_few_iterations(self) -> None:
         found, _ = self.measured(iterations=3)
         assert found.largest.error > 1e-6
         true = torch.tensor([-3.0, 0.5, 1.0, 2.0, 8.0])
@@ -63,7 +63,7 @@ class TestQuadratics:
 
 
 class TestNetworks:
-    def test_a_small_network_has_the_eigenvalues_of_its_whole_hessian(self) -> None:
+    def test_network_equals_explicit_hessian(self) -> None:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).double()
         x, y = torch.randn(6, 3).double(), torch.tensor([0, 1, 2, 0, 1, 2])
@@ -82,12 +82,12 @@ class TestNetworks:
         assert found.smallest.value == pytest.approx(values[0].item(), abs=1e-9)
 
     @pytest.mark.parametrize("network", [nn.LSTM(3, 4), nn.GRU(3, 4), nn.RNN(3, 4)])
-    def test_fused_recurrences_are_measured_too(self, network: nn.Module) -> None:
+    def test_fused_recurrences_are_supported(self, network: nn.Module) -> None:
         x = torch.randn(5, 2, 3, generator=seeded())
         found = measure_curvature(lambda: network(x)[0].pow(2).mean(), list(network.parameters()), iterations=5)
         assert found.largest.value > 0
 
-    def test_fused_attention_is_measured_too(self) -> None:
+    def test_fused_attention_is_supported(self) -> None:
         x = torch.randn(1, 2, 5, 4, generator=seeded(), requires_grad=True)
 
         def loss() -> Tensor:
@@ -95,19 +95,19 @@ class TestNetworks:
 
         assert measure_curvature(loss, [x], iterations=5).largest.value > 0
 
-    def test_a_linear_loss_and_an_unused_parameter_are_flat(self) -> None:
+    def test_linear_loss_and_unused_parameter_are_flat(self) -> None:
         x, unused = torch.ones(3, requires_grad=True), torch.ones(2, requires_grad=True)
         found = measure_curvature(lambda: x.sum(), [x, unused])
         assert (found.largest.value, found.smallest.value, found.along_gradient) == (0, 0, 0)
 
-    def test_the_weights_and_their_gradients_are_left_alone(self) -> None:
+    def test_weights_and_gradients_are_unchanged(self) -> None:
         x = torch.ones(3, requires_grad=True)
         measure_curvature(lambda: x.pow(2).sum(), [x])
         assert x.grad is None
         assert x.tolist() == [1, 1, 1]
 
 
-def test_without_a_kept_basis_the_ends_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eigenvalues_without_stored_basis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catena.training.diagnose.curvature._MOST_KEPT", 0)
     matrix = symmetric([-3.0, 0.5, 1.0, 2.0, 8.0])
     smallest, largest = extreme_eigenvalues(matrix.matmul, torch.empty(5).double(), 5, seeded())

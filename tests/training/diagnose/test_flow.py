@@ -42,7 +42,7 @@ def recurrence(request: pytest.FixtureRequest) -> Recurrence:
 
 
 class TestJacobians:
-    def test_they_are_those_of_differences(self, recurrence: Recurrence) -> None:
+    def test_jacobian_equals_finite_differences(self, recurrence: Recurrence) -> None:
         x, before = torch.randn(2).double(), state_of(recurrence)
         found = jacobian(recurrence, x, before)
         flat, h = torch.cat(before), 1e-6
@@ -104,7 +104,7 @@ class TestFlow:
             ConvolutionConfig(filters=4, padding="causal"),
         ],
     )
-    def test_encoders_that_do_not_recur_have_inputs_alone(self, settings: Config) -> None:
+    def test_encoders_without_recurrence_have_only_inputs(self, settings: Config) -> None:
         torch.manual_seed(0)
         encoder = causal(build_encoder(settings, 8)).eval()  # type: ignore[arg-type]
         x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1)).requires_grad_()

@@ -15,7 +15,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 @pytest.mark.parametrize("largest", [0.5, 1.0, 1.2])
-def test_the_largest_eigenvalue_is_as_asked(largest: float) -> None:
+def test_largest_eigenvalue_is_as_requested(largest: float) -> None:
     values = torch.linalg.eigvals(matrix_with_largest(largest, 6, seeded()))
     assert values.abs().max().item() == pytest.approx(largest, abs=1e-12)
 

@@ -1,1 +1,1 @@
-"""One file for each format. A reader yields plain typed examples and names file, line and cure on bad input."""
+"""File readers, one module for each format. They yield typed examples; errors name file, line and cure."""

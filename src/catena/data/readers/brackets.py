@@ -1,4 +1,4 @@
-"""Penn brackets: ``(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))``, one or many lines for each tree.
+"""Penn brackets: ``(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))``, one or several lines for each tree.
 
 The outer bracket may have no label, ``( (S …))``. Brackets in the text are escaped as ``-LRB-`` and
 ``-RRB-``.
@@ -17,16 +17,16 @@ from catena.data.readers.format_rules import brackets_sign, hint
 from catena.errors import FormatError
 
 MOST_LINES = 10_000
-"""Lines that one tree may span. A bracket that is never closed would otherwise swallow the rest of the file."""
+"""Maximum number of lines of a tree. Without it, an unclosed bracket would consume the rest of the file."""
 
 _TRACE = "-NONE-"
-"""The tag of what is not spoken."""
+"""The tag of empty elements."""
 _PART = re.compile(r"[()]|[^() \t]+")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 class _Open:
-    """A bracket that is open: what it holds so far."""
+    """An open bracket and its content so far."""
 
     __slots__ = ("atoms", "children", "place")
 
@@ -37,21 +37,21 @@ class _Open:
 
 
 def read(path: Path | str, *, encoding: str | None = None) -> Iterator[Tree]:
-    """Yield the trees; each node knows the line in which it opens."""
+    """Yield the trees. Each node has the line in which it opens."""
     with open_text(path, encoding) as lines:
         yield from read_lines(lines, path)
 
 
 def parse(text: str, source: str = "the tree") -> Tree:
-    """The one tree of a string; ``source`` names it in errors."""
+    """Parse one tree from a string. ``source`` names it in errors."""
     trees = list(read_lines(enumerate(text.splitlines(), start=1), source))
     if len(trees) != 1:
-        raise FormatError(f"{source} must be one tree in brackets, and holds {len(trees)}: give them one by one")
+        raise FormatError(f"{source} must be one tree in brackets, got {len(trees)}. Pass the trees one by one.")
     return trees[0]
 
 
 def read_lines(lines: Iterable[tuple[int, str]], path: Path | str) -> Iterator[Tree]:
-    """Yield the trees of numbered lines; ``path`` names them in errors."""
+    """Yield the trees of numbered lines. ``path`` names them in errors."""
     stack: list[_Open] = []
     next_start: int | None = None
     text_of_start = ""
@@ -79,7 +79,7 @@ def read_lines(lines: Iterable[tuple[int, str]], path: Path | str) -> Iterator[T
                 else:
                     stack[-1].children.append(node)
             elif stack[-1].children:
-                raise _bad(path, number, line, f"has the word {part[:20]!r} beside other nodes")
+                raise _bad(path, number, line, f"has the word {part[:20]!r} next to other nodes")
             else:
                 stack[-1].atoms.append(part)
     if stack:
@@ -87,7 +87,7 @@ def read_lines(lines: Iterable[tuple[int, str]], path: Path | str) -> Iterator[T
 
 
 def to_text(tree: Tree) -> str:
-    """The tree in one line. Reading it back gives an equal tree, but for the places."""
+    """The tree in one line. Parsing it gives an equal tree except for the locations."""
     parts: list[str] = []
     waiting: list[Tree | str] = [tree]
     while waiting:
@@ -104,7 +104,7 @@ def to_text(tree: Tree) -> str:
 
 
 def spoken(tree: Tree) -> list[str]:
-    """The words of a tree as people write them, without traces."""
+    """The unescaped words of a tree, without traces."""
     waiting, found = [tree], []
     while waiting:
         node = waiting.pop()
@@ -115,7 +115,7 @@ def spoken(tree: Tree) -> list[str]:
 
 
 def unescape(word: str) -> str:
-    r"""The word as people write it: ``-LRB-`` is a bracket, ``\/`` a slash and ``\*`` a star."""
+    r"""The unescaped word: ``-LRB-`` is a bracket, ``\/`` a slash and ``\*`` a star."""
     return _ESCAPES.get(word) or word.replace("\\/", "/").replace("\\*", "*")
 
 
@@ -123,17 +123,17 @@ def _closed(path: Path | str, line: str, number: int, bracket: _Open) -> Tree:
     atoms, children = bracket.atoms, bracket.children
     if children:
         if len(atoms) > 1:
-            raise _bad(path, number, line, f"closes a node that has the word {atoms[1][:20]!r} beside other nodes")
+            raise _bad(path, number, line, f"closes a node that has the word {atoms[1][:20]!r} next to other nodes")
         return Tree(atoms[0] if atoms else "", tuple(children), None, bracket.place)
     if len(atoms) != 2:
         held = " ".join(atoms)[:40]
-        raise _bad(path, number, line, f"closes a node ({held}) that is neither (TAG word) nor a label over nodes")
+        raise _bad(path, number, line, f"closes a node ({held}) that is neither (TAG word) nor a label with nodes")
     return Tree(atoms[0], (), atoms[1], bracket.place)
 
 
 def _unclosed(path: Path | str, stack: list[_Open], line: str, next_start: int | None) -> FormatError:
     opened = stack[0].place.line
-    guess = f", and line {next_start} seems to begin the next one" if next_start else ""
+    guess = f", and line {next_start} seems to begin the next tree" if next_start else ""
     problem = f"opens a tree that is not closed: {len(stack)} brackets are missing{guess}"
     if len(stack) == 1:
         problem = f"opens a tree that is not closed: 1 bracket is missing{guess}"
@@ -141,7 +141,7 @@ def _unclosed(path: Path | str, stack: list[_Open], line: str, next_start: int |
 
 
 def _bad(path: Path | str, number: int, line: str, problem: str) -> FormatError:
-    cure = "Every word must be a (TAG word) and every bracket be closed. " + hint(path, "brackets")
+    cure = "Write every word as (TAG word) and close every bracket. " + hint(path, "brackets")
     return bad_line(path, number, line, problem, cure)
 
 

@@ -1,7 +1,6 @@
-"""Column CoNLL: one token in each line, its fields parted by tabs or blanks, a blank line after each
-sentence.
+"""Column CoNLL: one token per line with fields separated by tabs or blanks, and a blank line after each sentence.
 
-The files of CoNLL-2000, CoNLL-2003 and WNUT. A line of nothing but white space is blank.
+This is the format of CoNLL-2000, CoNLL-2003 and WNUT. A line of only white space is blank.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ _Separator = Literal["tab", "blank"]
 def read(path: Path | str, *, separator: _Separator | None = None, encoding: str | None = None) -> Iterator[Columns]:
     """Yield one sentence for each block of lines.
 
-    ``-DOCSTART-`` lines, with fields or without, and lines that begin with ``#`` before the first token and
-    do not have the fields of a row are kept as comments of the sentence they stand before.
+    ``-DOCSTART-`` lines, with or without fields, and lines that begin with ``#`` before the first token and
+    do not have the fields of a row become comments of the next sentence.
 
     Args:
-        separator: what parts the fields; tabs if every row of the first sentence has one, otherwise blanks.
+        path: the file.
+        separator: the field separator. By default tabs if every row of the first sentence has one, otherwise blanks.
         encoding: UTF-8 if omitted.
     """
     width = 0
@@ -50,7 +50,7 @@ def read(path: Path | str, *, separator: _Separator | None = None, encoding: str
 
 
 def _blocks(path: Path | str, encoding: str | None) -> Iterator[list[tuple[int, str]]]:
-    """Lines between blank ones. A ``-DOCSTART-`` line ends a block as a blank line does."""
+    """Blocks of lines between blank lines. A ``-DOCSTART-`` line ends a block like a blank line."""
     block: list[tuple[int, str]] = []
     with open_text(path, encoding) as lines:
         for number, line in lines:
@@ -71,7 +71,7 @@ def _is_document_start(line: str) -> bool:
 
 
 def _plain(block: list[tuple[int, str]]) -> list[str]:
-    """The lines that cannot be comments; all of them if all may be."""
+    """The lines that cannot be comments, or all lines if every line may be one."""
     return [line for _, line in block if not line.startswith("#")] or [line for _, line in block]
 
 
@@ -80,7 +80,7 @@ def _separator(block: list[tuple[int, str]]) -> _Separator:
 
 
 def _width(block: list[tuple[int, str]], separator: _Separator) -> int:
-    """How many fields most rows have."""
+    """The number of fields of most rows."""
     return Counter(len(column_fields(line, separator)) for line in _plain(block)).most_common(1)[0][0]
 
 
@@ -98,10 +98,10 @@ def _row(path: Path | str, number: int, line: str, separator: _Separator, width:
 def _ragged(
     path: Path | str, number: int, line: str, fields: list[str], separator: _Separator, width: int
 ) -> FormatError:
-    problem = f"has {len(fields)} {separator}-separated fields where the first sentence has {width}"
+    problem = f"must have {width} {separator}-separated fields as in the first sentence, got {len(fields)}"
     if len(fields) == width:
         problem = "has no token before its first tab"
-    cure = "Every row must have the same fields, and a blank line must follow each sentence. " + hint(path, "columns")
+    cure = "Give every row the same fields, and end each sentence with a blank line. " + hint(path, "columns")
     return bad_line(path, number, line, problem, cure)
 
 

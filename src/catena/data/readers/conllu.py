@@ -1,9 +1,8 @@
-"""CoNLL-U, the format of Universal Dependencies: ten tab-separated fields for each word, ``#`` comments
-before them.
+"""CoNLL-U, the format of Universal Dependencies: ten tab-separated fields per word, with ``#`` comments.
 
 Everything is kept: multiword ranges (``3-4``), empty nodes (``5.1``), enhanced dependencies, ``_``, comments.
-Writing what was read gives the same bytes, if the file has LF line ends and one blank line after each
-sentence, as it must.
+Writing what was read gives the same bytes if the file has LF line ends and one blank line after each sentence, as the
+format requires.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ _MOST_DIGITS = 9
 
 
 def read(path: Path | str, *, encoding: str | None = None) -> Iterator[ConlluSentence]:
-    """Yield the sentences. Words must be numbered from 1 without a gap, and heads must be words of the sentence."""
+    """Yield the sentences. Words must be numbered from 1 without gaps, and heads must be words of the sentence."""
     with open_text(path, encoding) as lines:
         yield from read_lines(path, lines)
 
 
 def read_lines(path: Path | str, lines: Iterable[tuple[int, str]]) -> Iterator[ConlluSentence]:
-    """The same from numbered lines; ``path`` is what they are called in errors, such as "standard input"."""
+    """Yield the sentences of numbered lines. ``path`` names them in errors, such as "standard input"."""
     comments: list[str] = []
     rows: list[tuple[int, str]] = []
     number = 0
@@ -44,9 +43,7 @@ def read_lines(path: Path | str, lines: Iterable[tuple[int, str]]) -> Iterator[C
                 raise _bad(path, number - 1, comments[-1], "is a comment with no words after it")
         elif line.startswith("#"):
             if rows:
-                raise _bad(
-                    path, number, line, "is a comment inside a sentence, where a blank line must stand before it"
-                )
+                raise _bad(path, number, line, "is a comment inside a sentence, without a blank line before it")
             comments.append(line)
         else:
             rows.append((number, line))
@@ -57,13 +54,13 @@ def read_lines(path: Path | str, lines: Iterable[tuple[int, str]]) -> Iterator[C
 
 
 def to_text(sentence: ConlluSentence) -> str:
-    """The sentence as it stands in a file, with the blank line after it."""
+    """The sentence in CoNLL-U, followed by a blank line."""
     lines = [*sentence.comments, *("\t".join(row) for row in sentence.rows)]
     return "\n".join(lines) + "\n\n"
 
 
 def write(path: Path, sentences: Iterable[ConlluSentence]) -> int:
-    """Write sentences to a file as UTF-8 and return how many there were."""
+    """Write sentences to a file as UTF-8 and return their number."""
     count = 0
     with open(path, "w", encoding="utf-8", newline="\n") as stream:
         for sentence in sentences:
@@ -80,8 +77,8 @@ def _sentence(path: Path | str, comments: list[str], lines: list[tuple[int, str]
         rows.append(row)
         if _WORD.fullmatch(row.id):
             if row.id != str(n_words + 1):
-                missing = " (a blank line must stand before a new sentence)" if row.id == "1" else ""
-                raise _bad(path, number, line, f"has the word number {row.id} where {n_words + 1} is next{missing}")
+                missing = " (a blank line is required before a new sentence)" if row.id == "1" else ""
+                raise _bad(path, number, line, f"must have the word number {n_words + 1}, got {row.id}{missing}")
             n_words, n_empty = n_words + 1, 0
         elif match := _RANGE.fullmatch(row.id):
             if (
@@ -89,18 +86,18 @@ def _sentence(path: Path | str, comments: list[str], lines: list[tuple[int, str]
                 or not n_words + 1 == int(match[1]) < int(match[2])
                 or n_words < range_end
             ):
-                raise _bad(path, number, line, f"has the range {row.id}, which must begin at word {n_words + 1}")
+                raise _bad(path, number, line, f"must have a range that begins at word {n_words + 1}, got {row.id}")
             range_end = int(match[2])
         elif match := _EMPTY.fullmatch(row.id):
             if row.id != f"{n_words}.{n_empty + 1}":
-                raise _bad(path, number, line, f"has the empty node {row.id} where {n_words}.{n_empty + 1} is next")
+                raise _bad(path, number, line, f"must have the empty node {n_words}.{n_empty + 1}, got {row.id}")
             n_empty += 1
         else:
             raise _bad(
                 path,
                 number,
                 line,
-                f"begins with {row.id[:20]!r}, which is no word number, range or empty node",
+                f"must begin with a word number, range or empty node, got {row.id[:20]!r}",
             )
     if not n_words or range_end > n_words:
         problem = f"begins a range to word {range_end} of {n_words}" if n_words else "begins a sentence without words"
@@ -114,9 +111,9 @@ def _row(path: Path | str, number: int, line: str) -> ConlluRow:
     if len(fields) == 10:
         return ConlluRow(*fields)
     by_blanks = len(line.split())
-    problem = f"has {len(fields)} tab-separated field{'s' if len(fields) > 1 else ''}, not 10"
+    problem = f"must have 10 tab-separated fields, got {len(fields)}"
     if len(fields) == 1 and by_blanks == 10:
-        problem = "has 10 fields parted by blanks, which must be tabs"
+        problem = "must have 10 tab-separated fields, got fields separated by blanks"
     raise _bad(path, number, line, problem)
 
 
@@ -124,7 +121,7 @@ def _check_heads(path: Path | str, rows: list[ConlluRow], lines: list[tuple[int,
     heads = {str(n) for n in range(n_words + 1)} | {"_"}
     for row, (number, line) in zip(rows, lines, strict=True):
         if row.head not in heads:
-            raise _bad(path, number, line, f"has the head {row.head[:20]!r}, which must be 0 to {n_words} or _")
+            raise _bad(path, number, line, f"must have a head from 0 to {n_words} or _, got {row.head[:20]!r}")
 
 
 def _bad(path: Path | str, number: int, line: str, problem: str) -> FormatError:

@@ -1,6 +1,6 @@
-"""CSV and TSV with a header: one column for the text and one for the label, known by their names.
+"""CSV and TSV with a header, with a column for the text and one for the label.
 
-Without a header the columns are named by their number, counted from 1.
+Without a header, columns are named by their number, from 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from catena.data.readers.table_signs import csv_sign, tsv_sign
 from catena.errors import FormatError
 
 MOST_LINES = 10_000
-"""Lines that one record may span. A stray quote would otherwise swallow the rest of the file."""
+"""Maximum number of lines of a record. Without it, a stray quote would consume the rest of the file."""
 
 
 def read_csv(
@@ -34,21 +34,23 @@ def read_csv(
     quoted: bool = True,
     encoding: str | None = None,
 ) -> Iterator[LabeledText]:
-    """Yield one example for each record. A record without any value is one without text and label, so that
-    counts reconcile.
+    """Yield one example for each record. A record without any value gives an example without text and label.
 
     Args:
+        path: the file.
         delimiter: the character between fields.
-        header: whether the first record names the columns; otherwise "1", "2", … do.
-        text_column: found by a common name if omitted, such as text, sentence or review.
-        label_column: found likewise: label, intent, class, …
-        separator: what parts several labels of one text, such as "|"; the field may then be empty.
-        labeled: False reads texts alone.
-        quoted: whether fields may stand in double quotes, with line ends and delimiters inside.
+        header: whether the first record has the column names; otherwise they are "1", "2", …
+        text_column: detected by common names if omitted, such as text, sentence or review.
+        label_column: detected by common names if omitted, such as label, intent or class.
+        separator: separator of several labels in one field, such as "|". The field may then be empty.
+        labeled: False reads only texts.
+        quoted: whether fields may be in double quotes, with line ends and delimiters inside.
         encoding: UTF-8 if omitted.
     """
     if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise FormatError(f"the delimiter must be one character and no quote or line end, not {delimiter!r}")
+        raise FormatError(
+            f"delimiter must be one character other than a quote or line end, got {delimiter!r}. Use ',' or '\\t'."
+        )
     names: list[str] | None = None
     for place, fields in records(path, delimiter, quoted, encoding):
         if not any(field.strip() for field in fields):
@@ -70,7 +72,7 @@ def read_csv(
             raise _ragged(place, fields, names, delimiter)
         labels = split_labels(fields[label_at], separator) if label_at is not None else ()
         if label_at is not None and not labels and not separator:
-            cure = "Fill it in, or leave the record out; texts that may have none need a separator (--label-separator)."
+            cure = "Fill it in, or remove the record. If texts may have no label, set a separator (--label-separator)."
             raise bad_line(place.file, place.line, delimiter.join(fields), f"has no {names[label_at]}", cure)
         yield LabeledText(fields[text_at], labels, place)
 
@@ -86,7 +88,7 @@ def read_tsv(
     quoted: bool = False,
     encoding: str | None = None,
 ) -> Iterator[LabeledText]:
-    """As :func:`read_csv`, with tabs between fields; quotes are plain characters unless ``quoted``."""
+    """As :func:`read_csv`, with tabs between fields. Quotes are plain characters unless ``quoted``."""
     yield from read_csv(
         path,
         delimiter="\t",
@@ -103,8 +105,8 @@ def read_tsv(
 def records(
     path: Path | str, delimiter: str, quoted: bool, encoding: str | None
 ) -> Iterator[tuple[SourceLocation, list[str]]]:
-    """The fields of each record and the line in which it begins."""
-    csv.field_size_limit(2**31 - 1)  # the module's own limit is 128 KiB for a field
+    """The fields of each record, and the line in which it begins."""
+    csv.field_size_limit(2**31 - 1)  # the default limit of the csv module is 128 KiB per field
     with open_text(path, encoding) as lines:
         source = _Source(str(path), lines)
         if quoted:
@@ -116,10 +118,8 @@ def records(
             try:
                 fields = next(rows, None)
             except csv.Error as error:
-                problem = f"begins a record that is not well quoted ({error}, at line {source.number})"
-                cure = "A quote inside a quoted field must be doubled. " + hint(
-                    path, "tsv" if delimiter == "\t" else "csv"
-                )
+                problem = f"begins a record with invalid quotes ({error}, at line {source.number})"
+                cure = "Double a quote inside a quoted field. " + hint(path, "tsv" if delimiter == "\t" else "csv")
                 raise bad_line(path, source.begin, source.first, problem, cure) from None
             if fields is None:
                 return
@@ -127,7 +127,7 @@ def records(
 
 
 class _Source:
-    """Lines for the csv module, which remember where the record began."""
+    """Lines for the csv module that remember where the record began."""
 
     def __init__(self, file: str, lines: Iterator[tuple[int, str]]) -> None:
         self.file = file
@@ -144,8 +144,8 @@ class _Source:
         if self.number == self.begin:
             self.first = line
         if self.number - self.begin >= MOST_LINES:
-            problem = f"opens a quote that is not closed in {MOST_LINES:,} lines"
-            cure = "Double the quote or take it away, or read the file with quoted=false."
+            problem = f"opens a quote that is not closed within {MOST_LINES:,} lines"
+            cure = "Double or remove the quote, or read the file with quoted=false."
             raise bad_line(self.file, self.begin, self.first, problem, cure)
         return line + "\n"
 
@@ -156,8 +156,8 @@ def _ragged(place: SourceLocation, fields: list[str], names: list[str], delimite
         place.file,
         place.line,
         delimiter.join(fields),
-        f"has {len(fields)} fields where the first record has {len(names)} ({list_names(names)})",
-        f"A {'tab' if delimiter == chr(9) else repr(delimiter)} inside a text must be quoted. {hint(place.file, name)}",
+        f"must have {len(names)} fields ({list_names(names)}) as in the first record, got {len(fields)}",
+        f"Quote texts with a {'tab' if delimiter == chr(9) else repr(delimiter)} inside. {hint(place.file, name)}",
     )
 
 

@@ -1,17 +1,18 @@
-"""Conversations in files: pairs, labeled pairs, test files with distractors, JSON lines, and dialogues turn by turn.
+"""Files of conversations: pairs, labeled pairs, tests with distractors, JSON lines, and dialogues turn by turn.
 
-pairs        context<TAB>response, one a line; or a table whose header names a context and a response (question,
-             answer); or CSV of two columns; or the two columns that a person names
-labeled     a table with a header: context, utterance (or response), label 1 or 0; neighboring rows of one context
-             belong together
+pairs        one context<TAB>response per line; a table whose header names a context and a response (question,
+             answer); CSV with two columns; or two columns that the user names
+labeled      a table with a header: context, utterance (or response), label 1 or 0; consecutive rows with the same
+             context belong together
 distractors  a table with a header: context, utterance, distractor_0, distractor_1, …
-responses    JSON lines: context (question, prompt, …), and response, responses, answer, completion, …; perhaps
+responses    JSON lines: context (question, prompt, …), and response, responses, answer, completion, …; optionally
              distractors, or random_negative_responses and adversarial_negative_responses (DailyDialog++)
-turns        JSON lines: turns, messages, … (strings, or objects with text and speaker, content and role), perhaps
+turns        JSON lines: turns, messages, … (strings, or objects with text and speaker, content and role), optionally
              speakers
-dialogue     a turn a line, a blank line between dialogues; speaker<TAB>turn or "speaker: turn" where speakers are named
+dialogue     one turn per line, a blank line between dialogues; speaker<TAB>turn or "speaker: turn" if speakers are
+named
 
-In the text of a table the turns of a context stand between ``__eot__`` marks, as in the Ubuntu corpus.
+In tables, the turns of a context are separated by ``__eot__``, as in the Ubuntu corpus.
 """
 
 from __future__ import annotations
@@ -43,44 +44,50 @@ from catena.registry import Registry
 
 END_OF_TURN, END_OF_UTTERANCE = "__eot__", "__eou__"
 _DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$")
-_PAIR = "Every line must be context<TAB>response, without a tab in either."
+_PAIR = "Write every line as context<TAB>response, without a tab in either."
 _SPEAKER_WORDS = 3
-"""The most words of the name of one who speaks."""
+"""Maximum number of words of a speaker's name."""
 _SPOKEN = re.compile(r"\s*([^\t:：]{1,40})[:：](?!//)\s*(.*)")
-"""A turn behind the name of its speaker and a colon."""
+"""A turn after the name of its speaker and a colon."""
 _GOOD = ("positive_responses", "responses", *RESPONSE_NAMES)
 _SAMPLE = 200
-"""Lines that are looked at."""
+"""Number of lines that are examined."""
 _Reader = Callable[[Path, str | None, PairColumns], Iterator[Exchange]]
 
 READERS: Registry[_Reader] = Registry("format of conversations")
 
 
 def split_turns(text: str) -> tuple[str, ...]:
-    """The turns of a context in one line: what stands between ``__eot__`` marks, marks of utterances left out."""
+    """The turns of a context in one line: the text between ``__eot__`` marks, without utterance marks."""
     parts = (part.replace(END_OF_UTTERANCE, " ") for part in text.split(END_OF_TURN))
     return tuple(" ".join(part.split()) for part in parts if part.strip())
 
 
 def read(path: Path, format: str, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
-    """The exchanges of a file, those with empty sides too: what is dropped is for the caller to count. ``columns`` are
-    those of contexts and responses, where they are pairs and a person names them."""
+    """Yield the exchanges of a file, including those with empty sides, which the caller may drop.
+
+    Args:
+        path: the file.
+        format: a name in READERS.
+        encoding: UTF-8 if omitted.
+        columns: the columns of contexts and responses, if the user names them.
+    """
     return READERS[format](path, encoding, columns)
 
 
-# --- which format -----------------------------------------------------------------------------------------------------
+# --- format detection -------------------------------------------------------------------------------------------------
 
 
 def recognize(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> tuple[str, str]:
-    """The format of a file of conversations, and what speaks for it."""
+    """The format of a file of conversations, and the evidence."""
     if columns.named:
-        return "pairs", "its columns are named"
+        return "pairs", "its columns are set"
     with open_text(path, encoding) as lines:
         sample = [line for _, line in islice(lines, _SAMPLE)]
     filled = [line for line in sample if line.strip()]
     if not filled:
-        where = f" in its first {len(sample)} lines" if sample else ", it is empty"
-        raise FormatError(f"{path} has no text{where}: there is no conversation to read")
+        where = f" in its first {len(sample)} lines" if sample else ", because it is empty"
+        raise FormatError(f"{path} has no text{where}. Pass a file of conversations.")
     first = filled[0].lstrip()
     if first.startswith("{"):
         thing = parse_object(first, SourceLocation(str(path), 1 + sample.index(filled[0])))
@@ -94,10 +101,10 @@ def recognize(path: Path, encoding: str | None = None, columns: PairColumns = FO
 def _by_header(first: str) -> tuple[str, str] | None:
     names = _names(first)
     if any(name in CONTEXT_NAMES for name in names) and any(_DISTRACTOR.match(name) for name in names):
-        return "distractors", "its header names distractors"
+        return "distractors", "its header has distractors"
     if "label" in names and any(name in CONTEXT_NAMES for name in names):
-        return "labeled", "its header names a context and a label"
-    return ("pairs", "its header names a context and a response") if _names_both(names) else None
+        return "labeled", "its header has a context and a label"
+    return ("pairs", "its header has a context and a response") if _names_both(names) else None
 
 
 def _by_tabs(path: Path, sample: list[str], encoding: str | None) -> tuple[str, str] | None:
@@ -106,26 +113,26 @@ def _by_tabs(path: Path, sample: list[str], encoding: str | None) -> tuple[str, 
         return None
     odd = ((number, line) for number, line in enumerate(sample, start=1) if line.strip() and line.count("\t") != 1)
     found = next(odd, None)
-    if found is not None and pair_layout(path, encoding) != "tsv":  # a text of several lines, in quotes
-        raise bad_line(path, *found, f"{_fields(found[1])}, and most lines have 2", _PAIR)
+    if found is not None and pair_layout(path, encoding) != "tsv":  # a quoted text of several lines
+        raise bad_line(path, *found, f"{_fields(found[1])}, unlike most lines, which have 2", _PAIR)
     return "pairs", "every line has one tab"
 
 
 def _by_commas(path: Path, encoding: str | None) -> tuple[str, str] | None:
-    """CSV by its name: two columns are pairs, of more they must be named."""
+    """The format by the CSV extension. Two columns are pairs; more columns must be named."""
     if not Sample(path).is_named(".csv") or (width := csv_width(path, encoding)) == 1:
         return None
     if width == 2 or recognize_pairs(path, encoding) is not None:
-        return "pairs", "it is CSV whose columns are pairs"
+        return "pairs", "it is CSV with columns of pairs"
     with open_text(path, encoding) as lines:
         raise _unnamed(path, width, next(line for _, line in lines if line.strip()))
 
 
 def _unnamed(path: Path, width: int, first: str) -> FormatError:
     return FormatError(
-        f"{path} has {width} columns, and its first line, {shorten(first, 60)}, does not say which are a context and a "
-        f"response, as question and answer do: name them by --context-column and --response-column, or by numbers, as "
-        f"in --context-column 1 --response-column 2"
+        f"{path} has {width} columns, and its first line, {shorten(first, 60)}, has no names such as question and "
+        f"answer. Set --context-column and --response-column by name or by number, as in --context-column 1 "
+        f"--response-column 2."
     )
 
 
@@ -133,13 +140,13 @@ def _by_turns(path: Path, sample: list[str]) -> tuple[str, str]:
     filled = [line for line in sample if line.strip()]
     widths = {line.count("\t") + 1 for line in filled}
     if len(filled) < len(sample) or "\t" not in filled[0]:
-        behind = ", each behind its speaker and a colon" if _are_spoken(filled) else ""
+        behind = ", each after its speaker and a colon" if _are_spoken(filled) else ""
         return "dialogue", f"its lines are turns{behind}"
     if len(widths) == 1:
         raise _unnamed(path, max(widths), filled[0])
     raise FormatError(
-        f"{path} is no file of conversations that is known: its first line is {filled[0].lstrip()[:80]!r}. Name its "
-        f"format with --data.format: {', '.join(READERS)}"
+        f"Cannot detect the format of the conversations in {path}: its first line is {filled[0].lstrip()[:80]!r}. Set "
+        f"--data.format to one of {', '.join(READERS)}."
     )
 
 
@@ -149,19 +156,18 @@ def _names_both(names: list[str]) -> bool:
 
 
 def _names_speakers(filled: list[str], sample: list[str]) -> bool:
-    """Whether what stands before the tabs are names of those who speak: in files with blank lines, where all are short
-    and none is a sentence."""
+    """Whether the texts before the tabs are names of speakers: short, not sentences, in a file with blank lines."""
     before = [line.split("\t")[0].strip() for line in filled if "\t" in line]
     return len(filled) < len(sample) and all(map(_may_be_a_name, before))
 
 
 def _may_be_a_name(name: str) -> bool:
-    """Whether the name of one who speaks may be so: short, and no sentence."""
+    """Whether a text may be the name of a speaker: short, and not a sentence."""
     return len(name.split()) <= _SPEAKER_WORDS and not name.endswith((".", "?", "!", "？", "！", "。"))
 
 
 def _are_spoken(filled: list[str]) -> bool:
-    """Whether every line is a turn behind its speaker and a colon, and speakers come again."""
+    """Whether every line is a turn after its speaker and a colon, with repeated speakers."""
     found = [match[1].strip() for line in filled if (match := _SPOKEN.fullmatch(line))]
     names = all(_may_be_a_name(name) and any(map(str.isalpha, name)) for name in found)
     return len(found) == len(filled) and names and len(set(found)) <= max(2, len(found) // 2)
@@ -173,12 +179,12 @@ def _fields(line: str) -> str:
 
 
 def _names(line: str) -> list[str]:
-    """The columns that a first line may name, in lower case."""
+    """The column names that a first line may have, in lower case."""
     return [name.strip().strip('"').lower() for name in line.split(_delimiter(line))]
 
 
 def _delimiter(line: str) -> str:
-    """What parts the columns that a first line may name."""
+    """The delimiter of the column names that a first line may have."""
     return "\t" if "\t" in line else max((",", ";"), key=line.count)
 
 
@@ -187,7 +193,7 @@ def _delimiter(line: str) -> str:
 
 @READERS.register("pairs")
 def read_pairs(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
-    """context<TAB>response; or a table or JSON lines, in which names or a person say which column is which."""
+    """context<TAB>response, or a table or JSON lines whose columns are set or detected by name."""
     with open_text(path, encoding) as lines:
         first = next((line for _, line in lines if line.strip()), "")
     if not columns.named and _names_both(_names(first)):
@@ -203,7 +209,7 @@ def read_pairs(path: Path, encoding: str | None = None, columns: PairColumns = F
         for number, line in lines:
             fields = line.split("\t") if line.strip() else ["", ""]
             if len(fields) != 2:
-                raise bad_line(path, number, line, f"{_fields(line)}, not 2", _PAIR)
+                raise bad_line(path, number, line, f"{_fields(line)} instead of 2", _PAIR)
             if number == 1 and fields[0].strip().lower() in CONTEXT_COLUMNS:
                 continue
             yield _exchange(fields[0], (fields[1],), SourceLocation(str(path), number))
@@ -211,8 +217,10 @@ def read_pairs(path: Path, encoding: str | None = None, columns: PairColumns = F
 
 @READERS.register("labeled")
 def read_labeled_pairs(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
-    """Pairs with a label: 1 where the response is the true one, 0 where it is not. Neighboring rows of one context
-    are one exchange, so that a right response has its own wrong ones beside it."""
+    """Pairs with label 1 if the response is correct and 0 if it is not.
+
+    Consecutive rows with the same context become one exchange, so that a correct response comes with its wrong ones.
+    """
     for context, rows in groupby(_rows(path, encoding, ("label",)), key=lambda placed: placed[1]["context"]):
         own = [(place, _right(row, place), row["response"]) for place, row in rows]
         good, wrong = (tuple(text for _, right, text in own if right is side) for side in (True, False))
@@ -222,23 +230,23 @@ def read_labeled_pairs(path: Path, encoding: str | None = None, columns: PairCol
 def _right(row: dict[str, str], place: SourceLocation) -> bool:
     label = row["label"].strip()
     if label not in ("0", "1", "0.0", "1.0"):
-        line, problem = "\t".join(row.values()), f"has the label {label!r}"
-        raise bad_line(place.file, place.line, line, problem, "It must be 1 or 0.")
+        line, problem = "\t".join(row.values()), f"must have the label 1 or 0, got {label!r}"
+        raise bad_line(place.file, place.line, line, problem, "Correct the label.")
     return label.startswith("1")
 
 
 @READERS.register("distractors")
 def read_distractors(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
-    """A context, its true response, and responses that are not."""
+    """A context, its correct response, and wrong responses."""
     for place, row in _rows(path, encoding, ()):
         numbered = sorted((int(found[1]), name) for name in row if (found := _DISTRACTOR.match(name)))
         if not numbered:
-            raise FormatError(f"{path} names no column distractor_0: its columns are {', '.join(row)}")
+            raise FormatError(f"{path} has no column distractor_0, only {', '.join(row)}. Rename the column.")
         yield _exchange(row["context"], (row["response"],), place, tuple(row[name] for _, name in numbered))
 
 
 def _rows(path: Path, encoding: str | None, needed: tuple[str, ...]) -> Iterator[tuple[SourceLocation, dict[str, str]]]:
-    """The records of a table as values by column, in which context and response have those names."""
+    """The records of a table as dicts by column, with normalized names for context and response."""
     with open_text(path, encoding) as lines:
         delimiter = _delimiter(next((line for _, line in lines if line.strip()), ""))
     names: list[str] | None = None
@@ -249,8 +257,10 @@ def _rows(path: Path, encoding: str | None, needed: tuple[str, ...]) -> Iterator
         if names is None:
             names = _header(path, fields, needed)
         elif len(fields) != len(names):
-            problem = f"has {len(fields)} fields where the header has {len(names)}"
-            raise bad_line(path, place.line, delimiter.join(fields), problem, f"The columns are {', '.join(names)}.")
+            problem = f"must have {len(names)} fields as in the header, got {len(fields)}"
+            raise bad_line(
+                path, place.line, delimiter.join(fields), problem, f"Fill in the columns {', '.join(names)}."
+            )
         else:
             yield place, dict(zip(names, fields, strict=True))
 
@@ -261,13 +271,13 @@ def _header(path: Path, fields: list[str], needed: tuple[str, ...]) -> list[str]
         at = next((names.index(name) for name in known if name in names), None)
         if at is None:
             raise FormatError(
-                f"{path} has no column for the {standard}: its first line names {', '.join(map(repr, fields))}, and "
-                f"one must be {' or '.join(known)}"
+                f"{path} has no column for the {standard}, only {', '.join(map(repr, fields))}. Name one of them "
+                f"{' or '.join(known)}."
             )
         names[at] = standard
     for name in needed:
         if name not in names:
-            raise FormatError(f"{path} has no column {name!r}: its first line names {', '.join(map(repr, fields))}")
+            raise FormatError(f"{path} has no column {name!r}, only {', '.join(map(repr, fields))}. Rename the column.")
     return names
 
 
@@ -276,7 +286,7 @@ def _exchange(context: str, responses: tuple[str, ...], place: SourceLocation, w
 
 
 def _whole(response: str) -> str:
-    """A response in one line, the marks that end its utterances and itself left out."""
+    """A response in one line, without the marks that end utterances and turns."""
     return " ".join(split_turns(response))
 
 
@@ -285,19 +295,19 @@ def _whole(response: str) -> str:
 
 @READERS.register("responses")
 def read_responses(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
-    """An object a line: a context, as a list of turns or one string, and its responses."""
+    """One object per line: a context, as a list of turns or one string, and its responses."""
     for place, thing in objects(path, encoding):
         context = next((thing[key] for key in CONTEXT_NAMES if key in thing), None)
         if "instruction" in thing and isinstance(context, str) and isinstance(thing.get("input"), str):
-            context = f"{context} {thing['input']}"  # what is to be done, and with what
+            context = f"{context} {thing['input']}"  # the instruction and its input
         if isinstance(context, str):
             context = list(split_turns(context))
         good = next((thing[key] for key in _GOOD if key in thing), None)
         if context is None or good is None:
             has = ", ".join(map(repr, list(thing)[:8])) or "none"
             raise FormatError(
-                f"{place} must have the keys context and response (or responses), and has {has}: name others by "
-                f"--context-column and --response-column"
+                f"{place} must have the keys context and response (or responses), got {has}. Set other keys by "
+                f"--context-column and --response-column."
             )
         yield Exchange(
             _texts(context, "context", place),
@@ -310,35 +320,41 @@ def read_responses(path: Path, encoding: str | None = None, columns: PairColumns
 
 @READERS.register("turns")
 def read_turns(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
-    """A dialogue a line, as a list of its turns."""
+    """One dialogue per line, as a list of its turns."""
     for place, thing in objects(path, encoding):
         turns = next((thing[name] for name in TURN_NAMES if isinstance(thing.get(name), list)), None)
         speakers = thing.get("speakers", [])
         if turns is None:
-            raise FormatError(f"{place} must have a list 'turns', and has {', '.join(map(repr, list(thing)[:8]))}")
+            raise FormatError(
+                f"{place} must have a list 'turns', got {', '.join(map(repr, list(thing)[:8]))}. Rename the key."
+            )
         if turns and all(isinstance(turn, dict) for turn in turns):
             speakers = [_first(turn, SPEAKER_NAMES) or "" for turn in turns]
             speakers = speakers if all(speakers) else []
             turns = [_first(turn, SAID_NAMES) for turn in turns]
         if speakers and len(speakers) != len(turns):
-            raise FormatError(f"{place} has {len(turns)} turns and {len(speakers)} speakers: name one for each turn")
+            raise FormatError(
+                f"{place} must have one speaker for each of {len(turns)} turns, got {len(speakers)}. Correct them."
+            )
         texts = _texts(turns, "turns", place)
         yield from to_exchanges(texts, [str(speaker) for speaker in speakers], place)
 
 
 def _first(turn: dict[str, Any], names: Sequence[str]) -> Any:
-    """What stands under the first of some names, if there is any of them."""
+    """The value of the first of some keys that is present, or None."""
     return next((turn[name] for name in names if name in turn), None)
 
 
 def _texts(values: Any, name: str, place: SourceLocation) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise FormatError(f"{place} must have a list of texts as {name!r}, and has {str(values)[:80]}")
+        raise FormatError(
+            f"{place} must have a list of strings as {name!r}, got {str(values)[:80]}. Correct the value."
+        )
     return tuple(" ".join(_written(value).split()) for value in values)
 
 
 def _written(text: str) -> str:
-    """The text with halves of surrogate pairs, which JSON can hold and no file can, as replacement characters."""
+    """The text with lone surrogates, which JSON allows but UTF-8 does not, as replacement characters."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
@@ -347,8 +363,10 @@ def _written(text: str) -> str:
 
 @READERS.register("dialogue")
 def read_dialogue(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
-    """A turn a line, a blank line after each dialogue; speaker<TAB>turn on all lines of a dialogue, or on none. Where
-    the lines of a file begin with "speaker:", one that does not goes on with the turn above."""
+    """One turn per line, a blank line after each dialogue; speaker<TAB>turn on all lines of a dialogue or on none.
+
+    If the lines of a file begin with "speaker:", a line without a speaker continues the previous turn.
+    """
     with open_text(path, encoding) as lines:
         spoken = _are_spoken([line for _, line in islice(lines, _SAMPLE) if line.strip()])
     block: list[tuple[int, str]] = []
@@ -380,7 +398,7 @@ def _dialogue(path: Path, block: list[tuple[int, str]]) -> list[Exchange]:
     named = [line.count("\t") for _, line in block]
     if len(set(named)) > 1 or named[0] > 1:
         number, line = next((n, text) for n, text in block if text.count("\t") != named[0] or named[0] > 1)
-        problem = f"has {line.count(chr(9))} tabs where the first turn of its dialogue has {named[0]}"
+        problem = f"must have as many tabs as the first turn of its dialogue, {named[0]}, got {line.count(chr(9))}"
         raise bad_line(path, number, line, problem, "Write speaker<TAB>turn on every line of a dialogue, or on none.")
     speakers = [line.split("\t")[0].strip() for _, line in block] if named[0] else []
     turns = [" ".join(line.split("\t")[-1].split()) for _, line in block]

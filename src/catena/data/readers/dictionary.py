@@ -1,7 +1,7 @@
-"""Pronouncing dictionaries: a word, blanks, and its phonemes, as CMUdict has them.
+"""Pronouncing dictionaries in the format of CMUdict: a word, blanks, and its phonemes.
 
 ``tomato  T AH0 M EY1 T OW2`` and, for another pronunciation, ``tomato(2)  T AH0 M AA1 T OW2``. Lines that begin with
-``;;;`` and what follows a ``#`` that stands alone are comments.
+``;;;`` and text after a separate ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _COMMENT = re.compile(r"\s#(\s.*)?$")
 
 
 def read(path: Path | str, *, encoding: str | None = None) -> Iterator[ParallelText]:
-    """Yield a word and its phonemes, parted by single blanks, for each line; the number of a variant is left out.
+    """Yield a word and its phonemes, separated by single blanks, for each line, without variant numbers.
 
-    A blank line, or a word without phonemes, is a pair with an empty side: what is dropped is for the caller to count.
+    A blank line or a word without phonemes gives a pair with an empty side, which the caller may drop.
     """
     with open_text(path, encoding) as lines:
         for number, line in lines:

@@ -1,4 +1,4 @@
-"""The lines of fastText: any number of ``__label__x`` and then the text."""
+"""The fastText format: lines with any number of ``__label__x`` and then the text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PREFIX = "__label__"
 
 
 def read(path: Path | str, *, prefix: str = _PREFIX, encoding: str | None = None) -> Iterator[LabeledText]:
-    """Yield one example for each line. A blank line is one without text and label, so that counts reconcile."""
+    """Yield one example for each line. A blank line gives an example without text and label."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
             yield parse(line, SourceLocation(str(path), number), prefix=prefix)
 
 
 def parse(line: str, place: SourceLocation, *, prefix: str = _PREFIX) -> LabeledText:
-    """The example in one line: the labels stand at its beginning."""
+    """The example in one line, whose labels come first."""
     rest, labels = line.strip(), []
     while rest.startswith(prefix):
         parts = rest.split(None, 1)
@@ -29,7 +29,7 @@ def parse(line: str, place: SourceLocation, *, prefix: str = _PREFIX) -> Labeled
         rest = parts[1] if len(parts) > 1 else ""
     if (rest and not labels) or not all(labels):
         problem = f"has no name after {prefix}" if labels else f"does not begin with {prefix}"
-        cure = f"Every line must be {prefix}name text. " + hint(place.file, "fasttext")
+        cure = f"Write every line as {prefix}name text. " + hint(place.file, "fasttext")
         raise bad_line(place.file, place.line, line, problem, cure)
     return LabeledText(rest, tuple(dict.fromkeys(labels)), place)
 

@@ -1,7 +1,7 @@
-"""Binary models of fastText (``.bin``), versions 11 and 12: their words, and the vectors of words and n-grams.
+"""Binary fastText models (``.bin``), versions 11 and 12: words, and the vectors of words and n-grams.
 
-The vector of a word is the mean of its own row and the rows of its character n-grams; the sign ``</s>`` has its row
-alone. Quantized models (``.ftz``) are refused.
+The vector of a word is the mean of its own row and the rows of its character n-grams; ``</s>`` has only its own row.
+Quantized models (``.ftz``) are not supported.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _ARGUMENTS = ("dim", "ws", "epoch", "minCount", "neg", "wordNgrams", "loss", "mo
 _LONGEST_WORD = 1 << 16
 END = "</s>"
 TOGETHER = 1 << 16
-"""Words whose vectors are put together at once."""
+"""Number of words whose vectors are computed in one batch."""
 
 
 def is_fasttext(first_bytes: bytes) -> bool:
-    """Whether a file begins as a binary model of fastText."""
+    """Whether a file begins like a binary fastText model."""
     return first_bytes.startswith(_MAGIC)
 
 
 def read_fasttext(path: Path, wanted: Collection[str] | None = None) -> StoredVectors:
-    """Read a model; with ``wanted`` only those of its words, and without the rows of n-grams."""
+    """Read a model. With ``wanted``, only these words, without the rows of n-grams."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -44,7 +44,7 @@ def read_fasttext(path: Path, wanted: Collection[str] | None = None) -> StoredVe
             raise _cut_short(path) from None
         start = file.tell()
     if quantized:
-        raise FormatError(f"{path} is a quantized model of fastText: use the .bin or .vec file that it was made from")
+        raise FormatError(f"{path} is a quantized fastText model. Use the .bin or .vec file that it was made from.")
     if d != arguments["dim"] or start + 4 * rows * d > size:
         raise _cut_short(path)
     matrix = np.asarray(np.memmap(path, "<f4", "c", start, (rows, d)))
@@ -69,16 +69,16 @@ def read_fasttext(path: Path, wanted: Collection[str] | None = None) -> StoredVe
 
 
 def _beginning(path: Path, file: io.BufferedReader) -> tuple[dict[str, int], list[str], list[int]]:
-    """The arguments of the training, and its words with their counts; labels are left out."""
+    """The training arguments, and the words with their counts, without labels."""
     file.seek(len(_MAGIC))
     (version,) = struct.unpack("<i", file.read(4))
     if version not in _VERSIONS:
-        raise FormatError(f"{path} is a fastText model of version {version}, and versions 11 and 12 are known")
+        raise FormatError(f"The fastText version of {path} must be 11 or 12, got {version}. Convert it to .vec.")
     arguments = dict(zip(_ARGUMENTS, struct.unpack("<12i", file.read(48)), strict=True))
     file.read(8)  # the threshold of subsampling
     size, n_words, _, _, pruned = struct.unpack("<iiiqq", file.read(28))
     if pruned > 0:
-        raise FormatError(f"{path} is a pruned model of fastText: use the .bin or .vec file that it was made from")
+        raise FormatError(f"{path} is a pruned fastText model. Use the .bin or .vec file that it was made from.")
     words, counts = [], []
     for _ in range(size):
         word = bytearray()
@@ -98,7 +98,7 @@ def _beginning(path: Path, file: io.BufferedReader) -> tuple[dict[str, int], lis
 def _with_ngrams(
     words: list[str], rows: np.ndarray, matrix: np.ndarray, base: int, shortest: int, longest: int
 ) -> np.ndarray:
-    """The mean of the row of each word and those of its n-grams."""
+    """The mean of the row of each word and the rows of its n-grams."""
     result = np.empty((len(words), matrix.shape[1]), np.float32)
     for low in range(0, len(words), TOGETHER):
         some = words[low : low + TOGETHER]
@@ -117,4 +117,4 @@ def _with_ngrams(
 
 
 def _cut_short(path: Path) -> FormatError:
-    return FormatError(f"{path} begins as a model of fastText, but is cut short or damaged: copy or download it again")
+    return FormatError(f"{path} is a truncated or damaged fastText model. Copy or download it again.")

@@ -1,4 +1,4 @@
-"""What a format is: a name, what its examples are, how it is read, and the signs it is known by."""
+"""The description of a file format: name, example type, reader, and detection rule."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from catena.data.readers.sample import FormatEvidence, Sample
 
 @dataclass(frozen=True)
 class Format:
-    """One file format. ``read(path, …)`` takes the format's own options by name, such as those a Sign holds."""
+    """One file format. ``read(path, …)`` takes the format's own options, such as those of its evidence."""
 
     name: str
     title: str
-    """For people: "CoNLL-U"."""
+    """Readable name: "CoNLL-U"."""
     example: type
     read: Callable[..., Iterator[Any]]
     recognize: Callable[[Sample], FormatEvidence | None]

@@ -1,4 +1,4 @@
-"""JSON lines: one object in each line, with a key for the text and one for the label."""
+"""JSON lines: one object per line, with a key for the text and one for the label."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def read(
     labeled: bool = True,
     encoding: str | None = None,
 ) -> Iterator[LabeledText]:
-    """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
+    """Yield one example for each line. A blank line gives an example without text and label.
 
     Args:
-        text_column: the key of the text; found by a common name in the first object if omitted.
-        label_column: the key of the label (a string, a whole number or a list of them); found likewise.
-        separator: what parts several labels in one string, such as "|".
-        labeled: False reads texts alone.
+        path: the file.
+        text_column: the key of the text. Detected by common names in the first object if omitted.
+        label_column: the key of the label (a string, an integer or a list of them). Detected if omitted.
+        separator: separator of several labels in one string, such as "|".
+        labeled: False reads only texts.
         encoding: UTF-8 if omitted.
     """
     chosen: SelectedColumns | None = None
@@ -53,11 +54,11 @@ def _object(line: str, place: SourceLocation) -> dict[str, Any]:
     except RecursionError:
         raise bad_line(place.file, place.line, line, "is JSON nested too deeply", "Flatten it.") from None
     except ValueError as error:
-        cure = "Every line must be one whole JSON object. " + hint(place.file, "jsonl")
+        cure = "Write one complete JSON object per line. " + hint(place.file, "jsonl")
         raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
     if not isinstance(thing, dict):
-        cure = 'Every line must be an object such as {"text": "…", "label": "…"}.'
-        raise bad_line(place.file, place.line, line, f"is a JSON {type(thing).__name__}, not an object", cure)
+        cure = 'Write every line as an object such as {"text": "…", "label": "…"}.'
+        raise bad_line(place.file, place.line, line, f"must be a JSON object, got a {type(thing).__name__}", cure)
     return thing
 
 
@@ -78,15 +79,15 @@ def _example(
     except FormatError:
         raise
     except ValueError as error:
-        cure = "Put it right, or name other keys as text_column and label_column."
+        cure = "Correct it, or set other keys by --text-column and --label-column."
         raise bad_line(place.file, place.line, line, f"has a key {key!r} that {error}", cure) from None
     return LabeledText(text, labels, place)
 
 
 def _value(thing: dict[str, Any], key: str, line: str, place: SourceLocation) -> Any:
     if key not in thing:
-        cure = "Every object must have the keys of the first."
-        problem = f"has no key {key!r}, but {', '.join(map(repr, list(thing)[:12])) or 'none at all'}"
+        cure = "Give every object the keys of the first."
+        problem = f"has no key {key!r}, only {', '.join(map(repr, list(thing)[:12])) or 'none'}"
         raise bad_line(place.file, place.line, line, problem, cure)
     return thing[key]
 

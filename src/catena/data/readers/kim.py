@@ -1,5 +1,7 @@
-"""A label, a blank and a text in each line, as in the sentence sets of Kim (2014): ``0 simplistic , silly and
-tedious .``"""
+"""A label, a blank and a text per line, as in the datasets of Kim (2014).
+
+An example is ``0 simplistic , silly and tedious .``.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ _BLANK = re.compile(r"[ \t]")
 
 
 def read(path: Path | str, *, separator: str | None = None, encoding: str | None = None) -> Iterator[LabeledText]:
-    """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
+    """Yield one example for each line. A blank line gives an example without text and label.
 
     Args:
-        separator: what parts several labels of one text, such as "|".
+        path: the file.
+        separator: separator of several labels of one text, such as "|".
         encoding: UTF-8 if omitted.
     """
     with open_text(path, encoding) as lines:
@@ -29,14 +32,14 @@ def read(path: Path | str, *, separator: str | None = None, encoding: str | None
 
 
 def parse(line: str, place: SourceLocation, *, separator: str | None = None) -> LabeledText:
-    """The example in one line: the label is all up to the first blank or tab."""
+    """The example in one line. The label is the text before the first blank or tab."""
     if not line.strip():
         return LabeledText("", (), place)
     if line[0].isspace():
-        cure = "The label must be the first thing in the line. " + hint(place.file, "kim")
-        raise bad_line(place.file, place.line, line, "begins with a blank, where a label must be", cure)
+        cure = "Begin the line with the label. " + hint(place.file, "kim")
+        raise bad_line(place.file, place.line, line, "must begin with a label, got a blank", cure)
     label, *rest = _BLANK.split(line, maxsplit=1)
     return LabeledText("".join(rest).strip(), split_labels(label, separator), place)
 
 
-FORMAT = Format("kim", "label and text, parted by a blank", LabeledText, read, kim_sign)
+FORMAT = Format("kim", "label and text, separated by a blank", LabeledText, read, kim_sign)

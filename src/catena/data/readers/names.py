@@ -1,6 +1,6 @@
-"""The names under which tables keep texts and labels, and how their values become labels.
+"""Common column names of texts and labels, and the conversion of values to labels.
 
-Shared by the readers of CSV, JSON lines and Parquet.
+Used by the readers of CSV, JSON lines and Parquet.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ CONTEXT_COLUMNS = ("context", "question", "message")
 _RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
 CONTEXT_NAMES = (*CONTEXT_COLUMNS, "prompt", "instruction", "query", "input")
 RESPONSE_NAMES = (*_RESPONSE_COLUMNS, "completion", "output")
-"""What contexts and responses are called, in tables and in JSON lines, where both are there."""
+"""Names of contexts and responses, in tables and in JSON lines that have both."""
 TURN_NAMES = ("turns", "messages", "conversations", "conversation", "dialogue", "dialog", "utterances")
 SAID_NAMES = ("text", "content", "value", "utterance")
 SPEAKER_NAMES = ("speaker", "role", "from", "name")
-"""Where JSON lines keep the turns of a dialogue, what was said in a turn, and who said it."""
+"""Keys of the turns of a dialogue, of the text of a turn, and of its speaker, in JSON lines."""
 GOAL_NAMES = ("goal", "title", "name", "topic")
 ITEM_NAMES = ("items", "ingredients", "agenda", "points", "keywords", "recipeingredient")
 COMPOSED_NAMES = ("text", "directions", "instructions", "steps", "recipe", "body", "content", "recipeinstructions")
-"""Where compositions, such as recipes, keep their goal, what they are to mention, and their text."""
+"""Keys of the goal, the items to mention and the text of compositions such as recipes."""
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class NoLabelColumnError(FormatError):
-    """A table has no column of labels, or none that can be told by its name."""
+    """A table has no column of labels, or none with a common name."""
 
 
 def find_name(names: Sequence[str], known: Sequence[str]) -> str | None:
-    """The first of the known names that is there, whatever its case."""
+    """The first known name that is present, ignoring case."""
     folded = {name.strip().casefold(): name for name in reversed(names)}
     return next((folded[name] for name in known if name in folded), None)
 
 
 def named_columns(names: Sequence[str]) -> dict[str, str]:
-    """The columns whose names say that they hold the text and the label, as options of a reader."""
+    """The text and label columns detected by name, as options of a reader."""
     found: dict[str, str] = {}
     if (text := find_name(names, TEXT_NAMES)) is not None:
         found["text_column"] = text
@@ -59,7 +59,7 @@ def named_columns(names: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PairColumns:
-    """The columns that hold sources and targets, by name or number; found by their names where they are not set."""
+    """The columns of sources and targets, by name or number. They are detected by name if not set."""
 
     source: str | None = None
     target: str | None = None
@@ -71,7 +71,7 @@ class PairColumns:
 
 @dataclass(frozen=True)
 class SelectedColumns:
-    """The columns to read: the text's and, unless the texts have no labels, the label's."""
+    """The columns to read: text and, unless texts are unlabeled, label."""
 
     text: str
     label: str | None
@@ -80,7 +80,7 @@ class SelectedColumns:
 def choose_columns(
     where: str, names: Sequence[str], text_column: str | None, label_column: str | None, labeled: bool
 ) -> SelectedColumns:
-    """The columns that were asked for, or else those with common names; an error lists what there is."""
+    """The given columns, or else those with common names. Raise FormatError that lists the columns."""
     for asked in (text_column, label_column):
         if asked is not None and asked not in names:
             raise FormatError(f"{where} has no column {asked!r}: {did_you_mean(asked, names)}")
@@ -89,30 +89,29 @@ def choose_columns(
     there = ", ".join(repr(name) for name in list(names)[:20])
     if text is None:
         raise FormatError(
-            f"{where} has no column of texts with a common name, but {there}: name one as text_column (--text-column)"
+            f"{where} has no text column with a common name, only {there}. Set one by text_column (--text-column)."
         )
     if not labeled:
         return SelectedColumns(text, None)
     label = label_column if label_column is not None else find_name([n for n in rest if n != text], LABEL_NAMES)
     if label is None:
         raise NoLabelColumnError(
-            f"{where} has no column of labels with a common name, but {there}: name one as label_column "
-            "(--label-column), or read it without labels"
+            f"{where} has no label column with a common name, only {there}. Set one by label_column "
+            "(--label-column), or read it without labels."
         )
     return SelectedColumns(text, label)
 
 
 def split_labels(value: str, separator: str | None) -> tuple[str, ...]:
-    """The labels in one field: all of it, or its parts between ``separator``; blanks around them and repeats
-    fall away."""
+    """The labels in one field: the whole field, or its parts between ``separator``, stripped and unique."""
     parts = value.split(separator) if separator else [value]
     return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
 def parse_labels(value: Any, separator: str | None, class_names: Sequence[str] = ()) -> tuple[str, ...]:
-    """The labels that a value of JSON or Arrow stands for; raises ValueError with the reason if it is none.
+    """The labels of a JSON or Arrow value. Raises ValueError with the reason if it is not a label.
 
-    ``class_names`` are the names of numbered classes, where the file has them.
+    ``class_names`` are the names of numbered classes, if the file has them.
     """
     if isinstance(value, (list, tuple)):
         found = [label for part in value for label in parse_labels(part, None, class_names)]
@@ -120,27 +119,29 @@ def parse_labels(value: Any, separator: str | None, class_names: Sequence[str] =
     if isinstance(value, bool):
         return ("true" if value else "false",)
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # pandas writes whole numbers so when a column has gaps
+        value = int(value)  # pandas writes integers as floats if a column has missing values
     if isinstance(value, int):
         if not class_names:
             return (str(value),)
         if not 0 <= value < len(class_names):
-            raise ValueError(f"is class {value}, where there are {len(class_names)} classes")
+            raise ValueError(f"is class {value}, outside the {len(class_names)} classes")
         return (class_names[value],)
     if isinstance(value, str):
         return split_labels(whole_text(value), separator)
     kind = "missing" if value is None else f"a {type(value).__name__}"
-    raise ValueError(f"is {kind}, not a string, a whole number or a list of them")
+    raise ValueError(f"is {kind}, not a string, an integer or a list of them")
 
 
 def whole_text(value: Any) -> str:
-    """The value if it is a string that can be written as UTF-8, or a list of such, its lines joined; raises ValueError
-    with the reason otherwise."""
+    """The value if it is a string, or the joined lines if it is a list of strings.
+
+    Raises ValueError with the reason if it is neither or not valid UTF-8.
+    """
     if isinstance(value, (list, tuple)) and value and all(isinstance(line, str) for line in value):
         value = "\n".join(value)
     if not isinstance(value, str):
         kind = "missing" if value is None else f"a {type(value).__name__}"
         raise ValueError(f"is {kind}, not a string")
     if not value.isascii() and (half := _HALF_PAIR.search(value)):
-        raise ValueError(f"holds half of a surrogate pair, \\u{ord(half[0]):04x}")
+        raise ValueError(f"has a lone surrogate, \\u{ord(half[0]):04x}")
     return value

@@ -1,4 +1,4 @@
-"""JSON lines as they are: an object in each line, whatever its keys."""
+"""JSON lines with arbitrary keys: one object per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.data.files import bad_line, open_text
 
 
 def objects(path: Path, encoding: str | None = None) -> Iterator[tuple[SourceLocation, dict[str, Any]]]:
-    """The objects of a file and the lines in which they stand; blank lines are passed over."""
+    """The objects of a file with their locations. Blank lines are skipped."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
             if line.strip():
@@ -25,10 +25,10 @@ def parse_object(line: str, place: SourceLocation) -> dict[str, Any]:
     try:
         thing = json.loads(line)
     except (ValueError, RecursionError) as error:
-        cure = "Every line must be one whole JSON object."
+        cure = "Write one complete JSON object per line."
         raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
     if not isinstance(thing, dict):
-        raise bad_line(place.file, place.line, line, "is no JSON object", "Every line must be one.")
+        raise bad_line(place.file, place.line, line, "is not a JSON object", "Write one object per line.")
     return thing
 
 

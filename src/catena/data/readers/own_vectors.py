@@ -1,9 +1,9 @@
-"""Catena's own file of word vectors: safetensors that is mapped into memory, so that opening it takes no time.
+"""Catena's own format of word vectors: memory-mapped safetensors, so that opening it takes no time.
 
     vectors  float32 (v, d)     words   the UTF-8 bytes of all words without gaps
-    buckets  float32 (n, d)     ends    where each word ends in them      counts   how often each was seen
+    buckets  float32 (n, d)     ends    the end of each word in them      counts   the count of each word
 
-``buckets`` are rows of character n-grams, if there are any; the metadata says how long those are.
+``buckets`` are rows of character n-grams, if any. The metadata has their lengths.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8
 
 @dataclass(frozen=True, eq=False)
 class StoredVectors:
-    """What a file of vectors holds: words as bytes, their vectors, and rows of character n-grams."""
+    """The content of a file of vectors: words as bytes, their vectors, and rows of character n-grams."""
 
     names: UInt8[np.ndarray, " bytes"]
     ends: Int[np.ndarray, " v"]
@@ -41,7 +41,7 @@ class StoredVectors:
 
 
 def is_safetensors(first_bytes: bytes) -> bool:
-    """Whether the first nine bytes of a file are those of safetensors: the size of a header, and its brace."""
+    """Whether the first nine bytes of a file are safetensors: the size of a header, and its brace."""
     return len(first_bytes) >= 9 and first_bytes[8:9] == b"{" and _size(first_bytes) <= _LARGEST_HEADER
 
 
@@ -50,16 +50,16 @@ def _size(first_bytes: bytes) -> int:
 
 
 def read_own_vectors(path: Path) -> StoredVectors:
-    """Open a file of vectors. The matrices stay on disk until they are looked at; writing to them changes no file."""
+    """Open a file of vectors. The matrices are memory-mapped; changes to them do not change the file."""
     header, start = _header(path)
     about = header.pop("__metadata__", {})
     if about.get("format") != MARK:
         raise FormatError(
-            f"{path} is a safetensors file, but not one of word vectors (it holds {', '.join(sorted(header)[:4])}): "
-            f"name the vectors.safetensors of a run of 'catena embed train'"
+            f"{path} is a safetensors file without word vectors (it has {', '.join(sorted(header)[:4])}). "
+            f"Pass the vectors.safetensors of a run of 'catena embed train'."
         )
     if int(about.get("version", 0)) > VERSION:
-        raise FormatError(f"{path} was written by a newer Catena: pip install --upgrade catena")
+        raise FormatError(f"{path} was written by a newer Catena. Run pip install --upgrade catena.")
     try:
         arrays = {name: _mapped(path, entry, start) for name, entry in header.items()}
         found = StoredVectors(
@@ -67,7 +67,7 @@ def read_own_vectors(path: Path) -> StoredVectors:
             arrays.get("buckets"), int(about["shortest"]), int(about["longest"]),
         )  # fmt: skip
     except (KeyError, ValueError, TypeError) as error:
-        raise FormatError(f"{path} is damaged ({error}): copy it again") from None
+        raise FormatError(f"{path} is damaged ({error}). Copy it again.") from None
     _check(path, found)
     return found
 
@@ -76,7 +76,7 @@ def _check(path: Path, found: StoredVectors) -> None:
     v = len(found.matrix)
     fits = len(found.ends) == len(found.counts) == v and (not v or int(found.ends[-1]) == len(found.names))
     if not fits or (np.diff(found.ends) < 0).any():
-        raise FormatError(f"{path} is damaged (its words do not fit its {v} vectors): copy it again")
+        raise FormatError(f"{path} is damaged (its words do not match its {v} vectors). Copy it again.")
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
@@ -88,7 +88,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
         header = json.loads(text)
         assert isinstance(header, dict)
     except (ValueError, AssertionError):
-        raise FormatError(f"{path} is damaged (it has no safetensors header): copy it again") from None
+        raise FormatError(f"{path} is damaged (it has no safetensors header). Copy it again.") from None
     return header, 8 + size
 
 
@@ -96,8 +96,8 @@ def _mapped(path: Path, entry: Mapping[str, Any], start: int) -> np.ndarray:
     dtype, shape = _TYPES[entry["dtype"]], tuple(int(n) for n in entry["shape"])
     low, high = entry["data_offsets"]
     if high - low != dtype.itemsize * math.prod(shape) or start + high > path.stat().st_size:
-        raise ValueError("it is cut short")
+        raise ValueError("it is truncated")
     if not math.prod(shape):
         return np.zeros(shape, dtype)
-    # Copy on write: torch wants memory that may be written to, and the file must stay as it is.
+    # Copy on write: torch requires writable memory, and the file must not change.
     return np.asarray(np.memmap(path, dtype, "c", start + low, shape))

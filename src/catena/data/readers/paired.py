@@ -1,7 +1,7 @@
-"""Pairs of texts in tables of any width and in JSON lines: which columns hold them, and reading them.
+"""Pairs of texts in tables of any width and in JSON lines: detection of their columns, and reading.
 
-A table is CSV, or lines with tabs between fields, in quotes where they are those of CSV. Its columns are named by its
-first row, or counted from 1; those of JSON lines are the keys of an object, a dot before the keys of an object inside.
+A table is CSV or tab-separated, with CSV quotes where fields are quoted. Its columns are named by its first row or
+numbered from 1. The columns of JSON lines are the keys of an object, with a dot before the keys of nested objects.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from catena.errors import FormatError
 from catena.registry import did_you_mean
 
 _DELIMITERS = (",", ";", "|")
-"""What may stand between the columns of CSV."""
+"""Possible delimiters of CSV."""
 _SAMPLE = 200
-"""Records that are looked at."""
+"""Number of records that are examined."""
 PairKind = Literal["lines", "tsv", "csv", "jsonl"]
 
 
@@ -44,7 +44,7 @@ FOUND = PairColumns()
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table: what parts them, and its first records."""
+    """The delimiter and first records of a table."""
 
     delimiter: str
     quoted: bool
@@ -52,14 +52,17 @@ class Table:
 
     @property
     def width(self) -> int:
-        """The number of fields that most records have."""
+        """The number of fields of most records."""
         counted = Counter(len(row) for row in self.rows if any(field.strip() for field in row))
         return counted.most_common(1)[0][0] if counted else 0
 
 
 def pair_layout(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> PairKind:
-    """How a file of pairs is written: JSON lines, CSV by its name, a table with tabs where there are more than two
-    columns, quotes as in CSV or columns that a person names; else plain lines of source<TAB>target."""
+    """The layout of a file of pairs.
+
+    It is JSON lines, CSV by its name, or a tab-separated table if it has more than two columns, CSV quotes or columns
+    that the user sets; otherwise plain lines of source<TAB>target.
+    """
     with open_text(path, encoding) as lines:
         filled = [line for _, line in islice(lines, _SAMPLE) if line.strip()]
     if not filled:
@@ -78,26 +81,26 @@ def pair_layout(path: Path, encoding: str | None = None, columns: PairColumns = 
 
 @dataclass(frozen=True)
 class PairLayout:
-    """Two columns of a table or two keys of objects that hold pairs, as far as the first of them tell."""
+    """Two columns of a table or two keys of objects with pairs, as detected from the first records."""
 
     source: str
     target: str
-    """What the columns are called, or their first texts where none has a name."""
+    """The column names, or the first texts if there are no names."""
     named: bool
-    """Whether it is by their names that they are known."""
+    """Whether they were detected by name."""
     sentences: bool
-    """Whether both hold sentences, rather than words."""
+    """Whether both have sentences rather than words."""
     labels: bool
-    """Whether the targets repeat as labels do, and are no sentences."""
+    """Whether the targets repeat like labels and are not sentences."""
 
     @property
     def responses(self) -> bool:
-        """Whether they are called as contexts and responses are."""
+        """Whether their names denote a context and a response."""
         return self.named and are_responses(self.source, self.target)
 
 
 def recognize_pairs(path: Path, encoding: str | None = None) -> PairLayout | None:
-    """The two columns of a file that are pairs, by their names, or as the only two; None where there are none such."""
+    """The two columns of a file that are pairs, by name or as the only two columns, or None."""
     kind = pair_layout(path, encoding)
     if kind == "jsonl":
         flat = [_flat(thing) for _, thing in islice(objects(path, encoding), _SAMPLE)]
@@ -125,13 +128,15 @@ def recognize_pairs(path: Path, encoding: str | None = None) -> PairLayout | Non
 def find_pair_columns(
     path: Path, options: Mapping[str, Any] | None = None, encoding: str | None = None
 ) -> PairLayout | None:
-    """The two columns of a file that are pairs of sentences, or something said and what is said to it; None where they
-    are a text and its label, or words.
+    """The two columns of a file that are pairs of sentences, or a context and a response.
 
     Args:
         path: a table or JSON lines.
-        options: the columns of text and label that were recognized, as a reader takes them.
+        options: the detected columns of text and label, as options of a reader.
         encoding: UTF-8 if omitted.
+
+    Returns:
+        The columns, or None if they are a text and its label, or words.
     """
     told, label = recognize_pairs(path, encoding), (options or {}).get("label_column")
     if told is None or (told.labels and label is not None):
@@ -142,18 +147,18 @@ def find_pair_columns(
 
 
 def csv_width(path: Path, encoding: str | None = None) -> int:
-    """How many columns CSV has, where all rows have as many; else 1."""
+    """The number of columns of CSV if all rows have the same number, otherwise 1."""
     table = read_csv_sample(path, encoding)
     return table.width if len({len(row) for row in table.rows}) == 1 else 1
 
 
 def tabs_are_quoted(path: Path, encoding: str | None = None) -> bool:
-    """Whether the fields of a table with tabs stand in quotes as in CSV."""
+    """Whether the fields of a tab-separated table are quoted as in CSV."""
     return read_tsv_sample(path, encoding).quoted
 
 
 def has_columns(path: Path, kind: PairKind, columns: PairColumns, encoding: str | None = None) -> bool:
-    """Whether a file has the column of sources that is asked for."""
+    """Whether a file has the source column that is set."""
     if kind == "jsonl":
         return any(columns.source in _flat(thing) for _, thing in islice(objects(path, encoding), 1))
     table = read_tsv_sample(path, encoding) if kind == "tsv" else read_csv_sample(path, encoding)
@@ -164,14 +169,17 @@ def has_columns(path: Path, kind: PairKind, columns: PairColumns, encoding: str 
 def read_kind(
     path: Path, kind: PairKind, columns: PairColumns = FOUND, *, encoding: str | None = None, with_targets: bool = True
 ) -> tuple[str | None, Iterator[ParallelText]]:
-    """A word on the columns of a file, where their names are told, and its pairs, blank ones too.
+    """Read the pairs of a file.
 
     Args:
         path: the file.
-        kind: how it is written; plain lines are a table with tabs.
-        columns: those that are asked for.
+        kind: the layout. Plain lines are a tab-separated table.
+        columns: the columns that are set.
         encoding: UTF-8 if omitted.
-        with_targets: False will do without targets, where a file has none.
+        with_targets: False allows files without targets.
+
+    Returns:
+        A sentence about the column names, if any, and the pairs, including blank ones.
     """
     if kind == "jsonl":
         return _read_objects(path, columns, encoding, with_targets)
@@ -183,7 +191,7 @@ def read_kind(
 
 
 def read_tsv_sample(path: Path, encoding: str | None) -> Table:
-    """Lines with tabs between fields, in quotes where they are those of CSV."""
+    """A sample of tab-separated lines, with CSV quotes if fields are quoted."""
     plain = _sample(path, "\t", False, encoding)
     quoted = _sample(path, "\t", True, encoding)
     spans = len({len(row) for row in plain}) > 1 and len({len(row) for row in quoted}) == 1 and len(quoted) > 1
@@ -191,7 +199,10 @@ def read_tsv_sample(path: Path, encoding: str | None) -> Table:
 
 
 def read_csv_sample(path: Path, encoding: str | None) -> Table:
-    """CSV with the delimiter that parts most records into as many fields, of two or more; of equals into two."""
+    """A sample of CSV with the delimiter that splits most records into the same number of fields, two or more.
+
+    Ties are broken in favor of two fields.
+    """
 
     def fitting(table: Table) -> tuple[int, bool]:
         width = table.width
@@ -201,7 +212,7 @@ def read_csv_sample(path: Path, encoding: str | None) -> Table:
 
 
 def _sample(path: Path, delimiter: str, quoted: bool, encoding: str | None) -> list[list[str]]:
-    """The first records that are not blank; none after one that is not well quoted."""
+    """The first records that are not blank, up to one with invalid quotes."""
     found: list[list[str]] = []
     try:
         for _, fields in islice(records(path, delimiter, quoted, encoding), _SAMPLE):
@@ -222,7 +233,7 @@ def _read_table(
     sides = _sides(path, names, width, columns, with_targets)
     if isinstance(sides, _Named):
         first = next((row for row in rows if any(field.strip() for field in row[1])), None)
-        said = None if first is None else f"{first[0]} names the columns ({sides.told(names)}) and is no pair"
+        said = None if first is None else f"{first[0]} is a header ({sides.told(names)}), not a pair"
         return said, _picked(rows, sides.source, sides.target)
     if len(sides) == 1:
         return None, _picked(rows, sides[0], None)
@@ -232,12 +243,12 @@ def _read_table(
     own = [header[1][side].strip() for side in sides]
     source, target = (sides[side] for side in find_pair_columns_by_name(own) or (0, 1)) if not columns.named else sides
     named = _Named(source, target)
-    return f"{header[0]} names the columns ({named.told(header[1])}) and is no pair", _picked(rest, source, target)
+    return f"{header[0]} is a header ({named.told(header[1])}), not a pair", _picked(rest, source, target)
 
 
 @dataclass(frozen=True)
 class _Named:
-    """Two columns that the first row names."""
+    """Two columns named by the first row."""
 
     source: int
     target: int | None
@@ -249,8 +260,10 @@ class _Named:
 def _sides(
     path: Path, names: Sequence[str], width: int, columns: PairColumns, with_targets: bool
 ) -> _Named | tuple[int, ...]:
-    """Where sources and targets stand: by the names of the first row, or by numbers or as the only two, where the first
-    row may be a pair."""
+    """The source and target columns: by the names in the first row, by number, or as the only two columns.
+
+    In the last two cases the first row may be a pair.
+    """
     if columns.named:
         asked = _asked(columns, names, with_targets)
         if all(name in names for name in asked):
@@ -258,8 +271,8 @@ def _sides(
         for name in asked:
             if not (name.isdecimal() and 1 <= int(name) <= width):
                 raise FormatError(
-                    f"{path} has no column {name!r}: {did_you_mean(name, names)}. Where the first row names none, "
-                    f"columns are counted: 1 to {width}"
+                    f"{path} has no column {name!r}: {did_you_mean(name, names)}. If the first row has no names, use "
+                    f"column numbers from 1 to {width}."
                 )
         return tuple(int(name) - 1 for name in asked)
     if width <= 2:
@@ -267,15 +280,14 @@ def _sides(
     if (found := find_pair_columns_by_name(names)) is not None:
         return _Named(*found)
     raise FormatError(
-        f"{path} has {width} columns, and their names do not tell which two are the pairs: they begin with "
-        f"{list_names(names)}. Name them, as in --source-column {_word(names[0])} --target-column {_word(names[1])}, "
-        f"or by "
-        f"their numbers: --source-column 1 --target-column 2"
+        f"{path} has {width} columns, and their names do not show which two are the pairs: they begin with "
+        f"{list_names(names)}. Set them by name, as in --source-column {_word(names[0])} --target-column "
+        f"{_word(names[1])}, or by number: --source-column 1 --target-column 2."
     )
 
 
 def _asked(columns: PairColumns, names: Sequence[str], with_targets: bool) -> list[str]:
-    """The columns that are asked for; without that of targets where it may be missing, and is."""
+    """The columns that are set, without the target column if it is optional and missing."""
     asked = [name for name in (columns.source, columns.target) if name is not None]
     return asked if with_targets or asked[-1] in names or asked[-1].isdecimal() else asked[:1]
 
@@ -285,17 +297,17 @@ def _word(name: str) -> str:
 
 
 def _even(path: Path, table: Table, width: int, encoding: str | None) -> Iterator[tuple[SourceLocation, list[str]]]:
-    """The records, each as wide as most of the first ones, or an error that names the line."""
+    """The records. Raise FormatError for one that is not as wide as most of the first records."""
     for place, fields in records(path, table.delimiter, table.quoted, encoding):
         if not any(field.strip() for field in fields):
             fields = [""] * width
         if len(fields) != width:
             parted = "tabs" if table.delimiter == "\t" else repr(table.delimiter)
-            problem = f"has {len(fields)} field{'s' * (len(fields) > 1)} between {parted}, not {width}"
+            problem = f"must have {width} fields separated by {parted}, got {len(fields)}"
             mark = "a tab" if table.delimiter == "\t" else repr(table.delimiter)
-            cure = f"A text with {mark} in it must stand in double quotes"
+            cure = f"Put a text with {mark} in double quotes"
             cure += f', as in "Yes{table.delimiter} please.", and ' if table.delimiter != "\t" else ", and "
-            cure += "pairs in two columns: sources and targets." if width == 2 else "every row have all columns."
+            cure += "pairs in two columns, source and target." if width == 2 else "fill in all columns of every row."
             raise bad_line(path, place.line, table.delimiter.join(fields), problem, cure)
         yield place, fields
 
@@ -324,7 +336,7 @@ def _read_objects(
 
 
 def _keys(path: Path, names: Sequence[str], columns: PairColumns, with_targets: bool) -> list[str]:
-    """The keys of sources and targets; of sources alone where that is enough, and all there is."""
+    """The keys of sources and targets, or only of sources if targets are optional and missing."""
     if columns.named:
         asked = _asked(columns, names, with_targets)
         for name in asked:
@@ -338,8 +350,8 @@ def _keys(path: Path, names: Sequence[str], columns: PairColumns, with_targets: 
     if not with_targets and alone is not None:
         return [alone]
     raise FormatError(
-        f"{path} has objects whose keys do not tell which two are the pairs: {list_names(names)}. Name them, as in "
-        f"--source-column KEY --target-column KEY"
+        f"The keys of the objects in {path} do not show which two are the pairs: {list_names(names)}. Set them by "
+        f"--source-column KEY --target-column KEY."
     )
 
 
@@ -347,21 +359,21 @@ def _pair(place: SourceLocation, thing: Mapping[str, Any], keys: Sequence[str]) 
     flat, texts = _flat(thing), []
     for key in keys:
         if key not in flat:
-            cure = "Every object must have the keys of the first."
+            cure = "Give every object the keys of the first."
             raise bad_line(
-                place.file, place.line, json.dumps(thing), f"has no key {key!r}, but {list_names(flat)}", cure
+                place.file, place.line, json.dumps(thing), f"has no key {key!r}, only {list_names(flat)}", cure
             )
         try:
             texts.append("" if flat[key] is None else " ".join(whole_text(flat[key]).split()))
         except ValueError as error:
             raise bad_line(
-                place.file, place.line, json.dumps(thing), f"has a key {key!r} that {error}", "It must be a text."
+                place.file, place.line, json.dumps(thing), f"has a key {key!r} that {error}", "Make it a string."
             ) from None
     return ParallelText(texts[0], texts[1] if len(texts) > 1 else "", place)
 
 
 def _flat(thing: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of an object, those of objects inside by keys with a dot."""
+    """The values of an object, with dotted keys for nested objects."""
     found: dict[str, Any] = {}
     for key, value in thing.items():
         found |= {f"{key}.{inner}": one for inner, one in value.items()} if isinstance(value, dict) else {key: value}

@@ -1,5 +1,7 @@
-"""Parallel text: two files line by line, or one file with a tab between source and target. Other tables are for
-:mod:`~catena.data.readers.paired`."""
+"""Parallel text: two files line by line, or one file with a tab between source and target.
+
+Other tables are read by :mod:`~catena.data.readers.paired`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from catena.errors import FormatError
 
 
 def read(path: Path | str, target: Path | str | None = None, *, encoding: str | None = None) -> Iterator[ParallelText]:
-    """Yield one pair for each line, blank sides too: what is dropped is for the caller to count.
+    """Yield one pair for each line, including blank sides, which the caller may drop.
 
     Args:
-        path: the sources, or lines of ``source<TAB>target`` when there is no second file.
-        target: the targets, as many lines as ``path`` has.
-        encoding: of both files; UTF-8 if omitted.
+        path: the sources, or lines of ``source<TAB>target`` if there is no second file.
+        target: the targets, with as many lines as ``path``.
+        encoding: encoding of both files. UTF-8 if omitted.
     """
     if target is None:
         yield from _read_tabbed(path, encoding)
@@ -43,14 +45,14 @@ def _read_tabbed(path: Path | str, encoding: str | None) -> Iterator[ParallelTex
             if not line.strip():
                 fields = ["", ""]
             if len(fields) != 2:
-                cure = "Every line must be source<TAB>target, or give the targets as a second file. "
-                problem = f"has {len(fields)} tab-separated field{'s' if len(fields) > 1 else ''}, not 2"
+                cure = "Write every line as source<TAB>target, or pass the targets as a second file. "
+                problem = f"must have 2 tab-separated fields, got {len(fields)}"
                 raise bad_line(path, number, line, problem, cure + hint(path, "parallel"))
             yield ParallelText(fields[0], fields[1], place)
 
 
 def _uneven(path: Path | str, target: Path | str, encoding: str | None) -> FormatError:
-    """What is wrong with two files of which one has more lines, with the place where they seem to come apart."""
+    """The error for two files with different numbers of lines, with the line where they probably misalign."""
     lengths = []
     for file in (path, target):
         with open_text(file, encoding) as lines:
@@ -60,9 +62,9 @@ def _uneven(path: Path | str, target: Path | str, encoding: str | None) -> Forma
     where = path if n > m else target
     those = f"line {place + 1} is" if extra == 1 else f"lines {place + 1} to {place + extra} are"
     return FormatError(
-        f"{path} has {n:,} lines and {target} has {m:,}: line i of one must be the counterpart of line i of the other, "
-        f"so both must have as many. By the lengths of the lines they seem to come apart at line {place + 1}, where "
-        f"{those} too much in {where}: look there for a line that was broken or lost"
+        f"{path} has {n:,} lines and {target} has {m:,}: they must be parallel line by line. By the lengths of the "
+        f"lines, they probably misalign at line {place + 1}, where "
+        f"{those} extra in {where}. Look there for a line that was split or lost."
     )
 
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files of labeled texts, read batch by batch with pyarrow (the extra ``parquet``)."""
+"""Parquet and Arrow files of labeled texts, read in batches with pyarrow (the extra ``parquet``)."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def read(
     separator: str | None = None,
     labeled: bool = True,
 ) -> Iterator[LabeledText]:
-    """Yield one example for each row; ``place.line`` is the number of the row, counted from 1.
+    """Yield one example for each row. The line of its location is the number of the row, from 1.
 
-    Numbered classes become their names where the file has them, as those of Hugging Face do.
+    Numbered classes become their names if the file has them, as in Hugging Face datasets.
 
     Args:
-        text_column: found by a common name if omitted.
-        label_column: found likewise; strings, whole numbers or lists of them.
-        separator: what parts several labels in one string, such as "|".
-        labeled: False reads texts alone.
+        path: the file.
+        text_column: detected by common names if omitted.
+        label_column: detected by common names if omitted; strings, integers or lists of them.
+        separator: separator of several labels in one string, such as "|".
+        labeled: False reads only texts.
     """
     require("pyarrow", "parquet", PURPOSE)
     with decompress(path) as plain:
@@ -52,7 +53,7 @@ def read_arrow(
     separator: str | None,
     labeled: bool,
 ) -> Iterator[LabeledText]:
-    """The examples of Parquet or Arrow files in a row. Errors and places say ``shown``, which the user knows."""
+    """The examples of Parquet or Arrow files in order. Errors and locations name ``shown``, the path of the user."""
     row = 0
     for file in files:
         names, described = _described(shown, file)
@@ -83,8 +84,8 @@ def _example(
         if not labels and not separator and not isinstance(value, list):
             raise ValueError("is empty")
     except ValueError as error:
-        cure = "put it right, or name other columns as text_column and label_column"
-        raise FormatError(f"row {place.line} of {place.file} has a {key!r} that {error}: {cure}") from None
+        cure = "Correct it, or set other columns by --text-column and --label-column."
+        raise FormatError(f"row {place.line} of {place.file} has a {key!r} that {error}. {cure}") from None
     return LabeledText(text, labels, place)
 
 
@@ -93,15 +94,15 @@ def _example(
 
 @contextlib.contextmanager
 def _explained(shown: Path | str) -> Iterator[None]:
-    """Whatever pyarrow raises over the bytes of a file becomes one sentence."""
+    """Context that turns errors of pyarrow into a FormatError."""
     try:
         yield
     except CatenaError:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
-        cure = hint(shown, "parquet") or "It may be cut or damaged: copy or download it again."
-        raise FormatError(f"{shown} cannot be read as Parquet or Arrow ({reason}). {cure}") from None
+        cure = hint(shown, "parquet") or "It may be truncated or damaged: copy or download it again."
+        raise FormatError(f"Cannot read {shown} as Parquet or Arrow ({reason}). {cure}") from None
 
 
 def _is_parquet(file: Path) -> bool:
@@ -110,7 +111,7 @@ def _is_parquet(file: Path) -> bool:
 
 
 def _open_arrow(file: Path) -> Any:
-    """An Arrow file or stream; both yield batches. Streams are what Hugging Face writes."""
+    """An Arrow file or stream; both yield batches. Hugging Face writes streams."""
     ipc = require("pyarrow.ipc", "parquet", PURPOSE)
     with open(file, "rb") as stream:
         is_file = stream.read(6) == b"ARROW1"
@@ -118,7 +119,7 @@ def _open_arrow(file: Path) -> Any:
 
 
 def _described(shown: Path | str, file: Path) -> tuple[list[str], dict[str, Any]]:
-    """The names of the columns, and what Hugging Face says of them."""
+    """The column names, and the features of Hugging Face."""
     with _explained(shown):
         if _is_parquet(file):
             schema = require("pyarrow.parquet", "parquet", PURPOSE).read_schema(file)
@@ -154,7 +155,7 @@ def _record_batches(file: Path, names: list[str]) -> Iterator[Any]:
 
 
 def _features(schema: Any) -> dict[str, Any]:
-    """What Hugging Face wrote of the columns into the metadata of a file."""
+    """The features of Hugging Face in the metadata of a file."""
     with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         described = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return described if isinstance(described, dict) else {}

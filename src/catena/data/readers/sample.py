@@ -1,4 +1,4 @@
-"""A bounded sample of a file, which is all that recognizing a format looks at."""
+"""A bounded sample of a file, which is the input of format detection."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _WINDOW_BYTES = 1 << 15
 
 @dataclass(frozen=True)
 class Sample:
-    """The first bytes of a file, their whole lines, and lines from further on."""
+    """The first bytes of a file, their complete lines, and later lines."""
 
     path: Path
     head: bytes = b""
     lines: Sequence[str] = ()
     later: Sequence[str] = ()
-    """Lines from the middle and the end, where the file can be entered there. A file sorted by label needs them."""
+    """Lines from the middle and the end, if the file supports random access. A file sorted by label needs them."""
     whole: bool = True
-    """Whether the head is all of the file."""
+    """Whether the head is the whole file."""
     is_folder: bool = False
 
     @property
@@ -34,24 +34,24 @@ class Sample:
 
     @property
     def all_filled(self) -> list[str]:
-        """As :attr:`filled`, with those from further on."""
+        """As :attr:`filled`, including later lines."""
         return self.filled + [line for line in self.later if line.strip()]
 
     def is_named(self, ending: str) -> bool:
-        """Whether the name has this ending, perhaps before that of a compression."""
+        """Whether the name has this extension, possibly before that of a compression."""
         return re.search(re.escape(ending) + r"(\.gz|\.xz|\.bz2)?$", self.path.name.lower()) is not None
 
 
 @dataclass(frozen=True)
 class FormatEvidence:
-    """What speaks for a format, and the options its reader needs."""
+    """The evidence for a format, and the options its reader needs."""
 
     why: str
     options: dict[str, Any] = field(default_factory=dict)
 
 
 def take_sample(path: Path | str, encoding: str | None = None) -> Sample:
-    """The first 128 KiB of a file and, of one that is not compressed, 32 KiB from its middle and from its end."""
+    """The first 128 KiB of a file and, if it is not compressed, 32 KiB from its middle and from its end."""
     path = Path(path)
     with reading_errors(path):
         if path.is_dir():
@@ -69,7 +69,7 @@ def _windows(path: Path, head: bytes, encoding: str | None) -> list[str]:
     found: list[str] = []
     with open(path, "rb") as stream:
         if stream.read(64) != head[:64] or head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
-            return []  # compressed, or in an encoding that cannot be entered in the middle
+            return []  # compressed, or in an encoding without random access
         for start in (max(HEAD_BYTES, size // 2), size - _WINDOW_BYTES):
             stream.seek(start)
             pieces = re.split(rb"\r\n|\n|\r", stream.read(_WINDOW_BYTES))
@@ -78,6 +78,6 @@ def _windows(path: Path, head: bytes, encoding: str | None) -> list[str]:
 
 
 def list_names(names: Iterable[object], most: int = 8) -> str:
-    """The first few names in quotes, and how many more there are."""
+    """The first few names in quotes, and the number of the others."""
     quoted = [repr(name[:24]) + ("…" if len(name) > 24 else "") for name in map(str, names)]
     return ", ".join(quoted[:most]) + (f" and {len(quoted) - most} more" if len(quoted) > most else "")

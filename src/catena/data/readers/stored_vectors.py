@@ -1,4 +1,4 @@
-"""Any file of word vectors, recognized by content: Catena's own, fastText's binary models, word2vec and GloVe."""
+"""Any file of word vectors, detected by content: Catena's own, binary fastText models, word2vec and GloVe."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def read_stored_vectors(path: Path) -> StoredVectors:
         return read_fasttext(path)
     if first[:1] == b"\x80":
         raise FormatError(
-            f"{path} is a pickle, as gensim's own save() writes it, which is never opened here: write the vectors with "
-            f"gensim's save_word2vec_format() and read that file"
+            f"{path} is a pickle, which gensim's save() writes and Catena never opens. Write the vectors with gensim's "
+            f"save_word2vec_format() instead."
         )
     found = read_vectors(path)
     encoded = [word.encode("utf-8", "surrogatepass") for word in found.words]

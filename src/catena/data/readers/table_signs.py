@@ -1,4 +1,4 @@
-"""The signs of tables: JSON lines, and CSV or TSV with and without a header."""
+"""Rules of format detection for tables: JSON lines, and CSV or TSV with and without a header."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.data.readers.sample import FormatEvidence, Sample, list_names
 
 
 def jsonl_sign(sample: Sample) -> FormatEvidence | None:
-    """An object on each line."""
+    """Evidence for JSON lines: an object on each line."""
     lines = sample.filled
     if not lines[0].lstrip().startswith("{"):
         return None
@@ -29,34 +29,36 @@ def jsonl_sign(sample: Sample) -> FormatEvidence | None:
     names = list(objects[0])
     named = named_columns(names) or _composed(names)
     found = " and ".join(f"{name!r} is the {key.split('_')[0]}" for key, name in named.items())
-    found = found or "none of these says text or label"
+    found = found or "none of these is a common name of text or label"
     return FormatEvidence(
         f"every line is a JSON object, the first with the keys {list_names(names)}; {found}", {**named}
     )
 
 
 def _composed(names: Sequence[str]) -> dict[str, str]:
-    """The column of the text where there are a goal and items to mention, as in recipes; else nothing."""
+    """The text column if there are a goal and items to mention, as in recipes, otherwise nothing."""
     goal, items, text = (find_name(names, known) for known in (GOAL_NAMES, ITEM_NAMES, COMPOSED_NAMES))
     return {} if goal is None or items is None or text is None else {"text_column": text}
 
 
 def csv_sign(sample: Sample) -> FormatEvidence | None:
-    """A table whose fields are parted by commas, semicolons or bars."""
+    """Evidence for a table separated by commas, semicolons or bars."""
     for delimiter in (",", ";", "|"):
         rows = _csv_rows(sample, delimiter)
         if rows and (sample.is_named(".csv") or named_columns(rows[0])):
-            return _table_sign(rows, f"parted by {delimiter!r}", {} if delimiter == "," else {"delimiter": delimiter})
+            return _table_sign(
+                rows, f"separated by {delimiter!r}", {} if delimiter == "," else {"delimiter": delimiter}
+            )
     if sample.is_named(".csv") and find_name([sample.filled[0].strip('" ')], TEXT_NAMES) is not None:
         return FormatEvidence(
-            "it is named .csv and its one column is called as texts are",
+            "it is named .csv and its one column has a common name of texts",
             {"text_column": sample.filled[0].strip('" ')},
         )
     return None
 
 
 def tsv_sign(sample: Sample) -> FormatEvidence | None:
-    """A table whose fields are parted by tabs."""
+    """Evidence for a tab-separated table."""
     rows = [line.split("\t") for line in sample.filled]
     quoted = is_quoted(rows)
     rows = _csv_rows(sample, "\t") if quoted else rows
@@ -66,11 +68,11 @@ def tsv_sign(sample: Sample) -> FormatEvidence | None:
     needed = 1 if width > 2 or sample.is_named(".tsv") else 2
     if width == 2 and len(named_columns(rows[0])) < needed:
         return None  # two fields without names: a label and a text, or parallel text
-    return _table_sign(rows, "parted by tabs", {"quoted": True} if quoted else {})
+    return _table_sign(rows, "separated by tabs", {"quoted": True} if quoted else {})
 
 
 def _csv_rows(sample: Sample, delimiter: str) -> list[list[str]]:
-    """The rows of the sample if they all have as many fields, two or more; otherwise none."""
+    """The rows of the sample if they all have the same number of fields, two or more; otherwise none."""
     if delimiter not in sample.filled[0]:
         return []
     text = io.StringIO("\n".join(sample.lines))
@@ -83,7 +85,7 @@ def _csv_rows(sample: Sample, delimiter: str) -> list[list[str]]:
 
 
 def is_quoted(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether quotes in a TSV are those of CSV: never left open, and doubled inside or around every name."""
+    """Whether the quotes in a TSV are CSV quotes: always closed, and doubled inside or around every name."""
     fields = [field for row in rows for field in row if field.startswith('"')]
     closed = [re.fullmatch(r'"([^"]|"")*"', field) is not None for field in fields]
     is_doubled = any('""' in field[1:-1] for field in fields) or all(name[:1] == '"' for name in rows[0])
@@ -98,19 +100,19 @@ def _table_sign(rows: Sequence[Sequence[str]], parted: str, options: dict[str, A
         return FormatEvidence(f"{shape} and the first row names them: {found}", {**options, **named})
     if _is_header(header, body):
         if any(is_wordy(column) for column in zip(*body, strict=True)):
-            why = f"the first row seems to name them: {list_names(header)}; none of these says text or label"
+            why = f"the first row seems to be a header: {list_names(header)}, without common names"
             return FormatEvidence(f"{shape} and {why}", options)
         return None
     if guessed := _columns_by_content(rows):
         text, label = guessed
-        why = f"field {text} holds the longest texts and field {label} repeats as labels do"
+        why = f"field {text} has the longest texts and field {label} repeats like a label"
         chosen = {"header": False, "text_column": str(text), "label_column": str(label)}
         return FormatEvidence(f"{shape}, without a header; {why}", {**options, **chosen})
     return None
 
 
 def _is_header(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
-    """Names are short, all different, no numbers, and do not come up again below."""
+    """Whether a row is a header: short distinct names, not numbers, that do not occur below."""
     if not body or len(set(header)) < len(header) or any(not name.strip() or len(name) > 40 for name in header):
         return False
     if any(re.fullmatch(r"[-+0-9.,eE\s]+", name) for name in header):
@@ -119,12 +121,12 @@ def _is_header(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
 
 
 def is_wordy(column: Sequence[str]) -> bool:
-    """Whether the values of a column have two words or more, on average."""
+    """Whether the values of a column have two words or more on average."""
     return sum(len(value.split()) for value in column) >= 2 * len(column)
 
 
 def _columns_by_content(rows: Sequence[Sequence[str]]) -> tuple[int, int] | None:
-    """Which field, counted from 1, holds texts and which labels, when the values make it plain."""
+    """The fields of texts and labels, counted from 1, if the values make it clear."""
     columns = list(zip(*rows, strict=True))
     text = max(range(len(columns)), key=lambda j: sum(map(len, columns[j])))
     labels = [j for j in range(len(columns)) if j != text and repeats(columns[j])]
@@ -134,5 +136,5 @@ def _columns_by_content(rows: Sequence[Sequence[str]]) -> tuple[int, int] | None
 
 
 def repeats(values: Sequence[str]) -> bool:
-    """Whether values repeat as labels do."""
+    """Whether values repeat like labels."""
     return len(set(values)) <= 0.5 * len(values) and all(value.strip() for value in values)

@@ -1,4 +1,4 @@
-"""Plain text: every line is one example, as it stands, blank lines too."""
+"""Plain text: every line is one example, including blank lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.data.readers.format_rules import text_sign
 
 
 def read(path: Path | str, *, encoding: str | None = None) -> Iterator[Text]:
-    """Yield every line of a file, blank ones too: what is dropped is for the caller to count."""
+    """Yield every line of a file, including blank ones, which the caller may drop."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
             yield Text(line, SourceLocation(str(path), number))

@@ -1,6 +1,6 @@
-"""A label, a tab and a text in each line: ``weather<TAB>will it rain tomorrow``. Also the other way round.
+"""A label, a tab and a text per line, ``weather<TAB>will it rain tomorrow``, or the other way round.
 
-A first line that names the columns, such as ``label<TAB>text``, is no example and says which of them comes first.
+A first line of column names, such as ``label<TAB>text``, is not an example and determines their order.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from catena.data.readers.names import LABEL_NAMES, TEXT_NAMES, find_name, split_
 def read(
     path: Path | str, *, label_first: bool = True, separator: str | None = None, encoding: str | None = None
 ) -> Iterator[LabeledText]:
-    """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
+    """Yield one example for each line. A blank line gives an example without text and label.
 
     Args:
-        label_first: whether the label stands before the tab; otherwise after the last one.
-        separator: what parts several labels of one text, such as "|"; the field may then be empty.
+        path: the file.
+        label_first: whether the label is before the first tab; otherwise it is after the last one.
+        separator: separator of several labels of one text, such as "|". The field may then be empty.
         encoding: UTF-8 if omitted.
     """
     with open_text(path, encoding) as lines:
@@ -34,7 +35,7 @@ def read(
 
 
 def _label_named_first(line: str) -> bool | None:
-    """Whether the names of the columns, if a line is those, have the label before the text; None of any other line."""
+    """Whether the label comes first in a line of column names, or None if the line is not a header."""
     fields = line.split("\t")
     if len(fields) != 2:
         return None
@@ -59,14 +60,14 @@ def parse(line: str, place: SourceLocation, *, label_first: bool = True, separat
         raise _bad(
             place,
             line,
-            f"has nothing {'before the' if label_first else 'after the last'} tab, where a label must be",
+            f"must have a label {'before the' if label_first else 'after the last'} tab, got nothing",
         )
     return LabeledText(text.strip(), labels, place)
 
 
 def _bad(place: SourceLocation, line: str, problem: str) -> Exception:
-    cure = "Every line must be label<TAB>text. " + hint(place.file, "tsv-label")
+    cure = "Write every line as label<TAB>text. " + hint(place.file, "tsv-label")
     return bad_line(place.file, place.line, line, problem, cure)
 
 
-FORMAT = Format("tsv-label", "label and text, parted by a tab", LabeledText, read, tsv_label_sign)
+FORMAT = Format("tsv-label", "label and text, separated by a tab", LabeledText, read, tsv_label_sign)

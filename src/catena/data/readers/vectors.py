@@ -1,13 +1,13 @@
-"""Files of word vectors: word2vec text and binary, GloVe text, Catena's own, and fastText's binary models.
+"""Files of word vectors: word2vec text and binary, GloVe text, Catena's own, and binary fastText models.
 
-Those of word2vec and GloVe may be compressed:
+The word2vec and GloVe files may be compressed:
 
 * word2vec text: a header ``count d``, then ``word x1 … xd`` on each line (also fastText's ``.vec``);
 * word2vec binary: the same header, then for each word its bytes, a blank, and ``d`` little-endian float32;
-* GloVe: no header; a word may hold blanks, so the last ``d`` fields of a line are its vector.
+* GloVe: no header; a word may contain blanks, so the last ``d`` fields of a line are its vector.
 
 Only wanted words are kept while reading, so memory grows with them and not with the file. Words are compared
-as bytes: files with a few words that are no UTF-8 can be read as long as those are not wanted.
+as bytes: a file with some words that are not UTF-8 can be read if these are not wanted.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _ELSE = "If the file is in another format, convert it to word2vec or GloVe text.
 
 @dataclass(frozen=True, eq=False)
 class VectorFile:
-    """Words of a file in its order, and their vectors: ``matrix[i]`` is that of ``words[i]``."""
+    """Words of a file in its order, and their vectors: ``matrix[i]`` is the vector of ``words[i]``."""
 
     words: tuple[str, ...]
     matrix: Float32[np.ndarray, "v d"]
 
 
 class _Entry(NamedTuple):
-    """One word of a file. ``numbers`` are made into a vector for wanted words only."""
+    """One word of a file. ``numbers`` are parsed for wanted words only."""
 
     place: int
     word: bytes
@@ -55,7 +55,7 @@ class _Entry(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A file that is open: where its entries come from, and what is known of them."""
+    """An open file: its entries and their properties."""
 
     path: Path
     d: int
@@ -64,11 +64,16 @@ class _Source(NamedTuple):
 
 
 def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | None = None) -> VectorFile:
-    """Read the vectors of the wanted words, or of all. The format is recognized by content.
+    """Read the vectors of the wanted words, or of all words. The format is detected by content.
 
-    ``d`` is the size that the vectors must have; without it the file decides. Raises :class:`FormatError`
-    that names the line or the word when the file is cut short, has a line of another size, a number that is
-    none, or a word twice.
+    Args:
+        path: the file.
+        wanted: the words to read. None reads all.
+        d: the expected size of the vectors. None accepts any size.
+
+    Raises:
+        FormatError: names the line or the word if the file is truncated, or has a line of another size, an invalid
+            number, or a duplicate word.
     """
     path = Path(path)
     if (other := _in_another_format(path, wanted)) is not None:
@@ -84,8 +89,8 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
                 continue
             if entry.word in found:
                 raise FormatError(
-                    f"{path} has the word {_shown(entry.word)} twice, as {_unit(source)} {found[entry.word]} "
-                    f"and {entry.place}: remove one of them"
+                    f"Words in {path} must be unique, got {_shown(entry.word)} as {_unit(source)} {found[entry.word]} "
+                    f"and {entry.place}. Remove one of them."
                 )
             found[entry.word] = entry.place
             rows.append(_vector(source, entry))
@@ -96,9 +101,9 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
 def read_vectors_of(
     path: Path, symbols: Sequence[str], d: int | None = None
 ) -> tuple[Float32[np.ndarray, "v d"], Bool[np.ndarray, " v"]]:
-    """A row for each symbol of a vocabulary, and which of them the file knows.
+    """A row for each symbol of a vocabulary, and which of them are in the file.
 
-    A symbol that the file does not have is looked up in lower case too. Unknown rows are zero.
+    A symbol that is not in the file is also looked up in lower case. Rows of unknown symbols are zero.
     """
     vectors = read_vectors(path, {form for symbol in symbols for form in (symbol, symbol.lower())}, d)
     rows = {word: i for i, word in enumerate(vectors.words)}
@@ -110,7 +115,7 @@ def read_vectors_of(
 
 
 def _in_another_format(path: Path, wanted: Collection[str] | None) -> VectorFile | None:
-    """The vectors of a file that is not of word2vec or GloVe."""
+    """The vectors of a file in another format than word2vec or GloVe."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -128,13 +133,13 @@ def _in_another_format(path: Path, wanted: Collection[str] | None) -> VectorFile
     return VectorFile(tuple(words[i] for i in rows), np.ascontiguousarray(stored.matrix[rows], np.float32))
 
 
-# --- recognizing --------------------------------------------------------------------------------------------
+# --- format detection ---------------------------------------------------------------------------------------
 
 
 def _recognized(path: Path, stream: io.BufferedReader, d: int | None) -> _Source:
     first = stream.readline(_LARGEST_D * 32).removeprefix(codecs.BOM_UTF8)
     header = _HEADER.fullmatch(first)
-    beginning = stream.peek(BLOCK)  # a look ahead: it is read again afterwards
+    beginning = stream.peek(BLOCK)  # does not consume the bytes
     if not header or (int(header[2]) != 1 and _is_glove_of_one(beginning)):
         lines = enumerate(chain([first], stream), start=1)
         looked_at = list(islice(lines, _LINES_LOOKED_AT))
@@ -148,14 +153,14 @@ def _recognized(path: Path, stream: io.BufferedReader, d: int | None) -> _Source
 
 def _checked_size(path: Path, size: int, d: int | None) -> int:
     if not 0 < size <= _LARGEST_D:
-        raise FormatError(f"{path} is no file of word vectors: they would have {size} numbers each. {_ELSE}")
+        raise FormatError(f"{path} is not a file of word vectors: they would have {size} dimensions. {_ELSE}")
     if d is not None and size != d:
-        raise FormatError(f"{path} has vectors of {size} numbers, and {d} are asked for: set d to {size}")
+        raise FormatError(f"The vectors of {path} must have {d} dimensions, got {size}. Set d to {size}.")
     return size
 
 
 def _commonest_size(lines: Sequence[tuple[int, bytes]]) -> int:
-    """How many numbers end most lines. A word may hold blanks, and numbers too, as in ``area 51``."""
+    """The number of numbers at the end of most lines. A word may contain blanks and numbers, as in ``area 51``."""
     sizes = Counter(_numbers_at_end(line.rstrip().split(b" ")) for _, line in lines if line.strip())
     return max(sizes, key=lambda size: (sizes[size], size), default=0)
 
@@ -166,17 +171,17 @@ def _numbers_at_end(fields: Sequence[bytes]) -> int:
 
 
 def _is_text(beginning: bytes, d: int) -> bool:
-    """Whether a word and written numbers follow a header: most of them, so that a bad one is reported."""
+    """Whether a word and mostly valid numbers follow a header, so that an invalid one can be reported."""
     line, end, _ = beginning.partition(b"\n")
     fields = line.rstrip().rsplit(b" ", d)
-    if not line.strip():  # without words, text and binary look alike
+    if not line.strip():  # without words, text and binary look the same
         return True
-    numbers = fields[1:] if end else fields[1:-1]  # the look ahead may end inside a number
+    numbers = fields[1:] if end else fields[1:-1]  # the peeked bytes may end inside a number
     return b"\0" not in line and 2 * sum(map(_is_number, numbers)) >= max(1, len(numbers))
 
 
 def _is_glove_of_one(beginning: bytes) -> bool:
-    """Whether what looks like a header is the word of a GloVe file with vectors of one number."""
+    """Whether the apparent header is the first word of a GloVe file with vectors of one dimension."""
     fields = beginning.split(b"\n", 1)[0].split()
     return len(fields) == 2 and _is_number(fields[1]) and b"\n" in beginning
 
@@ -201,18 +206,18 @@ def _text_entries(path: Path, lines: Iterator[tuple[int, bytes]], d: int, count:
         seen += 1
         at = _start_of_numbers(line, d)
         if at <= 0:
-            raise _bad(path, number, line, f"must hold a word and {d} numbers, and has {len(line.split())} fields")
+            raise _bad(path, number, line, f"must have a word and {d} numbers, got {len(line.split())} fields")
         yield _Entry(number, line[:at], line[at + 1 :])
     if count is not None and seen != count:
         raise FormatError(
-            f"{path}:1 says that there are {count} words, but there are {seen}: the file is cut short or was "
-            f"put together from others; copy it again or correct the header"
+            f"{path}:1 must have the number of words, {seen}, got {count}. The file is truncated or was concatenated. "
+            f"Copy it again or correct the header."
         )
 
 
 def _start_of_numbers(line: bytes, d: int) -> int:
-    """Where the blank before the last ``d`` fields is; -1 when there are fewer."""
-    if line.count(b" ") == d:  # the word holds no blanks, as nearly always
+    """The position of the blank before the last ``d`` fields; -1 if there are fewer."""
+    if line.count(b" ") == d:  # the word has no blanks, as nearly always
         return line.index(b" ")
     fields = line.rsplit(b" ", d)
     return len(fields[0]) if len(fields) == d + 1 else -1
@@ -222,7 +227,7 @@ def _binary_entries(path: Path, stream: io.BufferedReader, d: int, count: int) -
     buffer, at, size = b"", 0, 4 * d
 
     def fill(needed: int) -> None:
-        """Have at least ``needed`` bytes from ``at`` on, unless the file ends."""
+        """Read until at least ``needed`` bytes after ``at`` are buffered, or the file ends."""
         nonlocal buffer, at
         while len(buffer) - at < needed and (block := stream.read(max(BLOCK, needed))):
             buffer, at = buffer[at:] + block, 0
@@ -233,7 +238,7 @@ def _binary_entries(path: Path, stream: io.BufferedReader, d: int, count: int) -
             at += 1
         blank = buffer.find(b" ", at, at + _LONGEST_WORD + 1)
         if blank < 0 and len(buffer) - at > _LONGEST_WORD:
-            raise FormatError(f"{path} has no end of word {number} of {count}: it is no word2vec binary file. {_ELSE}")
+            raise FormatError(f"{path} is not a word2vec binary file: word {number} of {count} does not end. {_ELSE}")
         if blank < 0:
             raise _cut_short(path, number, count, buffer[at:])
         word, at = buffer[at:blank], blank + 1
@@ -245,13 +250,13 @@ def _binary_entries(path: Path, stream: io.BufferedReader, d: int, count: int) -
     fill(2)
     if buffer[at:].strip():
         raise FormatError(
-            f"{path} says that there are {count} words, but more follow: correct the header or copy it again"
+            f"{path} has more than the {count} words in its header. Correct the header or copy the file again."
         )
 
 
 def _cut_short(path: Path, number: int, count: int, word: bytes) -> FormatError:
     return FormatError(
-        f"{path} ends in word {number} of {count} ({_shown(word)}): the file is cut short, copy or download it again"
+        f"{path} is truncated: it ends in word {number} of {count} ({_shown(word)}). Copy or download it again."
     )
 
 
@@ -263,12 +268,12 @@ def _vector(source: _Source, entry: _Entry) -> np.ndarray:
             vector = np.array([float(field) for field in entry.numbers.split(b" ")], np.float32)
         except ValueError as error:
             raise _bad(
-                source.path, entry.place, entry.word + b" " + entry.numbers, f"holds no number: {error}"
+                source.path, entry.place, entry.word + b" " + entry.numbers, f"has an invalid number: {error}"
             ) from None
     if not np.isfinite(vector).all():
         raise FormatError(
-            f"{source.path} has a number that is not finite in the vector of {_shown(entry.word)}, "
-            f"{_unit(source)} {entry.place}: remove the word or make the vectors again"
+            f"The vector of {_shown(entry.word)}, {_unit(source)} {entry.place} of {source.path}, has a value that is "
+            f"not finite. Remove the word, or compute the vectors again."
         )
     return vector
 
@@ -278,8 +283,8 @@ def _decoded(source: _Source, word: bytes, place: int) -> str:
         return word.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         raise FormatError(
-            f"{source.path} has a word that is not UTF-8, {_shown(word)}, {_unit(source)} {place}: "
-            f"remove it, or read wanted words only"
+            f"{source.path} has a word that is not UTF-8, {_shown(word)}, {_unit(source)} {place}. "
+            f"Remove it, or read only wanted words."
         ) from None
 
 

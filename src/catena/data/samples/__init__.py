@@ -1,1 +1,1 @@
-"""Small corpora that were written for Catena and come with it."""
+"""Small corpora that come with Catena."""

@@ -1,7 +1,7 @@
-"""The shipped corpora: where their files lie, and their sentences as examples.
+"""The bundled corpora: paths of their files, and their sentences as examples.
 
-``assistant`` has sentences to an assistant, each with an intent and slots; ``garden`` dependency trees. A README tells
-how each was made.
+``assistant`` has requests to an assistant with intents and slots; ``garden`` has dependency trees. The README of each
+describes how it was made.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ SPLITS = ("train", "dev", "test")
 
 
 def sample_names() -> list[str]:
-    """The shipped files, such as ``assistant/train.tsv``."""
+    """The names of the bundled files, such as ``assistant/train.tsv``."""
     folders = [f for f in files(_PACKAGE).iterdir() if f.is_dir() and not f.name.startswith("_")]
     return sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
 
 
 def sample_path(name: str) -> Path:
-    """Where a shipped file such as ``assistant/train.tsv`` lies, in a clone or in an installed package."""
+    """The path of a bundled file such as ``assistant/train.tsv``."""
     names = sample_names()
     if name not in names:
-        raise UnknownNameError(f"no sample file is called {name!r}: {did_you_mean(name, names)}")
+        raise UnknownNameError(f"Unknown sample file {name!r}: {did_you_mean(name, names)}")
     return Path(str(files(_PACKAGE).joinpath(name)))
 
 
@@ -47,5 +47,5 @@ def load_tagged_sample(split: str) -> list[Columns]:
 
 def _part(split: str, ending: str) -> Path:
     if split not in SPLITS:
-        raise UnknownNameError(f"the sample has no split called {split!r}: {did_you_mean(split, SPLITS)}")
+        raise UnknownNameError(f"Unknown split {split!r} of the sample: {did_you_mean(split, SPLITS)}")
     return sample_path(f"assistant/{split}.{ending}")

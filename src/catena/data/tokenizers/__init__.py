@@ -1,1 +1,1 @@
-"""Tokenizers by family: plain (whitespace, characters, bytes), words, and trained subwords."""
+"""Tokenizers: plain (whitespace, characters, bytes), words, and trained subwords."""

@@ -1,4 +1,4 @@
-"""What every tokenizer can do. Knows nothing of ids: text in, tokens out, and back."""
+"""The interface of tokenizers, which convert text to tokens and back."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ SETTINGS_FILE = "config.json"
 
 
 class Tokenizer(ABC):
-    """Cuts text into tokens, the same ones for the same settings and, if it is trained, the same texts."""
+    """Splits text into tokens, deterministically for the same config and training texts."""
 
     @property
     @abstractmethod
     def settings(self) -> BaseTokenizerConfig:
-        """What it was built from."""
+        """The config it was built from."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Every token it can give, when they are known beforehand (bytes, subwords); otherwise none.
+        """Every possible token if they are known in advance (bytes, subwords), otherwise none.
 
-        A vocabulary that is given them never meets an unknown token.
+        A vocabulary with these symbols has no unknown tokens.
         """
         return ()
 
     @abstractmethod
     def tokens(self, text: str) -> list[str]:
-        """The tokens of a text, in order; a text without any gives an empty list."""
+        """The tokens of a text, in order."""
 
     @abstractmethod
     def join(self, tokens: Sequence[str]) -> str:
-        """The text of tokens: exact for characters, bytes and subwords; words are spaced as in writing."""
+        """The text of tokens: exact for characters, bytes and subwords; words are spaced by rules."""
 
     def shown(self, token: str) -> str:
-        """A token for people to read: in pictures and tables of alignments."""
+        """A readable token, for pictures and tables of alignments."""
         return token
 
     def save(self, folder: Path) -> None:
-        """Write what ``load_tokenizer`` needs into a folder, which is made if it is missing."""
+        """Write what ``load_tokenizer`` needs to a folder, which is created if needed."""
         folder.mkdir(parents=True, exist_ok=True)
         write_settings(folder / SETTINGS_FILE, self.settings)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Caches and compiled rules cannot be pickled, and the settings are enough to make them again.
+        # Caches and compiled rules cannot be pickled; the config is enough to rebuild them.
         return type(self), (self.settings,)

@@ -1,4 +1,4 @@
-"""Tokenizers without rules of language: between blanks, by grapheme, by byte."""
+"""Tokenizers without language-specific rules: by whitespace, grapheme or byte."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from catena.data.tokenizers.rules import cache_splits, text_rule, word_rule
 
 _GRAPHEME = regex.compile(r"\X")
 BYTE_SYMBOLS = tuple(chr(b) if 0x21 <= b <= 0x7E else f"<0x{b:02X}>" for b in range(256))
-"""The token of each byte: printable ASCII stands for itself, the rest for its number. No two are alike."""
+"""The token of each byte: itself for printable ASCII, otherwise its number. Tokens are unique."""
 _BYTE_OF = {symbol: bytes([b]) for b, symbol in enumerate(BYTE_SYMBOLS)}
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 class WhitespaceTokenizer(Tokenizer):
-    """Tokens stand between blanks of any kind."""
+    """Tokens separated by whitespace."""
 
     def __init__(self, settings: WhitespaceTokenizerConfig) -> None:
         self._settings = settings
@@ -39,7 +39,7 @@ class WhitespaceTokenizer(Tokenizer):
 
 
 class CharacterTokenizer(Tokenizer):
-    """Graphemes (Unicode Standard Annex 29): what a reader takes for one character, blanks included."""
+    """Graphemes (Unicode Standard Annex 29), including whitespace."""
 
     def __init__(self, settings: CharacterTokenizerConfig) -> None:
         self._settings = settings
@@ -60,7 +60,7 @@ class CharacterTokenizer(Tokenizer):
 
 
 class ByteTokenizer(Tokenizer):
-    """The bytes of the UTF-8 text. Lone surrogates have bytes too, so every ``str`` comes back as it was."""
+    """The bytes of the UTF-8 text. Lone surrogates have bytes too, so every ``str`` can be restored."""
 
     def __init__(self, settings: ByteTokenizerConfig) -> None:
         self._settings = settings
@@ -78,7 +78,7 @@ class ByteTokenizer(Tokenizer):
         return [BYTE_SYMBOLS[b] for b in self._text(text).encode("utf-8", "surrogatepass")]
 
     def join(self, tokens: Sequence[str]) -> str:
-        """The text of bytes. Bytes that are no UTF-8, such as a model may invent, become U+FFFD."""
+        """The text of bytes. Bytes that are not UTF-8, which a model may generate, become U+FFFD."""
         joined = b"".join(_BYTE_OF.get(token, _REPLACEMENT) for token in tokens)
         try:
             return joined.decode("utf-8", "surrogatepass")

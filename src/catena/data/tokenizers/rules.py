@@ -1,4 +1,4 @@
-"""What is done to a text before it is cut, and to its words after: case, form, digits, stems, lemmas."""
+"""Changes to a text before tokenization and to its words afterwards: case, form, digits, stems, lemmas."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from catena.extras import require
 _DIGIT = re.compile(r"\d")
 _DIGIT_OR_REST = re.compile(r"\d|\D+")
 _PLAIN_WORD = regex.compile(r"[\p{L}\p{M}]+(?:[-'’‐‑·][\p{L}\p{M}]+)*")
-"""What may be stemmed or looked up: letters, with hyphens or apostrophes inside; no 's, URL, number."""
+"""Words that may be stemmed or lemmatized: letters, with hyphens or apostrophes inside; no 's, URL, number."""
 
 _MOST_CACHED = 2**17
 _LONGEST_CACHED = 40
 
 
 def text_rule(options: BaseTokenizerConfig) -> Callable[[str], str]:
-    """The change that is made to a whole text: normal form, then lower case, then folded digits."""
+    """The function applied to a whole text: normalization, then lower case, then digit folding."""
     normalize, lowercase, fold = options.normalize, options.lowercase, options.digits == "fold"
 
     def change(text: str) -> str:
@@ -38,7 +38,7 @@ def text_rule(options: BaseTokenizerConfig) -> Callable[[str], str]:
 
 
 def word_rule(options: BaseWordTokenizerConfig) -> Callable[[str], list[str]] | None:
-    """The change that is made to one word, which may split it; None when nothing is asked for."""
+    """The function applied to one word, which may split it, or None if nothing is to be done."""
     stem = stemmer(options)
     split = options.digits == "split"
     if not stem and not split:
@@ -52,7 +52,7 @@ def word_rule(options: BaseWordTokenizerConfig) -> Callable[[str], list[str]] | 
 
 
 def stemmer(options: BaseWordTokenizerConfig) -> Callable[[str], str] | None:
-    """The function that gives a word's stem or lemma; None when neither is asked for."""
+    """The function from a word to its stem or lemma, or None if neither is configured."""
     if options.stem:
         snowball = require("snowballstemmer", "words", "stemming").stemmer(options.stem)
         return _on_plain_words(lambda word: snowball.stemWord(word.lower()))
@@ -72,7 +72,7 @@ def _on_plain_words(change: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def cache_splits(cut: Callable[[str], list[str]]) -> Callable[[str], tuple[str, ...]]:
-    """The same cut, remembered for short strings: in running text most have been seen before."""
+    """The same function, cached for short strings: in running text most have been seen before."""
 
     @lru_cache(maxsize=_MOST_CACHED)
     def remembered(chunk: str) -> tuple[str, ...]:

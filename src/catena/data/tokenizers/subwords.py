@@ -1,8 +1,8 @@
-"""Trained subwords, on bytes: byte-pair encoding and unigram pieces, through the ``tokenizers`` library.
+"""Trained byte-level subwords: byte-pair encoding and unigram pieces, through the ``tokenizers`` library.
 
-Both start from the 256 bytes, so nothing is ever unknown and ``join`` gives back the text. A token is written
-as the library writes it, one printable character for each byte: ``Ġthe`` is " the". What was trained is kept
-in the library's own ``tokenizer.json`` and needs no network.
+Both start from the 256 bytes, so no token is unknown and ``join`` restores the text. Tokens are in the library's
+notation, one printable character per byte: ``Ġthe`` is " the". The trained tokenizer is stored in the library's own
+``tokenizer.json`` and needs no network.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from catena.errors import CheckpointError, DataError
 _TOKENIZER_FILE = "tokenizer.json"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNUSED_STEP = 1e-4
-"""The library sets the scores of bytes that its training left over this far apart, in no fixed order."""
+"""The library spaces the scores of leftover bytes by this amount, in no fixed order."""
 _SCORE_DIGITS = 3
-"""Scores (nats) are rounded to so many digits: sums in another order differ in the last ones."""
+"""Scores (nats) are rounded to this many digits, because sums in another order differ in the last ones."""
 
 
 class SubwordTokenizer(Tokenizer):
-    """Pieces of words as they were learned."""
+    """Learned pieces of words."""
 
     def __init__(self, settings: BpeTokenizerConfig | UnigramTokenizerConfig, model: tokenizers.Tokenizer) -> None:
         self._settings = settings
@@ -52,8 +52,11 @@ class SubwordTokenizer(Tokenizer):
         return self._model.decoder.decode(list(tokens))
 
     def shown(self, token: str) -> str:
-        """The characters of a piece, blanks as ▁. A piece of parts of characters, or of such as end lines, stays as it
-        is, and so does what is no piece, such as the mark of an end."""
+        """The characters of a piece, with ▁ for blanks.
+
+        A piece of partial or line-ending characters is unchanged, and so are tokens that are not pieces, such as end
+        tokens.
+        """
         if self._model.token_to_id(token) is None:
             return token
         text = self.join([token]).replace(" ", "▁")
@@ -68,7 +71,7 @@ class SubwordTokenizer(Tokenizer):
 
 
 def train_bpe(settings: BpeTokenizerConfig, texts: Iterable[str]) -> SubwordTokenizer:
-    """Learn merges. Ties go to the pair that was learned first, so the same texts give the same merges."""
+    """Learn merges. Ties are broken by the pair that was learned first, so the result is deterministic."""
     trainer = trainers.BpeTrainer(
         vocab_size=settings.size,
         min_frequency=settings.min_count,
@@ -79,7 +82,7 @@ def train_bpe(settings: BpeTokenizerConfig, texts: Iterable[str]) -> SubwordToke
 
 
 def train_unigram(settings: UnigramTokenizerConfig, texts: Iterable[str]) -> SubwordTokenizer:
-    """Learn pieces and their log-probabilities, put into one order."""
+    """Learn pieces and their log-probabilities, in a deterministic order."""
     trainer = trainers.UnigramTrainer(
         vocab_size=settings.size,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
@@ -93,10 +96,10 @@ def train_unigram(settings: UnigramTokenizerConfig, texts: Iterable[str]) -> Sub
 
 
 def in_one_order(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The same pieces without the traces of the library's hash tables, which differ from run to run.
+    """The same pieces without the effects of the library's hash tables, which differ from run to run.
 
-    Bytes that the training left over stand in a band above the lowest score: all get the lowest. That changes
-    no cut, as a byte competes with no other byte.
+    Bytes left over by the training have scores in a band above the lowest score: all get the lowest. That changes no
+    segmentation, because a byte does not compete with other bytes.
     """
     lowest = min(score for _, score in pieces)
     bytes_ = set(pre_tokenizers.ByteLevel.alphabet())
@@ -107,16 +110,14 @@ def in_one_order(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, float]]
 
 
 def load_subwords(settings: BpeTokenizerConfig | UnigramTokenizerConfig, folder: Path) -> SubwordTokenizer:
-    """Read what :meth:`SubwordTokenizer.save` wrote."""
+    """Load a tokenizer that :meth:`SubwordTokenizer.save` wrote."""
     path = folder / _TOKENIZER_FILE
     try:
         model = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(
-            f"{folder} has no {_TOKENIZER_FILE}: a part of the model is missing, copy it again"
-        ) from None
+        raise CheckpointError(f"{folder} has no {_TOKENIZER_FILE}: the model is incomplete. Copy it again.") from None
     except Exception as error:  # the library raises bare Exception
-        raise CheckpointError(f"{path} is no tokenizer that can be read ({error}): copy the model again") from None
+        raise CheckpointError(f"Cannot read the tokenizer {path} ({error}). Copy the model again.") from None
     return SubwordTokenizer(settings, model)
 
 
@@ -137,7 +138,7 @@ def _trained(
     filled = (text for text in prepared if text)
     first = next(filled, None)
     if first is None:
-        raise DataError(f"a tokenizer of kind {settings.kind!r} is trained on text, and there is none: give it texts")
+        raise DataError(f"A {settings.kind!r} tokenizer needs texts for training, got none. Pass texts.")
     tokenizer.train_from_iterator(_chain(first, filled), trainer)
     return tokenizer
 
@@ -148,5 +149,5 @@ def _chain(first: str, rest: Iterable[str]) -> Iterable[str]:
 
 
 def _encodable(text: str) -> str:
-    """Half of a surrogate pair is no character, and the library refuses it."""
+    """The text without lone surrogates, which the library rejects."""
     return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,10 +1,9 @@
 """Words, numbers and punctuation, by rules.
 
-The cuts follow the Penn Treebank where it has a custom (do n't, it 's, 50 %, $ 5), and keep whole what loses
-its sense in pieces: URLs, e-mail addresses, @names, #tags, emoji, 3.14, 1,000, 12:30, U.S., names of specials such as
-<unk> and, by an option, 11-year-old. Scripts without blanks are cut safely but not into words: Han characters one by
-one, runs of kana together. No character but blanks is lost, so the tokens of a text, written one after the other, are
-the text without its blanks.
+The splits follow the Penn Treebank where it has a convention (do n't, it 's, 50 %, $ 5). They keep URLs, e-mail
+addresses, @names, #tags, emoji, 3.14, 1,000, 12:30, U.S., special tokens such as <unk> and, by an option, 11-year-old
+whole. Scripts without blanks are split, but not into words: Han characters one by one, runs of kana together. Only
+blanks are lost, so the concatenated tokens of a text are the text without its blanks.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _JOINT = {"keep": r"(?: ['’‐‑-] | (?<=\d) [.,:] (?=\d) )", "split": r"(?: 
 
 @cache
 def word_pattern(hyphens: str) -> regex.Pattern[str]:
-    """What one token looks like; the alternatives are tried in order, and the last takes any grapheme."""
+    """The pattern of one token. Alternatives are tried in order, and the last matches any grapheme."""
     text = _PATTERN
     parts = {"URL_CHARACTER": _URL_CHARACTER, "IN_PARENTHESES": _IN_PARENTHESES, "URL_END": _URL_END}
     parts["SPECIAL"] = f"(?: {' | '.join(map(regex.escape, SPECIAL_NAMES))} )"
@@ -63,7 +62,7 @@ def word_pattern(hyphens: str) -> regex.Pattern[str]:
 
 
 def split_contractions(word: str) -> list[str]:
-    """``shouldn't've`` is ``should``, ``n't``, ``'ve``; a word without a contraction stays whole."""
+    """``shouldn't've`` becomes ``should``, ``n't``, ``'ve``. A word without a contraction stays whole."""
     found = _CONTRACTED.fullmatch(word)
     if not found or not found[2]:
         return [word]
@@ -71,7 +70,7 @@ def split_contractions(word: str) -> list[str]:
 
 
 class WordTokenizer(Tokenizer):
-    """Cuts at blanks, then each piece by the pattern; pieces are remembered, so running text is fast."""
+    """Splits at blanks, then each chunk by the pattern. Chunks are cached, so running text is fast."""
 
     def __init__(self, settings: WordTokenizerConfig) -> None:
         self._settings = settings
@@ -97,7 +96,7 @@ class WordTokenizer(Tokenizer):
         return tokens
 
     def join(self, tokens: Sequence[str]) -> str:
-        """The text as a writer would space it: a guess where the tokens do not tell, as with quotes."""
+        """The text with conventional spacing, which is a guess where tokens are ambiguous, as with quotes."""
         text: list[str] = []
         previous = ""
         open_quotes: set[str] = set()
@@ -109,7 +108,7 @@ class WordTokenizer(Tokenizer):
             text.append(token)
             if quote:
                 open_quotes ^= {token}
-            # A quote that was just opened holds on to what follows it.
+            # An opening quote attaches to the next token.
             previous = "(" if quote and not closes else token
         return "".join(text)
 

@@ -1,1 +1,1 @@
-"""Why a training goes well or badly: how gradients flow back in time, and how curved the loss is."""
+"""Diagnosis of training: how gradients flow back in time, and the curvature of the loss."""

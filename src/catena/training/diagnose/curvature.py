@@ -1,12 +1,12 @@
-r"""How curved the loss is where the weights stand, from products of the Hessian H with vectors.
+r"""Curvature of the loss at the current weights, from products of the Hessian H with vectors.
 
 .. math::  f(\theta - \epsilon g) \approx f(\theta) - \epsilon g^\top g + \tfrac12 \epsilon^2 g^\top H g
            \qquad \epsilon^* = \frac{g^\top g}{g^\top H g}
 
-ε* is the step that a plain gradient descent should take, where the loss curves upwards along its gradient
-(Goodfellow et al. 2016, equations 4.8 to 4.10). The extreme eigenvalues of H say whether the point is a valley,
-and how much steeper it is in one direction than in another; they are found by Lanczos's method (Golub & Van Loan 2013,
-section 10.1), which costs one product with H, about two backward passes, for each iteration. H itself is never built.
+ε* is the optimal step size of plain gradient descent if the loss curves upward along its gradient
+(Goodfellow et al. 2016, equations 4.8 to 4.10). The extreme eigenvalues of H show whether the point is a local minimum,
+and how much the curvature differs between directions. They are computed by the Lanczos method (Golub & Van Loan 2013,
+section 10.1), which costs one product with H, about two backward passes, per iteration. H itself is never built.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 _MOST_KEPT = 2**28
-"""Numbers of a Lanczos basis that are kept to make each new vector exactly orthogonal to all before it."""
+"""Maximum number of values in a Lanczos basis that is kept for reorthogonalization."""
 
 _Flat = Float[Tensor, "n"]
 
 
 @dataclass(frozen=True)
 class Eigenvalue:
-    """An eigenvalue: one of H lies within ``error`` of ``value``."""
+    """An approximate eigenvalue: H has an eigenvalue within ``error`` of ``value``."""
 
     value: float
     error: float
@@ -38,7 +38,7 @@ class Eigenvalue:
 
 @dataclass(frozen=True)
 class Curvature:
-    """The loss around a point, to the second order."""
+    """Second-order properties of the loss at a point."""
 
     loss: float
     gradient_norm: float
@@ -49,7 +49,7 @@ class Curvature:
 
     @property
     def optimal_step(self) -> float | None:
-        """The best step size of plain gradient descent; None where the loss does not curve upwards."""
+        """The optimal step size of plain gradient descent. None if the loss does not curve upward."""
         return 1 / self.along_gradient if self.along_gradient > 0 else None
 
 
@@ -60,14 +60,14 @@ def measure_curvature(
     iterations: int = 30,
     generator: torch.Generator | None = None,
 ) -> Curvature:
-    """The gradient, the curvature along it, and the extreme eigenvalues of the Hessian.
+    """The gradient norm, the curvature along the gradient, and the extreme eigenvalues of the Hessian.
 
     Args:
-        loss: computes the loss at the present parameters; the same number each time, so dropout must be off.
-        parameters: those that the Hessian is over, each of which the loss must depend on twice differentiably
-            (a parameter that it does not depend on has zero rows).
-        iterations: of Lanczos's method; with as many as there are parameters the eigenvalues are exact.
-        generator: gives the first direction.
+        loss: computes the loss at the current parameters. It must be deterministic, so dropout must be off.
+        parameters: the parameters of the Hessian. The loss must be twice differentiable in each of them (a parameter
+            that it does not depend on has zero rows).
+        iterations: of the Lanczos method. With one per parameter, the eigenvalues are exact.
+        generator: samples the first direction.
 
     Time O(iterations) backward passes; memory O(iterations n) up to a limit, then O(n).
     """
@@ -92,7 +92,7 @@ def measure_curvature(
 def extreme_eigenvalues(
     product: Callable[[_Flat], _Flat], like: _Flat, iterations: int, generator: torch.Generator | None = None
 ) -> tuple[Eigenvalue, Eigenvalue]:
-    """The smallest and the largest eigenvalue of a symmetric matrix that is known by its products alone."""
+    """The smallest and the largest eigenvalue of a symmetric matrix given by its matrix-vector product."""
     n = like.numel()
     keep = n * min(iterations, n) <= _MOST_KEPT
     vector = torch.randn(n, generator=generator, dtype=torch.float64).to(like)
@@ -107,13 +107,13 @@ def extreme_eigenvalues(
         image = product(vector) - b * before
         a = float(vector @ image)
         image -= a * vector
-        for _ in range(2 if keep else 0):  # once leaves what rounding brought back
+        for _ in range(2 if keep else 0):  # the second pass removes what rounding left
             kept = torch.stack(basis)
             image -= kept.T @ (kept @ image)
         diagonal.append(a)
         b = float(image.norm())
         beside.append(b)
-        if b <= 1e-10 * max(1e-30, *map(abs, diagonal), *beside):  # the space is closed: these eigenvalues are exact
+        if b <= 1e-10 * max(1e-30, *map(abs, diagonal), *beside):  # invariant subspace: the eigenvalues are exact
             break
         before, vector = vector, image / b
     return _ritz_ends(diagonal, beside, torch.finfo(like.dtype).eps)
@@ -131,7 +131,7 @@ def _ritz_ends(diagonal: list[float], beside: list[float], rounding: float) -> t
 
 @contextmanager
 def _twice_differentiable() -> Iterator[None]:
-    """Torch's fused attention and recurrences have no second derivative; its plain ones have."""
+    """Context without torch's fused attention and recurrences, which have no second derivative."""
     libraries: tuple[Any, ...] = torch.backends.mkldnn, torch.backends.cudnn
     enabled = [library.enabled for library in libraries]
     try:

@@ -1,11 +1,11 @@
-r"""How gradients flow back in time through a causal encoder, and what each recurrent layer does to them.
+r"""How gradients flow back in time through a causal encoder, and the effect of each recurrent layer.
 
 .. math::  \frac{\partial L_t}{\partial s_{t-k}} =
            \frac{\partial L_t}{\partial s_t} \prod_{i=t-k+1}^{t} \frac{\partial s_i}{\partial s_{i-1}}
 
-L_t is the loss of the last position alone, s_i what a layer remembers after position i. Where the norms shrink
-geometrically with k the gradient vanishes: the far past is not learned from. Where they grow it explodes (Bengio et al.
-1994; Pascanu et al. 2013). Knows nothing of tokens: vectors in, numbers out.
+L_t is the loss of the last position only, s_i the state of a layer after position i. If the norms shrink
+geometrically with k, the gradient vanishes: nothing is learned from the distant past. If they grow, it explodes (Bengio
+et al. 1994; Pascanu et al. 2013). The input is vectors, so this module is independent of tokens.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from catena.encoders.causal import CausalEncoder
 from catena.encoders.cells import CellState, Recurrence
 
 _NEAR_AN_END = 0.05
-"""A gate is closed below this value, and open above 1 minus it."""
+"""A gate is closed below this value and open above 1 minus this value."""
 _SQUARINGS = 16
 
 
 @dataclass(frozen=True)
 class Gate:
-    """The shares of a gate's values, over positions and units, that are closed (near 0) and open (near 1)."""
+    """The fractions of a gate's values, over positions and units, that are closed (near 0) and open (near 1)."""
 
     closed: float
     open: float
@@ -37,12 +37,12 @@ class Gate:
 
 @dataclass(frozen=True)
 class LayerFlow:
-    """One recurrent layer.
+    """Measurements of one recurrent layer.
 
     Args:
         gradients: ``gradients[k]`` is the norm of ∂L_t/∂s_{t-k}, the mean over the sequences.
         radii: the spectral radius of ∂s_i/∂s_{i-1} at some positions i of the first sequence.
-        gates: by name. For units without gates ``state`` has the shares near an end of the activation's range.
+        gates: by name. For units without gates, ``state`` has the fractions near the ends of the activation's range.
     """
 
     gradients: list[float]
@@ -52,7 +52,7 @@ class LayerFlow:
 
 @dataclass(frozen=True)
 class GradientFlow:
-    """``inputs[k]`` is the norm of ∂L_t/∂x_{t-k}; there are layers where the encoder recurs."""
+    """Norms of gradients: ``inputs[k]`` is the norm of ∂L_t/∂x_{t-k}. Recurrent encoders have ``layers``."""
 
     inputs: list[float]
     layers: list[LayerFlow]
@@ -72,23 +72,24 @@ def measure_flow(
     *,
     looks: int = 3,
 ) -> GradientFlow:
-    """Run the encoder, step by step where it recurs, and follow the gradient of the last position back.
+    """Run the encoder and backpropagate from the loss of the last position.
 
     Args:
-        x: what the encoder reads, without padding.
-        loss: the **sum** over the sequences of what the vector at their last position costs.
-        looks: at how many positions the Jacobian of each layer is taken.
+        encoder: run step by step if it is recurrent.
+        x: inputs of the encoder, without padding.
+        loss: the **sum** over the sequences of the loss of the vector at the last position.
+        looks: number of positions at which the Jacobian of each layer is computed.
 
-    Time O(t) steps and one backward pass; each look costs a step of as many sequences as the layer has numbers in its
-    state, n, and O(n³).
+    Time O(t) steps and one backward pass. Each Jacobian costs one step with a batch of n, the size of the layer's
+    state, and O(n³).
     """
     encoder.check_causal()
     recurrences = [module for module in encoder.modules() if isinstance(module, Recurrence)]
     x = x.detach().requires_grad_()
-    # cuDNN's recurrences have no backward pass in evaluation mode.
+    # cuDNN's recurrences do not support a backward pass in evaluation mode.
     with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), _watched(recurrences) as seen:
         state = encoder.begin(x.shape[0], x.device, x.dtype)
-        # Caches of other encoders keep no gradient from step to step, so those read all at once.
+        # Caches of other encoders keep no gradient from step to step, so these read the whole sequence in one pass.
         for chunk in x.split(1 if recurrences else x.shape[1], dim=1):
             y, state = encoder.continue_(chunk, state)
         states = [step.after for steps in seen.values() for step in steps]
@@ -103,9 +104,9 @@ def measure_flow(
 
 
 def decay(gradients: list[float]) -> float | None:
-    """The factor by which a gradient changes with each step further back: a line fitted through the logarithms.
+    """The factor by which a gradient changes per step back in time, from a line fitted to the logarithms.
 
-    None where there is too little to fit; 0 where the gradient ends.
+    None if there are too few values to fit; 0 if the gradient becomes zero.
     """
     points = [(k, math.log(norm)) for k, norm in enumerate(gradients) if norm > 0 and math.isfinite(norm)]
     if len(points) < 2:
@@ -116,15 +117,17 @@ def decay(gradients: list[float]) -> float | None:
 
 
 def jacobian(recurrence: Recurrence, x: Float[Tensor, " d_in"], before: CellState) -> Float[Tensor, "n n"]:
-    """``[i, j]`` is the derivative of number i of the state after a step by number j of the state before it.
+    """The Jacobian of one step: ``[i, j]`` is ∂(new state i)/∂(old state j).
 
     Args:
-        before: the state of one sequence, each part ``d``.
+        recurrence: the recurrent layer.
+        x: its input.
+        before: the old state of one sequence; each part has shape ``d``.
     """
     sizes = [part.shape[0] for part in before]
     n = sum(sizes)
     with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-        # One row for each number of the new state, all alike: their gradients are the rows of the Jacobian.
+        # One identical row for each component of the new state: their gradients are the rows of the Jacobian.
         start = torch.cat(before).detach().expand(n, n).clone().requires_grad_()
         _, after = recurrence(x.detach().expand(1, n, -1), tuple(part.contiguous() for part in start.split(sizes, 1)))
         (rows,) = torch.autograd.grad(torch.cat(after, dim=1), start, torch.eye(n, dtype=x.dtype, device=x.device))
@@ -150,7 +153,7 @@ def _watched(recurrences: list[Recurrence]) -> Iterator[dict[Recurrence, list[_S
     def watch(
         recurrence: Recurrence, given: tuple[Tensor, CellState], found: tuple[Tensor, CellState]
     ) -> tuple[Tensor, CellState]:
-        # h follows from c, yet both are one state: from here on they are read as parts of one vector.
+        # h is a function of c, but both are one state: from here on they are read as parts of one vector.
         after = torch.cat(found[1], dim=-1)
         seen[recurrence].append(_Step(given[0][0], given[1], after))
         parts = after.split(recurrence.d, dim=-1)

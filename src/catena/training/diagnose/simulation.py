@@ -1,9 +1,9 @@
-r"""What a recurrence does to a signal over many steps, by the size of the largest eigenvalue of its matrix.
+r"""The effect of a recurrence on a signal over many steps, by the largest eigenvalue of its matrix.
 
 .. math::  h_k = f(W h_{k-1}) \qquad \frac{\partial h_k}{\partial h_0} = \prod_{i \le k} \mathrm{diag}(f'(z_i)) W
 
-Without inputs and without f the norm of h_k is that of :math:`W^k h_0`: it explodes where the largest eigenvalue
-is above 1 and vanishes where it is below. An activation keeps the state within bounds, but not its gradient
+Without inputs and without f the norm of h_k is the norm of :math:`W^k h_0`: it explodes if the largest eigenvalue
+is above 1 and vanishes if it is below. An activation bounds the state, but not its gradient
 (Pascanu et al. 2013, section 2.1).
 """
 
@@ -30,7 +30,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tens
 
 @dataclass(frozen=True)
 class Simulation:
-    """``states[k]`` is the norm of h_k, and ``gradients[k]`` that of ∂h_k/∂h_0, its largest singular value."""
+    """Norms by step: ``states[k]`` is the norm of h_k, ``gradients[k]`` the largest singular value of ∂h_k/∂h_0."""
 
     states: list[float]
     gradients: list[float]
@@ -53,7 +53,7 @@ def simulate(matrix: Float[Tensor, "d d"], activation: _ActivationName = "linear
 
 
 def matrix_with_largest(largest: float, d: int, generator: torch.Generator) -> Float[Tensor, "d d"]:
-    """A random symmetric matrix whose eigenvalues run evenly from -``largest`` to ``largest``."""
+    """A random symmetric matrix with eigenvalues evenly spaced from -``largest`` to ``largest``."""
     directions, _ = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))
     values = torch.linspace(-largest, largest, d, dtype=torch.float64) if d > 1 else torch.tensor([largest]).double()
     return (directions * values) @ directions.T

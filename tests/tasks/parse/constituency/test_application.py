@@ -208,7 +208,7 @@ def test_invalid_files_are_rejected(folder: Path, capsys: pytest.CaptureFixture[
     assert "this parser is trained on trees in brackets" in error
     assert "For the rules of a grammar, use --model grammar" in error
     error = refused(capsys, "train", str(folder / "train.mrg"), "--model", "joint", "-o", str(folder / "x"))
-    assert "'joint' is a model of the task transduce, not of parse, which the file looks like" in error
+    assert "'joint' is a model of transduce, not of parse, the task detected from the file" in error
     (folder / "empty.mrg").write_text("")
     error = refused(capsys, "train", "parse", str(folder / "empty.mrg"), "--model", "span", "-o", str(folder / "x"))
     assert "empty.mrg is empty" in error

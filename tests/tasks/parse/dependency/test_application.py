@@ -153,7 +153,7 @@ def test_invalid_trees_are_reported_with_file_and_line(tmp_path: Path) -> None:
     data = {"train": [str(tmp_path / "train.conllu")]}
     both = [conllu("a b c", "2 0 0"), conllu("a b", "0 0")]
     assert len(prepared(config(tmp_path, both, model=several, data=data)).train) == 1
-    with pytest.raises(FormatError, match=r"train\.conllu:2 has the head '9', which must be 0 to 3"):
+    with pytest.raises(FormatError, match=r"train\.conllu:2 must have a head from 0 to 3 or _, got '9'"):
         prepared(config(tmp_path, [conllu("a b c", "0 9 1")]))
 
 
