@@ -43,7 +43,7 @@ SOFT = {
     r"\bstands? (in|at|for|before|behind)\b": "is",
     r"\balone\b": "only",
     r"\bshare\b": "fraction",
-    r"\bplace\b": "index, position, slot, location",
+    r"(?<!in )\bplace\b": "index, position, slot, location",
 }
 DOCSTRING_ONLY = {r"\b[Rr]efuse[sd]?\b": "Raise X if ..."}
 ERROR_ONLY = {r", and (is|has|are) |but it (is|has)\b": "must be ..., got {value}. Cure."}

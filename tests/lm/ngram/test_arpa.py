@@ -146,7 +146,7 @@ def test_arpa_duplicate_ngram_raises(tmp_path):
 def test_truncated_compressed_arpa_file_raises(tmp_path):
     path = tmp_path / "a.arpa.gz"
     path.write_bytes(gzip.compress(SMALL.encode())[:-20])
-    with pytest.raises(FormatError, match="The compressed data of .* is truncated"):
+    with pytest.raises(FormatError, match=r"The compressed data of .* is truncated"):
         NgramModel.load(path)
 
 

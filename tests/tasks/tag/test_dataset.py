@@ -114,7 +114,7 @@ def test_unusable_data_is_rejected(tmp_path: Path) -> None:
         read(write(tmp_path / "a.conll", ["x/O y/I-LOC", "Bob/B-PER z/O"]), data={"dev": str(tmp_path / "a.conll")})
     with pytest.raises(DataError, match="Training data must have at least two tags, got only the tag 'O'"):
         read(write(tmp_path / "b.conll", ["x/O y/O"]))
-    with pytest.raises(DataError, match="the file has 2 columns, 0 to 1, and column 5 is asked for"):
+    with pytest.raises(DataError, match="a column must be a number from 0 to 1, got 5"):
         read(write(tmp_path / "c.conll"), data={"label_column": "5"})
     with pytest.raises(DataError, match=r"one sentence, of 2 words, cannot be split .* a blank line follows each"):
         read(write(tmp_path / "d.conll", ["x/N y/V"], times=1), data={"format": "columns"})
