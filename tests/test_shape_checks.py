@@ -16,7 +16,7 @@ from torch import Tensor
 from tests.shape_checks import KEPT, LONG, jaxtyped, summary
 
 checked = jaxtyped(typechecker=beartype.beartype)
-refused = pytest.raises(TypeError, match="Type-check error while checking the")
+refused = pytest.raises(TypeError, match="Type-check error whilst checking the")
 
 
 @checked

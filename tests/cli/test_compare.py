@@ -75,7 +75,7 @@ def test_language_models_are_compared_by_perplexity(
     assert said.code == 0, said.err
     assert "perplexity" in said.out
     assert catena(*words, "--metric", "perplexity").out == said.out
-    assert "a language model has no 'accuracy'" in catena(*words, "--metric", "accuracy").sentence
+    assert "Unknown metric 'accuracy' of a language model" in catena(*words, "--metric", "accuracy").sentence
 
 
 def test_compare_of_different_tasks_prints_error(

@@ -55,7 +55,7 @@ def test_correct_reads_and_writes_files(catena: Catena, character_model: Path, c
     [
         (("--insert", "1.5"), "文", "rates must be from 0 to 1, …"),
         (("--steps", "0"), "文", "--steps must be 1 or more, got 0. Pass 1 or more."),
-        (("--confusions", "bad.tsv"), "文", "bad.tsv:2 must be a symbol, a tab, and the symbols …"),
+        (("--confusions", "bad.tsv"), "文", "bad.tsv:2 must be a symbol, a tab and the symbols …"),
     ],
 )
 def test_invalid_options_print_error(

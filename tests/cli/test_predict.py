@@ -135,7 +135,7 @@ def test_column_files_are_rejected_as_texts(catena: Catena, trained: Path, tmp_p
     path.write_text("1\tRain\train\tNOUN\t_\t_\t0\troot\t_\t_\n\n", encoding="utf-8")
     said = catena("predict", trained, path)
     assert said.code == 1
-    assert matches(said.sentence, f"{path} is CoNLL-U (all 1 rows have ten tab-separated fields …")
+    assert matches(said.sentence, f"{path} is CoNLL-U (all 1 rows have ten tab-separated fields, …")
     assert catena("predict", trained, path, "--input-format", "text").code == 0
 
 

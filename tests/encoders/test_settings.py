@@ -67,15 +67,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "leak must be below 1 if learn_leak = true, got 1",
     ),
     ({"kind": "recurrent", "cell": "lstn"}, "encoder.cell is 'lstn': did you mean 'lstm'"),
-    ({"kind": "recurrent", "leak": 0.0}, "encoder.leak is 0.0: .*greater than 0"),
-    ({"kind": "recurrent", "dropout": 1.0}, "encoder.dropout is 1.0: .*less than 1"),
+    ({"kind": "recurrent", "leak": 0.0}, "encoder.leak must be greater than 0, got 0.0"),
+    ({"kind": "recurrent", "dropout": 1.0}, "encoder.dropout must be less than 1, got 1.0"),
     (
         {"kind": "self_attentive_recurrent", "causal": True},
         "recurrent.bidirectional must be false if causal = true, got true",
     ),
-    ({"kind": "convolution", "windows": []}, "encoder.windows is .*at least 1 item"),
+    ({"kind": "convolution", "windows": []}, "encoder.windows .*at least 1 item"),
     ({"kind": "convolution", "windows": [3, 0]}, "greater than 0"),
-    ({"kind": "highway", "bias": 1.0}, "encoder.bias is 1.0: .*less than 0"),
+    ({"kind": "highway", "bias": 1.0}, "encoder.bias must be less than .*0, got 1.0"),
 ]
 
 

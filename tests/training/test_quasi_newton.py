@@ -127,7 +127,7 @@ def test_direction_equals_bfgs_matrix() -> None:
 def test_l1_step_never_ascends(seed: int) -> None:
     search = QuasiNewton(logistic(seed), np.zeros(12), l1=1.0)
     for _ in range(12):
-        point, gradient = search.point, search.gradient
+        point, gradient = search.point, search.steepest
         if not search.step():
             break
         assert ((search.point - point) * gradient <= 1e-15).all()

@@ -324,7 +324,7 @@ class _Examination:
         for alike in (names for names in by_fold.values() if len(names) > 1):
             lines = tuple(self.label_lines[label] for label in alike[:FEW])
             message = f"the labels {' and '.join(map(repr, alike))} differ only in case or punctuation"
-            yield Finding("alike", "warning", message, len(alike), lines)
+            yield Finding("alike", "warning", message, len(alike), lines)  # style: name in the JSON report
 
     def report(self) -> FileReport:
         return FileReport(

@@ -87,7 +87,7 @@ def temperature_loss(logits: Rows, labels: IdSequence, temperature: float) -> Me
 def fit_temperature(logits: Rows, labels: IdSequence) -> float:
     """The temperature from 0.01 to 100 with the lowest loss against smoothed targets; 1 if all are equal.
 
-    If all n predictions are correct with equal margins, each gets the probability (n + 1) / (n + 2), whatever the
+    If all n predictions are correct with equal margins, each gets the probability (n + 1) / (n + 2), for any
     margin. For binary multilabel logits, pass rows (0, logit), with label 1 for yes.
     """
     right, rows = _checked_logits(logits, labels)

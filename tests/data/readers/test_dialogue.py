@@ -230,7 +230,7 @@ def test_invalid_files_raise_error(tmp_path: Path) -> None:
         ("responses", '{"context": ["a"]}\n'): r"talk:1 must have the keys context and response.*got 'context'",
         ("responses", '{"context": [1], "response": "a"}\n'): r"must have a list of strings as 'context'",
         ("turns", '{"turn": 1}\n'): r"must have a list 'turns', got 'turn'",
-        ("turns", '{"turns": ["a", "b"], "speakers": ["x"]}\n'): r"has 2 turns and 1 speakers",
+        ("turns", '{"turns": ["a", "b"], "speakers": ["x"]}\n'): r"must have one speaker for each of 2 turns, got 1",
         ("dialogue", "A\tx\ny\n"): r"talk:2 must have as many tabs as the first turn of its dialogue, 1, got 0",
     }
     for (format, text), words in cases.items():
@@ -240,7 +240,9 @@ def test_invalid_files_raise_error(tmp_path: Path) -> None:
         recognize(written(tmp_path, "\n\n"))
     with pytest.raises(FormatError, match="Cannot detect the format of the conversations"):
         recognize(written(tmp_path, "a\tb\tc\nd\te\n"))
-    with pytest.raises(FormatError, match=r"has 3 columns, and its first line, 'a\\tb\\tc', does not say .*-column 2$"):
+    with pytest.raises(
+        FormatError, match=r"has 3 columns, and its first line, 'a\\tb\\tc', has no names such as .*-column 2\.$"
+    ):
         recognize(written(tmp_path, "a\tb\tc\nd\te\tf\n"))
 
 

@@ -181,7 +181,7 @@ def test_csv_and_tsv_give_the_same_pairs(files: Path) -> None:
     with pytest.raises(FormatError, match=r"has no pairs of texts .* or CSV .* \(--format csv, or --input-format csv"):
         prepare(of_columns(files / "x.txt"))
     (files / "x.csv").write_text(quoted + "Yes, he does.,Ja.\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"x\.csv:226 has 3 fields between ',', not 2"):
+    with pytest.raises(FormatError, match=r"x\.csv:226 must have 2 fields separated by ',', got 3"):
         prepare(of_columns(files / "x.csv"))
 
 
@@ -193,7 +193,7 @@ def test_csv_and_tsv_give_the_same_pairs(files: Path) -> None:
             FormatError,
             "has no pairs of texts .*or two files as --source and --target",
         ),
-        ("a\tb\nno tab\n", FormatError, r":2 has 1 tab-separated field, not 2"),
+        ("a\tb\nno tab\n", FormatError, r":2 must have 2 tab-separated fields, got 1"),
         ("\t\n\t\n", DataError, "There are no pairs in .*Use files with at least two pairs"),
         ("a b\tc d\n", DataError, "There are no pairs in dev"),
         ("a b\tc d\n", DataError, r"Add pairs, a dev file, or a larger data\.dev_fraction\.$"),

@@ -594,7 +594,9 @@ def test_csv_with_unquoted_commas_raises_with_both_cures(model: TranslatePredict
     path = files / "loose.csv"
     path.write_text("He sees, he hears.\nNo.\nYes, he, too.\n", encoding="utf-8")
     assert model.about_inputs(path) == []
-    with pytest.raises(FormatError, match=r"loose\.csv:2 has 1 field .* double quotes.* pass --input-format text"):
+    with pytest.raises(
+        FormatError, match=r"loose\.csv:2 must have 2 fields .* double quotes.* pass --input-format text"
+    ):
         list(model.read_inputs(path))
     assert len([*model.read_inputs(path, ReadOptions(format="text"))]) == 3
 

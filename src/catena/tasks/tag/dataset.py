@@ -91,7 +91,7 @@ def tagging_format(data: TagDataConfig, path: str | Path) -> DetectedFormat:
             f"or use --segment to learn word boundaries from text with blanks between words."
         )
     if found.format == UNKNOWN:
-        raise FormatError(f"{found.why}. Give a file in the format {' or '.join(SENTENCES)}.")
+        raise FormatError(f"{found.why.removesuffix('.')}. Give a file in the format {' or '.join(SENTENCES)}.")
     raise FormatError(
         f"the format of {path} must be {' or '.join(SENTENCES)}, got {found.format!r} ({found.why}). Name the format "
         f"with --format (in train) or --input-format (in other commands) if that is wrong."

@@ -47,7 +47,7 @@ def bracket_format(data: ParseDataConfig, path: str | Path, to_score: bool = Fal
         return found
     what = "is evaluated on" if to_score else "is trained on"
     if found.format == UNKNOWN:
-        raise FormatError(f"{found.why}. Give a file of trees in brackets.")
+        raise FormatError(f"{found.why.removesuffix('.')}. Give a file of trees in brackets.")
     cure = " To parse a text, use 'catena predict'." if to_score else _CURES.get(found.format, "")
     raise FormatError(
         f"{path} is read as {found.format!r} ({found.why}), but this parser {what} trees in brackets. Give a file of "

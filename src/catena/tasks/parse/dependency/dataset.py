@@ -71,7 +71,7 @@ def read_sentences(data: ParseDataConfig, path: Path | str, to_score: bool = Fal
         found = detect_format(Path(path), data.encoding)
         if found.format != "conllu":
             if found.format == UNKNOWN_FORMAT:
-                raise FormatError(f"{found.why}. Give a CoNLL-U file.")
+                raise FormatError(f"{found.why.removesuffix('.')}. Give a CoNLL-U file.")
             rules = (
                 " For the rules of a grammar, use --model grammar." if found.format == "text" and not to_score else ""
             )
