@@ -17,10 +17,10 @@ from catena.draw.text import clean, shorten, text_width
 from catena.draw.values import RealNumber, check_some
 from catena.errors import DataError
 
-State: TypeAlias = Hashable
+_State: TypeAlias = Hashable
 Label: TypeAlias = "str | tuple[str, str]"
-Arc: TypeAlias = "tuple[State, State, Label] | tuple[State, State, Label, RealNumber | None]"
-_Ends: TypeAlias = "Mapping[State, RealNumber | None] | Sequence[State]"
+_ArcLike: TypeAlias = "tuple[_State, _State, Label] | tuple[_State, _State, Label, RealNumber | None]"
+_Ends: TypeAlias = "Mapping[_State, RealNumber | None] | Sequence[_State]"
 
 _EPSILON = "ε"
 _EPSILON_NAMES = ("", "<eps>")
@@ -29,7 +29,7 @@ _GAP = (18.0, 16.0)
 
 
 def draw_automaton(
-    arcs: Sequence[Arc],
+    arcs: Sequence[_ArcLike],
     initial: _Ends,
     final: _Ends,
     *,
@@ -88,9 +88,9 @@ class AutomatonDrawing:
     half: float
 
 
-def _read(arcs: Sequence[Arc], initial: _Ends, final: _Ends, best: Sequence[int]) -> AutomatonDrawing:
+def _read(arcs: Sequence[_ArcLike], initial: _Ends, final: _Ends, best: Sequence[int]) -> AutomatonDrawing:
     check_some("initial", list(initial))
-    numbers: dict[State, int] = {}
+    numbers: dict[_State, int] = {}
     for state in [*initial, *(state for arc in arcs for state in arc[:2]), *final]:
         numbers.setdefault(state, len(numbers))
     rows: dict[tuple[int, int], list[StateRow]] = {}
@@ -124,7 +124,7 @@ def _most_ports(rows: Mapping[tuple[int, int], list[StateRow]]) -> int:
     return max(counts.values(), default=0)
 
 
-def _label(arc: Arc) -> str:
+def _label(arc: _ArcLike) -> str:
     label = arc[2]
     parts = [label] if isinstance(label, str) else label
     text = ":".join(_EPSILON if part in _EPSILON_NAMES else part for part in parts)
@@ -132,7 +132,7 @@ def _label(arc: Arc) -> str:
     return text if weight is None else f"{text} / {short(float(weight))}"
 
 
-def _ends(ends: _Ends) -> dict[State, str]:
+def _ends(ends: _Ends) -> dict[_State, str]:
     if isinstance(ends, Mapping):
         return {state: "" if weight is None else short(float(weight)) for state, weight in ends.items()}
     return dict.fromkeys(ends, "")

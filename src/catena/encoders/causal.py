@@ -17,7 +17,7 @@ from torch import Tensor
 from catena.encoders.base import Encoder
 from catena.errors import ConfigError
 
-State = Any
+CausalState = Any
 """The memory of an encoder for what it has read, one row for each sequence; opaque to callers."""
 
 
@@ -31,23 +31,25 @@ class CausalEncoder(Encoder):
     """Whether it depends on later positions (bidirectional, centered windows), so that it cannot run step by step."""
 
     @abstractmethod
-    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> State:
+    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> CausalState:
         """The state of ``b`` empty sequences."""
 
     @abstractmethod
-    def continue_(self, x: Float[Tensor, "b t d_in"], state: State) -> tuple[Float[Tensor, "b t d_out"], State]:
+    def continue_(
+        self, x: Float[Tensor, "b t d_in"], state: CausalState
+    ) -> tuple[Float[Tensor, "b t d_out"], CausalState]:
         """Read one or more positions. Returns their outputs and the new state; the given state is not changed."""
 
     @abstractmethod
-    def select(self, state: State, rows: Int[Tensor, " m"]) -> State:
+    def select(self, state: CausalState, rows: Int[Tensor, " m"]) -> CausalState:
         """The state of the given rows in the given order; rows may be repeated or left out."""
 
     @abstractmethod
-    def join(self, states: Sequence[State]) -> State:
+    def join(self, states: Sequence[CausalState]) -> CausalState:
         """The rows of several states, concatenated."""
 
     @abstractmethod
-    def detach(self, state: State) -> State:
+    def detach(self, state: CausalState) -> CausalState:
         """The same state without gradients, for truncated backpropagation."""
 
     def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:

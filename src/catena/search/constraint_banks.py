@@ -58,7 +58,7 @@ def score_branches(stepper: Stepper[Any], state: Any, may_end: bool) -> Branchin
     return Branching(log_probs, branches)
 
 
-class Candidates(NamedTuple):
+class BranchCandidates(NamedTuple):
     """Continuations of all slots, the end not among them."""
 
     ranked: Float[Tensor, " c"]
@@ -101,7 +101,7 @@ def select_by_bank(
 
 def _candidates(
     ahead: Branching, live: Float[Tensor, "b k"], width: int, penalty: Float[Tensor, "b v"] | None
-) -> Candidates:
+) -> BranchCandidates:
     """The ``2 * width`` best ids of every branch of every slot, ordered by row and id, without impossible ones."""
     k, v = live.shape[1], ahead.log_probs.shape[1]
     parts = [live.new_zeros(4, 0)]
@@ -117,10 +117,10 @@ def _candidates(
     rows, ids, remaining = (x.long() for x in others)
     order = (rows * v + ids).argsort()
     order = order[ranked[order] != NEG_INF]
-    return Candidates(ranked[order], rows[order], ids[order], remaining[order])
+    return BranchCandidates(ranked[order], rows[order], ids[order], remaining[order])
 
 
-def _groups(found: Candidates, batch: Int[Tensor, " c"], b: int) -> tuple[Int[Tensor, " c"], Bool[Tensor, " b"]]:
+def _groups(found: BranchCandidates, batch: Int[Tensor, " c"], b: int) -> tuple[Int[Tensor, " c"], Bool[Tensor, " b"]]:
     """The group of each candidate, 0 for the closest one, and whether the batch row has candidates that require ids."""
     levels, level = found.remaining.unique(return_inverse=True)
     best = found.ranked.new_full((b, len(levels)), NEG_INF)
@@ -131,7 +131,7 @@ def _groups(found: Candidates, batch: Int[Tensor, " c"], b: int) -> tuple[Int[Te
 
 
 def _ends(
-    ahead: Branching, live: Float[Tensor, "b k"], end: int, width: int, found: Candidates
+    ahead: Branching, live: Float[Tensor, "b k"], end: int, width: int, found: BranchCandidates
 ) -> tuple[Float[Tensor, "b k"], Int[Tensor, "b k"]]:
     """The log-probabilities of the slots that end, and the slots.
 

@@ -15,10 +15,10 @@ from torch import Tensor
 from catena.numerics import NEG_INF
 
 T = TypeVar("T")
-Method = TypeVar("Method", bound=Callable[..., Any])
+_MethodT = TypeVar("_MethodT", bound=Callable[..., Any])
 
 
-def outside_inference_mode(method: Method) -> Method:
+def outside_inference_mode(method: _MethodT) -> _MethodT:
     """Decorator of a method that differentiates, to make it correct in ``torch.inference_mode``.
 
     In inference mode torch 2.11 differentiates views incorrectly without an error, and no version of torch can save an
@@ -37,7 +37,7 @@ def outside_inference_mode(method: Method) -> Method:
             return method(normal_copy(self), *map(normal_copy, args))
         return method(self, *args)
 
-    return cast(Method, run)
+    return cast(_MethodT, run)
 
 
 def normal_copy(value: T) -> T:

@@ -287,7 +287,7 @@ NO_LIMITS: Mapping[str, object] = {}
 """No new limits: a resumed run ends where its config says."""
 
 
-class Application(ABC):
+class TaskApplication(ABC):
     """A task: trains, resumes, loads."""
 
     @abstractmethod

@@ -23,7 +23,7 @@ from catena.data.reading import ReadCounter
 from catena.errors import CheckpointError
 from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder
-from catena.tasks.application import NO_LIMITS, Application, TrainResult
+from catena.tasks.application import NO_LIMITS, TaskApplication, TrainResult
 from catena.tasks.machine import choose_device, set_threads
 from catena.tasks.overlap import overlap_warnings
 from catena.tasks.pretrained import Pretrained, open_pretrained
@@ -66,7 +66,7 @@ class BatchedEpoch(EpochPlan):
         return self.batch_of(self.plan[i])
 
 
-class LoopedApplication(Application, Generic[C, D]):
+class LoopedApplication(TaskApplication, Generic[C, D]):
     """An application with a config ``C`` (with seed, machine, data and training) and prepared data ``D``."""
 
     settings: ClassVar[type[Config]]

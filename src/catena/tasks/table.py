@@ -13,7 +13,7 @@ from catena.errors import ConfigError, FormatError
 from catena.registry import Registry, did_you_mean
 
 if TYPE_CHECKING:
-    from catena.tasks.application import Application
+    from catena.tasks.application import TaskApplication
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class TaskSpec:
     def config_class(self) -> type[Config]:
         return _named(self.settings)
 
-    def open(self) -> Application:
+    def open(self) -> TaskApplication:
         return _named(self.application)()
 
 

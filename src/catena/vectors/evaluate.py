@@ -24,7 +24,7 @@ from catena.metrics.correlation import spearman
 from catena.vectors.neighbors import best_analogies
 from catena.vectors.table import WordVectors
 
-Method = Literal["add", "multiply"]
+AnalogyMethod = Literal["add", "multiply"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class AnalogyScores:
     """Scores by section and in total."""
 
     sections: tuple[Section, ...]
-    method: Method
+    method: AnalogyMethod
 
     @property
     def total(self) -> Section:
@@ -102,7 +102,7 @@ def holds_analogies(path: Path | str) -> bool:
 
 
 def evaluate_analogies(
-    vectors: WordVectors, path: Path | str, method: Method = "add", most: int | None = 300_000
+    vectors: WordVectors, path: Path | str, method: AnalogyMethod = "add", most: int | None = 300_000
 ) -> AnalogyScores:
     """Answer the analogies of a file.
 
@@ -128,7 +128,9 @@ def evaluate_analogies(
     return AnalogyScores(tuple(scores), method)
 
 
-def _answered(vectors: WordVectors, rows: Int[np.ndarray, "n 4"], method: Method, most: int | None) -> np.ndarray:
+def _answered(
+    vectors: WordVectors, rows: Int[np.ndarray, "n 4"], method: AnalogyMethod, most: int | None
+) -> np.ndarray:
     if not len(rows):
         return np.zeros(0, bool)
     _, places = best_analogies(

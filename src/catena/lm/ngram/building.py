@@ -22,13 +22,13 @@ from catena.lm.ngram.reading import ProgressFn, TextSource, join_lines, pieces, 
 from catena.lm.ngram.space import MappedSpace
 from catena.lm.ngram.trie import IntegerArray
 
-Text = TextSource | Sequence[Path]
+TrainingText = TextSource | Sequence[Path]
 _Ids = NDArray[np.integer[Any]]
 AT_ONCE = 1000
 """The number of sentences of ids that are processed together."""
 
 
-def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pieces) -> Iterator[Bytes]:
+def as_pieces(text: TrainingText, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pieces) -> Iterator[Bytes]:
     """The lines of one file, of several files, or the sentences themselves, as bytes."""
     if isinstance(text, str) and len(text.split()) > 1 and not os.path.exists(text):
         raise FormatError(f"File not found: {shorten(text)}. Check the path, or pass sentences as a list.")
@@ -49,7 +49,7 @@ def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pi
 
 
 def counted_text(
-    text: Text,
+    text: TrainingText,
     order: int,
     vocabulary: Vocabulary | VocabularyConfig | None,
     skip_blank: bool,
@@ -77,7 +77,7 @@ def counted_text(
 
 
 def counted_within(
-    text: Text,
+    text: TrainingText,
     order: int,
     vocabulary: Vocabulary | VocabularyConfig | None,
     skip_blank: bool,
@@ -101,7 +101,10 @@ def counted_within(
 
 
 def _counted_words(
-    text: Text, settings: VocabularyConfig | None, skip_blank: bool, read: Callable[[Iterable[Path]], Iterator[Bytes]]
+    text: TrainingText,
+    settings: VocabularyConfig | None,
+    skip_blank: bool,
+    read: Callable[[Iterable[Path]], Iterator[Bytes]],
 ) -> Vocabulary:
     types, counts = Types(), np.zeros(MARKS, np.int64)
     for piece in as_pieces(text, read):

@@ -17,7 +17,7 @@ from catena.config import Config, to_toml
 from catena.data.texts import read_texts
 from catena.data.tokenize import build_tokenizer
 from catena.errors import CheckpointError, ConfigError, DataError
-from catena.tasks.application import NO_LIMITS, Application, Predictor, TrainResult
+from catena.tasks.application import NO_LIMITS, Predictor, TaskApplication, TrainResult
 from catena.tasks.embed.config import EmbedConfig
 from catena.tasks.resuming import check_config
 from catena.training.interrupt import Interruption
@@ -33,7 +33,7 @@ from catena.vectors.words import WordIndex
 _METRIC = "epoch_loss"
 
 
-class EmbedApplication(Application):
+class EmbedApplication(TaskApplication):
     """The task ``embed``, which trains word vectors on text."""
 
     def train(

@@ -1,6 +1,6 @@
 """The task parse: the kind of the model selects the dependency or the constituency application.
 
-Each of the two is an :class:`~catena.tasks.application.Application` with the config
+Each of the two is an :class:`~catena.tasks.application.TaskApplication` with the config
 :class:`~catena.tasks.parse.config.ParseConfig`: usually a :class:`~catena.tasks.looped.LoopedApplication` with
 ``prepare``, ``task``, ``dropped``, ``load`` and, for counted models, ``fits`` and ``fit``. Its predictor is a
 :class:`~catena.tasks.parse.predictor.ParsePredictor`. ``_HALVES`` maps each kind of model to its application.
@@ -15,7 +15,7 @@ from pathlib import Path
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.config import Config
-from catena.tasks.application import NO_LIMITS, Application, Predictor, TrainResult
+from catena.tasks.application import NO_LIMITS, Predictor, TaskApplication, TrainResult
 from catena.tasks.parse.config import ParseConfig
 from catena.training.report import Reporter
 
@@ -26,14 +26,14 @@ _HALVES = {"biaffine": _DEPENDENCY, **dict.fromkeys(("pcfg", "grammar", "span", 
 """``module:Class`` of the application for each kind of model."""
 
 
-def parser_family(config: ParseConfig) -> Application:
+def parser_family(config: ParseConfig) -> TaskApplication:
     """The application for the model of a config."""
     module, _, name = _HALVES[config.model.kind].partition(":")
-    half: Application = getattr(importlib.import_module(module), name)()
+    half: TaskApplication = getattr(importlib.import_module(module), name)()
     return half
 
 
-class ParseApplication(Application):
+class ParseApplication(TaskApplication):
     """Parsing of sentences."""
 
     def train(

@@ -50,7 +50,7 @@ from catena.tasks.kept import LABELS
 BLOCK = 512
 """Number of trees that are read, encoded and scored together in a stream."""
 
-Item = str | Tree
+TreeInput = str | Tree
 """A tree, a tree in brackets, or, if the config allows it, a text without a tree."""
 
 
@@ -107,12 +107,14 @@ class TreeClassifierPredictor(Predictor):
 
     # --- prediction ---------------------------------------------------------------------------------------------------
 
-    def predict(self, items: Sequence[Item], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[TreePrediction]:
+    def predict(
+        self, items: Sequence[TreeInput], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> list[TreePrediction]:
         self.check(asking)
         return self._predicted(_checked(items), 1)
 
     def predict_stream(
-        self, items: Iterable[Item], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[TreeInput], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[TreePrediction]:
         self.check(asking)
         waiting, first = iter(items), 1
@@ -120,7 +122,7 @@ class TreeClassifierPredictor(Predictor):
             yield from self._predicted(block, first)
             first += len(block)
 
-    def _predicted(self, items: Sequence[Item], first: int) -> list[TreePrediction]:
+    def _predicted(self, items: Sequence[TreeInput], first: int) -> list[TreePrediction]:
         if not items:
             return []
         trees = [self.reader.tree_of_item(item, SourceLocation("input", first + i)) for i, item in enumerate(items)]
@@ -143,7 +145,7 @@ class TreeClassifierPredictor(Predictor):
         root = dict(zip(self.names.names, probabilities[0].tolist(), strict=True))
         return TreePrediction(root, relabel_tree(tree, [name for name, _ in nodes]), nodes)
 
-    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Item]:
+    def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[TreeInput]:
         found = detect_format(path, reading.encoding) if reading.format is None else None
         if (reading.format or (found.format if found else "")) == "brackets":
             yield from read_brackets(path, encoding=reading.encoding)
@@ -152,7 +154,7 @@ class TreeClassifierPredictor(Predictor):
             raise DataError(f"{path} has no trees; {NEEDS_TREES}.")
         yield from read_texts(path, reading, self.config.data, self.labels)
 
-    def items_of_lines(self, lines: Iterator[str]) -> Iterator[Item]:
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[TreeInput]:
         """Trees of one or more lines if the first line opens a bracket; otherwise each line is a text."""
         first = next(lines, None)
         if first is None:
@@ -277,7 +279,7 @@ def load_tree_predictor(
     return TreeClassifierPredictor(config, encoding, names, model, device)
 
 
-def _checked(items: Any) -> Sequence[Item]:
+def _checked(items: Any) -> Sequence[TreeInput]:
     if isinstance(items, str | Tree):
         raise DataError("predict must get a list of trees, got one tree. Put it in a list: predict([tree]).")
     for i, item in enumerate(items):

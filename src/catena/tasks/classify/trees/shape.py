@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from catena.data.examples import SourceLocation, Tree
 
-Item = Tree | tuple[Tree, ...]
+_TreeOrForest = Tree | tuple[Tree, ...]
 """A node of the tree, or children that move under a new node."""
 
 
@@ -45,7 +45,7 @@ class TreeShape:
 def build_shape(tree: Tree, fit: TreeLimits) -> TreeShape:
     """The shape of a tree. Not recursive, since trees may be deeper than Python's stack."""
     shape = TreeShape()
-    waiting: list[tuple[Item, int]] = [(tree, -1)]
+    waiting: list[tuple[_TreeOrForest, int]] = [(tree, -1)]
     while waiting:
         item, parent = waiting.pop()
         node = len(shape.parents)
@@ -65,7 +65,7 @@ def build_shape(tree: Tree, fit: TreeLimits) -> TreeShape:
     return shape
 
 
-def _parted(children: Sequence[Tree], fit: TreeLimits) -> list[Item]:
+def _parted(children: Sequence[Tree], fit: TreeLimits) -> list[_TreeOrForest]:
     """The children of a node, some of them grouped if there are too many."""
     if fit.most is None or len(children) <= fit.most:
         return list(children)
