@@ -18,7 +18,7 @@ def test_demo_shows_three_commands_and_their_output(catena: Catena) -> None:
     accuracy = re.search(r"^accuracy (0\.\d+) \(95 % interval", said.out, re.M)
     assert accuracy
     assert 0.7 < float(accuracy[1]) < 0.95, "better than random, on a corpus that is not too easy"
-    answers = said.out.splitlines()[-len(QUESTIONS) :]
+    answers = said.out.splitlines()[-len(QUESTIONS) - 2 : -2]
     assert [line.split("\t")[2] for line in answers] == list(QUESTIONS)
     assert Path("demo/best").exists()
 
@@ -28,3 +28,12 @@ def test_invalid_options_print_error(catena: Catena) -> None:
     assert said.code == 1
     assert "did you mean 'cnn'?" in said.err
     assert matches(catena("demo", "me").sentence, "Unexpected argument 'me'. Usage: catena demo.")
+
+
+def test_demo_leaves_its_run_and_a_command_that_uses_it(catena: Catena) -> None:
+    for name in ("demo", "demo-2"):
+        said = catena("demo", "--model", "loglinear", "--threads", "1")
+        command = said.out.strip().splitlines()[-1].split(" | catena ")[1].split()
+        assert command == ["predict", f"runs/{name}"]
+        Path("query.txt").write_text("play some jazz\n", encoding="utf-8")
+        assert catena(*command, "query.txt").code == 0

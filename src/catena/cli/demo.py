@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 import tempfile
@@ -30,7 +31,7 @@ class DemoFlags(DeviceFlags):
     model: Annotated[str, arg("KIND", shown="(default: cnn)")] = "cnn"
     """Model: loglinear, perceptron, mlp, cnn, recurrent, convolution or transformer."""
     output: Annotated[Path | None, arg("FOLDER", "-o")] = None
-    """Run folder. Default: a temporary folder, removed at the end."""
+    """Run folder. Default: runs/demo, or runs/demo-2 and so on if it exists."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -40,7 +41,17 @@ def run(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="catena-demo-") as temporary:
         questions = Path(temporary) / "questions.txt"
         questions.write_text("\n".join(QUESTIONS) + "\n", encoding="utf-8")
-        return _show(flags, flags.output or Path(temporary) / "run", questions)
+        folder = flags.output or _free_folder(Path("runs"))
+        if code := _show(flags, folder, questions):
+            return code
+    _say(f'\nThe run is in {folder}. Query it: echo "play some jazz" | catena predict {shlex.quote(str(folder))}')
+    return 0
+
+
+def _free_folder(parent: Path) -> Path:
+    """The first of demo, demo-2, demo-3 and so on that does not exist."""
+    names = itertools.chain(["demo"], (f"demo-{i}" for i in itertools.count(2)))
+    return next(parent / name for name in names if not (parent / name).exists())
 
 
 def _show(flags: DemoFlags, folder: Path, questions: Path) -> int:
@@ -49,8 +60,8 @@ def _show(flags: DemoFlags, folder: Path, questions: Path) -> int:
 
     files = {part: str(sample_path(f"assistant/{part}.tsv")) for part in ("train", "dev", "test")}
     # Such a small model gains nothing from a second thread, and on a busy machine it would wait for it.
-    asked = {"--device": flags.device, "--threads": flags.threads or 1, "--seed": flags.seed}
-    machine = [str(word) for name in asked if asked[name] not in ("auto", 0) for word in (name, asked[name])]
+    chosen = {"--device": flags.device, "--threads": flags.threads or 1, "--seed": flags.seed}
+    machine = [str(word) for name in chosen if chosen[name] not in ("auto", 0) for word in (name, chosen[name])]
     model = ["--model", flags.model, *_QUICK.get(flags.model, ()), "-o", str(folder)]
     steps = [
         (train.run, ["train", "classify", files["train"], "--dev", files["dev"], *model, *machine]),
