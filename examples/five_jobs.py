@@ -1,4 +1,4 @@
-"""Five common jobs, each beside the code of a peer library."""
+"""Five common jobs, each with the code of a peer library."""
 
 from __future__ import annotations
 
