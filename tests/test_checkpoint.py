@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from catena.checkpoint import folder as stored
 from catena.checkpoint import (
     last_checkpoint,
     list_checkpoints,
@@ -223,7 +222,7 @@ def test_resume_without_training_state_raises_error(tmp_path: Path) -> None:
 # --- versions -----------------------------------------------------------------------------------------------
 
 
-def reseal(folder: Path, version: int) -> None:
+def reseal(folder: Path, version: Any) -> None:
     """Change the version as a newer Catena would write it, with a matching checksum."""
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest.pop("checksum")
@@ -235,32 +234,29 @@ def reseal(folder: Path, version: int) -> None:
 def test_newer_format_raises_error(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     reseal(run.folder_of(5), 999)
-    with pytest.raises(CheckpointError, match=r"format version of .* must be 1 to 1 for Catena .*, got 999"):
+    with pytest.raises(CheckpointError, match=r"format version of .* must be 2 for Catena .*, got 999"):
         open_checkpoint(run.path)
     meta = json.loads((run.path / "meta.json").read_text())
     (run.path / "meta.json").write_text(json.dumps({**meta, "format_version": 999}))
-    with pytest.raises(CheckpointError, match=r"meta\.json must be 1 to 1 .*, got 999.*pip install --upgrade catena"):
+    with pytest.raises(CheckpointError, match=r"meta\.json must be 2 .*, got 999.*pip install --upgrade catena"):
         open_checkpoint(run.path)
 
 
-def test_older_format_is_upgraded_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", [1, 0, "2", None])
+def test_older_format_raises_error(tmp_path: Path, version: Any) -> None:
     folder = write(tmp_path / "a")
-    monkeypatch.setattr(stored, "FORMAT_VERSION", 3)
-    monkeypatch.setitem(stored.UPGRADES, 1, lambda manifest: {**manifest, "trail": ["1 to 2"]})
-    monkeypatch.setitem(stored.UPGRADES, 2, lambda manifest: {**manifest, "trail": [*manifest["trail"], "2 to 3"]})
-    found = read_checkpoint(folder)
-    assert found.manifest["trail"] == ["1 to 2", "2 to 3"]
-    assert found.manifest["format_version"] == 3
-    assert found.weights()["layer.bias"].tolist() == [0.0, 1.0]
+    reseal(folder, version)
+    with pytest.raises(CheckpointError, match=rf"must be 2 for Catena .*, got {version!r}\. Train the model again"):
+        read_checkpoint(folder)
 
 
-def test_run_of_version_1_is_loaded() -> None:
-    """The folder was written by the first version and must not be written again."""
-    found = open_checkpoint(FIXTURES / "run_v1")
+def test_run_of_version_2_is_loaded() -> None:
+    """The folder was written by the first Catena of this version and must not be written again."""
+    found = open_checkpoint(FIXTURES / "run_v2")
     assert found.state() == {"step": 2}
     assert found.weights()["output.weight"].tolist() == [[0.0, 0.5, 1.0], [1.5, 2.0, 2.5]]
     assert found.weights()["tied.weight"].tolist() == [[0.0, 0.5, 1.0], [1.5, 2.0, 2.5]]
-    last = open_checkpoint(FIXTURES / "run_v1" / "last")
+    last = open_checkpoint(FIXTURES / "run_v2" / "last")
     assert last.state() == {"step": 4}
     assert last.training()["optimizer:output.weight/step"].item() == 4.0
     assert (last.folder / "config.toml").read_text(encoding="utf-8") == 'kind = "fixture"\n'

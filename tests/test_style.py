@@ -149,7 +149,7 @@ def check_python(file: str, source: str, tree: ast.Module) -> list[Finding]:
 
 def check_errors(file: str, tree: ast.Module) -> Iterator[Finding]:
     for line, text in raised_texts(tree):
-        if " must " in text and not re.search(r"must .+, got .+\. [A-Z].+\.$", text, re.DOTALL):
+        if " must " in text and not re.search(r"must .+, got .+\. ([A-Z].+\.|\{\})$", text, re.DOTALL):
             yield Finding("error form", file, line, f"{text[:60]!r} -> <name> must be <need>, got <value>. <Cure>.")
 
 

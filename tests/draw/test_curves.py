@@ -28,7 +28,7 @@ def test_series_of_rows_joins_nested_names_with_dots():
 
 
 def test_metrics_of_run_can_be_drawn():
-    path = Path(__file__).parent.parent / "fixtures" / "run_v1" / "metrics.jsonl"
+    path = Path(__file__).parent.parent / "fixtures" / "run_v2" / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert "loss" in read(draw_curves(series_of_rows(rows, names=["loss"]))).title
 

@@ -24,7 +24,7 @@ def test_new_run_records_metadata(tmp_path: Path) -> None:
     data.write_text("yes\ta\n", encoding="utf-8")
     run = create_run(tmp_path / "runs" / "a", "x = 1\n", seed=7, command=["catena", "train"], data={"train": data})
     meta = json.loads((run.path / "meta.json").read_text(encoding="utf-8"))
-    assert meta["format_version"] == 1
+    assert meta["format_version"] == 2
     assert (meta["seed"], meta["command"]) == (7, ["catena", "train"])
     assert (meta["catena"], meta["torch"]) == (__version__, torch.__version__)
     assert meta["threads"] == torch.get_num_threads()

@@ -19,11 +19,8 @@ from catena.version import __version__
 if TYPE_CHECKING:
     import torch
 
-FORMAT_VERSION = 1
-"""The current version of the layout. When the layout changes, increase it and add an entry to ``UPGRADES``."""
-
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""``UPGRADES[n]`` converts a manifest of version n to version n + 1, so that all versions can be loaded."""
+FORMAT_VERSION = 2
+"""The current version of the layout and of the keys of configs. Runs of other versions are not loaded."""
 
 CONFIG, MANIFEST = "config.toml", "manifest.json"
 WEIGHTS, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
@@ -136,27 +133,20 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     check_version(version, path)
     if checksum != digest(manifest):
         raise _damaged(path, "its content does not match its checksum")
-    manifest = upgrade_manifest(manifest)
     for name, entry in manifest["files"].items():
         _check_file(folder, name, entry["size"], entry["sha256"])
     return Checkpoint(folder, manifest)
 
 
 def check_version(version: Any, path: Path) -> None:
-    """Raise CheckpointError for a format version that this version of Catena does not know."""
-    if not isinstance(version, int) or not 1 <= version <= FORMAT_VERSION:
-        raise CheckpointError(
-            f"The format version of {path} must be 1 to {FORMAT_VERSION} for Catena {__version__}, got {version}. It "
-            f"was written by a newer Catena: pip install --upgrade catena."
-        )
-
-
-def upgrade_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A manifest of any known version, converted to the current version."""
-    while manifest["format_version"] < FORMAT_VERSION:
-        version = manifest["format_version"]
-        manifest = {**UPGRADES[version](manifest), "format_version": version + 1}
-    return manifest
+    """Raise CheckpointError for a format version other than the current one."""
+    if version == FORMAT_VERSION:
+        return
+    newer = isinstance(version, int) and version > FORMAT_VERSION
+    cure = "Upgrade Catena: pip install --upgrade catena." if newer else "Train the model again."
+    raise CheckpointError(
+        f"The format version of {path} must be {FORMAT_VERSION} for Catena {__version__}, got {version!r}. {cure}"
+    )
 
 
 def _write_whole(folder: Path, fill: Callable[[Path], None], model: dict[str, Any]) -> Checkpoint:
