@@ -355,7 +355,7 @@ def prefix(flags: argparse.Namespace) -> None:
             for times, given in zip(found, (state, shared), strict=True):
                 for turn in range(2 * flags.rounds):
                     began = clock(flags)
-                    stepper.likeliest(onward(given), 6)
+                    stepper.top_log_probs(onward(given), 6)
                     times += [clock(flags) - began] if turn else []  # the first run refills the caches
         none, most = (1e3 * statistics.median(times) for times in found)
         first = (none, most) if t == 16 else first

@@ -31,7 +31,7 @@ def test_accuracy_matches_predictions(catena: Catena, files: Path, trained: Path
 
 def test_unsupported_search_option_prints_error() -> None:
     class Writer:
-        asks = frozenset({"n_best", "scores", "max_length"})
+        supported_options = frozenset({"n_best", "scores", "max_length"})
         task_name = "a model of the task converse"
 
     sentence = (

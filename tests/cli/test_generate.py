@@ -69,8 +69,8 @@ def test_constraints_are_satisfied(catena: Catena, model: Path) -> None:
 
 
 def test_constraint_options_can_be_repeated(catena: Catena, model: Path) -> None:
-    wishes = ("--word", "dog", "--word", "cat", "--without", "a")
-    words = ("generate", model, *wishes, "the", "--n", "5", "--max-length", "9")
+    constraints = ("--word", "dog", "--word", "cat", "--without", "a")
+    words = ("generate", model, *constraints, "the", "--n", "5", "--max-length", "9")
     for line in catena(*words).out.splitlines():  # "the" is the prompt
         assert line.startswith("the")
         assert "dog" in line.split()

@@ -58,7 +58,7 @@ def test_the_likeliest_of_products_are_those_of_a_softmax(n: int, v: int) -> Non
     weight[v - 1] = 3 * x[-1] if n else 0.0  # the last word of the last piece
     for k in (1, 6, 32):
         for some in (None, bias):
-            found, places = FewRows(weight).likeliest(x, some, k)
+            found, places = FewRows(weight).top_log_probs(x, some, k)
             scores = x.double() @ weight.double().t() + (0.0 if some is None else some.double())
             wanted = scores.log_softmax(dim=1).topk(k, dim=1)
             torch.testing.assert_close(found.double(), wanted.values, rtol=1e-6, atol=1e-5)
@@ -72,7 +72,7 @@ def test_the_likeliest_of_products_in_8_bits_are_those_of_their_softmax() -> Non
     x, weight, bias = drawn(19, 700)
     matrix = Int8Matrix.of(weight)
     for some in (None, bias):
-        found, places = matrix.likeliest(x, some, 6)
+        found, places = matrix.top_log_probs(x, some, 6)
         wanted = matrix.log_softmax(x, some).topk(6, dim=1)
         torch.testing.assert_close(found, wanted.values, rtol=0.0, atol=1e-5)
         assert torch.equal(places, wanted.indices)
@@ -82,7 +82,7 @@ def test_the_likeliest_of_products_in_8_bits_are_those_of_their_softmax() -> Non
 def test_of_equal_products_the_first_come_first_and_what_is_not_possible_last() -> None:
     bias = torch.full((500,), -torch.inf)
     bias[[450, 130, 131, 7]] = torch.tensor([1.0, 1.0, 0.0, 0.0])
-    found, places = FewRows(torch.zeros(500, 8)).likeliest(torch.ones(2, 8), bias, 6)
+    found, places = FewRows(torch.zeros(500, 8)).top_log_probs(torch.ones(2, 8), bias, 6)
     assert places[:, :4].tolist() == [[130, 450, 7, 131]] * 2
     assert ((places >= 0) & (places < 500)).all()
     assert (found[:, 4:] == -torch.inf).all()
@@ -92,7 +92,7 @@ def test_of_equal_products_the_first_come_first_and_what_is_not_possible_last() 
 @torch.no_grad()
 def test_many_scores_far_apart_make_no_infinite_sums() -> None:
     x, weight, _ = drawn(3, 999)
-    found, places = FewRows(1000 * weight).likeliest(x, None, 2)
+    found, places = FewRows(1000 * weight).top_log_probs(x, None, 2)
     assert torch.equal(places, (x @ weight.t()).topk(2, dim=1).indices)
     torch.testing.assert_close(found[:, 0], torch.zeros(3))
 
@@ -102,18 +102,18 @@ def test_what_is_no_number_is_not_hidden_by_others() -> None:
     x, weight, _ = drawn(2, 400)
     weight[300, 0] = torch.nan
     x[1, 0] = torch.nan
-    assert FewRows(weight).likeliest(x, None, 3)[0].isnan().all()
+    assert FewRows(weight).top_log_probs(x, None, 3)[0].isnan().all()
 
 
 @torch.no_grad()
 def test_few_rows_are_found_alike_on_two_threads() -> None:
     x, weight, bias = drawn(40, 900, d=300)
     layer, before = FewRows(weight), torch.get_num_threads()
-    one = layer.likeliest(x, bias, 6)
+    one = layer.top_log_probs(x, bias, 6)
     try:
         torch.set_num_threads(2)
         for n in (3, 40):
-            values, places = layer.likeliest(x[:n], bias, 6)
+            values, places = layer.top_log_probs(x[:n], bias, 6)
             torch.testing.assert_close(values, one[0][:n])
             assert torch.equal(places, one[1][:n])
     finally:

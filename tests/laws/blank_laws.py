@@ -13,8 +13,8 @@ def blank_is_answered_by_nothing(
     """The law, for a model whose JSON lists its answers under one name, or only where there are ``several``, and scores
     each of them under another."""
     (item,) = model.items_of_lines(iter(["  "]))
-    for asking in (PredictOptions(scores=True), PredictOptions(n_best=2, scores=True))[several:]:
-        prediction = model.predict([item], asking)[0]
+    for options in (PredictOptions(scores=True), PredictOptions(n_best=2, scores=True))[several:]:
+        prediction = model.predict([item], options)[0]
         assert str(prediction) == ""
         assert not model.remarks(prediction)
         for format in ("text", "tsv"):

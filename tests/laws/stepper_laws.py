@@ -81,9 +81,9 @@ class StepperLaws:
         if self.normalized:
             assert torch.allclose(total, torch.ones_like(total), atol=1e-4)
         k = min(3, stepper.v)
-        likeliest, ids = stepper.likeliest(state, k)
-        self.same(likeliest, log_probs.topk(k, dim=1).values)
-        self.same(likeliest, log_probs.gather(1, ids))
+        top_log_probs, ids = stepper.top_log_probs(state, k)
+        self.same(top_log_probs, log_probs.topk(k, dim=1).values)
+        self.same(top_log_probs, log_probs.gather(1, ids))
 
     def test_operations_do_not_change_their_state(self, stepper: Stepper[Any]) -> None:
         state, _ = self.stepped(stepper, 3)

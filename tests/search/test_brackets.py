@@ -92,12 +92,12 @@ SEARCHES: list[BaseSearchConfig] = [
     st.integers(0, 99),
 )
 def test_every_search_returns_trees_with_the_given_number_of_leaves(
-    wish: BaseSearchConfig, rows: list[tuple[int, int]], seed: int
+    constraint: BaseSearchConfig, rows: list[tuple[int, int]], seed: int
 ) -> None:
     leaves, limits = [n for n, _ in rows], [n + 3 + more for n, more in rows]
     stepper = trees(leaves, limits, seed)
     found = search(
-        wish.model_copy(update={"max_length": max(limits)}),
+        constraint.model_copy(update={"max_length": max(limits)}),
         stepper,
         stepper.start(len(rows)),
         torch.Generator().manual_seed(seed),

@@ -60,17 +60,17 @@ def run(argv: Sequence[str]) -> int:
     from catena.cli.machine import open_model
 
     model = open_model(flags.run, flags)
-    asking = dataclasses.replace(
-        flags.asking(flags.seed), layer=flags.layer, head=flags.head, word=flags.word, within=flags.within
+    options = dataclasses.replace(
+        flags.options(flags.seed), layer=flags.layer, head=flags.head, word=flags.word, within=flags.within
     )
-    model.check(asking)
+    model.check(options)
     items = list(_items(model, flags))
     for i, item in enumerate(items, start=1):
         if flags.output is None:
-            sys.stdout.write("\n" * (i > 1) + model.sketch(item, asking) + "\n")
+            sys.stdout.write("\n" * (i > 1) + model.sketch(item, options) + "\n")
             continue
         path = flags.output if len(items) == 1 else flags.output.with_stem(f"{flags.output.stem}-{i}")
-        sys.stdout.write(f"{model.picture(item, asking).save(path)}\n")
+        sys.stdout.write(f"{model.picture(item, options).save(path)}\n")
     return 0
 
 

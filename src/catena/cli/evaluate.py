@@ -49,11 +49,11 @@ class EvaluateFlags(AnswerFlags, WeightFlags, DeviceFlags):
         check_minimum("--max-length", self.max_length, 1)
 
 
-def check_search(model: Predictor, asking: PredictOptions) -> None:
+def check_search(model: Predictor, options: PredictOptions) -> None:
     """Raise UsageError for a search option that the model does not support."""
-    known = [f"--{name.replace('_', '-')}" for name in _SEARCH if name in model.asks]
+    known = [f"--{name.replace('_', '-')}" for name in _SEARCH if name in model.supported_options]
     for name in _SEARCH:
-        if name in asking.beyond() - model.asks and known:
+        if name in options.beyond() - model.supported_options and known:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(
                 f"{flag} is not supported by {model.task_name}. Remove it; supported options are {' and '.join(known)}."
@@ -69,10 +69,12 @@ def run(argv: Sequence[str]) -> int:
     from catena.tasks.application import PredictOptions
     from catena.tasks.written import valid_json
 
-    asking = PredictOptions(beam_size=flags.beam_size, length_penalty=flags.length_penalty, max_length=flags.max_length)
+    options = PredictOptions(
+        beam_size=flags.beam_size, length_penalty=flags.length_penalty, max_length=flags.max_length
+    )
     model = load_ensemble(flags.run, flags.ensemble, flags)
-    check_search(model, asking)
-    model = model.searching(asking)
+    check_search(model, options)
+    model = model.searching(options)
     report = model.evaluate(flags.file, check_target(model, flags.reading()))
     if flags.format == "json":
         sys.stdout.write(valid_json({"scores": report.scores, "signatures": report.signatures}) + "\n")

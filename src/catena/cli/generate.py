@@ -80,7 +80,7 @@ def run(argv: Sequence[str]) -> int:
     config = parse(GenerateConfig, override({}, keys), source="the command line")
     if flags.fuse_weight < 0:
         raise UsageError(f"--fuse-weight must be 0 or more, got {flags.fuse_weight}. Use 0.3, for example.")
-    _check_wishes(flags)
+    _check_constraints(flags)
 
     from catena.cli.machine import open_model
     from catena.randomness import Randomness
@@ -91,8 +91,8 @@ def run(argv: Sequence[str]) -> int:
     if flags.fuse is not None:
         fused = FusionModel(_language_model(open_model(flags.fuse, flags), flags.fuse), flags.fuse_weight)
     prompts = _prompts(flags, model)
-    wishes = TextConstraints(flags.word, flags.without, flags.pattern, _form(flags, model))
-    writer = TextGenerator(model, config.search, wishes, fused, unknown=flags.unknown)
+    constraints = TextConstraints(flags.word, flags.without, flags.pattern, _form(flags, model))
+    writer = TextGenerator(model, config.search, constraints, fused, unknown=flags.unknown)
     randomness = Randomness(flags.seed)
     if flags.cost is not None:
         for line in _cost_lines(writer.cost(prompts, flags.cost, randomness.torch("cost"))):
@@ -111,7 +111,7 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _check_wishes(flags: GenerateFlags) -> None:
+def _check_constraints(flags: GenerateFlags) -> None:
     check_minimum("--cost", flags.cost, 2)
     if flags.verse is None:
         for name in ("rhymes", "rhymes_from", "lexicon"):

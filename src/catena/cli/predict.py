@@ -63,10 +63,10 @@ def run(argv: Sequence[str]) -> int:
             f"conversations, 'catena train converse {flags.run} --model bm25' takes a second), or use 'catena chat "
             f"{flags.run}', which needs no training."
         )
-    model, asking = load_ensemble(flags.run, flags.ensemble, flags), flags.asking(flags.seed)
-    model.check(asking)
+    model, options = load_ensemble(flags.run, flags.ensemble, flags), flags.options(flags.seed)
+    model.check(options)
     reading = check_columns(model, flags.reading())
-    format = _format_of(model, flags.format, asking)
+    format = _format_of(model, flags.format, options)
     if flags.file == "-":
         items = model.items_of_lines(standard_input(flags.encoding or "utf-8"))
     else:
@@ -74,7 +74,7 @@ def run(argv: Sequence[str]) -> int:
         for said in model.about_inputs(path, reading):
             sys.stderr.write(f"catena predict: {said}\n")
         items = model.read_inputs(path, reading)
-    lines = _predicted(model, items, format, asking, flags.file == "-" and stdin_is_terminal())
+    lines = _predicted(model, items, format, options, flags.file == "-" and stdin_is_terminal())
     if flags.output is not None:
         write_lines(flags.output, lines)
         return 0
@@ -101,24 +101,24 @@ def is_file(name: str) -> bool:
         return False
 
 
-def _format_of(model: Predictor, named: str | None, asking: PredictOptions) -> str:
+def _format_of(model: Predictor, named: str | None, options: PredictOptions) -> str:
     if named is None:
-        return model.format_for(asking)
+        return model.format_for(options)
     if named not in model.formats:
         raise UsageError(f"--format must be {' or '.join(model.formats)}, got {named!r}. Choose one of these.")
-    if named == "text" and asking.beyond() & _NOT_IN_TEXT_FORMAT and model.format_for(asking) != "text":
-        flag = f"--{min(asking.beyond() & _NOT_IN_TEXT_FORMAT)}"
+    if named == "text" and options.beyond() & _NOT_IN_TEXT_FORMAT and model.format_for(options) != "text":
+        flag = f"--{min(options.beyond() & _NOT_IN_TEXT_FORMAT)}"
         sys.stderr.write(f"catena predict: --format text does not show the results of {flag}; use --format jsonl\n")
     return named
 
 
 def _predicted(
-    model: Predictor, items: Iterator[object], format: str, asking: PredictOptions, at_once: bool
+    model: Predictor, items: Iterator[object], format: str, options: PredictOptions, at_once: bool
 ) -> Iterator[str]:
     """The output for each item. ``at_once`` predicts each before the next is read, for interactive input."""
     heard: Counter[str] = Counter()
     items, again = tee(items)
-    stream = (model.predict([item], asking)[0] for item in items) if at_once else model.predict_stream(items, asking)
+    stream = (model.predict([item], options)[0] for item in items) if at_once else model.predict_stream(items, options)
     for prediction, item in zip(stream, again, strict=True):
         yield model.write(prediction, item, format)
         heard.update(model.remarks(prediction))

@@ -37,7 +37,7 @@ class PredictOptionFlags:
     max_length: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
     """Maximum number of tokens of a prediction, for models that generate. Longer output is truncated with a warning."""
 
-    def asking(self, seed: int) -> PredictOptions:
+    def options(self, seed: int) -> PredictOptions:
         from catena.tasks.application import PredictOptions
 
         check_minimum("--n-best", self.n_best, 1)

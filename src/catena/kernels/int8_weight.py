@@ -103,7 +103,7 @@ class Int8Matrix:
         in_row_blocks(lambda low, high: log_softmax_rows(y, v, low, high), len(y), 4 * len(y) * v)
         return torch.from_numpy(y)[:, :v]
 
-    def likeliest(self, x: Tensor, bias: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
+    def top_log_probs(self, x: Tensor, bias: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
         """The ``k`` largest of these logs in descending order with their indices; ties are ordered by index."""
         if not may_be_found_at_once(len(x), self.d_out, k):
             return largest(self.log_softmax(x, bias), k)

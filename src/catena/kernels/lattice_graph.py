@@ -107,7 +107,8 @@ def analyze_graph(source: Any, target: Any, n: int) -> Any:
 
 
 @njit(nogil=True)
-def _reached(target: Any, starts: Any, arcs: Any, seen: Any) -> None:
+def flood(weight: Any, target: Any, starts: Any, arcs: Any, seen: Any) -> None:
+    """Set ``seen`` to 1 for all states that arcs with a score above -inf lead to from states where it is 1."""
     waiting = np.empty(len(seen), np.int64)
     n_waiting = 0
     for q in range(len(seen)):
@@ -119,7 +120,7 @@ def _reached(target: Any, starts: Any, arcs: Any, seen: Any) -> None:
         q = waiting[n_waiting]
         for j in range(starts[q], starts[q + 1]):
             there = target[arcs[j]]
-            if not seen[there]:
+            if weight[arcs[j]] != -np.inf and not seen[there]:
                 seen[there] = 1
                 waiting[n_waiting] = there
                 n_waiting += 1
@@ -131,9 +132,10 @@ def coaccessible_states(source: Any, target: Any, begins: Any, ends: Any) -> Any
     n = len(begins)
     forward, backward = begins.copy(), ends.copy()
     starts, arcs = group_by_key(source, n)
-    _reached(target, starts, arcs, forward)
+    every = np.zeros(len(source))
+    flood(every, target, starts, arcs, forward)
     starts, arcs = group_by_key(target, n)
-    _reached(source, starts, arcs, backward)
+    flood(every, source, starts, arcs, backward)
     return forward * backward
 
 

@@ -13,26 +13,7 @@ from numba import njit
 
 from catena.kernels.array_types import DOUBLES, LONGS
 from catena.kernels.jit import lazy_jit
-
-
-@njit(nogil=True)
-def _flood(weight: Any, target: Any, starts: Any, arcs: Any, seen: Any) -> None:
-    """Set ``seen`` to 1 for all states that arcs with a score above -inf lead to from states where it is 1."""
-    waiting = np.empty(len(seen), np.int64)
-    n_waiting = 0
-    for q in range(len(seen)):
-        if seen[q]:
-            waiting[n_waiting] = q
-            n_waiting += 1
-    while n_waiting > 0:
-        n_waiting -= 1
-        q = waiting[n_waiting]
-        for j in range(starts[q], starts[q + 1]):
-            there = target[arcs[j]]
-            if weight[arcs[j]] != -np.inf and not seen[there]:
-                seen[there] = 1
-                waiting[n_waiting] = there
-                n_waiting += 1
+from catena.kernels.lattice_graph import flood
 
 
 @njit(nogil=True)
@@ -41,7 +22,7 @@ def _reached(weight: Any, begins: Any, target: Any, starts: Any, arcs: Any) -> A
     seen = np.empty(len(begins), np.int64)
     for q in range(len(begins)):
         seen[q] = begins[q] != -np.inf
-    _flood(weight, target, starts, arcs, seen)
+    flood(weight, target, starts, arcs, seen)
     return seen
 
 
@@ -75,5 +56,5 @@ def invalid_states(weight: Any, begins: Any, source: Any, target: Any, out_start
     for i in range(len(weight)):
         if there[source[i]] and not weight[i] < np.inf:
             found[target[i]] = 1
-    _flood(weight, target, out_starts, out_arcs, found)
+    flood(weight, target, out_starts, out_arcs, found)
     return found

@@ -75,7 +75,7 @@ class FewRows:
             in_row_blocks(lambda low, high: log_softmax_rows(y, v, low, high), n, 4 * n * v)
         return torch.from_numpy(y)[:, :v]
 
-    def likeliest(
+    def top_log_probs(
         self, x: Float[Tensor, "n d_in"], bias: Float[Tensor, " d_out"] | None, k: int
     ) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
         """The ``k`` largest of these logs in descending order with their indices; ties are ordered by index."""

@@ -168,8 +168,8 @@ class NeuralLanguageModel(nn.Module, AutoregressiveLM[NeuralState]):
         return self.output.log_probs(state.hidden)
 
     @torch.no_grad()
-    def likeliest(self, state: NeuralState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-        return self.output.likeliest(state.hidden, k)
+    def top_log_probs(self, state: NeuralState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        return self.output.top_log_probs(state.hidden, k)
 
     @torch.no_grad()
     def advance(self, state: NeuralState, ids: Int[Tensor, " n"]) -> NeuralState:

@@ -47,7 +47,7 @@ class OutputLayer(nn.Module, ABC):
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
         """log p of every id; its exponentials sum to one."""
 
-    def likeliest(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+    def top_log_probs(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
         """The ``k`` largest log p of each row in descending order, and their ids."""
         return largest(self.log_probs(hidden), k)
 

@@ -62,11 +62,11 @@ class ScoredOutput(OutputLayer):
             return rows.log_softmax(hidden, self.final_bias)
         return self._normalized(rows(hidden), self.final_bias)
 
-    def likeliest(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+    def top_log_probs(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
         rows = self._few_rows(hidden)
         if rows is None or self.temperature != 1:
-            return super().likeliest(hidden, k)
-        return rows.likeliest(hidden, self.final_bias, k)
+            return super().top_log_probs(hidden, k)
+        return rows.top_log_probs(hidden, self.final_bias, k)
 
     def _few_rows(self, hidden: Float[Tensor, "n d_in"]) -> FewRows | Int8Matrix | None:
         """The weights in the layout for products with few vectors, if these are faster; rebuilt as needed."""

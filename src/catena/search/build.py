@@ -30,7 +30,7 @@ from catena.search.config import (
 )
 from catena.search.diverse import diverse_beam
 from catena.search.filters import Filter, min_p, temperature, top_k, top_p, typical
-from catena.search.greedy_search import THE_LIKELIEST, greedy, likeliest
+from catena.search.greedy_search import SCORE_TOP_ID, argmax_ids, greedy
 from catena.search.hypothesis import Hypotheses
 from catena.search.ranking import (
     LengthPenalty,
@@ -84,7 +84,7 @@ def stream(
         return stream_sample(stepper, state, generators, settings.max_length, *more)
     if isinstance(settings, GreedyConfig):
         return stream_ids(
-            single_path(stepper, state, likeliest, settings.max_length, settings.min_length, look=THE_LIKELIEST)
+            single_path(stepper, state, argmax_ids, settings.max_length, settings.min_length, look=SCORE_TOP_ID)
         )
     best = [row[0].ids if row else () for row in search(settings, stepper, state, generators)]
     return (list(ids) for ids in zip_longest(*best))

@@ -20,10 +20,10 @@ from catena.search.prompts import Prompt, start_state
 from catena.search.single_path import single_path, to_hypotheses
 from catena.search.stepper import Stepper
 
-THE_LIKELIEST: ScoreFn = partial(top_ids, k=1)
+SCORE_TOP_ID: ScoreFn = partial(top_ids, k=1)
 
 
-def likeliest(near: TopIds) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
+def argmax_ids(near: TopIds) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
     """The most probable id of each row, the first one of ties."""
     return near.ids[:, 0], near.log_probs[:, 0]
 
@@ -49,5 +49,5 @@ def greedy(
     state = start_state(stepper, state, prompt)
     n = len(stepper.log_probs(state)) if max_length == 0 else 0
     return to_hypotheses(
-        single_path(stepper, state, likeliest, max_length, min_length, leaving=True, look=THE_LIKELIEST), n
+        single_path(stepper, state, argmax_ids, max_length, min_length, leaving=True, look=SCORE_TOP_ID), n
     )

@@ -46,7 +46,7 @@ class TopIds:
 def top_ids(stepper: Stepper[Any], state: Any, may_end: bool, k: int) -> TopIds:
     """The ``k`` most probable ids, or all if there are fewer."""
     k = min(k, stepper.v)
-    return TopIds(*(stepper.likeliest(state, k) if may_end else largest(score_all_ids(stepper, state, False), k)))
+    return TopIds(*(stepper.top_log_probs(state, k) if may_end else largest(score_all_ids(stepper, state, False), k)))
 
 
 def score_all_ids(stepper: Stepper[Any], state: Any, may_end: bool) -> Float[Tensor, "n v"]:

@@ -86,7 +86,7 @@ class Stepper(ABC, Generic[StepperState]):
     def log_probs(self, state: StepperState) -> Float[Tensor, "n v"]:
         """``log_probs[i, w]`` is log p(w | prefix i), normalized, and exactly -inf for impossible ids."""
 
-    def likeliest(self, state: StepperState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+    def top_log_probs(self, state: StepperState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
         """The ``k`` largest of ``log_probs`` in each row, in descending order, and their ids.
 
         Override it if the model can compute them without the rest.

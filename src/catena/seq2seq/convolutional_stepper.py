@@ -66,8 +66,8 @@ class ConvolutionalStepper(Stepper[ConvolutionalState], HasAttention[Convolution
         return self.output.log_probs(state.hidden)
 
     @torch.no_grad()
-    def likeliest(self, state: ConvolutionalState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-        return self.output.likeliest(state.hidden, k)
+    def top_log_probs(self, state: ConvolutionalState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        return self.output.top_log_probs(state.hidden, k)
 
     @torch.no_grad()
     def advance(self, state: ConvolutionalState, ids: Int[Tensor, " n"]) -> ConvolutionalState:

@@ -171,8 +171,8 @@ class CompiledStepper(Stepper[CompiledState], HasAttention[CompiledState]):
         return self.output.log_probs(state.hidden)
 
     @torch.no_grad()
-    def likeliest(self, state: CompiledState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-        return self.output.likeliest(state.hidden, k)
+    def top_log_probs(self, state: CompiledState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        return self.output.top_log_probs(state.hidden, k)
 
     @torch.no_grad()
     def advance(self, state: CompiledState, ids: Int[Tensor, " n"]) -> CompiledState:

@@ -70,8 +70,8 @@ class TransformerStepper(Stepper[TransformerState], HasAttention[TransformerStat
         return self.output.log_probs(state.hidden)
 
     @torch.no_grad()
-    def likeliest(self, state: TransformerState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-        return self.output.likeliest(state.hidden, k)
+    def top_log_probs(self, state: TransformerState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        return self.output.top_log_probs(state.hidden, k)
 
     @torch.no_grad()
     def advance(self, state: TransformerState, ids: Int[Tensor, " n"]) -> TransformerState:

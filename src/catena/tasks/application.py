@@ -154,7 +154,7 @@ class Predictor(ABC):
     Files are given as paths or strings.
     """
 
-    asks: ClassVar[frozenset[str]] = frozenset()
+    supported_options: ClassVar[frozenset[str]] = frozenset()
     """The fields of :class:`PredictOptions` that this task supports."""
     formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
     """The formats that :meth:`write` supports; the first is the default."""
@@ -173,22 +173,22 @@ class Predictor(ABC):
         """A description of this model for messages, such as "a model of the task translate"."""
         return f"a model of the task {getattr(getattr(self, 'config', None), 'task', 'that it was made for')}"
 
-    def check(self, asking: PredictOptions) -> None:
+    def check(self, options: PredictOptions) -> None:
         """Raise DataError if an option is set that this task does not support."""
-        unknown = sorted(asking.beyond() - self.asks)
+        unknown = sorted(options.beyond() - self.supported_options)
         if unknown:
-            named = self.asks if unknown[0] in _PLOT_OPTIONS else self.asks - _PLOT_OPTIONS
+            named = self.supported_options if unknown[0] in _PLOT_OPTIONS else self.supported_options - _PLOT_OPTIONS
             known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(named)) or "none"
             flag = f"--{unknown[0].replace('_', '-')}"
             raise DataError(f"{flag} is not an option of {self.task_name}. Remove it. Supported options: {known}.")
 
-    def format_for(self, asking: PredictOptions) -> str:
+    def format_for(self, options: PredictOptions) -> str:
         """The format that is written if none is given."""
         return self.formats[0]
 
-    def searching(self, asking: PredictOptions) -> Predictor:
+    def searching(self, options: PredictOptions) -> Predictor:
         """This model with the given search options, for tasks that search."""
-        for name in sorted(asking.beyond()):
+        for name in sorted(options.beyond()):
             flag = f"--{name.replace('_', '-')}"
             raise DataError(
                 f"{flag} is only for models that search for their outputs, not for {self.task_name}. Remove it."
@@ -226,11 +226,11 @@ class Predictor(ABC):
         )
 
     @abstractmethod
-    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Any]:
+    def predict(self, items: Sequence[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Any]:
         """A prediction for each item."""
 
     @abstractmethod
-    def predict_stream(self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Any]:
+    def predict_stream(self, items: Iterable[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Any]:
         """Predictions for any number of items, in order and in blocks, with constant memory."""
 
     @abstractmethod
@@ -274,11 +274,11 @@ class Predictor(ABC):
     def write(self, prediction: Any, item: Any, format: str) -> str:
         """One prediction in one of :attr:`formats`: one line, or a block of lines with its blank line."""
 
-    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+    def picture(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """A picture of the prediction for an item."""
         raise DataError(f"{self.task_name} cannot draw its predictions. Use 'catena predict' instead.")
 
-    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+    def sketch(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The picture of :meth:`picture` as text for a terminal."""
         raise DataError(f"{self.task_name} cannot draw its predictions. Use 'catena predict' instead.")
 

@@ -40,19 +40,19 @@ class AttentionMaps:
     column_title: str = "read"
 
 
-def draw(looks: AttentionMaps, asking: PredictOptions) -> Picture:
+def draw(looks: AttentionMaps, options: PredictOptions) -> Picture:
     """A heat map of the attention weights."""
     from catena.draw.heat import draw_heat
 
-    table, rows = attention_table(looks, asking)
-    title = f"{asking.word!r} in each layer and head" if asking.word is not None else ""
-    row_title = "" if asking.word is not None else looks.row_title
+    table, rows = attention_table(looks, options)
+    title = f"{options.word!r} in each layer and head" if options.word is not None else ""
+    row_title = "" if options.word is not None else looks.row_title
     return draw_heat(table, rows, looks.columns, row_title=row_title, column_title=looks.column_title, title=title)
 
 
-def sketch(looks: AttentionMaps, asking: PredictOptions) -> str:
+def sketch(looks: AttentionMaps, options: PredictOptions) -> str:
     """The heat map as text: one shaded character for each weight, keys from left to right."""
-    table, rows = attention_table(looks, asking)
+    table, rows = attention_table(looks, options)
     names = max(map(width, rows))
     lines = [" " * (names + 2) + " ".join(looks.columns)]
     for name, weights in zip(rows, table.tolist(), strict=True):
@@ -65,22 +65,22 @@ def _shade(weight: float) -> str:
     return _SHADES[min(len(_SHADES) - 1, round(weight * (len(_SHADES) - 1)))]
 
 
-def attention_table(looks: AttentionMaps, asking: PredictOptions) -> tuple[Float[np.ndarray, "t s"], list[str]]:
+def attention_table(looks: AttentionMaps, options: PredictOptions) -> tuple[Float[np.ndarray, "t s"], list[str]]:
     """The weights to show and the names of their rows.
 
     This is the mean over the selected layers and heads, or one word in each layer and head.
     """
     layers = list(looks.layers)
-    if asking.layer is not None:
-        layers = [layers[_number("layer", asking.layer, len(layers))]]
-    if asking.head is not None:
-        layers = [layer[[_number("head", asking.head, len(layer))]] for layer in layers]
-    if asking.word is None:
+    if options.layer is not None:
+        layers = [layers[_number("layer", options.layer, len(layers))]]
+    if options.head is not None:
+        layers = [layer[[_number("head", options.head, len(layer))]] for layer in layers]
+    if options.word is None:
         return np.mean([layer.mean(axis=0) for layer in layers], axis=0), list(looks.rows)
-    places = token_indices(asking.word, looks.rows)
+    places = token_indices(options.word, looks.rows)
     rows = [
-        f"layer {i}, head {asking.head or h}"
-        for i, layer in enumerate(layers, start=asking.layer or 1)
+        f"layer {i}, head {options.head or h}"
+        for i, layer in enumerate(layers, start=options.layer or 1)
         for h in range(1, len(layer) + 1)
     ]
     return np.concatenate([layer[:, places].mean(axis=1) for layer in layers]), rows

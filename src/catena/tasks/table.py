@@ -142,7 +142,8 @@ def task_of_file(path: Path, encoding: str | None = None, labeled: bool = False)
 
     found = detect_format(path, encoding)
     if found.format == UNKNOWN:
-        raise FormatError(f"The format of {path} is not known: {found.why}. Name it with --format.")
+        complete = found.why.endswith(".")  # it names the cure itself
+        raise FormatError(found.why if complete else f"The format of {path} is not known: {found.why}. Pass --format.")
     if (
         found.format in _FORMATS_WITH_HEADER
         and "label_column" not in found.options

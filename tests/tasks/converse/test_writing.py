@@ -201,8 +201,8 @@ def test_sketch_without_attention_raises(tmp_path: Path) -> None:
     network = {"kind": "transformer", "d": 8, "n_heads": 2, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
     task = made(tmp_path, "seq2seq", network=network)
     predictor = WritingPredictor(task.config, task.scribe)
-    for asking in (PredictOptions(within="source"), PredictOptions(within="target")):
-        looks = predictor.looks("the cat", asking)
+    for options in (PredictOptions(within="source"), PredictOptions(within="target")):
+        looks = predictor.looks("the cat", options)
         assert [weights.shape[1:] for weights in looks.layers] == [(len(looks.rows), len(looks.columns))]
 
 

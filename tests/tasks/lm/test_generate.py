@@ -43,8 +43,8 @@ def encoding_of(settings: TokenizerConfig, texts: list[str]) -> LmEncoding:
     return LmEncoding(tokenizer, Vocabulary.count(map(tokenizer.tokens, texts), specials=SPECIALS), "line")
 
 
-def accepted(wishes: TextConstraints, encoding: LmEncoding, texts: list[str]) -> list[bool]:
-    acceptor = build_acceptor(wishes, encoding)
+def accepted(constraints: TextConstraints, encoding: LmEncoding, texts: list[str]) -> list[bool]:
+    acceptor = build_acceptor(constraints, encoding)
     return [acceptor.accepts(encoding.ids(text)) for text in texts]
 
 

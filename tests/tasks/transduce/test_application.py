@@ -103,8 +103,8 @@ def test_joint_model_learns_a_rule(joint: TransducePredictor, words: Path) -> No
 
 
 def test_predict_n_best_with_scores_and_alignments(joint: TransducePredictor) -> None:
-    asking = PredictOptions(n_best=3, scores=True, alignment=True)
-    answer = joint.predict(["shat"], asking)[0]
+    options = PredictOptions(n_best=3, scores=True, alignment=True)
+    answer = joint.predict(["shat"], options)[0]
     assert len(answer.targets) == 3 == len(set(answer.targets))
     scores = [value for value in answer.log_probs if value is not None]
     assert scores == sorted(scores, reverse=True)
@@ -260,9 +260,11 @@ def test_search_and_metric_of_a_network_can_be_set(words: Path, tmp_path: Path) 
 
 def test_ensemble_of_different_kinds(words: Path, joint: TransducePredictor, tmp_path: Path) -> None:
     network = train(config(words, "seq2seq"), tmp_path / "run")
-    asking = PredictOptions(n_best=2, scores=True)
+    options = PredictOptions(n_best=2, scores=True)
     twice = network.together([network])
-    assert twice.predict(["shat"], asking)[0].log_probs == pytest.approx(network.predict(["shat"], asking)[0].log_probs)
+    assert twice.predict(["shat"], options)[0].log_probs == pytest.approx(
+        network.predict(["shat"], options)[0].log_probs
+    )
     assert "and 1 more" in twice.describe(1)[0]
     mixed = joint.together([network, network])
     alone, other = (

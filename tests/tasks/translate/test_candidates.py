@@ -138,9 +138,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TranslateP
 def test_ensemble_renormalizes_each_model_over_candidates(kind: str, made: Callable[[str], TranslatePredictor]) -> None:
     both = made(kind)
     texts = ["The dog sees a man today.", "A bird", "the cat hears the child in the garden."]
-    asking = PredictOptions(n_best=2, beam_size=3, max_length=5, scores=True)
-    for text, together in zip(texts, both.predict(texts, asking), strict=True):
-        alone = both.predict([text], asking)[0]
+    options = PredictOptions(n_best=2, beam_size=3, max_length=5, scores=True)
+    for text, together in zip(texts, both.predict(texts, options), strict=True):
+        alone = both.predict([text], options)[0]
         assert [one.text for one in together.translations] == [one.text for one in alone.translations]
         assert both.searcher.candidates is not None
         coded = both.members[0].code(text)
@@ -204,7 +204,7 @@ def test_exhaustive_beam_finds_the_best_texts(
                 if constraint is None or (sees in one and one != (sees, sees))
             ]
             wanted.sort(key=lambda pair: -pair[0])
-            asking = PredictOptions(n_best=9, beam_size=700, max_length=3, length_penalty=0.8, constraint=constraint)
-            found = free.predict([text], asking)[0].translations
+            options = PredictOptions(n_best=9, beam_size=700, max_length=3, length_penalty=0.8, constraint=constraint)
+            found = free.predict([text], options)[0].translations
             assert [one.score for one in found] == pytest.approx([score for score, _ in wanted[:9]], abs=1e-4)
             assert tuple(vocabulary.ids(found[0].tokens)) == wanted[0][1]

@@ -85,10 +85,10 @@ def test_training_learns_a_small_language(model: TranslatePredictor, files: Path
 def test_every_model_kind_trains_loads_and_predicts(kind: str, files: Path, tmp_path: Path) -> None:
     tokens = {"kind": "words"} if kind in ("recurrent", "copy") else BPE
     model = train(toy_config(files, KINDS[kind], tokenizer=tokens), tmp_path / "run")
-    asking = PredictOptions(n_best=2, scores=True, alignment=True, beam_size=3)
-    answers = model.predict([*TEXTS, "", "Xyzzy!"], asking)
+    options = PredictOptions(n_best=2, scores=True, alignment=True, beam_size=3)
+    answers = model.predict([*TEXTS, "", "Xyzzy!"], options)
     assert [len(answer.translations) for answer in answers] == [2, 2, 2, 0, 2]
-    again = TranslateApplication().load(tmp_path / "run", "cpu").predict([*TEXTS, "", "Xyzzy!"], asking)
+    again = TranslateApplication().load(tmp_path / "run", "cpu").predict([*TEXTS, "", "Xyzzy!"], options)
     assert [model.write(a, a.text, "jsonl") for a in answers] == [model.write(a, a.text, "jsonl") for a in again]
     for answer in answers:
         for one in answer.translations:
@@ -118,11 +118,11 @@ def test_log_prob_is_the_sum_of_token_log_probs(model: TranslatePredictor, tmp_p
 
 def test_predict_does_not_depend_on_the_batch(model: TranslatePredictor) -> None:
     texts = [x for x, _ in sentences()[:10]]
-    asking = PredictOptions(beam_size=2, scores=True)
-    together = model.predict(texts, asking)
-    backwards = list(model.predict_stream(iter(texts[::-1]), asking))[::-1]
+    options = PredictOptions(beam_size=2, scores=True)
+    together = model.predict(texts, options)
+    backwards = list(model.predict_stream(iter(texts[::-1]), options))[::-1]
     for text, one, other in zip(texts, together, backwards, strict=True):
-        alone = model.predict([text], asking)[0]
+        alone = model.predict([text], options)[0]
         assert str(one) == str(other) == str(alone)
         assert one.translations[0].log_prob == pytest.approx(alone.translations[0].log_prob, abs=1e-4)
 
@@ -139,9 +139,9 @@ def test_predict_stream_samples_each_block_separately(
 ) -> None:
     monkeypatch.setattr("catena.tasks.translate.predictor.BLOCK", 1)
     hot = model.config.model_copy(update={"search": SampleConfig(temperature=3.0, max_length=9)})
-    warm, asking = TranslatePredictor(hot, model.members), PredictOptions(samples=6, seed=3)
-    drawn = [tuple(one.text for one in a.translations) for a in warm.predict_stream(TEXTS[:1] * 3, asking)]
-    assert drawn[0] == tuple(one.text for one in warm.predict(TEXTS[:1], asking)[0].translations)
+    warm, options = TranslatePredictor(hot, model.members), PredictOptions(samples=6, seed=3)
+    drawn = [tuple(one.text for one in a.translations) for a in warm.predict_stream(TEXTS[:1] * 3, options)]
+    assert drawn[0] == tuple(one.text for one in warm.predict(TEXTS[:1], options)[0].translations)
     assert len(set(drawn)) == 3, "18 samples that repeat only with tiny probability"
 
 
@@ -293,30 +293,32 @@ def test_predict_single_text_or_unknown_option_raises(model: TranslatePredictor)
 
 
 def test_translations_satisfy_constraints(model: TranslatePredictor, tmp_path: Path) -> None:
-    wishes = tmp_path / "constraints.txt"
-    wishes.write_text("Katze\t-Hund\n\n^Der\n", encoding="utf-8")
-    first, second, third = map(str, model.predict(TEXTS, PredictOptions(constraint=wishes)))
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("Katze\t-Hund\n\n^Der\n", encoding="utf-8")
+    first, second, third = map(str, model.predict(TEXTS, PredictOptions(constraint=constraints)))
     assert "Katze" in first
     assert "Hund" not in first
     assert second == RIGHT[1]
     assert third.startswith("Der ")
-    wishes.write_text("-heute\n", encoding="utf-8")
-    assert all("heute" not in str(a) for a in model.predict_stream(iter(TEXTS * 2), PredictOptions(constraint=wishes)))
-    wishes.write_text("Hund\nKind\n", encoding="utf-8")
-    for ask in (model.predict, lambda items, asking: list(model.predict_stream(items, asking))):
+    constraints.write_text("-heute\n", encoding="utf-8")
+    assert all(
+        "heute" not in str(a) for a in model.predict_stream(iter(TEXTS * 2), PredictOptions(constraint=constraints))
+    )
+    constraints.write_text("Hund\nKind\n", encoding="utf-8")
+    for ask in (model.predict, lambda items, options: list(model.predict_stream(items, options))):
         with pytest.raises(
             DataError, match=r"txt must have 1 line, or one line for each of the .*3.* texts, got 2 lines"
         ):
-            ask(TEXTS, PredictOptions(constraint=wishes))
+            ask(TEXTS, PredictOptions(constraint=constraints))
     with pytest.raises(DataError, match="one line for each of the 1 texts, got 2 lines"):
-        list(model.predict_stream(iter(TEXTS[:1]), PredictOptions(constraint=wishes)))
+        list(model.predict_stream(iter(TEXTS[:1]), PredictOptions(constraint=constraints)))
 
 
 def test_constraints_apply_to_subwords(files: Path, tmp_path: Path) -> None:
     model = train(toy_config(files, tokenizer=BPE), tmp_path / "run")
-    wishes = tmp_path / "constraints.txt"
-    wishes.write_text("im Garten\t-der\t^Ein\n", encoding="utf-8")
-    for answer in model.predict(TEXTS, PredictOptions(constraint=wishes)):
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("im Garten\t-der\t^Ein\n", encoding="utf-8")
+    for answer in model.predict(TEXTS, PredictOptions(constraint=constraints)):
         assert f" {answer} ".replace(".", " .").count(" im Garten ") == 1 or "im Garten" in str(answer)
         assert str(answer).startswith("Ein")
         assert "der" not in str(answer).replace(".", " ").split()

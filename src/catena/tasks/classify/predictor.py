@@ -99,16 +99,16 @@ class ClassifyPredictor(Predictor):
         """Whether a text may have several labels."""
         return self.config.data.multilabel
 
-    def predict(self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[ClassPrediction]:
-        self.check(asking)
+    def predict(self, items: Sequence[str], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[ClassPrediction]:
+        self.check(options)
         return self._predictions(self.log_probabilities(_checked(items)))
 
     def predict_stream(
-        self, items: Iterable[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[str], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[ClassPrediction]:
         waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking)
+            yield from self.predict(block, options)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """The probability of every class for each text: one row per text, columns as in :attr:`labels`."""

@@ -53,7 +53,7 @@ class CompositionResult:
     log_probs: tuple[float, ...]
     mentioned: tuple[tuple[bool, ...], ...]
     """For each text, whether it mentions each item."""
-    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     finished: tuple[bool, ...] = ()
     """For each text, whether it has an end symbol; otherwise it was truncated at the maximum length."""
 
@@ -64,7 +64,7 @@ class CompositionResult:
 class ComposePredictor(Predictor):
     """A trained model with its encoding. An input is a :class:`Composition`, whose text is ignored."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "scores", "max_length"})
+    supported_options: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "scores", "max_length"})
     formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
     reads_columns: ClassVar[tuple[str, ...]] = ("text_column",)
 
@@ -74,22 +74,22 @@ class ComposePredictor(Predictor):
     def find_network(self) -> EncoderDecoder:
         return self.model
 
-    def searching(self, asking: PredictOptions) -> ComposePredictor:
+    def searching(self, options: PredictOptions) -> ComposePredictor:
         """This predictor with the search of the options."""
-        self.check(asking)
-        config = self.config.model_copy(update={"search": self._search(asking)})
+        self.check(options)
+        config = self.config.model_copy(update={"search": self._search(options)})
         return ComposePredictor(config, self.encoding, self.model)
 
     # --- generation ---------------------------------------------------------------------------------------------------
 
     def predict(
-        self, items: Sequence[Composition], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Sequence[Composition], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> list[CompositionResult]:
         """The best or sampled texts of each goal and its items; none if both are empty."""
-        self.check(asking)
-        generator = torch.Generator().manual_seed(asking.seed)
+        self.check(options)
+        generator = torch.Generator().manual_seed(options.seed)
         asked = [i for i, item in enumerate(items) if item.goal or item.items]
-        written = write(self.model, self.encoding, [items[i] for i in asked], self._search(asking), generator)
+        written = write(self.model, self.encoding, [items[i] for i in asked], self._search(options), generator)
         found = dict(zip(asked, written, strict=True))
         composed = []
         for i, item in enumerate(items):
@@ -97,26 +97,26 @@ class ComposePredictor(Predictor):
             texts = tuple(self.encoding.text(one.ids) for one in listed)
             mentioned = tuple(tuple(self._mentioned(item, text)) for text in texts)
             log_probs, finished = (tuple(getattr(one, name) for one in listed) for name in ("log_prob", "finished"))
-            composed.append(CompositionResult(texts, log_probs, mentioned, asking, finished))
+            composed.append(CompositionResult(texts, log_probs, mentioned, options, finished))
         return composed
 
-    def _search(self, asking: PredictOptions) -> BaseSearchConfig:
+    def _search(self, options: PredictOptions) -> BaseSearchConfig:
         search: BaseSearchConfig = self.config.search
-        if asking.max_length is not None:
-            search = with_max_length(search, asking.max_length)
-        if asking.samples:
-            return drawn_search(search, asking.samples)
-        return search if asking.n_best == 1 else best_search(search, asking.n_best)
+        if options.max_length is not None:
+            search = with_max_length(search, options.max_length)
+        if options.samples:
+            return drawn_search(search, options.samples)
+        return search if options.n_best == 1 else best_search(search, options.n_best)
 
     def _mentioned(self, item: Composition, text: str) -> list[bool]:
         return self.encoding.naming.mentioned(self.encoding.items(item), split_words(text, self.encoding.tokenizer))
 
     def predict_stream(
-        self, items: Iterable[Composition], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[Composition], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[CompositionResult]:
         waiting, done = iter(items), 0
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking.after(done))
+            yield from self.predict(block, options.after(done))
             done += len(block)
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Composition]:
@@ -192,13 +192,13 @@ class ComposePredictor(Predictor):
         lines = []
         for text, log_prob, _, _ in rows:
             fields = [text] if format == "text" else [item.goal, " | ".join(item.items), text]
-            lines.append("\t".join([score_cell(log_prob), *fields] if prediction.asking.scores else fields))
+            lines.append("\t".join([score_cell(log_prob), *fields] if prediction.options.scores else fields))
         return "\n".join(lines)
 
     def remarks(self, prediction: CompositionResult) -> list[str]:
         """A warning about truncated texts."""
         own = f"search.max_length = {self.config.search.max_length}"
-        words = truncation_warning("text", prediction.asking.max_length, own)
+        words = truncation_warning("text", prediction.options.max_length, own)
         return [words] * sum(not end for end in prediction.finished)
 
     def looked(self, item: Composition) -> tuple[list[str], list[str], np.ndarray]:
@@ -227,14 +227,14 @@ class ComposePredictor(Predictor):
         read = self.encoding.vocabulary.tokens(source.ids[0].tolist())
         return read, words, layers[-1][0].mean(dim=0).T.cpu().numpy()
 
-    def picture(self, item: Composition, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+    def picture(self, item: Composition, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """A heat map of the checklist or attention: items as rows, words of the best text as columns."""
         from catena.draw.heat import draw_heat
 
         rows, words, table = self.looked(item)
         return draw_heat(table, rows, words, numbers=False, row_title="item", column_title="text", title=item.goal)
 
-    def sketch(self, item: Composition, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+    def sketch(self, item: Composition, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The heat map as text for a terminal, with a row per item."""
         rows, words, table = self.looked(item)
         most = max(map(width, rows))

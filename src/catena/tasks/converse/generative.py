@@ -221,7 +221,7 @@ class WritingPredictor(ConversePredictor):
     def networks(self) -> list[torch.nn.Module]:
         return [self.scribe.author.network]
 
-    asks: ClassVar[frozenset[str]] = ConversePredictor.asks | {
+    supported_options: ClassVar[frozenset[str]] = ConversePredictor.supported_options | {
         "beam_size",
         "max_length",
         "layer",
@@ -230,27 +230,27 @@ class WritingPredictor(ConversePredictor):
         "within",
     }
 
-    def reply(self, contexts: Sequence[Exchange], asking: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
-        generator = Randomness(asking.seed).torch("reply")
-        return self.written(contexts, self._search(asking), generator, asking.n_best)
+    def reply(self, contexts: Sequence[Exchange], options: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
+        generator = Randomness(options.seed).torch("reply")
+        return self.written(contexts, self._search(options), generator, options.n_best)
 
-    def searching(self, asking: PredictOptions) -> WritingPredictor:
+    def searching(self, options: PredictOptions) -> WritingPredictor:
         """This predictor with the search of the options."""
-        self.check(asking)
-        evaluation = self.config.evaluation.model_copy(update={"search": self._search(asking)})
+        self.check(options)
+        evaluation = self.config.evaluation.model_copy(update={"search": self._search(options)})
         return WritingPredictor(self.config.model_copy(update={"evaluation": evaluation}), self.scribe)
 
-    def _search(self, asking: PredictOptions) -> BaseSearchConfig:
+    def _search(self, options: PredictOptions) -> BaseSearchConfig:
         """The search of the config, changed by the options."""
         search: BaseSearchConfig = self.config.evaluation.search
-        if asking.beam_size is not None:
-            search = best_search(search, asking.n_best, asking.beam_size)
-        return search if asking.max_length is None else with_max_length(search, asking.max_length)
+        if options.beam_size is not None:
+            search = best_search(search, options.n_best, options.beam_size)
+        return search if options.max_length is None else with_max_length(search, options.max_length)
 
     def remarks(self, prediction: Reply) -> list[str]:
         """Warnings about truncated responses and unknown contexts."""
         own = f"evaluation.search.max_length = {self.config.evaluation.search.max_length}"
-        words = truncation_warning("response", prediction.asking.max_length, own)
+        words = truncation_warning("response", prediction.options.max_length, own)
         cut = sum(found.finished is False for found in prediction.responses)
         return [*super().remarks(prediction), *[words] * cut]
 
@@ -279,7 +279,7 @@ class WritingPredictor(ConversePredictor):
         lines = [f"{name} {value:.4f}   {signed[name]}" for name, value in scores.items()]
         return EvaluationReport({**scores, **ranked.scores}, {**signed, **ranked.signatures}, (*ranked.lines, *lines))
 
-    def looks(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> AttentionMaps:
+    def looks(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> AttentionMaps:
         """The attention weights of the response to a context, by layer and head."""
         author = self.scribe.author
         if not isinstance(author, Seq2SeqResponseModel):
@@ -288,23 +288,23 @@ class WritingPredictor(ConversePredictor):
                 "a model of kind seq2seq."
             )
         exchange = self.exchange(item)
-        found = self.reply([exchange], asking)[0] if exchange.context else ()
+        found = self.reply([exchange], options)[0] if exchange.context else ()
         if not found:
             raise DataError(f"The response to {item!r} is empty, so there is nothing to draw. Use another context.")
-        looks = response_attention(author, self.scribe.encoding, exchange, found[0].text, asking.within)
+        looks = response_attention(author, self.scribe.encoding, exchange, found[0].text, options.within)
         if not looks.layers:
-            where = "to its context" if asking.within is None else f"within its {asking.within}"
+            where = "to its context" if options.within is None else f"within its {options.within}"
             kind = self.config.model.network.kind  # type: ignore[union-attr]
             raise DataError(f"This network of kind {kind!r} has no attention {where}. Use a Transformer.")
         return looks
 
-    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+    def picture(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """A heat map of the attention weights of each response token (rows) over the context (columns)."""
-        return draw(self.looks(item, asking), asking)
+        return draw(self.looks(item, options), options)
 
-    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+    def sketch(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The heat map as text for a terminal."""
-        return sketch(self.looks(item, asking), asking)
+        return sketch(self.looks(item, options), options)
 
     def describe(self, top: int) -> list[str]:
         n = sum(p.numel() for p in self.scribe.author.network.parameters())

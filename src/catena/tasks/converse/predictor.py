@@ -56,7 +56,7 @@ class Reply:
     """
 
     responses: tuple[RetrievedResponse, ...]
-    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     known: bool = True
 
     def __str__(self) -> str:
@@ -71,24 +71,24 @@ class ConversePredictor(Predictor):
     """
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
-    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores"})
+    supported_options: ClassVar[frozenset[str]] = frozenset({"n_best", "scores"})
     config: ConverseConfig
     ranker: Ranker
 
     @abstractmethod
-    def reply(self, contexts: Sequence[Exchange], asking: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
+    def reply(self, contexts: Sequence[Exchange], options: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
         """The responses to contexts with at least one turn."""
 
-    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Reply]:
-        self.check(asking)
+    def predict(self, items: Sequence[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Reply]:
+        self.check(options)
         if isinstance(items, str):
             raise DataError(
                 f"items must be a list of contexts, got the text {items[:60]!r}. Pass a list, as in predict([text])."
             )
         contexts = [self.exchange(item) for item in items]
         asked = [i for i, context in enumerate(contexts) if context.context]
-        found = dict(zip(asked, self.reply([contexts[i] for i in asked], asking), strict=True))
-        return [Reply(found.get(i, ()), asking, self.ranker.knows(contexts[i])) for i in range(len(items))]
+        found = dict(zip(asked, self.reply([contexts[i] for i in asked], options), strict=True))
+        return [Reply(found.get(i, ()), options, self.ranker.knows(contexts[i])) for i in range(len(items))]
 
     def exchange(self, item: str | Exchange | Sequence[str]) -> Exchange:
         """An item as an exchange without responses, truncated to the window."""
@@ -99,10 +99,12 @@ class ConversePredictor(Predictor):
         w = self.config.data.window
         return Exchange(turns[-w:], (), USER_INPUT_LOCATION, own[-w:])
 
-    def predict_stream(self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Reply]:
+    def predict_stream(
+        self, items: Iterable[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    ) -> Iterator[Reply]:
         waiting, done = iter(items), 0
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking.after(done))
+            yield from self.predict(block, options.after(done))
             done += len(block)
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[Any]:
@@ -179,7 +181,7 @@ class ConversePredictor(Predictor):
             return "\n".join(found.text for found in prediction.responses)
         lines = []
         for found in prediction.responses or (_BLANK,):
-            fields = [context, found.text, *([score_cell(found.score)] if prediction.asking.scores else [])]
+            fields = [context, found.text, *([score_cell(found.score)] if prediction.options.scores else [])]
             lines.append("\t".join(fields))
         return "\n".join(lines)
 
@@ -211,8 +213,8 @@ class RetrievalPredictor(ConversePredictor):
         """The network of the ranker. Changing it does not change the vectors of the index."""
         return self.ranker.find_network()
 
-    def reply(self, contexts: Sequence[Exchange], asking: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
-        return [tuple(found) for found in self.index.best(self.searcher, contexts, asking.n_best)]
+    def reply(self, contexts: Sequence[Exchange], options: PredictOptions) -> list[tuple[RetrievedResponse, ...]]:
+        return [tuple(found) for found in self.index.best(self.searcher, contexts, options.n_best)]
 
     def describe(self, top: int) -> list[str]:
         lines = [

@@ -143,9 +143,9 @@ class LmPredictor(Predictor):
 
     # --- scoring texts ------------------------------------------------------------------------------------------------
 
-    def predict(self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[ScoredText]:
+    def predict(self, items: Sequence[str], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[ScoredText]:
         """The log-probabilities of texts, each scored separately with its end symbol."""
-        self.check(asking)
+        self.check(options)
         if isinstance(items, str):
             raise DataError(
                 f"items must be a list of texts, got the text {items[:60]!r}. Pass a list, as in predict([text])."
@@ -185,11 +185,11 @@ class LmPredictor(Predictor):
         return window_log_probs(self.model, stream, longest, max(1, longest // 2)).cpu().numpy()
 
     def predict_stream(
-        self, items: Iterable[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[str], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[ScoredText]:
         waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking)
+            yield from self.predict(block, options)
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[str]:
         return read_lines(path, self._data(reading))

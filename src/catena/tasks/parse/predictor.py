@@ -22,39 +22,39 @@ BLOCK = 1024
 class ParsePredictor(Predictor):
     """A trained parser. An item is a raw text, or a sentence of a file."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "constraint"})
+    supported_options: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "constraint"})
 
     @abstractmethod
-    def parse(self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None) -> list[Any]:
+    def parse(self, items: Sequence[Any], options: PredictOptions, constraints: Sequence[Any] | None) -> list[Any]:
         """A prediction for each item; ``constraints`` has one for each item, or is None without a constraint file."""
 
     @abstractmethod
     def read_constraints(self, path: Path) -> Iterator[Any]:
         """The constraints of a file, one for each item."""
 
-    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Any]:
+    def predict(self, items: Sequence[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Any]:
         if isinstance(items, str):
             raise DataError(
                 f"predict must get a list of sentences, got one text: {items!r:.60}. Put it in a list: predict([text])."
             )
-        return list(self.predict_stream(items, asking))
+        return list(self.predict_stream(items, options))
 
-    def predict_stream(self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Any]:
-        self.check(asking)
+    def predict_stream(self, items: Iterable[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Iterator[Any]:
+        self.check(options)
         waiting = iter(items)
-        rules = None if asking.constraint is None else self.read_constraints(Path(asking.constraint))
+        rules = None if options.constraint is None else self.read_constraints(Path(options.constraint))
         parsed = 0
         while block := list(islice(waiting, BLOCK)):
             constraints = None if rules is None else list(islice(rules, len(block)))
             if constraints is not None and len(constraints) < len(block):
                 raise DataError(
-                    f"{asking.constraint} must have a constraint for each sentence, got only "
+                    f"{options.constraint} must have a constraint for each sentence, got only "
                     f"{parsed + len(constraints)}. Add the others in the same order, with _ if nothing is fixed."
                 )
-            yield from self.parse(block, asking.after(parsed), constraints)
+            yield from self.parse(block, options.after(parsed), constraints)
             parsed += len(block)
         if rules is not None and next(rules, None) is not None:
             raise DataError(
-                f"{asking.constraint} must have a constraint for each of the {parsed} sentences, got more. Remove the "
+                f"{options.constraint} must have a constraint for each of the {parsed} sentences, got more. Remove the "
                 f"others."
             )

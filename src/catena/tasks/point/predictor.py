@@ -50,7 +50,7 @@ class PointAnswer:
     log_probs: tuple[float, ...]
     finished: tuple[bool, ...] = ()
     """For each output, whether it has an end symbol; otherwise it was truncated at the maximum number of steps."""
-    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    options: PredictOptions = DEFAULT_PREDICT_OPTIONS
 
     def __str__(self) -> str:
         return " ".join(map(str, self.positions[0])) if self.positions else ""
@@ -60,7 +60,7 @@ class PointPredictor(Predictor):
     """A trained pointer network with its encoding."""
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
-    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores"})
+    supported_options: ClassVar[frozenset[str]] = frozenset({"n_best", "scores"})
 
     def __init__(self, config: PointConfig, encoding: PointEncoding, model: PointerNetwork) -> None:
         self.config, self.encoding, self.model = config, encoding, model
@@ -68,13 +68,13 @@ class PointPredictor(Predictor):
     def find_network(self) -> PointerNetwork:
         return self.model
 
-    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[PointAnswer]:
+    def predict(self, items: Sequence[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[PointAnswer]:
         """The output positions of each set, best first; none for an empty set.
 
         Args:
             items: the sets, each a line, a list of points or tokens, or a :class:`PointItem`.
         """
-        self.check(asking)
+        self.check(options)
         if isinstance(items, str):
             raise DataError(
                 f"items must be a list of sets, got the text {items[:60]!r}. Pass a list, as in predict([text])."
@@ -82,21 +82,21 @@ class PointPredictor(Predictor):
         read = [as_item(item, self.encoding.kind) for item in items]
         full = [item for item in read if item.things]
         sets = self.encoding.encode(full, solve=False)
-        found = iter(search(self.model, self.encoding, sets, self.config.search.width, asking.n_best))
+        found = iter(search(self.model, self.encoding, sets, self.config.search.width, options.n_best))
         answers = []
         for item in read:
             listed = next(found) if item.things else []
             positions = tuple(hypothesis_positions(hypothesis) for hypothesis in listed)
             scores, ended = tuple(h.log_prob for h in listed), tuple(h.finished for h in listed)
-            answers.append(PointAnswer(item, positions, scores, ended, asking))
+            answers.append(PointAnswer(item, positions, scores, ended, options))
         return answers
 
     def predict_stream(
-        self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[PointAnswer]:
         waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking)
+            yield from self.predict(block, options)
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[PointItem]:
         """The sets of a file, with targets or without."""
@@ -159,14 +159,14 @@ class PointPredictor(Predictor):
         lines = []
         for positions, score, _ in rows:
             fields = [item.text(), " ".join(map(str, positions))]
-            lines.append("\t".join([*fields, score_cell(score)] if prediction.asking.scores else fields))
+            lines.append("\t".join([*fields, score_cell(score)] if prediction.options.scores else fields))
         return "\n".join(lines)
 
     def remarks(self, prediction: PointAnswer) -> list[str]:
         """A warning about truncated outputs."""
         return [_CUT] * sum(not end for end in prediction.finished)
 
-    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+    def picture(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """Points in the plane with the path or triangles; other items with their order below them."""
         from catena.draw.alignment import draw_links
         from catena.draw.points import draw_path
@@ -180,7 +180,7 @@ class PointPredictor(Predictor):
         words = [",".join(f"{x:.4g}" for x in t) if answer.item.kind == "points" else t for t in things]
         return draw_links(words, [words[j] for j in positions], [(j, i) for i, j in enumerate(positions)])
 
-    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+    def sketch(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The items in the order of the output positions, as text for a terminal."""
         from catena.draw.terminal.points import sketch_points
 

@@ -96,8 +96,8 @@ class Tagger(BaseTaskEstimator):
 
     def predict_marginals(self, X: _Sentences) -> list[list[float]]:
         """The probability of each tag that :meth:`predict` returns."""
-        asking = PredictOptions(confidence=True)
-        return [list(found.probabilities or ()) for found in self._fitted().predict([list(w) for w in X], asking)]
+        options = PredictOptions(confidence=True)
+        return [list(found.probabilities or ()) for found in self._fitted().predict([list(w) for w in X], options)]
 
     def score(self, X: _Sentences, y: Tags) -> float:
         """Span F1 if the tags encode spans, otherwise the accuracy over words."""

@@ -57,7 +57,7 @@ class TagPrediction:
     log_prob: float | None = None
     probabilities: tuple[float, ...] | None = None
     answers: tuple[TagAnswer, ...] = ()
-    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    options: PredictOptions = DEFAULT_PREDICT_OPTIONS
 
     def __str__(self) -> str:
         return to_marked_text(self.words, self.tags, self.spans)
@@ -111,7 +111,7 @@ def as_columns(prediction: TagPrediction, item: Any, column: str) -> str:
     """
     example = item.example if isinstance(item, TaggedSentence) else None
     if not prediction.answers or not prediction.words:
-        asked = prediction.asking.scores and prediction.words
+        asked = prediction.options.scores and prediction.words
         comments = (f"# log_prob = {_number(prediction.log_prob)}",) if asked else ()
         return _block(prediction.words, prediction.tags, prediction.probabilities, example, column, comments)
     blocks = []
@@ -174,7 +174,7 @@ def as_json(prediction: TagPrediction, spans: bool) -> str:
         row["spans"] = [_span(span) for span in prediction.spans]
     if prediction.probabilities is not None:
         row["probabilities"] = [round(p, 6) for p in prediction.probabilities]
-    if prediction.log_prob is not None or prediction.asking.scores:
+    if prediction.log_prob is not None or prediction.options.scores:
         row["log_prob"] = score_value(prediction.log_prob)
     if prediction.answers:
         row["answers"] = [_answer(answer) for answer in prediction.answers]
@@ -206,7 +206,7 @@ def as_line(prediction: TagPrediction) -> str:
         fields = [" ".join(answer.tags)]
         if answer.probabilities is not None:
             fields.append(" ".join(f"{p:.4f}" for p in answer.probabilities))
-        if answer.log_prob is not None or prediction.answers or prediction.asking.scores:
+        if answer.log_prob is not None or prediction.answers or prediction.options.scores:
             fields.append(_number(answer.log_prob))
         lines.append("\t".join([*fields, " ".join(prediction.words)]))
     return "\n".join(lines)

@@ -75,7 +75,7 @@ _DRAWN = 40
 class TagPredictor(Predictor):
     """A tagger with its tokenizer and tag set."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "constraint"})
+    supported_options: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "constraint"})
     formats: ClassVar[tuple[str, ...]] = ("conll", "text", "color", "tsv", "jsonl")
 
     def __init__(self, config: TagConfig, scorer: Scorer, tokenizer: Tokenizer) -> None:
@@ -96,21 +96,21 @@ class TagPredictor(Predictor):
 
     # --- prediction ---------------------------------------------------------------------------------------------------
 
-    def predict(self, items: Sequence[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[TagPrediction]:
+    def predict(self, items: Sequence[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[TagPrediction]:
         """Tags for sentences, each of them a text, a list of words, or a sentence with its columns."""
         if isinstance(items, str):
             raise DataError(f"predict must get a list of sentences, got one text: {items!r:.60}. Put it in a list.")
-        return list(self.predict_stream(items, asking))
+        return list(self.predict_stream(items, options))
 
     def predict_stream(
-        self, items: Iterable[Any], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[Any], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[TagPrediction]:
-        self.check(asking)
-        given = None if asking.constraint is None else self._given_tags(Path(asking.constraint))
-        draws = Randomness(asking.seed)
+        self.check(options)
+        given = None if options.constraint is None else self._given_tags(Path(options.constraint))
+        draws = Randomness(options.seed)
         for number, block in enumerate(_blocks(self.sentence(item) for item in items)):
             known = None if given is None else [self._next_given(given, sentence) for sentence in block]
-            yield from self._predicted(block, known, asking, draws, number)
+            yield from self._predicted(block, known, options, draws, number)
         if given is not None and (left := next(given, None)) is not None:
             raise DataError(f"{left.place}: the file of given tags has more sentences than the input. Remove the rest.")
 
@@ -133,11 +133,11 @@ class TagPredictor(Predictor):
         self,
         block: Sequence[Sentence],
         known: Sequence[np.ndarray] | None,
-        asking: PredictOptions,
+        options: PredictOptions,
         draws: Randomness,
         number: int,
     ) -> list[TagPrediction]:
-        found = [_nothing(asking) for _ in block]
+        found = [_nothing(options) for _ in block]
         filled = [i for i, sentence in enumerate(block) if len(sentence)]
         for part in plan_batches([len(block[i]) for i in filled], self.config.evaluation.tokens_at_once):
             rows = [filled[i] for i in part]
@@ -146,33 +146,33 @@ class TagPredictor(Predictor):
             if known is not None:
                 distribution = self._conditioned(distribution, [known[i] for i in rows], sentences)
             seed = draws.number("samples", number * BLOCK_SENTENCES + rows[0])
-            for i, one in zip(rows, self._answers(distribution, sentences, asking, seed), strict=True):
+            for i, one in zip(rows, self._answers(distribution, sentences, options, seed), strict=True):
                 found[i] = one
         return found
 
     def _answers(
-        self, distribution: TagDistribution, sentences: Sequence[Sentence], asking: PredictOptions, seed: int
+        self, distribution: TagDistribution, sentences: Sequence[Sentence], options: PredictOptions, seed: int
     ) -> list[TagPrediction]:
         """The predictions of some sentences, with the given options."""
         import torch
 
         answers: list[list[tuple[list[str], float | None]]]
-        if asking.samples:
-            drawn = distribution.samples(asking.samples, torch.Generator().manual_seed(seed))
+        if options.samples:
+            drawn = distribution.samples(options.samples, torch.Generator().manual_seed(seed))
             answers = [list(some) for some in drawn]
-        elif asking.n_best > 1 or asking.scores:
-            answers = [list(some) for some in distribution.n_best(asking.n_best)]
+        elif options.n_best > 1 or options.scores:
+            answers = [list(some) for some in distribution.n_best(options.n_best)]
         else:
             answers = [[(tags, None)] for tags in distribution.best()]
-        several = asking.n_best > 1 or asking.samples > 0
-        ranked = self._ranked(distribution, sentences, answers, asking.confidence)
+        several = options.n_best > 1 or options.samples > 0
+        ranked = self._ranked(distribution, sentences, answers, options.confidence)
         made = []
         for sentence, some in zip(sentences, ranked, strict=True):
             first = some[0]
             further = tuple(some) if several else ()
             made.append(
                 TagPrediction(
-                    sentence.words, first.tags, first.spans, first.log_prob, first.probabilities, further, asking
+                    sentence.words, first.tags, first.spans, first.log_prob, first.probabilities, further, options
                 )
             )
         return made
@@ -344,14 +344,14 @@ class TagPredictor(Predictor):
             return "\n".join(append_log_prob(_cut_text(prediction.words, answer), answer) for answer in answers)
         return "\n".join(append_log_prob(to_marked_text(prediction.words, one.tags, one.spans), one) for one in answers)
 
-    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+    def picture(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """A trellis: the possible tags of each word, sized by probability, and the best path."""
         words, tags, chances = self._trellis(item)
         shown = [i for i in range(len(self.tags)) if chances[:, i].max() >= 0.01 or self.tags[i] in tags]
         names = [self.tags[i] for i in shown]
         return draw_trellis(words, names, chances[:, shown].clip(0, 1), path=tags)
 
-    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+    def sketch(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         words, tags, chances = self._trellis(item)
         rows = [["word", "tag", "probability", "next"]]
         for i, word in enumerate(words):
@@ -370,11 +370,11 @@ class TagPredictor(Predictor):
         return list(sentence.words[:n]), distribution.best()[0][:n], distribution.tag_probabilities()[0][:n]
 
 
-def _nothing(asking: PredictOptions) -> TagPrediction:
+def _nothing(options: PredictOptions) -> TagPrediction:
     """The prediction for a sentence without words."""
-    empty = TagAnswer((), probabilities=() if asking.confidence else None)
-    several = asking.n_best > 1 or asking.samples > 0
-    return TagPrediction((), (), probabilities=empty.probabilities, answers=(empty,) * several, asking=asking)
+    empty = TagAnswer((), probabilities=() if options.confidence else None)
+    several = options.n_best > 1 or options.samples > 0
+    return TagPrediction((), (), probabilities=empty.probabilities, answers=(empty,) * several, options=options)
 
 
 def apply_read_options(data: TagDataConfig, reading: ReadOptions, format: str | None) -> TagDataConfig:

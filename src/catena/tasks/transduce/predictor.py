@@ -53,7 +53,7 @@ class TransductionResult:
     targets: tuple[str, ...]
     log_probs: tuple[float | None, ...]
     alignments: tuple[tuple[tuple[str, str], ...], ...]
-    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     finished: tuple[bool, ...] = ()
     """For each target, whether it has an end symbol; otherwise it was truncated at the maximum length."""
     known: bool = True
@@ -73,7 +73,7 @@ class TransducePredictor(Predictor):
     """
 
     reads_columns: ClassVar[tuple[str, ...]] = ()
-    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "scores", "alignment", "beam_size"})
+    supported_options: ClassVar[frozenset[str]] = frozenset({"n_best", "scores", "alignment", "beam_size"})
 
     def __init__(self, config: TransduceConfig, cutting: SymbolTokenizer, model: StringTransducer) -> None:
         self.config, self.cutting, self.model = config, cutting, model
@@ -85,13 +85,13 @@ class TransducePredictor(Predictor):
     def find_network(self) -> torch.nn.Module | None:
         return getattr(self.model, "network", None)
 
-    def searching(self, asking: PredictOptions) -> TransducePredictor:
+    def searching(self, options: PredictOptions) -> TransducePredictor:
         """This predictor with the beam size of the options."""
-        self.check(asking)
-        return TransducePredictor(self.config, self.cutting, self._searched(asking))
+        self.check(options)
+        return TransducePredictor(self.config, self.cutting, self._searched(options))
 
-    def _searched(self, asking: PredictOptions) -> StringTransducer:
-        if asking.beam_size is None:
+    def _searched(self, options: PredictOptions) -> StringTransducer:
+        if options.beam_size is None:
             return self.model
         if not isinstance(self.config.model, SequenceTransducerConfig):
             raise DataError(
@@ -104,7 +104,7 @@ class TransducePredictor(Predictor):
                 "--beam-size applies only to networks, and this ensemble has other models. Remove --beam-size, or the "
                 "other models."
             )
-        return self.model.with_beam(asking.beam_size)
+        return self.model.with_beam(options.beam_size)
 
     def together(self, others: Sequence[Predictor]) -> TransducePredictor:
         """An ensemble of this model and others, in which each run has the same weight.
@@ -136,38 +136,38 @@ class TransducePredictor(Predictor):
         return TransducePredictor(self.config, self.cutting, model)
 
     def predict(
-        self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Sequence[str], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> list[TransductionResult]:
         """The targets of each text, best first."""
-        self.check(asking)
+        self.check(options)
         if isinstance(items, str):
             raise DataError(
                 f"items must be a list of texts, got the text {items[:60]!r}. Pass a list, as in predict([text])."
             )
-        if asking.scores and isinstance(self.config.model, BaselineConfig):
+        if options.scores and isinstance(self.config.model, BaselineConfig):
             raise DataError("A baseline has no probabilities. Remove --scores.")
         sources = {i: x for i, text in enumerate(items) if text.strip() and (x := self.cutting.source(text))}
-        found = dict(zip(sources, self._searched(asking).search_all([*sources.values()], asking.n_best), strict=True))
+        found = dict(zip(sources, self._searched(options).search_all([*sources.values()], options.n_best), strict=True))
         symbols = self._source_symbols()
         return [
             self._transduced(
                 text,
                 found.get(i, ()),
-                asking,
+                options,
                 known=i in sources and (symbols is None or any(symbol in symbols for symbol in sources[i])),
             )
             for i, text in enumerate(items)
         ]
 
     def _transduced(
-        self, text: str, listed: Sequence[TransducedString], asking: PredictOptions, known: bool
+        self, text: str, listed: Sequence[TransducedString], options: PredictOptions, known: bool
     ) -> TransductionResult:
         return TransductionResult(
             text,
             tuple(self.cutting.join(found.tokens) for found in listed),
             tuple(found.log_prob if known else None for found in listed),
             tuple(tuple(self._link(link) for link in found.alignment) for found in listed),
-            asking,
+            options,
             tuple(found.finished for found in listed),
             known,
         )
@@ -176,11 +176,11 @@ class TransducePredictor(Predictor):
         return self.cutting.join_source(link.source), self.cutting.join(link.target)
 
     def predict_stream(
-        self, items: Iterable[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[str], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[TransductionResult]:
         waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking)
+            yield from self.predict(block, options)
 
     def read_inputs(self, path: Path, reading: ReadOptions = DEFAULT_READ_OPTIONS) -> Iterator[str]:
         """The sources of a file of pairs, or the lines of a plain text file."""
@@ -246,9 +246,9 @@ class TransducePredictor(Predictor):
         lines = []
         for y, s, links, _ in rows:
             fields = [item, y]
-            if prediction.asking.scores:
+            if prediction.options.scores:
                 fields.append(score_cell(s))
-            if prediction.asking.alignment:
+            if prediction.options.alignment:
                 fields.append(" ".join(f"{a.replace(' ', '+') or '_'}|{b.replace(' ', '+') or '_'}" for a, b in links))
             lines.append("\t".join(fields))
         return "\n".join(lines)
@@ -264,7 +264,7 @@ class TransducePredictor(Predictor):
             raise DataError(f"The target of {item!r} is empty, so there is nothing to draw. Use another text.")
         return found[0]
 
-    def picture(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+    def picture(self, item: str, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """The alignment of the source with the best target."""
         from catena.draw.alignment import draw_links
 
@@ -275,7 +275,7 @@ class TransducePredictor(Predictor):
             i, j = i + len(read), j + len(wrote)
         return draw_links(self.cutting.source(item), found.tokens, links)
 
-    def sketch(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+    def sketch(self, item: str, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The alignment of the source with the best target, as text for a terminal."""
         pairs = [self._link(link) for link in self._best(item).alignment]
         rows = [[(a, b)[side] or "_" for a, b in pairs] for side in (0, 1)]

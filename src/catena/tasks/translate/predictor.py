@@ -51,7 +51,7 @@ from catena.tasks.translate.scoring import (
     missing_packages,
 )
 from catena.tasks.translate.search import STEP, EnsembleModel, HypothesisAttention, TranslationSearch
-from catena.tasks.translate.text_constraints import TranslationConstraints, read_wishes
+from catena.tasks.translate.text_constraints import TranslationConstraints, read_constraints
 from catena.tasks.translate.translated import Translation, TranslationResult, copy_unknown_words
 from catena.tasks.written import score_cell, unknown_input_warning
 
@@ -75,7 +75,7 @@ class TranslatePredictor(Predictor):
     """
 
     reads_columns: ClassVar[tuple[str, ...]] = ("source_column", "target_column")
-    asks: ClassVar[frozenset[str]] = frozenset(
+    supported_options: ClassVar[frozenset[str]] = frozenset(
         {
             "n_best",
             "samples",
@@ -104,11 +104,11 @@ class TranslatePredictor(Predictor):
     def encoding(self) -> PairEncoding:
         return self.members[0].encoding
 
-    def searching(self, asking: PredictOptions) -> TranslatePredictor:
+    def searching(self, options: PredictOptions) -> TranslatePredictor:
         """This predictor with the search of the options."""
-        self.check(asking)
-        bound = self if asking.max_length is None else self._up_to(asking.max_length)
-        config = bound.config.model_copy(update={"search": bound._search(asking)})
+        self.check(options)
+        bound = self if options.max_length is None else self._up_to(options.max_length)
+        config = bound.config.model_copy(update={"search": bound._search(options)})
         return TranslatePredictor(config, self.members, self.searcher.candidates)
 
     def _up_to(self, max_length: int) -> TranslatePredictor:
@@ -153,53 +153,53 @@ class TranslatePredictor(Predictor):
     # --- translating --------------------------------------------------------------------------------------------------
 
     def predict(
-        self, items: Sequence[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Sequence[str], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> list[TranslationResult]:
         """The translations of each text, best first."""
         texts = listed_texts(items)
-        return self._predict(texts, asking, self._wishes(asking, len(texts)))
+        return self._predict(texts, options, self._constraints(options, len(texts)))
 
     def predict_stream(
-        self, items: Iterable[str], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[str], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[TranslationResult]:
         waiting = iter(listed_texts(items) if isinstance(items, str) else items)
-        listed = self._wishes(asking, None)
-        wishes = cycle(listed) if len(listed) == 1 else iter(listed)
+        listed = self._constraints(options, None)
+        constraints = cycle(listed) if len(listed) == 1 else iter(listed)
         read = 0
         while block := list(islice(waiting, BLOCK)):
-            own = list(islice(wishes, len(block)))
+            own = list(islice(constraints, len(block)))
             if len(own) < len(block):
-                raise DataError(_uneven(asking, len(listed), f"{read + len(block):,} or more"))
-            yield from self._predict(listed_texts(block, read), asking.after(read), own)
+                raise DataError(_uneven(options, len(listed), f"{read + len(block):,} or more"))
+            yield from self._predict(listed_texts(block, read), options.after(read), own)
             read += len(block)
-        if len(listed) > 1 and next(wishes, None) is not None:
-            raise DataError(_uneven(asking, len(listed), f"{read:,}"))
+        if len(listed) > 1 and next(constraints, None) is not None:
+            raise DataError(_uneven(options, len(listed), f"{read:,}"))
 
     def texts(self, items: Sequence[str], how: BaseSearchConfig | None = None) -> list[str]:
         """The best translation of each text; the config has the default search."""
         found = self._translations(items, how or self.config.search, [_NOTHING] * len(items), DEFAULT_PREDICT_OPTIONS)
         return [listed[0].text if listed else "" for listed in found]
 
-    def _wishes(self, asking: PredictOptions, n: int | None) -> list[TranslationConstraints]:
-        if asking.constraint is None:
+    def _constraints(self, options: PredictOptions, n: int | None) -> list[TranslationConstraints]:
+        if options.constraint is None:
             return [_NOTHING] * (1 if n is None else n)
-        found = read_wishes(Path(asking.constraint))
+        found = read_constraints(Path(options.constraint))
         if n is None:
             return found
         if len(found) not in (1, n):
-            raise DataError(_uneven(asking, len(found), f"{n:,}"))
+            raise DataError(_uneven(options, len(found), f"{n:,}"))
         return found * n if len(found) == 1 else found
 
     def _predict(
-        self, items: Sequence[str], asking: PredictOptions, wishes: Sequence[TranslationConstraints]
+        self, items: Sequence[str], options: PredictOptions, constraints: Sequence[TranslationConstraints]
     ) -> list[TranslationResult]:
-        self.check(asking)
-        bound = self if asking.max_length is None else self._up_to(asking.max_length)
-        found = bound._translations(items, bound._search(asking), wishes, asking)
+        self.check(options)
+        bound = self if options.max_length is None else self._up_to(options.max_length)
+        found = bound._translations(items, bound._search(options), constraints, options)
         answers = []
         for text, listed in zip(items, found, strict=True):
             tokens = tuple(self.encoding.source.tokenizer.tokens(text))
-            answers.append(TranslationResult(text, tokens, tuple(listed), asking, self._knows(tokens)))
+            answers.append(TranslationResult(text, tokens, tuple(listed), options, self._knows(tokens)))
         return answers
 
     def _knows(self, tokens: Sequence[str]) -> bool:
@@ -208,53 +208,53 @@ class TranslatePredictor(Predictor):
         known = self.encoding.source.vocabulary.ids(alphanumeric)
         return any(id != UNK for id in known) or (bool(tokens) and self.members[0].copies)
 
-    def _search(self, asking: PredictOptions) -> BaseSearchConfig:
+    def _search(self, options: PredictOptions) -> BaseSearchConfig:
         """The search of the config, changed by the options."""
         how = self.config.search
-        if asking.samples:
-            return drawn_search(how, asking.samples)
-        if asking.beam_size == 1 and asking.n_best == 1 and asking.length_penalty is None:
+        if options.samples:
+            return drawn_search(how, options.samples)
+        if options.beam_size == 1 and options.n_best == 1 and options.length_penalty is None:
             return GreedyConfig.model_validate(how.limits())
         own = getattr(how, "n_best", 1)
-        if asking.beam_size is None and asking.n_best == own and asking.length_penalty is None:
+        if options.beam_size is None and options.n_best == own and options.length_penalty is None:
             return how
-        found = best_search(how, asking.n_best, asking.beam_size)
+        found = best_search(how, options.n_best, options.beam_size)
         if not isinstance(how, RankingConfig):
             found = found.model_copy(update={"normalize": "gnmt"})
-        if asking.length_penalty is not None:
-            found = found.model_copy(update={"normalize": "gnmt", "alpha": asking.length_penalty})
+        if options.length_penalty is not None:
+            found = found.model_copy(update={"normalize": "gnmt", "alpha": options.length_penalty})
         return found
 
     def _translations(
         self,
         items: Sequence[str],
         how: BaseSearchConfig,
-        wishes: Sequence[TranslationConstraints],
-        asking: PredictOptions,
+        constraints: Sequence[TranslationConstraints],
+        options: PredictOptions,
     ) -> list[list[Translation]]:
         """The translations of each text; none for a text without tokens."""
         coded = [[member.code(text) for member in self.members] for text in items]
         filled = [i for i, text in enumerate(items) if text.strip() and len(coded[i][0]) > 1]
-        found = self.searcher.find([coded[i] for i in filled], how, [wishes[i] for i in filled], asking.seed)
+        found = self.searcher.find([coded[i] for i in filled], how, [constraints[i] for i in filled], options.seed)
         rows = [(i, one) for i, listed in zip(filled, found, strict=True) for one in listed]
         copying = self.config.writing.unknown == "copy"
         looked: list[HypothesisAttention | None] = [None] * len(rows)
-        if asking.scores or asking.alignment or copying:
+        if options.scores or options.alignment or copying:
             sources, ones = [coded[i] for i, _ in rows], [one for _, one in rows]
-            own = [wishes[i] for i, _ in rows]
-            looked = list(self.searcher.look(sources, ones, own, attention=asking.alignment or copying))
+            own = [constraints[i] for i, _ in rows]
+            looked = list(self.searcher.look(sources, ones, own, attention=options.alignment or copying))
         listed_by: list[list[Translation]] = [[] for _ in items]
         for (i, one), seen in zip(rows, looked, strict=True):
-            listed_by[i].append(self._translation(coded[i][0], one, seen, asking))
+            listed_by[i].append(self._translation(coded[i][0], one, seen, options))
         return listed_by
 
     def _translation(
-        self, source: TranslationSource, one: Hypothesis, seen: HypothesisAttention | None, asking: PredictOptions
+        self, source: TranslationSource, one: Hypothesis, seen: HypothesisAttention | None, options: PredictOptions
     ) -> Translation:
         tokens = self.encoding.tokens(one.ids, source.new)
         steps = len(tokens) + one.finished
-        log_probs = seen.log_probs[:steps] if seen is not None and asking.scores else None
-        attention = tuple(x[:, :steps] for x in seen.attention) if seen is not None and asking.alignment else None
+        log_probs = seen.log_probs[:steps] if seen is not None and options.scores else None
+        attention = tuple(x[:, :steps] for x in seen.attention) if seen is not None and options.alignment else None
         written = tokens
         if seen is not None and self.config.writing.unknown == "copy" and UNK_SYMBOL in tokens:
             written = copy_unknown_words(tokens, source.tokens, seen.attention)
@@ -350,9 +350,9 @@ class TranslatePredictor(Predictor):
             f"most frequent target tokens: {' '.join(encoding.target.shown(vocabulary.tokens(frequent)))}",
         ]
 
-    def format_for(self, asking: PredictOptions) -> str:
+    def format_for(self, options: PredictOptions) -> str:
         """The default output format: text, or tsv if several translations, scores or alignments are requested."""
-        return "tsv" if asking.beyond() & {"n_best", "samples", "scores", "alignment"} else "text"
+        return "tsv" if options.beyond() & {"n_best", "samples", "scores", "alignment"} else "text"
 
     def write(self, prediction: TranslationResult, item: str, format: str) -> str:
         if format == "text":
@@ -362,9 +362,9 @@ class TranslatePredictor(Predictor):
         lines = []
         for one in prediction.listed():
             fields = [" ".join(item.split("\t")), " ".join(one.text.split("\t"))]
-            if prediction.asking.scores:
+            if prediction.options.scores:
                 fields.append(score_cell(one.log_prob))
-            if prediction.asking.alignment:
+            if prediction.options.alignment:
                 source, target = self.encoding.source.tokenizer, self.encoding.target.tokenizer
                 links = ((source.shown(a), target.shown(b)) for a, b in prediction.links(one))
                 fields.append(" ".join(f"{a}|{b}" for a, b in links))
@@ -378,40 +378,40 @@ class TranslatePredictor(Predictor):
             f"the maximum length ({writing.ratio:g} * source tokens + {writing.extra}, rounded up to a multiple of "
             f"{STEP}, at most {min(self.config.search.max_length, longest or self.config.search.max_length):,})"
         )
-        words = truncation_warning("translation", prediction.asking.max_length, own)
+        words = truncation_warning("translation", prediction.options.max_length, own)
         said = [GUESSED] if prediction.translations and not prediction.known else []
         if any(one.attention == () for one in prediction.translations):
             said.append(_NO_ATTENTION)
         return [*said, *[words] * sum(not one.finished for one in prediction.translations)]
 
-    def looks(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> AttentionMaps:
+    def looks(self, item: str, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> AttentionMaps:
         """The attention weights for a text by layer and head.
 
         The weights are those from the translation to the text, or within one of them if the option ``within`` is set.
         """
-        found = self.predict([item], replace(asking, alignment=True, n_best=1))[0]
+        found = self.predict([item], replace(options, alignment=True, n_best=1))[0]
         if not found.translations:
             raise DataError(f"The translation of {item!r} is empty, so there is nothing to draw. Use another text.")
-        looks = translation_attention(self.members[0], found, asking.within)
+        looks = translation_attention(self.members[0], found, options.within)
         if not looks.layers:
             kind = f"This model of kind {self.config.model.kind!r}"
-            if asking.within is not None:
-                raise DataError(f"{kind} has no self-attention within its {asking.within}. Use a Transformer.")
+            if options.within is not None:
+                raise DataError(f"{kind} has no self-attention within its {options.within}. Use a Transformer.")
             raise DataError(f"{kind} has no attention to its source to draw. Train one with model.attention.")
         return looks
 
-    def picture(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+    def picture(self, item: str, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """A heat map of the attention weights of each target token (rows) over the source tokens (columns)."""
-        return draw(self.looks(item, asking), asking)
+        return draw(self.looks(item, options), options)
 
-    def sketch(self, item: str, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+    def sketch(self, item: str, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
         """The heat map as text for a terminal."""
-        return sketch(self.looks(item, asking), asking)
+        return sketch(self.looks(item, options), options)
 
 
-def _uneven(asking: PredictOptions, lines: int, texts: str) -> str:
+def _uneven(options: PredictOptions, lines: int, texts: str) -> str:
     return (
-        f"{asking.constraint} must have 1 line, or one line for each of the {texts} texts, got {lines:,} lines. Leave "
+        f"{options.constraint} must have 1 line, or one line for each of the {texts} texts, got {lines:,} lines. Leave "
         f"the line of a text empty if it has no constraint."
     )
 

@@ -99,15 +99,15 @@ class TranslationSearch:
         self,
         sources: Sequence[Sequence[TranslationSource]],
         how: BaseSearchConfig,
-        wishes: Sequence[TranslationConstraints],
+        constraints: Sequence[TranslationConstraints],
         seed: int = 0,
     ) -> Hypotheses:
         """The hypotheses of each source, best first; ``sources[i][k]`` is source ``i`` encoded for model ``k``."""
         found: Hypotheses = [[] for _ in sources]
         generator = torch.Generator().manual_seed(seed)
-        for rows, limit in self._batches(sources, how, wishes):
+        for rows, limit in self._batches(sources, how, constraints):
             coded = [sources[row] for row in rows]
-            listed = self._find(coded, how.model_copy(update={"max_length": limit}), wishes[rows[0]], generator)
+            listed = self._find(coded, how.model_copy(update={"max_length": limit}), constraints[rows[0]], generator)
             for row, hypotheses in zip(rows, listed, strict=True):
                 found[row] = hypotheses
         return found
@@ -121,7 +121,7 @@ class TranslationSearch:
         self,
         sources: Sequence[Sequence[TranslationSource]],
         how: BaseSearchConfig,
-        wishes: Sequence[TranslationConstraints],
+        constraints: Sequence[TranslationConstraints],
     ) -> Iterator[tuple[list[int], int]]:
         """Batches of rows of similar length with the same limit and constraints, longest first."""
         capacity = ROOM.get(self.members[0].model.device.type, ROOM["cuda"])
@@ -137,8 +137,11 @@ class TranslationSearch:
                 f"sentences."
             )
         limits = [self.limit(length, how) for length in lengths]
-        kinds = {wish: number for number, wish in enumerate(dict.fromkeys(wishes))}
-        keys = [(kinds[wish], -limit, -length) for wish, limit, length in zip(wishes, limits, lengths, strict=True)]
+        kinds = {constraint: number for number, constraint in enumerate(dict.fromkeys(constraints))}
+        keys = [
+            (kinds[constraint], -limit, -length)
+            for constraint, limit, length in zip(constraints, limits, lengths, strict=True)
+        ]
         rows: list[int] = []
         for row in sorted(range(len(sources)), key=keys.__getitem__):
             if rows and (keys[row][:2] != keys[rows[0]][:2] or (len(rows) + 1) * lengths[rows[0]] > capacity):
@@ -152,17 +155,17 @@ class TranslationSearch:
         self,
         sources: Sequence[Sequence[TranslationSource]],
         how: BaseSearchConfig,
-        wishes: TranslationConstraints,
+        constraints: TranslationConstraints,
         generator: torch.Generator,
     ) -> Hypotheses:
-        stepper = wrap_stepper(how, self._stepper(sources, bool(wishes)))
+        stepper = wrap_stepper(how, self._stepper(sources, bool(constraints)))
         state = stepper.start(len(sources))
-        if wishes:
+        if constraints:
             if stepper.v != len(self.encoding.target.vocabulary):
                 raise DataError("A copy model does not support constraints. Use a model of another kind.")
             if isinstance(how, RankingConfig):  # a beam slot for every number of satisfied phrases
-                how = how.model_copy(update={"width": max(how.width, how.width * (1 + len(wishes.must)) // 2)})
-            constrained = Constrained(stepper, build_acceptor(wishes, self.encoding.target), how.max_length)
+                how = how.model_copy(update={"width": max(how.width, how.width * (1 + len(constraints.must)) // 2)})
+            constrained = Constrained(stepper, build_acceptor(constraints, self.encoding.target), how.max_length)
             return search(how, constrained, constrained.after(state, len(sources)), generator)
         return search(how, stepper, state, generator)
 
@@ -193,14 +196,14 @@ class TranslationSearch:
         self,
         sources: Sequence[Sequence[TranslationSource]],
         found: Sequence[Hypothesis],
-        wishes: Sequence[TranslationConstraints],
+        constraints: Sequence[TranslationConstraints],
         attention: bool,
     ) -> list[HypothesisAttention]:
         """Token log-probabilities of one hypothesis per source, and the attention of the first model."""
         looked: list[HypothesisAttention] = [HypothesisAttention((), ()) for _ in found]
         lengths = [len(coded[0]) + len(one.ids) for coded, one in zip(sources, found, strict=True)]
         for bound in (False, True):
-            rows = [row for row, wish in enumerate(wishes) if bool(wish) == bound]
+            rows = [row for row, constraint in enumerate(constraints) if bool(constraint) == bound]
             rows.sort(key=lambda row: -lengths[row])
             for low in range(0, len(rows), 16):
                 some = rows[low : low + 16]

@@ -51,7 +51,7 @@ class TranslationConstraints:
         return cls(tuple(filter(None, must)), tuple(filter(None, without)), prefix)
 
 
-def read_wishes(path: Path) -> list[TranslationConstraints]:
+def read_constraints(path: Path) -> list[TranslationConstraints]:
     """The constraints of each line of a file."""
     with open_text(path) as lines:
         found = []
@@ -63,19 +63,21 @@ def read_wishes(path: Path) -> list[TranslationConstraints]:
     return found
 
 
-def build_acceptor(wishes: TranslationConstraints, side: TextEncoding) -> Acceptor:
+def build_acceptor(constraints: TranslationConstraints, side: TextEncoding) -> Acceptor:
     """The acceptor of target id sequences whose text satisfies the constraints."""
     if side.tokenizer.settings.kind in ("words", "whitespace"):
-        sets = _of_words(wishes, side)
+        sets = _of_words(constraints, side)
     else:
-        sets = build_phrase_acceptors(wishes.must, wishes.without, wishes.prefix, side.tokenizer, side.vocabulary)
+        sets = build_phrase_acceptors(
+            constraints.must, constraints.without, constraints.prefix, side.tokenizer, side.vocabulary
+        )
     return sets[0] if len(sets) == 1 else Intersection(sets)
 
 
-def _check_together(wishes: TranslationConstraints, where: str) -> None:
+def _check_together(constraints: TranslationConstraints, where: str) -> None:
     """Raise DataError if a forbidden phrase occurs in a required one."""
-    for bad in wishes.without:
-        for good in filter(None, (*wishes.must, wishes.prefix)):
+    for bad in constraints.without:
+        for good in filter(None, (*constraints.must, constraints.prefix)):
             if f" {' '.join(bad.split())} " in f" {' '.join(good.split())} ":
                 raise DataError(
                     f"{where}: a forbidden phrase must not occur in a required one, got {bad!r} and {good!r}. Remove "
@@ -86,19 +88,21 @@ def _check_together(wishes: TranslationConstraints, where: str) -> None:
 # --- word tokens ------------------------------------------------------------------------------------------------------
 
 
-def _of_words(wishes: TranslationConstraints, side: TextEncoding) -> list[Acceptor]:
+def _of_words(constraints: TranslationConstraints, side: TextEncoding) -> list[Acceptor]:
     v = len(side.vocabulary)
     sets: list[Acceptor] = []
-    if wishes.must:
+    if constraints.must:
         sets.append(
-            Intersection([AutomatonAcceptor(with_phrase(_ids(text, side), v), v) for text in wishes.must], in_turn=True)
+            Intersection(
+                [AutomatonAcceptor(with_phrase(_ids(text, side), v), v) for text in constraints.must], in_turn=True
+            )
         )
-    if wishes.without:
-        known = [ids for text in wishes.without if UNK not in (ids := _ids(text, side, strict=False))]
+    if constraints.without:
+        known = [ids for text in constraints.without if UNK not in (ids := _ids(text, side, strict=False))]
         if known:
             sets.append(AutomatonAcceptor(without_phrases(known, v), v))
-    if wishes.prefix:
-        first = _ids(wishes.prefix, side)
+    if constraints.prefix:
+        first = _ids(constraints.prefix, side)
         arcs = [(i, i + 1, id + 1, id + 1, 0.0) for i, id in enumerate(first)]
         arcs += [(len(first), len(first), id + 1, id + 1, 0.0) for id in range(v)]
         sets.append(AutomatonAcceptor(from_arcs(arcs, [0], [len(first)]), v))

@@ -77,7 +77,7 @@ class TranslationResult:
     text: str
     tokens: tuple[str, ...]
     translations: tuple[Translation, ...]
-    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+    options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     known: bool = True
 
     def __str__(self) -> str:

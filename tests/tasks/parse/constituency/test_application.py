@@ -149,8 +149,8 @@ def test_counts_of_parses_and_empty_lines(written: Path, capsys: pytest.CaptureF
     row = json.loads(model.write(nothing, "man the sees", "jsonl"))
     assert (row["parses"], row["tree"]) == (0, "(NOPARSE (N man) (D the) (V sees))")
     assert "note: " in model.write(nothing, "man the sees", "tree")
-    for asking in (PredictOptions(scores=True), PredictOptions(n_best=2)):
-        (empty,) = model.predict([""], asking)
+    for options in (PredictOptions(scores=True), PredictOptions(n_best=2)):
+        (empty,) = model.predict([""], options)
         assert json.loads(model.write(empty, "", "jsonl"))["log_probability"] is None
         assert model.write(empty, "", "brackets") == ""
     (nothing,) = model.predict(["man the sees"], PredictOptions(scores=True))

@@ -108,10 +108,10 @@ def test_given_brackets_are_kept(decoding: str) -> None:
     parser = pcfg(decoding=decoding)
     low = (BracketConstraint(3, 8, "NP", True),)
     high = (BracketConstraint(3, 8, None, False),)
-    for asking in (PredictOptions(), PredictOptions(n_best=5), PredictOptions(samples=5)):
-        for answer in parser.parsed(SENTENCE, asking, low, RNG).answers:
+    for options in (PredictOptions(), PredictOptions(n_best=5), PredictOptions(samples=5)):
+        for answer in parser.parsed(SENTENCE, options, low, RNG).answers:
             assert ("NP", 3, 8) in bracketing(answer.tree).spans
-        for answer in parser.parsed(SENTENCE, asking, high, RNG).answers:
+        for answer in parser.parsed(SENTENCE, options, high, RNG).answers:
             assert ("NP", 3, 8) not in bracketing(answer.tree).spans
     wrong = parser.parsed(SENTENCE, PredictOptions(), (BracketConstraint(3, 8, "PP", True),), RNG)
     assert wrong.note == "no parse has the given brackets"
@@ -220,8 +220,8 @@ def test_saved_parser_loads_equal(tmp_path: Path) -> None:
     parser.save(tmp_path)
     again = PcfgParser.load(parser.settings, tmp_path)  # type: ignore[arg-type]
     assert again.charts.parser.grammar == parser.charts.parser.grammar
-    for asking in (PredictOptions(), PredictOptions(n_best=3, confidence=True)):
-        one, two = (p.parsed(SENTENCE, asking, (), RNG) for p in (parser, again))
+    for options in (PredictOptions(), PredictOptions(n_best=3, confidence=True)):
+        one, two = (p.parsed(SENTENCE, options, (), RNG) for p in (parser, again))
         assert [to_text(a.tree) for a in one.answers] == [to_text(a.tree) for a in two.answers]
         assert one.brackets == two.brackets
 

@@ -226,8 +226,8 @@ def test_train_predict_evaluate_and_draw(folder: Path, capsys: pytest.CaptureFix
         "a cat likes the unicorn",
     ]
     model = load(folder / "run", "cpu")
-    asking = PredictOptions(n_best=2, scores=True)
-    row = json.loads(model.write(model.predict(["the man sees a dog"], asking)[0], "", "jsonl"))
+    options = PredictOptions(n_best=2, scores=True)
+    row = json.loads(model.write(model.predict(["the man sees a dog"], options)[0], "", "jsonl"))
     assert row["trees"][0]["log_probability"] >= row["trees"][1]["log_probability"]
     assert 0 <= model.evaluate(folder / "test.mrg").scores["f1"] <= 1
     assert "dog" in model.sketch("the man sees a dog")

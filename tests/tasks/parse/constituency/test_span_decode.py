@@ -50,13 +50,13 @@ def listed(given: SpanScores) -> dict[str, float]:
 
 def parsed(
     given: SpanScores,
-    asking: PredictOptions,
+    options: PredictOptions,
     decoding: str = "best",
     fixed: tuple[BracketConstraint, ...] | None = None,
 ) -> Parsed:
     settings = SpanParserConfig.model_validate({"decoding": decoding})
     decoder = SpanDecoder(settings, given, [WORDS], NAMES, None if fixed is None else [fixed])
-    return decoder.parsed(asking, torch.Generator().manual_seed(0))[0]
+    return decoder.parsed(options, torch.Generator().manual_seed(0))[0]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -173,14 +173,14 @@ def test_recall_decoding_has_the_brackets_above_the_price() -> None:
 def test_given_brackets_are_in_every_tree() -> None:
     given = scores(4)
     fixed = (BracketConstraint(1, 3, "NP", True),)
-    for asking in (
+    for options in (
         PredictOptions(),
         PredictOptions(n_best=4),
         PredictOptions(samples=20),
         PredictOptions(confidence=True),
     ):
         for decoding in ("best", "recall"):
-            found = parsed(scores(4), asking, decoding, fixed)
+            found = parsed(scores(4), options, decoding, fixed)
             for answer in found.answers:
                 assert "(NP (" in to_text(answer.tree).replace("(S (NP", "(NP")
                 assert any(label == "NP" and (i, j) == (1, 3) for label, i, j in _spans(answer.tree))

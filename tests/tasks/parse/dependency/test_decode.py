@@ -160,13 +160,13 @@ def test_impossible_constraint_gives_no_parse(scores: ArcScores) -> None:
     decoder = DependencyDecoder(
         settings_of("head", "nonprojective"), scores, NAMES, AllowedArcs(arcs, torch.ones(2, 4, 2).bool())
     )
-    for asking in (
+    for options in (
         PredictOptions(),
         PredictOptions(n_best=2),
         PredictOptions(confidence=True),
         PredictOptions(samples=2),
     ):
-        assert [bool(parses) for parses in decoder.parses(asking)] == [False, True]
+        assert [bool(parses) for parses in decoder.parses(options)] == [False, True]
 
 
 def test_several_roots_are_predicted_if_allowed() -> None:
@@ -182,10 +182,10 @@ def test_relations_gathered_a_few_heads_at_a_time_are_the_same(
     scores: ArcScores, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(loss, "nonprojective")
-    asking = PredictOptions(confidence=True)
-    at_once = DependencyDecoder(settings, scores, NAMES).parses(asking)
+    options = PredictOptions(confidence=True)
+    at_once = DependencyDecoder(settings, scores, NAMES).parses(options)
     monkeypatch.setattr(decode, "AT_ONCE", 1)
-    assert DependencyDecoder(settings, scores, NAMES).parses(asking) == at_once
+    assert DependencyDecoder(settings, scores, NAMES).parses(options) == at_once
 
 
 def test_too_long_sentences_are_rejected(scores: ArcScores, monkeypatch: pytest.MonkeyPatch) -> None:

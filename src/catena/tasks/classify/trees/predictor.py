@@ -80,7 +80,7 @@ class TreePrediction:
 class TreeClassifierPredictor(Predictor):
     """A classifier of trees with its encoding and the names of its classes."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"confidence"})
+    supported_options: ClassVar[frozenset[str]] = frozenset({"confidence"})
     formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl", "brackets")
 
     def __init__(
@@ -108,15 +108,15 @@ class TreeClassifierPredictor(Predictor):
     # --- prediction ---------------------------------------------------------------------------------------------------
 
     def predict(
-        self, items: Sequence[TreeInput], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Sequence[TreeInput], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> list[TreePrediction]:
-        self.check(asking)
+        self.check(options)
         return self._predicted(_checked(items), 1)
 
     def predict_stream(
-        self, items: Iterable[TreeInput], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS
+        self, items: Iterable[TreeInput], options: PredictOptions = DEFAULT_PREDICT_OPTIONS
     ) -> Iterator[TreePrediction]:
-        self.check(asking)
+        self.check(options)
         waiting, first = iter(items), 1
         while block := list(islice(waiting, BLOCK)):
             yield from self._predicted(block, first)
@@ -241,14 +241,14 @@ class TreeClassifierPredictor(Predictor):
             return json.dumps(row, ensure_ascii=False)
         return f"{prediction.label}\t{prediction.probability:.4f}\t{text}" if format == "tsv" else prediction.label
 
-    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+    def picture(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
         """The tree with the predicted class of every node; classes that differ from the input's are marked."""
         given = self.reader.tree_of_item(item, SourceLocation("input", 1))
-        guess = self.predict([given], asking)[0].tree
+        guess = self.predict([given], options)[0].tree
         return draw_tree(guess, reference=given if self._is_labeled(given) else None)
 
-    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        return tree_text(self.predict([item], asking)[0].tree)
+    def sketch(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+        return tree_text(self.predict([item], options)[0].tree)
 
     def _is_labeled(self, tree: Tree) -> bool:
         waiting = [tree]

@@ -66,14 +66,14 @@ class Parsed:
         return to_text(self.tree)
 
 
-def nothing(asking: PredictOptions) -> Parsed:
+def nothing(options: PredictOptions) -> Parsed:
     """The prediction for a sentence without words."""
-    return Parsed((), (ParsedTree(flat((), ())),), note="the sentence has no words", scored=has_scores(asking))
+    return Parsed((), (ParsedTree(flat((), ())),), note="the sentence has no words", scored=has_scores(options))
 
 
-def has_scores(asking: PredictOptions) -> bool:
+def has_scores(options: PredictOptions) -> bool:
     """Whether predictions with these options have log-probabilities."""
-    return asking.scores or asking.n_best > 1 or asking.samples > 0
+    return options.scores or options.n_best > 1 or options.samples > 0
 
 
 FORMATS = ("brackets", "tree", "jsonl")

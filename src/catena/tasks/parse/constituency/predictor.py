@@ -79,7 +79,10 @@ class ConstituencyPredictor(ParsePredictor):
 
     @abstractmethod
     def answer(
-        self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
+        self,
+        sentences: Sequence[_Words],
+        options: PredictOptions,
+        given: Sequence[tuple[BracketConstraint, ...]] | None,
     ) -> list[Parsed]:
         """Predictions for nonempty sentences, with the given options."""
 
@@ -130,15 +133,15 @@ class ConstituencyPredictor(ParsePredictor):
     # --- output -------------------------------------------------------------------------------------------------------
 
     def parse(
-        self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None = None
+        self, items: Sequence[Any], options: PredictOptions, constraints: Sequence[Any] | None = None
     ) -> list[Parsed]:
         sentences = [self.words(item) for item in items]
         for words, given in zip(sentences, constraints or (), strict=bool(constraints)):
             check_given(given, len(words))
         real = [i for i, words in enumerate(sentences) if words]
         some = None if constraints is None else [constraints[i] for i in real]
-        answered = dict(zip(real, self.answer([sentences[i] for i in real], asking, some), strict=True))
-        empty = nothing(asking)
+        answered = dict(zip(real, self.answer([sentences[i] for i in real], options, some), strict=True))
+        empty = nothing(options)
         return [answered.get(i, empty) for i in range(len(items))]
 
     def write(self, prediction: Any, item: Any, format: str) -> str:
@@ -169,15 +172,15 @@ class ConstituencyPredictor(ParsePredictor):
 
     # --- reports ------------------------------------------------------------------------------------------------------
 
-    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        parsed = self._drawn(item, asking)
+    def picture(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+        parsed = self._drawn(item, options)
         return draw_tree(label_with_probabilities(parsed, parsed.tree, " "), title=parsed.note or "")
 
-    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        return written(self._drawn(item, asking), "tree").rstrip("\n")
+    def sketch(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+        return written(self._drawn(item, options), "tree").rstrip("\n")
 
-    def _drawn(self, item: Any, asking: PredictOptions) -> Parsed:
-        parsed: Parsed = self.predict([item], asking)[0]
+    def _drawn(self, item: Any, options: PredictOptions) -> Parsed:
+        parsed: Parsed = self.predict([item], options)[0]
         if not parsed.words:
             raise DataError("A text without words has no tree to draw. Give at least one word.")
         return parsed
@@ -191,11 +194,14 @@ class CountedPredictor(ConstituencyPredictor):
         self.parser = parser
 
     def answer(
-        self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
+        self,
+        sentences: Sequence[_Words],
+        options: PredictOptions,
+        given: Sequence[tuple[BracketConstraint, ...]] | None,
     ) -> list[Parsed]:
-        rng = np.random.default_rng(asking.seed)
+        rng = np.random.default_rng(options.seed)
         fixed = given or [()] * len(sentences)
-        return [self.parser.parsed(words, asking, some, rng) for words, some in zip(sentences, fixed, strict=True)]
+        return [self.parser.parsed(words, options, some, rng) for words, some in zip(sentences, fixed, strict=True)]
 
     def describe(self, top: int) -> list[str]:
         charts = self.parser.charts
@@ -232,11 +238,14 @@ class SpanPredictor(ConstituencyPredictor):
         return self.parser
 
     def answer(
-        self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
+        self,
+        sentences: Sequence[_Words],
+        options: PredictOptions,
+        given: Sequence[tuple[BracketConstraint, ...]] | None,
     ) -> list[Parsed]:
         if not sentences:
             return []
-        return parse_all(self.parser, self.settings, self.encoding, sentences, self.names, self.device, asking, given)
+        return parse_all(self.parser, self.settings, self.encoding, sentences, self.names, self.device, options, given)
 
     def describe(self, top: int) -> list[str]:
         n = sum(p.numel() for p in self.parser.parameters())
@@ -251,7 +260,7 @@ class SpanPredictor(ConstituencyPredictor):
 class SequencePredictor(ConstituencyPredictor):
     """A parser with a network that writes trees."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "beam_size"})
+    supported_options: ClassVar[frozenset[str]] = frozenset({"n_best", "samples", "confidence", "scores", "beam_size"})
 
     def __init__(self, config: ParseConfig, tokenizer: Tokenizer, parser: SequenceParser) -> None:
         super().__init__(config, tokenizer)
@@ -260,16 +269,16 @@ class SequencePredictor(ConstituencyPredictor):
     def find_network(self) -> EncoderDecoder:
         return self.parser.network
 
-    def searching(self, asking: PredictOptions) -> SequencePredictor:
+    def searching(self, options: PredictOptions) -> SequencePredictor:
         """The same parser with the given beam size."""
-        self.check(asking)
-        return SequencePredictor(self.config, self.tokenizer, self._searched(asking))
+        self.check(options)
+        return SequencePredictor(self.config, self.tokenizer, self._searched(options))
 
-    def _searched(self, asking: PredictOptions) -> SequenceParser:
+    def _searched(self, options: PredictOptions) -> SequenceParser:
         own = self.parser
-        if asking.beam_size is None:
+        if options.beam_size is None:
             return own
-        search = own.settings.search.model_copy(update={"width": asking.beam_size})
+        search = own.settings.search.model_copy(update={"width": options.beam_size})
         settings = own.settings.model_copy(update={"search": search})
         return SequenceParser(own.network, settings, own.words, own.symbols, own.others)
 
@@ -288,9 +297,12 @@ class SequencePredictor(ConstituencyPredictor):
         return SequencePredictor(self.config, self.tokenizer, both)
 
     def answer(
-        self, sentences: Sequence[_Words], asking: PredictOptions, given: Sequence[tuple[BracketConstraint, ...]] | None
+        self,
+        sentences: Sequence[_Words],
+        options: PredictOptions,
+        given: Sequence[tuple[BracketConstraint, ...]] | None,
     ) -> list[Parsed]:
-        return self._searched(asking).parse(sentences, asking) if sentences else []
+        return self._searched(options).parse(sentences, options) if sentences else []
 
     def describe(self, top: int) -> list[str]:
         n = sum(p.numel() for p in self.parser.network.parameters())

@@ -63,23 +63,23 @@ class SequenceParser:
         same_words = self.words.vocabulary.symbols == other.words.vocabulary.symbols
         return same_words and (mine.labels.names, mine.tags.names) == (theirs.labels.names, theirs.tags.names)
 
-    def parse(self, sentences: Sequence[_Words], asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Parsed]:
+    def parse(self, sentences: Sequence[_Words], options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> list[Parsed]:
         """Predictions for nonempty sentences; those of similar length are parsed together."""
-        generator = torch.Generator().manual_seed(asking.seed)
+        generator = torch.Generator().manual_seed(options.seed)
         found: dict[int, Parsed] = {}
         self.network.eval()
         lengths = np.array([len(words) for words in sentences], np.int64)
         with torch.no_grad():
             for rows in BatchPlan.by_length(lengths, BatchConfig(batch_size=_WORDS_AT_ONCE, batch_by="tokens")):
                 some = [sentences[int(r)] for r in rows]
-                found.update(zip(rows.tolist(), self._parsed(some, asking, generator), strict=True))
+                found.update(zip(rows.tolist(), self._parsed(some, options, generator), strict=True))
         return [found[i] for i in range(len(sentences))]
 
-    def _parsed(self, sentences: Sequence[_Words], asking: PredictOptions, generator: torch.Generator) -> list[Parsed]:
-        likely = asking.samples == 0 and asking.n_best == 1
-        recall = likely and self.settings.by_recall and not asking.scores
+    def _parsed(self, sentences: Sequence[_Words], options: PredictOptions, generator: torch.Generator) -> list[Parsed]:
+        likely = options.samples == 0 and options.n_best == 1
+        recall = likely and self.settings.by_recall and not options.scores
         drawn: Sequence[list[Tree]] = [[] for _ in sentences]
-        if recall or asking.confidence:
+        if recall or options.confidence:
             drawn = self._trees(sentences, self._search(sentences, generator, samples=self.settings.draws))
         if recall:
             answers = [
@@ -87,7 +87,7 @@ class SequenceParser:
                 for words, trees in zip(sentences, drawn, strict=True)
             ]
         else:
-            listed = self._search(sentences, generator, asking.n_best, asking.samples)
+            listed = self._search(sentences, generator, options.n_best, options.samples)
             answers = [
                 [ParsedTree(tree, one.log_prob) for tree, one in zip(trees, row, strict=True)]
                 for trees, row in zip(self._trees(sentences, listed), listed, strict=True)
@@ -96,9 +96,9 @@ class SequenceParser:
             Parsed(
                 words,
                 tuple(some),
-                bracket_shares(trees) if asking.confidence else None,
-                tag_shares(trees) if asking.confidence else None,
-                scored=asking.scores,
+                bracket_shares(trees) if options.confidence else None,
+                tag_shares(trees) if options.confidence else None,
+                scored=options.scores,
             )
             for words, some, trees in zip(sentences, answers, drawn, strict=True)
         ]
@@ -117,14 +117,14 @@ class SequenceParser:
         free = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
         stepper = Bracketed(free, self.symbols.ids, leaves.to(device), limits.to(device), own.most_opened)
         longest = int(limits.max())
-        wish = (
+        constraint = (
             SampleConfig(n=samples, max_length=longest)
             if samples
             else own.search.model_copy(
                 update={"n_best": n_best, "width": max(n_best, own.search.width), "max_length": longest}
             )
         )
-        return search(wish, stepper, stepper.start(len(sentences)), generator)
+        return search(constraint, stepper, stepper.start(len(sentences)), generator)
 
     def _trees(self, sentences: Sequence[_Words], listed: Hypotheses) -> list[list[Tree]]:
         return [

@@ -108,26 +108,26 @@ class SpanDecoder:
         if given is not None:
             self._constrain(given)
 
-    def parsed(self, asking: PredictOptions, generator: torch.Generator) -> list[Parsed]:
+    def parsed(self, options: PredictOptions, generator: torch.Generator) -> list[Parsed]:
         """Predictions for each sentence, with the given options."""
-        likely = asking.samples == 0 and asking.n_best == 1
+        likely = options.samples == 0 and options.n_best == 1
         phrases = None
         if likely:
             phrases = list(self._expected() if self.settings.by_recall else self._best())
-        probable = self._tag_probabilities if asking.confidence else None
+        probable = self._tag_probabilities if options.confidence else None
         found = []
         for row, words in enumerate(self.sentences):
             if phrases is not None:
                 trees = [phrases[row]]
-            elif asking.samples:
-                trees = self._sampled(row, asking.samples, generator)
+            elif options.samples:
+                trees = self._sampled(row, options.samples, generator)
             else:
-                trees = self._k_best(row, asking.n_best)
-            scored = asking.scores or not likely
-            answers = self._answers(row, words, trees, scored, ranked=asking.samples == 0)
-            confidence = self._confidence(row) if asking.confidence else None
+                trees = self._k_best(row, options.n_best)
+            scored = options.scores or not likely
+            answers = self._answers(row, words, trees, scored, ranked=options.samples == 0)
+            confidence = self._confidence(row) if options.confidence else None
             tags = None if probable is None else probable[row]
-            found.append(Parsed(words, tuple(answers), confidence, tags, scored=asking.scores))
+            found.append(Parsed(words, tuple(answers), confidence, tags, scored=options.scores))
         return found
 
     # --- trees --------------------------------------------------------------------------------------------------------

@@ -209,12 +209,12 @@ def parse_all(
     sentences: Sequence[SpanWords],
     names: Names,
     device: torch.device,
-    asking: PredictOptions = DEFAULT_PREDICT_OPTIONS,
+    options: PredictOptions = DEFAULT_PREDICT_OPTIONS,
     given: Sequence[tuple[BracketConstraint, ...]] | None = None,
 ) -> list[Parsed]:
     """Predictions for nonempty sentences; those of similar length are parsed together."""
     encoded = encoding.encode(Sentence(words) for words in sentences)
-    generator = torch.Generator().manual_seed(asking.seed)
+    generator = torch.Generator().manual_seed(options.seed)
     found: dict[int, Parsed] = {}
     parser.eval()
     with torch.inference_mode():
@@ -226,6 +226,6 @@ def parse_all(
                 scores = parser(encoded.batch(rows, device))
                 some = [sentences[int(r)] for r in rows]
                 fixed = None if given is None else [given[int(r)] for r in rows]
-                parsed = SpanDecoder(settings, scores, some, names, fixed).parsed(asking, generator)
+                parsed = SpanDecoder(settings, scores, some, names, fixed).parsed(options, generator)
                 found.update(zip(rows.tolist(), parsed, strict=True))
     return [found[i] for i in range(len(sentences))]

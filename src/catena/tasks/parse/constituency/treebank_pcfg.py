@@ -63,44 +63,44 @@ class CountedParser(ABC):
         """The label over brackets that no other bracket contains."""
         return self.charts.parser.grammar.start.name
 
-    def parsed(self, words: ChartWords, asking: PredictOptions, given: Fixed, rng: np.random.Generator) -> Parsed:
+    def parsed(self, words: ChartWords, options: PredictOptions, given: Fixed, rng: np.random.Generator) -> Parsed:
         """The prediction for one sentence, with the given options."""
         if not words:
-            return nothing(asking)
+            return nothing(options)
         note = too_long(words, self.settings.longest)
         if note is not None:
-            return self._not_parsed(words, note, asking)
+            return self._not_parsed(words, note, options)
         try:
-            found = self._asked(words, asking, given, rng)
+            found = self._asked(words, options, given, rng)
         except LimitError as error:
-            return self._not_parsed(words, str(error), asking)
-        return found or self._not_parsed(words, self._why_not(words, given), asking)
+            return self._not_parsed(words, str(error), options)
+        return found or self._not_parsed(words, self._why_not(words, given), options)
 
     def _asked(
-        self, words: ChartWords, asking: PredictOptions, given: Fixed, rng: np.random.Generator
+        self, words: ChartWords, options: PredictOptions, given: Fixed, rng: np.random.Generator
     ) -> Parsed | None:
         charts = self.charts
-        whole = has_scores(asking)  # trees of the grammar, with probabilities
+        whole = has_scores(options)  # trees of the grammar, with probabilities
         likely = not whole and self.settings.by_recall
-        expectation = charts.expected(words, given) if likely or asking.confidence else None
+        expectation = charts.expected(words, given) if likely or options.confidence else None
         if likely:
             answers = [] if expectation is None else [self._of_most(words, expectation)]
         else:
             total = self._log_total(words, given) if whole else None
-            if asking.samples:
-                parses = charts.samples(words, asking.samples, rng, given)
+            if options.samples:
+                parses = charts.samples(words, options.samples, rng, given)
             else:
-                parses = charts.k_best(words, asking.n_best, given)
+                parses = charts.k_best(words, options.n_best, given)
             answers = charts.answers(parses, total, self.has_meanings)
         if not answers:
             return None
         return Parsed(
             words,
             tuple(answers),
-            expectation.confidence() if expectation is not None and asking.confidence else None,
-            expectation.tags if expectation is not None and asking.confidence else None,
+            expectation.confidence() if expectation is not None and options.confidence else None,
+            expectation.tags if expectation is not None and options.confidence else None,
             self._count(words) if not given else None,
-            scored=asking.scores,
+            scored=options.scores,
         )
 
     def _log_total(self, words: ChartWords, given: Fixed) -> float | None:
@@ -120,9 +120,9 @@ class CountedParser(ABC):
     def _count(self, words: ChartWords) -> int | None:
         return None
 
-    def _not_parsed(self, words: ChartWords, note: str, asking: PredictOptions) -> Parsed:
+    def _not_parsed(self, words: ChartWords, note: str, options: PredictOptions) -> Parsed:
         answer = ParsedTree(flat(words, most_likely_tags(self.charts, words)))
-        return Parsed(words, (answer,), parses=self._none, note=note, scored=asking.scores)
+        return Parsed(words, (answer,), parses=self._none, note=note, scored=options.scores)
 
     _none: int | None = None
 

@@ -97,18 +97,18 @@ class DependencyDecoder:
         rows = zip(heads.tolist(), relations.tolist(), self.lengths.tolist(), strict=True)
         return [(h[:n], q[:n]) for h, q, n in rows]
 
-    def parses(self, asking: PredictOptions, generator: torch.Generator | None = None) -> list[list[Parse]]:
+    def parses(self, options: PredictOptions, generator: torch.Generator | None = None) -> list[list[Parse]]:
         """Parses of each sentence, with the given options; empty if a constraint allows no tree."""
-        if not asking.beyond() - {"constraint"}:
+        if not options.beyond() - {"constraint"}:
             return [[self._parse(h, q)] if -1 not in h else [] for h, q in self.best()]
         self._check_length()
         summed = self._tree(self.arcs + self.gathered.total)
         log_z = summed.log_partition().double()
-        marginals = summed.arc_marginals() if asking.confidence else None
-        if asking.samples:
-            heads, relations = self._sampled(summed, asking.samples, generator)
-        elif asking.n_best > 1:
-            heads, relations = self._top(asking.n_best)
+        marginals = summed.arc_marginals() if options.confidence else None
+        if options.samples:
+            heads, relations = self._sampled(summed, options.samples, generator)
+        elif options.n_best > 1:
+            heads, relations = self._top(options.n_best)
         else:
             heads, relations = (x[None] for x in self._best())
         found: list[list[Parse]] = [[] for _ in self.lengths]

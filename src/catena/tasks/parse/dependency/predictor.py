@@ -130,18 +130,18 @@ class DependencyPredictor(ParsePredictor):
     # --- output -------------------------------------------------------------------------------------------------------
 
     def parse(
-        self, items: Sequence[Any], asking: PredictOptions, constraints: Sequence[Any] | None = None
+        self, items: Sequence[Any], options: PredictOptions, constraints: Sequence[Any] | None = None
     ) -> list[DependencyPrediction]:
         sentences = [self.sentence(item) for item in items]
         encoded = self.encoding.encode(parser_input(s, self.settings.words.columns) for s in sentences)
         batches = BatchConfig(batch_size=self.config.evaluation.words_at_once, batch_by="tokens")
-        generator = torch.Generator().manual_seed(asking.seed)
+        generator = torch.Generator().manual_seed(options.seed)
         found: dict[int, DependencyPrediction] = {}
         with torch.inference_mode():
             for part in BatchPlan.by_length(encoded.lengths, batches):
                 some = [sentences[i] for i in part]
                 given = None if constraints is None else [constraints[i] for i in part]
-                parsed = self._parse_batch(encoded.batch(part, self.device), some, given, asking, generator)
+                parsed = self._parse_batch(encoded.batch(part, self.device), some, given, options, generator)
                 found.update(zip(part.tolist(), parsed, strict=True))
         return [found[i] for i in range(len(items))]
 
@@ -150,16 +150,16 @@ class DependencyPredictor(ParsePredictor):
         batch: Any,
         sentences: Sequence[ConlluSentence],
         constraints: Sequence[ConlluSentence] | None,
-        asking: PredictOptions,
+        options: PredictOptions,
         generator: torch.Generator,
     ) -> list[DependencyPrediction]:
-        drawn, scored = asking.samples > 0, bool(asking.beyond() - {"constraint"})
+        drawn, scored = options.samples > 0, bool(options.beyond() - {"constraint"})
         if batch.longest == 0:
             return [DependencyPrediction(sentence, (), drawn, scored) for sentence in sentences]
         allowed = None if constraints is None else allowed_arcs(sentences, constraints, self.names)
         decoder = DependencyDecoder(self.settings, self.parser(batch), self.names, allowed)
         found = []
-        for i, parses in enumerate(decoder.parses(asking, generator)):
+        for i, parses in enumerate(decoder.parses(options, generator)):
             if not parses and constraints is not None:
                 raise DataError(
                     f"{constraints[i].place}: this constraint allows no tree "
@@ -213,16 +213,16 @@ class DependencyPredictor(ParsePredictor):
 
     # --- reports ------------------------------------------------------------------------------------------------------
 
-    def picture(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
-        prediction = self._best_of(item, asking)
+    def picture(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> Picture:
+        prediction = self._best_of(item, options)
         words, parse = prediction.words, prediction.best
         return draw_arcs(words, parse.heads, parse.relations, probabilities=parse.confidence)
 
-    def sketch(self, item: Any, asking: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
-        return "\n".join(_sketched(self._best_of(item, asking)))
+    def sketch(self, item: Any, options: PredictOptions = DEFAULT_PREDICT_OPTIONS) -> str:
+        return "\n".join(_sketched(self._best_of(item, options)))
 
-    def _best_of(self, item: Any, asking: PredictOptions) -> DependencyPrediction:
-        found: DependencyPrediction = self.predict([item], asking)[0]
+    def _best_of(self, item: Any, options: PredictOptions) -> DependencyPrediction:
+        found: DependencyPrediction = self.predict([item], options)[0]
         if not found.words:
             raise DataError("A text without words has no tree to draw. Give at least one word.")
         return found

@@ -15,7 +15,7 @@ from catena.tasks.letters import BROKEN, LETTER, OTHER, after_byte, is_letter, r
 from catena.tasks.spelling import phrase_machine, prefix_machine
 from catena.tasks.translate.dataset import prepare
 from catena.tasks.translate.encoding import TextEncoding
-from catena.tasks.translate.text_constraints import TranslationConstraints, build_acceptor, read_wishes
+from catena.tasks.translate.text_constraints import TranslationConstraints, build_acceptor, read_constraints
 from tests.tasks.translate.toy import sentences, toy_config, write_files
 
 
@@ -62,7 +62,7 @@ def test_constraints_apply_to_text_for_every_tokenizer(kind: str, tmp_path: Path
     targets = [y.replace(".", " .") if kind == "whitespace" else y for _, y in sentences()[:60]]
     if kind == "whitespace":
         side = TextEncoding(side.tokenizer, type(side.vocabulary).count([y.split() for y in targets]))
-    for wishes, holds in [
+    for constraints, holds in [
         (TranslationConstraints(must=("Hund",)), lambda y: has_phrase(y, "Hund")),
         (TranslationConstraints(must=("hört", "Kind")), lambda y: "hört" in y and "Kind" in y),
         (TranslationConstraints(without=("Katze", "das Kind")), lambda y: "Katze" not in y and "das Kind" not in y),
@@ -72,9 +72,9 @@ def test_constraints_apply_to_text_for_every_tokenizer(kind: str, tmp_path: Path
             lambda y: "heute" in y and "Hund" not in y and y.startswith("Die"),
         ),
     ]:
-        acceptor = build_acceptor(wishes, side)
+        acceptor = build_acceptor(constraints, side)
         answers = [acceptor.accepts(side.vocabulary.ids(side.tokenizer.tokens(y))) for y in targets]
-        assert answers == [holds(y) for y in targets], wishes
+        assert answers == [holds(y) for y in targets], constraints
         assert any(answers)
         assert not all(answers)
 
@@ -145,8 +145,8 @@ def test_invalid_constraint_raises(tmp_path: Path) -> None:
         build_acceptor(TranslationConstraints(prefix="Ω"), side_of("characters", tmp_path))
     (tmp_path / "empty").write_text("")
     with pytest.raises(DataError, match=r"is empty. Write one line for each text"):
-        read_wishes(tmp_path / "empty")
+        read_constraints(tmp_path / "empty")
     for wrong in ("a big cat\t-big", "-big cat\t^a big  cat"):
         (tmp_path / "both").write_text(f"dog\t-do\n{wrong}\n")
         with pytest.raises(DataError, match=r"both:2: .* got 'big.*' and 'a big  ?cat'. Remove one"):
-            read_wishes(tmp_path / "both")
+            read_constraints(tmp_path / "both")
