@@ -77,8 +77,8 @@ def hold_to_the_rules_of_torch(name: str, best: Any, top: Any) -> None:
     sums = {end: getattr(torch.ops.catena, f"{name}_{end}").default for end in ("one_way", "both_ways", "slopes")}
     chances = sums["both_ways"](arcs, lengths, True)[1]
     shapes = ("test_schema", "test_faketensor")
-    torch.library.opcheck(best, (arcs, lengths, True), test_utils=shapes)
-    torch.library.opcheck(top, (arcs[..., None].contiguous(), lengths, False, 3), test_utils=shapes)
+    torch.library.opcheck(best.overload, (arcs, lengths, True), test_utils=shapes)
+    torch.library.opcheck(top.overload, (arcs[..., None].contiguous(), lengths, False, 3), test_utils=shapes)
     torch.library.opcheck(sums["slopes"], (scale, arcs, lengths, chances, True), test_utils=shapes)
     arcs.requires_grad_()
     torch.library.opcheck(sums["both_ways"], (arcs, lengths, True), test_utils=shapes)

@@ -32,12 +32,12 @@ def test_operators_keep_the_rules_of_torch(shared: bool) -> None:
     marginals = _both_ways(*scores, *LENGTHS)[1:]
     wanted = [x.clone().requires_grad_() for x in scores]
     shapes = ("test_schema", "test_faketensor")
-    torch.library.opcheck(_one_way, (*wanted, *LENGTHS), test_utils=(*shapes, "test_autograd_registration"))
-    torch.library.opcheck(_both_ways, (*wanted, *LENGTHS), test_utils=shapes)
+    torch.library.opcheck(_one_way.overload, (*wanted, *LENGTHS), test_utils=(*shapes, "test_autograd_registration"))
+    torch.library.opcheck(_both_ways.overload, (*wanted, *LENGTHS), test_utils=shapes)
     gradients = torch.ones(3).double(), *wanted, *LENGTHS, *marginals
-    torch.library.opcheck(_slopes_op, gradients, test_utils=shapes)
-    torch.library.opcheck(best, (*scores, *LENGTHS), test_utils=shapes)
-    torch.library.opcheck(top, (*scores, *LENGTHS, 3), test_utils=shapes)
+    torch.library.opcheck(_slopes_op.overload, gradients, test_utils=shapes)
+    torch.library.opcheck(best.overload, (*scores, *LENGTHS), test_utils=shapes)
+    torch.library.opcheck(top.overload, (*scores, *LENGTHS, 3), test_utils=shapes)
 
 
 @pytest.mark.parametrize("shared", [False, True])

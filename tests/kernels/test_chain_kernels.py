@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from catena.kernels import chain as kernels
 from catena.kernels import chain_score, chain_search, threads
 from catena.kernels.chain_loops import BOTH_WAYS
 from catena.kernels.chain_rows import Chains
+from catena.kernels.ops import TorchOperator
 from catena.structure.backend import use_backend
 from catena.structure.chain import LinearChain
 from catena.structure.constraints import ChainConstraint
@@ -166,9 +166,9 @@ def arguments(dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
 class TestOperators:
     """torch's own checks of an operator: its schema, its shapes for tracing, its derivative."""
 
-    def check(self, op: Callable[..., object], *inputs: object) -> None:
+    def check(self, op: TorchOperator, *inputs: object) -> None:
         tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
-        torch.library.opcheck(op, inputs, test_utils=tests)
+        torch.library.opcheck(op.overload, inputs, test_utils=tests)
 
     def test_sums(self) -> None:
         self.check(kernels._one_way, *arguments())

@@ -105,10 +105,12 @@ class TestBothKinds:
         lengths = torch.tensor([3, 2])
         for spans in (False, True):
             scores = make(2, 3, spans=spans)
-            torch.library.opcheck(module._inside_op, (*scores, lengths, True), test_utils=rules)
+            torch.library.opcheck(module._inside_op.overload, (*scores, lengths, True), test_utils=rules)
             _, exact, chart, e = module._inside_op(*scores, lengths, True)
             scale = torch.ones(2).double()
-            torch.library.opcheck(module._slopes_op, (scale, *scores, lengths, exact, chart, e), test_utils=rules)
+            torch.library.opcheck(
+                module._slopes_op.overload, (scale, *scores, lengths, exact, chart, e), test_utils=rules
+            )
 
     def test_a_gradient_may_be_asked_for_without_notice(self, module: Any, make: Any) -> None:
         """The operator itself, called without keeping the chart, as a compiled graph may do."""
@@ -178,5 +180,5 @@ def test_the_k_best_begin_with_the_best_and_fall() -> None:
 def test_searches_keep_the_rules_of_torch() -> None:
     rules = ("test_schema", "test_faketensor")
     scores, lengths = dense(2, 3), torch.tensor([3, 2])
-    torch.library.opcheck(best, (*scores, lengths), test_utils=rules)
-    torch.library.opcheck(top, (*scores, lengths, 2), test_utils=rules)
+    torch.library.opcheck(best.overload, (*scores, lengths), test_utils=rules)
+    torch.library.opcheck(top.overload, (*scores, lengths, 2), test_utils=rules)

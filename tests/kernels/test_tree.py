@@ -27,13 +27,13 @@ def test_operators_keep_the_rules_of_torch() -> None:
     marginals = _both_ways_op(scores, LENGTHS)[1]
     scores.requires_grad_()
     rules = ("test_schema", "test_faketensor", "test_autograd_registration")
-    torch.library.opcheck(_one_way_op, (scores, LENGTHS), test_utils=rules)
-    torch.library.opcheck(_both_ways_op, (scores, LENGTHS), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(_one_way_op.overload, (scores, LENGTHS), test_utils=rules)
+    torch.library.opcheck(_both_ways_op.overload, (scores, LENGTHS), test_utils=("test_schema", "test_faketensor"))
     torch.library.opcheck(
-        _slopes_op, (scale, scores, LENGTHS, marginals), test_utils=("test_schema", "test_faketensor")
+        _slopes_op.overload, (scale, scores, LENGTHS, marginals), test_utils=("test_schema", "test_faketensor")
     )
-    torch.library.opcheck(best, (scores.detach(), LENGTHS), test_utils=("test_schema", "test_faketensor"))
-    torch.library.opcheck(top, (scores.detach(), LENGTHS, 3), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(best.overload, (scores.detach(), LENGTHS), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(top.overload, (scores.detach(), LENGTHS, 3), test_utils=("test_schema", "test_faketensor"))
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])

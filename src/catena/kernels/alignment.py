@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.alignment_loops import sum_rows
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad, torch_operator
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEG_INF, log_sum_exp
@@ -93,14 +93,14 @@ def _summed(both_ways: bool, *arguments: Tensor) -> tuple[Tensor, ...]:
     return log_z.to(arguments[0].dtype), *marginals
 
 
-@torch.library.custom_op("catena::alignment_sum_one_way", mutates_args=())
+@torch_operator("alignment_sum_one_way")
 def _one_way(
     substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor
 ) -> Tensor:
     return _summed(False, substitutions, insertions, deletions, n_source, n_target)[0]
 
 
-@torch.library.custom_op("catena::alignment_sum_both_ways", mutates_args=())
+@torch_operator("alignment_sum_both_ways")
 def _both_ways(
     substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -108,7 +108,7 @@ def _both_ways(
     return log_z, paired, put, dropped
 
 
-@torch.library.custom_op("catena::alignment_slopes", mutates_args=())
+@torch_operator("alignment_slopes")
 def _slopes_op(
     scale: Tensor,
     substitutions: Tensor,

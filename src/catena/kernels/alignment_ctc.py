@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.alignment_ctc_loops import spread_rows, sum_rows
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad, torch_operator
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEG_INF, log_sum_exp
@@ -83,19 +83,19 @@ def _summed(both_ways: bool, blank: int, *arguments: Tensor) -> tuple[Tensor, Te
     return log_z.to(arguments[0].dtype), chances
 
 
-@torch.library.custom_op("catena::ctc_sum_one_way", mutates_args=())
+@torch_operator("ctc_sum_one_way")
 def _one_way(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int) -> Tensor:
     return _summed(False, blank, emissions, targets, n_frames, n_labels)[0]
 
 
-@torch.library.custom_op("catena::ctc_sum_both_ways", mutates_args=())
+@torch_operator("ctc_sum_both_ways")
 def _both_ways(
     emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int
 ) -> tuple[Tensor, Tensor]:
     return _summed(True, blank, emissions, targets, n_frames, n_labels)
 
 
-@torch.library.custom_op("catena::ctc_slopes", mutates_args=())
+@torch_operator("ctc_slopes")
 def _slopes_op(
     scale: Tensor,
     emissions: Tensor,

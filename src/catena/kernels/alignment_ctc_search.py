@@ -25,7 +25,7 @@ from catena.kernels.alignment_ctc_loops import (
 )
 from catena.kernels.alignment_loops import FUSED
 from catena.kernels.jit import jit, jit_function
-from catena.kernels.ops import draws, fold_vmap
+from catena.kernels.ops import draws, fold_vmap, torch_operator
 from catena.kernels.threads import in_row_blocks
 
 
@@ -170,7 +170,7 @@ def sample_rows(
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::ctc_best", mutates_args=())
+@torch_operator("ctc_best")
 def best(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int) -> Tensor:
     """The best labeling of each row, ``[b, t]``."""
     b, t, _ = emissions.shape
@@ -181,7 +181,7 @@ def best(emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor,
     return labels
 
 
-@torch.library.custom_op("catena::ctc_top", mutates_args=())
+@torch_operator("ctc_top")
 def top(
     emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int, k: int
 ) -> tuple[Tensor, Tensor]:
@@ -211,7 +211,7 @@ fold_vmap(best)
 fold_vmap(top)
 
 
-@torch.library.custom_op("catena::ctc_sample", mutates_args=())
+@torch_operator("ctc_sample")
 def sample(
     emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int, uniforms: Tensor
 ) -> Tensor:

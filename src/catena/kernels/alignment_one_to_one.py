@@ -17,7 +17,7 @@ from torch import Tensor
 
 from catena.kernels.alignment import by_diagonal, derivatives, ready
 from catena.kernels.alignment_one_to_one_loops import sum_rows
-from catena.kernels.ops import needs_grad
+from catena.kernels.ops import needs_grad, torch_operator
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEG_INF, log_sum_exp
 
@@ -79,12 +79,12 @@ def _summed(both_ways: bool, *arguments: Tensor) -> tuple[Tensor, ...]:
     return log_z.to(arguments[0].dtype), *marginals
 
 
-@torch.library.custom_op("catena::one_to_one_sum_one_way", mutates_args=())
+@torch_operator("one_to_one_sum_one_way")
 def _one_way(scores: Tensor, source_gaps: Tensor, target_gaps: Tensor, n_source: Tensor, n_target: Tensor) -> Tensor:
     return _summed(False, scores, source_gaps, target_gaps, n_source, n_target)[0]
 
 
-@torch.library.custom_op("catena::one_to_one_sum_both_ways", mutates_args=())
+@torch_operator("one_to_one_sum_both_ways")
 def _both_ways(
     scores: Tensor, source_gaps: Tensor, target_gaps: Tensor, n_source: Tensor, n_target: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -92,7 +92,7 @@ def _both_ways(
     return log_z, paired, source, target
 
 
-@torch.library.custom_op("catena::one_to_one_slopes", mutates_args=())
+@torch_operator("one_to_one_slopes")
 def _slopes_op(
     scale: Tensor,
     scores: Tensor,

@@ -17,7 +17,7 @@ from catena.kernels.alignment_loops import FUSED
 from catena.kernels.alignment_one_to_one import WORK
 from catena.kernels.alignment_one_to_one_loops import AHEAD_SHARE, DROPPED, PAIRED, PUT_SHARE, ROWS, WAYS, forward
 from catena.kernels.jit import jit, jit_function
-from catena.kernels.ops import draws, fold_vmap
+from catena.kernels.ops import draws, fold_vmap, torch_operator
 from catena.kernels.threads import in_row_blocks
 
 
@@ -153,7 +153,7 @@ def best(scores: Tensor, source_gaps: Tensor, target_gaps: Tensor, n_source: Ten
     return top(scores, source_gaps, target_gaps, n_source, n_target, 1)[0][:, 0]
 
 
-@torch.library.custom_op("catena::one_to_one_top", mutates_args=())
+@torch_operator("one_to_one_top")
 def top(
     scores: Tensor, source_gaps: Tensor, target_gaps: Tensor, n_source: Tensor, n_target: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
@@ -177,7 +177,7 @@ def _(
 fold_vmap(top)
 
 
-@torch.library.custom_op("catena::one_to_one_sample", mutates_args=())
+@torch_operator("one_to_one_sample")
 def sample(
     scores: Tensor, source_gaps: Tensor, target_gaps: Tensor, n_source: Tensor, n_target: Tensor, uniforms: Tensor
 ) -> Tensor:

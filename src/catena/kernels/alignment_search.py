@@ -15,7 +15,7 @@ from torch import Tensor
 from catena.kernels.alignment import WORK, ready
 from catena.kernels.alignment_loops import FUSED, ROWS, forward
 from catena.kernels.jit import jit, jit_function
-from catena.kernels.ops import draws, fold_vmap
+from catena.kernels.ops import draws, fold_vmap, torch_operator
 from catena.kernels.threads import in_row_blocks
 
 
@@ -183,7 +183,7 @@ def sample_rows(
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::alignment_best", mutates_args=())
+@torch_operator("alignment_best")
 def best(substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor) -> Tensor:
     """The operations of the best alignment of each row, ``[b, s + t]``."""
     b, s, t = substitutions.shape
@@ -194,7 +194,7 @@ def best(substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source:
     return operations
 
 
-@torch.library.custom_op("catena::alignment_top", mutates_args=())
+@torch_operator("alignment_top")
 def top(
     substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
@@ -225,7 +225,7 @@ fold_vmap(best)
 fold_vmap(top)
 
 
-@torch.library.custom_op("catena::alignment_sample", mutates_args=())
+@torch_operator("alignment_sample")
 def sample(
     substitutions: Tensor,
     insertions: Tensor,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.arc_sums import rows_without_numbers
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import fold_vmap, torch_operator
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEG_INF
 
@@ -22,7 +22,7 @@ def search_operators(
 ) -> tuple[_Best, _Top]:
     """The functions ``best`` and ``top`` of rows of trees, from loops whose work grows by a power of the length."""
 
-    @torch.library.custom_op(f"catena::{name}_best", mutates_args=())
+    @torch_operator(f"{name}_best")
     def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
         """The heads of the best tree of each row, ``[b, t]``."""
         b, n, _ = arcs.shape
@@ -30,7 +30,7 @@ def search_operators(
         in_row_blocks(lambda low, high: best_rows(*arrays, low, high, heads.numpy()), b, b * n**power)
         return heads
 
-    @torch.library.custom_op(f"catena::{name}_top", mutates_args=())
+    @torch_operator(f"{name}_top")
     def top(arcs: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Heads and ranks of labels of the ``k`` best trees of each row, ``[b, k, t]``, and how many there are.
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.forward_mode import saved_without_tangents
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad, torch_operator
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEG_INF, log_sum_exp, masked_softmax, without_nan
@@ -141,15 +141,15 @@ def _operators(name: str, loops: tuple[_Loop, _Loop]) -> tuple[Any, Any, Any]:
             chances[wrong if both_ways else slice(0)] = torch.nan
         return log_z.to(arcs.dtype), chances
 
-    @torch.library.custom_op(f"catena::{name}_one_way", mutates_args=())
+    @torch_operator(f"{name}_one_way")
     def one_way(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
         return run(arcs, lengths, single_root, both_ways=False)[0]
 
-    @torch.library.custom_op(f"catena::{name}_both_ways", mutates_args=())
+    @torch_operator(f"{name}_both_ways")
     def both_ways(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
         return run(arcs, lengths, single_root, both_ways=True)
 
-    @torch.library.custom_op(f"catena::{name}_slopes", mutates_args=())
+    @torch_operator(f"{name}_slopes")
     def gradients(scale: Tensor, arcs: Tensor, lengths: Tensor, chances: Tensor, single_root: bool) -> Tensor:
         return chances * scale[:, None, None]
 

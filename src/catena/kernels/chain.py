@@ -31,6 +31,7 @@ from catena.kernels.ops import (
     keep_inputs,
     needs_grad,
     register_gradient_shapes,
+    torch_operator,
 )
 from catena.kernels.second_derivative import second_derivative
 from catena.numerics import log_sum_exp
@@ -85,13 +86,13 @@ def with_rows(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, len
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::chain_sum_one_way", mutates_args=())
+@torch_operator("chain_sum_one_way")
 def _one_way(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     chains = Chains.of(emissions, tables, start, end, lengths)
     return torch.from_numpy(forward_backward(chains, ONE_WAY)[0].astype(chains.emissions.dtype))
 
 
-@torch.library.custom_op("catena::chainsum_both_ways", mutates_args=())
+@torch_operator("chainsum_both_ways")
 def _both_ways(
     emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -100,7 +101,7 @@ def _both_ways(
     return of(log_z.astype(chances.dtype)), of(chances), of(a), of(onward), of(exact)
 
 
-@torch.library.custom_op("catena::chain_slopes", mutates_args=())
+@torch_operator("chain_slopes")
 def _slopes_op(
     scale: Tensor,
     emissions: Tensor,

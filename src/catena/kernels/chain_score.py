@@ -28,6 +28,7 @@ from catena.kernels.ops import (
     keep_inputs,
     needs_grad,
     register_gradient_shapes,
+    torch_operator,
 )
 from catena.numerics import NEG_INF
 
@@ -78,7 +79,7 @@ def add_parts(
                 end[edge, q] += scale[r]
 
 
-@torch.library.custom_op("catena::chain_score", mutates_args=())
+@torch_operator("chain_score")
 def _score(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
     chains = Chains.of(emissions, tables, start, end, lengths)
     return torch.from_numpy(_scored(chains, tags).astype(chains.emissions.dtype))
@@ -93,7 +94,7 @@ def _scored(chains: Chains, tags: Tensor) -> FloatArray:
     return scores
 
 
-@torch.library.custom_op("catena::chain_score_slopes", mutates_args=())
+@torch_operator("chain_score_slopes")
 def _score_slopes(
     scale: Tensor, emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -131,7 +132,7 @@ _slopes = differentiable(_score_slopes, keep_inputs, _back_slopes, is_gradient=T
 # --- log-probabilities --------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::chain_log_prob", mutates_args=())
+@torch_operator("chain_log_prob")
 def _log_prob(
     emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -143,7 +144,7 @@ def _log_prob(
     return torch.from_numpy(log_p.astype(chains.emissions.dtype)), chances, a, onward, exact
 
 
-@torch.library.custom_op("catena::chain_log_prob_slopes", mutates_args=())
+@torch_operator("chain_log_prob_slopes")
 def _log_prob_slopes(
     scale: Tensor,
     emissions: Tensor,

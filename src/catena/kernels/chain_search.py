@@ -14,7 +14,7 @@ from torch import Tensor
 from catena.kernels.chain_loops import KEEP_FORWARD, max_of
 from catena.kernels.chain_rows import Chains, FloatArray
 from catena.kernels.jit import jit, jit_function
-from catena.kernels.ops import as_array, draws, fold_vmap
+from catena.kernels.ops import as_array, draws, fold_vmap, torch_operator
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_math import exp_less
 
@@ -193,7 +193,7 @@ def sample_rows(
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::chain_best", mutates_args=())
+@torch_operator("chain_best")
 def best(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     """The tags of the best chain of each row, ``[b, t]``."""
     arguments, shape = _arrays(emissions, tables, start, end, lengths)
@@ -202,7 +202,7 @@ def best(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths:
     return tags
 
 
-@torch.library.custom_op("catena::chain_top", mutates_args=())
+@torch_operator("chain_top")
 def top(
     emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, n: int
 ) -> tuple[Tensor, Tensor]:
@@ -216,7 +216,7 @@ def top(
     return tags, found
 
 
-@torch.library.custom_op("catena::chain_sample", mutates_args=())
+@torch_operator("chain_sample")
 def sample(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Chains drawn from each row, ``[n, b, t]``, by uniform numbers of that shape."""
     emissions, tables, start, end = (x.detach().double() for x in (emissions, tables, start, end))

@@ -25,6 +25,7 @@ from catena.kernels.ops import (
     keep_all,
     keep_inputs,
     register_gradient_shapes,
+    torch_operator,
 )
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
@@ -115,7 +116,7 @@ def _plain_paths(
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::edit_sum", mutates_args=())
+@torch_operator("edit_sum")
 def _sum_op(
     substitute: Tensor, insert: Tensor, delete: Tensor, end: Tensor, lengths: Tensor, targets: Tensor | None,
     target_lengths: Tensor | None,
@@ -139,7 +140,7 @@ def _sum_op(
     return log_z, d_substitute, d_insert, d_delete, d_end
 
 
-@torch.library.custom_op("catena::edit_gradients", mutates_args=())
+@torch_operator("edit_gradients")
 def _gradients_op(
     scale: Tensor, substitute: Tensor, insert: Tensor, delete: Tensor, end: Tensor, lengths: Tensor,
     targets: Tensor | None, target_lengths: Tensor | None, d_substitute: Tensor, d_insert: Tensor, d_delete: Tensor,

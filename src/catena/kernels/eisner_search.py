@@ -15,7 +15,7 @@ from torch import Tensor
 from catena.kernels.arc_searches import as_arrays, search_operators
 from catena.kernels.eisner_loops import inside, level, weigh
 from catena.kernels.jit import jit
-from catena.kernels.ops import draws
+from catena.kernels.ops import draws, torch_operator
 from catena.kernels.scaled_floats import narrow
 from catena.kernels.threads import in_row_blocks
 
@@ -266,7 +266,7 @@ def sample_rows(arcs: Any, lengths: Any, single_root: bool, low: int, high: int,
 best, top = search_operators("eisner", best_rows, top_rows, power=3)
 
 
-@torch.library.custom_op("catena::eisner_sample", mutates_args=())
+@torch_operator("eisner_sample")
 def sample(arcs: Tensor, lengths: Tensor, single_root: bool, uniforms: Tensor) -> Tensor:
     """Heads drawn from each row, ``[s, b, t]``, by uniform numbers ``[s, b, 2 t or more]``."""
     arrays = as_arrays(arcs.detach(), lengths, single_root)

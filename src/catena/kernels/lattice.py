@@ -24,6 +24,7 @@ from torch import Tensor
 from catena.errors import DivergentSumError
 from catena.kernels.lattice_loops import INVALID, log_distances, log_slopes, max_distances, trace_path
 from catena.kernels.lattice_useful import invalid_states, useful_scores
+from catena.kernels.ops import torch_operator
 from catena.kernels.threads import in_row_blocks
 
 GRAPH = ("source", "target", "component", "order", "bounds", "cyclic", "in_starts", "in_arcs", "out_starts", "out_arcs")
@@ -145,13 +146,13 @@ def best_values(weight: Tensor, initial: Tensor, final: Tensor, arrays: Sequence
     return torch.from_numpy(best).to(weight.dtype)
 
 
-@torch.library.custom_op("catena::lattice_log_value", mutates_args=())
+@torch_operator("lattice_log_value")
 def log_value(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> Tensor:
     """:func:`log_values` as an operator."""
     return log_values(weight, initial, final, _arrays(graph))
 
 
-@torch.library.custom_op("catena::lattice_log_total", mutates_args=())
+@torch_operator("lattice_log_total")
 def log_total(
     weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -176,7 +177,7 @@ def log_total(
     return results[0], results[1], results[2], results[3]
 
 
-@torch.library.custom_op("catena::lattice_max_total", mutates_args=())
+@torch_operator("lattice_max_total")
 def max_total(
     weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -223,7 +224,7 @@ def _fake(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor
     return rows, gradients[0], gradients[1], gradients[2]
 
 
-@torch.library.custom_op("catena::lattice_log_gradient", mutates_args=())
+@torch_operator("lattice_log_gradient")
 def log_gradient(
     weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -261,7 +262,7 @@ log_value.register_autograd(_log_backward, setup_context=_keep_inputs)
 max_total.register_autograd(_max_backward, setup_context=_keep_counts)
 
 
-@torch.library.custom_op("catena::lattice_invalid_rows", mutates_args=())
+@torch_operator("lattice_invalid_rows")
 def invalid_rows(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> Tensor:
     """True for each row of which a score that counts is nan or +inf."""
     arrays, rows = _arrays(graph), zip(*_wide(weight, initial, final), strict=True)

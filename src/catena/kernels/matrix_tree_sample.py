@@ -26,7 +26,7 @@ from catena.kernels.jit import SUMS, jit
 from catena.kernels.matrix_tree import log_partition_and_marginals
 from catena.kernels.matrix_tree_loops import fill_upper, row_width
 from catena.kernels.matrix_tree_wide import back_substitute, eliminate_word
-from catena.kernels.ops import draws
+from catena.kernels.ops import draws, torch_operator
 from catena.kernels.scaled_floats import ZERO_EXPONENT, narrow, wide_sum
 from catena.kernels.threads import in_row_blocks
 
@@ -231,7 +231,7 @@ def join_rows(
                     heads[s, r, root - 1] = 0
 
 
-@torch.library.custom_op("catena::matrix_tree_sample", mutates_args=())
+@torch_operator("matrix_tree_sample")
 def sample(arcs: Tensor, lengths: Tensor, single_root: bool, seeds: Tensor) -> Tensor:
     """Heads drawn from each row, ``[s, b, t]``, by seeds ``[s, b]``."""
     arrays = as_arrays(arcs, lengths, single_root)

@@ -1,11 +1,11 @@
-"""How a kernel becomes an operator of torch: shapes for tracing, a rule for vmap, and a derivative.
+"""Torch operators from kernels: registration, shapes for tracing, vmap rules and derivatives.
 
-Every tensor of a row-wise operator has its rows (or groups of rows) on the first axis, so vmap only makes
-more rows.
+Every tensor of a row-wise operator has its rows (or groups of rows) on the first axis, so that vmap only adds rows.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,8 +16,74 @@ from torch import Tensor
 
 from catena.kernels.forward_mode import gradient_jvp, is_transformed, value_jvp
 
+_LIBRARY = torch.library.Library("catena", "FRAGMENT")
 
-def fold_vmap(op: Any) -> None:
+
+class TorchOperator:
+    """A torch operator ``catena::name`` that runs a kernel.
+
+    ``torch.library.custom_op`` does the same, but its first call imports torch's compiler, which takes more than a
+    second. This class never imports it, and its kernels are not traced if you import it.
+
+    Args:
+        name: name of the operator, unique in the process.
+        kernel: function of tensors, integers, floats and booleans whose annotations define the operator's schema. It
+            must neither change its arguments nor return them.
+    """
+
+    def __init__(self, name: str, kernel: Callable[..., Any]) -> None:
+        self.kernel = kernel
+        self.__doc__ = kernel.__doc__
+        self._qualified = f"catena::{name}"
+        self._backward: Callable[..., Any] = self._reject_backward
+        self._setup_context: Callable[..., None] = lambda ctx, inputs, output: None
+        schema = torch.library.infer_schema(kernel, mutates_args=())
+        _LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        _LIBRARY.impl(name, _untraced(kernel), "CompositeExplicitAutograd")
+        self.overload = getattr(torch.ops.catena, name).default
+        torch.library.register_autograd(
+            self._qualified,
+            lambda ctx, *grads: self._backward(ctx, *grads),
+            setup_context=lambda ctx, inputs, output: self._setup_context(ctx, inputs, output),
+            lib=_LIBRARY,
+        )
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.overload(*arguments)
+
+    def _reject_backward(self, ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(f"{self._qualified} has no derivative. Detach its inputs, or use a lower derivative.")
+
+    def register_fake(self, shapes: Callable[..., Any]) -> None:
+        """Set the function that returns empty results for tracing."""
+        torch.library.register_fake(self._qualified, shapes, lib=_LIBRARY)
+
+    def register_vmap(self, rule: Callable[..., Any]) -> None:
+        """Set the rule for ``torch.vmap``, with the arguments of ``torch.library.register_vmap``."""
+        torch.library.register_vmap(self._qualified, rule, lib=_LIBRARY)
+
+    def register_autograd(self, backward: Callable[..., Any], setup_context: Callable[..., None]) -> None:
+        """Set the derivative, with the arguments of ``torch.library.register_autograd``."""
+        self._backward = backward
+        self._setup_context = setup_context
+
+
+def torch_operator(name: str) -> Callable[[Callable[..., Any]], TorchOperator]:
+    """Decorator that makes a kernel the torch operator ``catena::name``."""
+    return lambda kernel: TorchOperator(name, kernel)
+
+
+def _untraced(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that torch.compile does not trace when it calls it from code after a graph break."""
+    disabled = torch._disable_dynamo(kernel)  # imports the compiler when it is called
+
+    def call(*arguments: Any) -> Any:
+        return disabled(*arguments) if "torch._dynamo" in sys.modules else kernel(*arguments)
+
+    return call
+
+
+def fold_vmap(op: TorchOperator) -> None:
     """Give an operator over rows its vmap rule: the mapped axis is folded into the rows of every tensor."""
     op.register_vmap(_folding_rule(op))
 
@@ -33,7 +99,7 @@ def _folding_rule(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     return rule
 
 
-def draws(op: Any, own: Callable[[Tensor, Tensor], Sequence[int]]) -> None:
+def draws(op: TorchOperator, own: Callable[[Tensor, Tensor], Sequence[int]]) -> None:
     """Register the rest of an operator that samples structures of rows with uniform numbers, its last argument.
 
     Uniform numbers and structures have their rows on the second axis. ``own`` gives the sizes of a structure's axes, by
@@ -62,7 +128,7 @@ def _folded(x: Any, dim: int | None, n: int, axis: int = 0) -> Any:
     return x.flatten(axis, axis + 1)
 
 
-def register_gradient_shapes(op: Any, n: int) -> None:
+def register_gradient_shapes(op: TorchOperator, n: int) -> None:
     """Register the shapes of an operator of gradients: its results are like the ``n`` scores that follow the scale."""
 
     @op.register_fake
@@ -91,7 +157,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], *results: Tensor) -> None:
 
 
 def differentiable(
-    op: Any, setup_context: Callable[..., None], backward: Callable[..., Any], is_gradient: bool = False
+    op: TorchOperator, setup_context: Callable[..., None], backward: Callable[..., Any], is_gradient: bool = False
 ) -> Callable[..., Any]:
     """Register an operator's derivative, and return the cheapest way to call it that is right where it is called.
 
@@ -106,7 +172,7 @@ def differentiable(
         is_gradient: which of the two kinds of operators it is.
     """
     op.register_autograd(backward, setup_context=setup_context)
-    kernel = op._init_fn
+    kernel = op.kernel
 
     class Door(torch.autograd.Function):
         @staticmethod
@@ -133,19 +199,19 @@ def differentiable(
             return Eager.apply(*arguments)
         return kernel(*arguments)
 
-    n_results = len(op._opoverload._schema.returns)
+    n_results = len(op.overload._schema.returns)
     jvp = gradient_jvp(backward, call) if is_gradient else value_jvp(backward, n_results)
     Door.jvp = staticmethod(jvp)  # type: ignore[method-assign]
     return call
 
 
-def first_result(op: Any, backward: Callable[[Any, Tensor | None], Any]) -> Callable[..., Any]:
+def first_result(op: TorchOperator, backward: Callable[[Any, Tensor | None], Any]) -> Callable[..., Any]:
     """The first result of an operator whose others are only kept for its derivative; for plain code that wants it.
 
     Kept are the arguments and the other results, in this order. What is not handed out needs no place in autograd's
     graph, and each place takes 3 µs.
     """
-    kernel = op._init_fn
+    kernel = op.kernel
 
     class First(torch.autograd.Function):
         @staticmethod

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad, torch_operator
 from catena.kernels.pcfg_dense import DenseRules
 from catena.kernels.pcfg_logs import dense_log_rows
 from catena.kernels.pcfg_solve import Solved, SolveKind, build_problem, solve_inside, solve_outside
@@ -53,7 +53,7 @@ def plain_log_partition(words: Tensor, rules: Tensor, roots: Tensor, spans: Tens
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::pcfg_inside", mutates_args=())
+@torch_operator("pcfg_inside")
 def _inside_op(
     words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -61,7 +61,7 @@ def _inside_op(
     return found.log_z.to(words.dtype), found.exact, found.chart, found.e
 
 
-@torch.library.custom_op("catena::pcfg_slopes", mutates_args=())
+@torch_operator("pcfg_slopes")
 def _slopes_op(
     scale: Tensor, words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, exact: Tensor,
     chart: Tensor, e: Tensor,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad, torch_operator
 from catena.kernels.pcfg import chart_shapes, grouped_again
 from catena.kernels.pcfg_chart import ChartLayout, PCFGChart, PCFGProblem, PCFGRules, scale_by_max
 from catena.kernels.pcfg_logs import low_rank_log_rows
@@ -144,7 +144,7 @@ def plain_log_partition(
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::low_rank_pcfg_inside", mutates_args=())
+@torch_operator("low_rank_pcfg_inside")
 def _inside_op(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor,
     keep: bool,
@@ -153,7 +153,7 @@ def _inside_op(
     return found.log_z.to(words.dtype), found.exact, found.chart, found.e
 
 
-@torch.library.custom_op("catena::low_rank_pcfg_slopes", mutates_args=())
+@torch_operator("low_rank_pcfg_slopes")
 def _slopes_op(
     scale: Tensor, words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None,
     lengths: Tensor, exact: Tensor, chart: Tensor, e: Tensor,

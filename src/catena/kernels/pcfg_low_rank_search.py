@@ -14,7 +14,7 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.jit import jit
-from catena.kernels.ops import draws, fold_vmap
+from catena.kernels.ops import draws, fold_vmap, torch_operator
 from catena.kernels.pcfg_logs import low_rank_inside, merge_logs
 from catena.kernels.pcfg_search import draw_log
 from catena.kernels.pcfg_solve import build_problem
@@ -80,7 +80,7 @@ def search_rows(
                 row += 1
 
 
-@torch.library.custom_op("catena::low_rank_pcfg_best", mutates_args=())
+@torch_operator("low_rank_pcfg_best")
 def best(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor
 ) -> Tensor:
@@ -100,7 +100,7 @@ def _(
 fold_vmap(best)
 
 
-@torch.library.custom_op("catena::low_rank_pcfg_sample", mutates_args=())
+@torch_operator("low_rank_pcfg_sample")
 def sample(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor,
     uniforms: Tensor,

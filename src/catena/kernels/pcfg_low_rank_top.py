@@ -15,7 +15,7 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.jit import jit
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import fold_vmap, torch_operator
 from catena.kernels.pcfg_solve import build_problem
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_search import clear, place_way, top_of_lists
@@ -121,7 +121,7 @@ def top_rows(
             )  # fmt: skip
 
 
-@torch.library.custom_op("catena::low_rank_pcfg_top", mutates_args=())
+@torch_operator("low_rank_pcfg_top")
 def top(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor,
     k: int,

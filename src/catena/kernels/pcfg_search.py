@@ -15,7 +15,7 @@ from torch import Tensor
 
 from catena.kernels.floats import LN2
 from catena.kernels.jit import jit
-from catena.kernels.ops import draws, fold_vmap
+from catena.kernels.ops import draws, fold_vmap, torch_operator
 from catena.kernels.pcfg import DENSE
 from catena.kernels.pcfg_logs import dense_inside
 from catena.kernels.pcfg_solve import build_problem, solve_inside
@@ -266,7 +266,7 @@ def sample_rows(
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::pcfg_best", mutates_args=())
+@torch_operator("pcfg_best")
 def best(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor) -> Tensor:
     """The spans of the best parse of each row, ``[b, 2 t - 1, 3]``."""
     given = search_arrays(words, rules, roots, spans, lengths)
@@ -277,7 +277,7 @@ def best(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, leng
     return found
 
 
-@torch.library.custom_op("catena::pcfg_sample", mutates_args=())
+@torch_operator("pcfg_sample")
 def sample(
     words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, uniforms: Tensor
 ) -> Tensor:

@@ -14,7 +14,7 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.jit import jit
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import fold_vmap, torch_operator
 from catena.kernels.pcfg_search import search_arrays, symbol_range
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_search import clear, place_way, top_of_lists
@@ -107,7 +107,7 @@ def top_rows(
                     waiting += 2
 
 
-@torch.library.custom_op("catena::pcfg_top", mutates_args=())
+@torch_operator("pcfg_top")
 def top(
     words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, needs_grad, register_gradient_shapes
+from catena.kernels.ops import (
+    differentiable,
+    fold_vmap,
+    keep_all,
+    keep_inputs,
+    needs_grad,
+    register_gradient_shapes,
+    torch_operator,
+)
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.semimarkov_loops import expected_neighbors, sum_rows
 from catena.kernels.threads import in_row_blocks
@@ -86,12 +94,12 @@ def forward_backward(
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::semimarkov_sum_one_way", mutates_args=())
+@torch_operator("semimarkov_sum_one_way")
 def _one_way(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     return forward_backward(segments, tables, start, end, lengths, both_ways=False)[0].to(segments.dtype)
 
 
-@torch.library.custom_op("catena::semimarkov_sum_both_ways", mutates_args=())
+@torch_operator("semimarkov_sum_both_ways")
 def _both_ways(
     segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -99,7 +107,7 @@ def _both_ways(
     return log_z.to(segments.dtype), chances, alpha, rest, log_z.clone()
 
 
-@torch.library.custom_op("catena::semimarkov_slopes", mutates_args=())
+@torch_operator("semimarkov_slopes")
 def _slopes_op(
     scale: Tensor,
     segments: Tensor,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.jit import jit, jit_function, jit_inline
-from catena.kernels.ops import draws, fold_vmap
+from catena.kernels.ops import draws, fold_vmap, torch_operator
 from catena.kernels.semimarkov_loops import forward
 from catena.kernels.threads import in_row_blocks
 
@@ -128,7 +128,7 @@ def sample_rows(
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::semimarkov_best", mutates_args=())
+@torch_operator("semimarkov_best")
 def best(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     """The best segmentation of each row, ``[b, t, 3]``."""
     b, t, m, k = segments.shape
@@ -146,7 +146,7 @@ def _(segments: Tensor, *_: Tensor) -> Tensor:
 fold_vmap(best)
 
 
-@torch.library.custom_op("catena::semimarkov_sample", mutates_args=())
+@torch_operator("semimarkov_sample")
 def sample(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Segmentations drawn from each row, ``[n, b, t, 3]``, by uniform numbers ``[n, b, t, 2]``."""
     b, t, m, k = segments.shape

@@ -13,7 +13,7 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.jit import jit
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import fold_vmap, torch_operator
 from catena.kernels.semimarkov_search import arrays_of, turn_around
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_search import place_way, top_of_lists
@@ -73,7 +73,7 @@ def top_rows(
             turn_around(members[r, rank], count)
 
 
-@torch.library.custom_op("catena::semimarkov_top", mutates_args=())
+@torch_operator("semimarkov_top")
 def top(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """The ``n`` best segmentations of each row, ``[b, n, t, 3]``, and how many of them there are."""
     b, t, m, k = segments.shape

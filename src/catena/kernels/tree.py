@@ -25,6 +25,7 @@ from catena.kernels.ops import (
     keep_all,
     keep_inputs,
     needs_grad,
+    torch_operator,
 )
 from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
@@ -93,17 +94,17 @@ def _rows_without_numbers(scores: Tensor, lengths: Tensor) -> Tensor | None:
     return ~(torch.where(read[..., None], scores.detach(), NEG_INF).flatten(1).amax(1) < torch.inf)
 
 
-@torch.library.custom_op("catena::tree_sum_one_way", mutates_args=())
+@torch_operator("tree_sum_one_way")
 def _one_way_op(scores: Tensor, lengths: Tensor) -> Tensor:
     return _summed(scores, lengths, both_ways=False)[0]
 
 
-@torch.library.custom_op("catena::tree_sum_both_ways", mutates_args=())
+@torch_operator("tree_sum_both_ways")
 def _both_ways_op(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     return _summed(scores, lengths, both_ways=True)
 
 
-@torch.library.custom_op("catena::tree_slopes", mutates_args=())
+@torch_operator("tree_slopes")
 def _slopes_op(scale: Tensor, scores: Tensor, lengths: Tensor, chances: Tensor) -> Tensor:
     b, t, _, k = scores.shape
     arrays = (as_array(scores), as_array(scale), as_array(chances))

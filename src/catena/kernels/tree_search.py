@@ -14,7 +14,7 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.jit import jit
-from catena.kernels.ops import draws, fold_vmap
+from catena.kernels.ops import draws, fold_vmap, torch_operator
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree import ready
 from catena.kernels.tree_loops import inside, label_room, sum_labels
@@ -278,7 +278,7 @@ def sample_rows(scores: Any, lengths: Any, low: int, high: int, uniforms: Any, s
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::tree_best", mutates_args=())
+@torch_operator("tree_best")
 def best(scores: Tensor, lengths: Tensor) -> Tensor:
     """The spans of the best tree of each row, ``[b, 2 t - 1, 3]``."""
     b, t = scores.shape[:2]
@@ -289,7 +289,7 @@ def best(scores: Tensor, lengths: Tensor) -> Tensor:
     return spans
 
 
-@torch.library.custom_op("catena::tree_top", mutates_args=())
+@torch_operator("tree_top")
 def top(scores: Tensor, lengths: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """The spans of the ``n`` best trees of each row, ``[b, n, 2 t - 1, 3]``, and how many of them there are."""
     b, t = scores.shape[:2]
@@ -316,7 +316,7 @@ fold_vmap(best)
 fold_vmap(top)
 
 
-@torch.library.custom_op("catena::tree_sample", mutates_args=())
+@torch_operator("tree_sample")
 def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Trees drawn from each row, ``[n, b, 2 t - 1, 3]``, by uniform numbers ``[n, b, 3 t]``."""
     b, t = scores.shape[:2]

@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from catena.kernels.arc_searches import register_searches
+from catena.kernels.ops import torch_operator
 
 _Scores = dict[tuple[int, int], float]
 """The score of every possible arc (head, word)."""
 
 
 # Custom operators, because vmap and torch.compile cannot trace loops over values.
-@torch.library.custom_op("catena::plain_arborescence_best", mutates_args=())
+@torch_operator("plain_arborescence_best")
 def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     """The heads of the best tree of each row, ``[b, t]``."""
     heads = torch.full((arcs.shape[0], arcs.shape[1] - 1), -1, device=arcs.device)
@@ -30,7 +31,7 @@ def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     return heads
 
 
-@torch.library.custom_op("catena::plain_arborescence_top", mutates_args=())
+@torch_operator("plain_arborescence_top")
 def top(arcs: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Heads and label ranks of the ``k`` best trees of each row, ``[b, k, t]``, and the number of trees found."""
     b, nodes, _, n_labels = arcs.shape

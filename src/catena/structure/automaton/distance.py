@@ -30,7 +30,7 @@ from catena.kernels.lattice import (
     max_total,
 )
 from catena.kernels.lattice import log_total as log_totals
-from catena.kernels.ops import as_int64_array, needs_grad
+from catena.kernels.ops import as_int64_array, needs_grad, torch_operator
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.reference import (
     any_wrong,
@@ -239,7 +239,7 @@ def _curvature(semiring: Semiring, topology: Topology, inputs: Sequence[Tensor],
 # --- for torch.compile and torch.vmap -----------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::lattice_log_curvature", mutates_args=())
+@torch_operator("lattice_log_curvature")
 def log_curvature(
     grad: Tensor, weight: Tensor, initial: Tensor, final: Tensor, by_weight: Tensor, by_initial: Tensor,
     by_final: Tensor, source: Tensor, target: Tensor,

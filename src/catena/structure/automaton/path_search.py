@@ -19,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from catena.kernels.lattice import fold_rows
-from catena.kernels.ops import as_int64_array
+from catena.kernels.ops import as_int64_array, torch_operator
 from catena.numerics import NEG_INF
 from catena.structure.automaton.distance import useful_distances
 from catena.structure.automaton.topology import ANY_LENGTH, IntArray, Topology
@@ -213,7 +213,7 @@ def _choices(reach: IntArray, low: IntArray, high: IntArray, generator: torch.Ge
 # --- custom operators ---------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("catena::lattice_best_members", mutates_args=())
+@torch_operator("lattice_best_members")
 def best_members_operator(
     weight: Tensor, initial: Tensor, final: Tensor, source: Tensor, target: Tensor, k: int, longest: int, plain: bool
 ) -> Tensor:
@@ -223,7 +223,7 @@ def best_members_operator(
     return found.to(weight.device)
 
 
-@torch.library.custom_op("catena::lattice_random_members", mutates_args=())
+@torch_operator("lattice_random_members")
 def random_members_operator(
     weight: Tensor, initial: Tensor, final: Tensor, seeds: Tensor, source: Tensor, target: Tensor, n: int,
     longest: int, plain: bool,
