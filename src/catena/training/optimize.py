@@ -15,11 +15,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from torch.optim import SGD, Adagrad, Adam, AdamW
 
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
 from catena.training.adadelta import Adadelta
 from catena.training.config import TrainingConfig
+from catena.training.eager_optimizers import without_compiler
 
 _NORMALIZATIONS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)
 
@@ -159,17 +161,17 @@ def build_optimizer(
     fused = True if device.type in ("cpu", "cuda") else None
     match settings.optimizer:
         case "sgd":
-            return torch.optim.SGD(groups, lr=rate, momentum=settings.momentum or 0.0, fused=fused)
+            return without_compiler(SGD)(groups, lr=rate, momentum=settings.momentum or 0.0, fused=fused)
         case "adam":
-            return torch.optim.Adam(groups, lr=rate, betas=betas, eps=eps, fused=fused)
+            return without_compiler(Adam)(groups, lr=rate, betas=betas, eps=eps, fused=fused)
         case "adamw":
-            return torch.optim.AdamW(groups, lr=rate, betas=betas, eps=eps, fused=fused)
+            return without_compiler(AdamW)(groups, lr=rate, betas=betas, eps=eps, fused=fused)
         case "adagrad":
             on_cpu = True if device.type == "cpu" else None
-            return torch.optim.Adagrad(groups, lr=rate, eps=eps, fused=on_cpu)
+            return without_compiler(Adagrad)(groups, lr=rate, eps=eps, fused=on_cpu)
         case "adadelta":
-            kind = Adadelta if device.type == "cpu" else torch.optim.Adadelta
-            return kind(groups, lr=rate, rho=settings.rho or 0.0, eps=eps)
+            kind: type[Adadelta | torch.optim.Adadelta] = Adadelta if device.type == "cpu" else torch.optim.Adadelta
+            return without_compiler(kind)(groups, lr=rate, rho=settings.rho or 0.0, eps=eps)
 
 
 def decayed_names(model: nn.Module, spared: Iterable[str] = ()) -> set[str]:
