@@ -11,7 +11,19 @@ from pathlib import Path
 SRC = Path(__file__).parent.parent / "src" / "catena"
 
 LAYERS = [
-    {"_lazy", "version", "shapes", "errors", "extras", "numerics", "randomness", "registry", "config", "checkpoint"},
+    {
+        "_lazy",
+        "version",
+        "shapes",
+        "errors",
+        "extras",
+        "numerics",
+        "randomness",
+        "registry",
+        "config",
+        "checkpoint",
+        "files",
+    },
     {"kernels"},
     {"data", "embeddings", "structure", "metrics"},
     {"attention", "outputs", "grammar", "draw"},

@@ -24,7 +24,7 @@ def test_svg_is_saved_unchanged_and_folders_are_created(tmp_path):
 
 def test_failed_write_leaves_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = PICTURE.save(tmp_path / "tree.svg")
-    monkeypatch.setattr("catena.draw.saving.os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("catena.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         Picture("<svg/>").save(path)
     assert path.read_text(encoding="utf-8") == PICTURE.svg

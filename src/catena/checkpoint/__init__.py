@@ -23,7 +23,7 @@ This subpackage is independent of optimizers, epochs and tasks.
 =============  ===========================================================================
 """
 
-from catena.checkpoint.files import UNFINISHED, as_json, file_sha256, write_text_atomically
+from catena.checkpoint.files import as_json, file_sha256, write_text_atomically
 from catena.checkpoint.folder import (
     CONFIG,
     FORMAT_VERSION,
@@ -53,6 +53,7 @@ from catena.checkpoint.runs import (
     read_pointer,
     write_pointer,
 )
+from catena.files import UNFINISHED
 
 __all__ = [
     "BEST",

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catena.checkpoint.files import as_json, digest, file_sha256, sync, temporary
+from catena.checkpoint.files import as_json, digest, file_sha256
 from catena.errors import CheckpointError
+from catena.files import flush_to_disk, temporary_name
 from catena.version import __version__
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def check_version(version: Any, path: Path) -> None:
 
 def _write_whole(folder: Path, fill: Callable[[Path], None], model: dict[str, Any]) -> Checkpoint:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = temporary(folder.parent)
+    unfinished = temporary_name(folder.parent)
     try:
         unfinished.mkdir()
         fill(unfinished)
@@ -164,12 +165,12 @@ def _write_whole(folder: Path, fill: Callable[[Path], None], model: dict[str, An
         sealed = {**manifest, "checksum": digest(manifest)}
         (unfinished / MANIFEST).write_text(as_json(sealed), encoding="utf-8")
         for path in [*unfinished.rglob("*"), unfinished]:
-            sync(path)
+            flush_to_disk(path)
         _rename_over(unfinished, folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    sync(folder.parent)
+    flush_to_disk(folder.parent)
     return Checkpoint(folder, manifest)
 
 
@@ -177,7 +178,7 @@ def _rename_over(source: Path, target: Path) -> None:
     if not target.exists():
         os.rename(source, target)
         return
-    aside = temporary(target.parent)  # a folder cannot be renamed onto a folder that is not empty
+    aside = temporary_name(target.parent)  # a folder cannot be renamed onto a folder that is not empty
     os.rename(target, aside)
     os.rename(source, target)
     shutil.rmtree(aside)

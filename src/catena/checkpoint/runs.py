@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from catena.checkpoint.files import sync, temporary, write_text_atomically
+from catena.checkpoint.files import write_text_atomically
 from catena.checkpoint.folder import MANIFEST, WEIGHTS, Checkpoint, check_version, read_checkpoint
 from catena.errors import CheckpointError
+from catena.files import flush_to_disk, temporary_name
 from catena.registry import nearest
 
 META, METRICS, LOG = "meta.json", "metrics.jsonl", "log.txt"
@@ -113,7 +114,7 @@ def read_pointer(run: Path, name: str) -> Path:
 def write_pointer(run: Path, name: str, target: Path) -> None:
     """Point `best` or `last` to a checkpoint by a relative path, so that the run can be moved."""
     relative = target.relative_to(run).as_posix()
-    pointer, fresh = run / name, temporary(run)
+    pointer, fresh = run / name, temporary_name(run)
     if pointer.is_dir() and not pointer.is_symlink():
         shutil.rmtree(pointer)  # the run was copied by a program that followed the link
     try:
@@ -122,7 +123,7 @@ def write_pointer(run: Path, name: str, target: Path) -> None:
         write_text_atomically(pointer, relative + "\n")
         return
     os.replace(fresh, pointer)
-    sync(run)
+    flush_to_disk(run)
 
 
 def _near(path: Path) -> str:

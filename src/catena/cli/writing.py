@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from catena.cli.usage import UsageError
+from catena.files import atomic_write
 
 
 def check_writable(path: Path, example: str, read: str = "-") -> None:
@@ -20,12 +21,6 @@ def check_writable(path: Path, example: str, read: str = "-") -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write to a temporary file and rename it, so that ``path`` is complete or absent."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            for line in lines:
-                file.write(line + "\n")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    """Write lines, so that ``path`` is complete or absent."""
+    with atomic_write(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(line + "\n" for line in lines)

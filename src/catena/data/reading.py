@@ -8,8 +8,6 @@ tally.counts(used=len(examples)).sentence()
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catena.data.examples import Example, SourceLocation, get_text
+from catena.files import atomic_write
 
 _MOST_TEXT = 500
 """Number of characters of a dropped text that are stored."""
@@ -103,14 +102,8 @@ class ReadCounter:
         rows = [("file", "line", "reason", "text")]
         rows += [(d.place.file, str(d.place.line), d.reason, d.text) for d in self.dropped]
         content = "".join("\t".join(map(_one_field, row)) + "\n" for row in rows)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with open(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-                stream.write(content)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with atomic_write(path) as unfinished:
+            unfinished.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def _one_field(value: str) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import Float32
@@ -14,29 +12,24 @@ from jaxtyping import Float32
 from catena.data.files import shorten
 from catena.data.readers.own_vectors import MARK, VERSION, StoredVectors
 from catena.errors import DataError
+from catena.files import atomic_write
 
 
 def write_word2vec(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v d"], binary: bool) -> None:
     """Write the word2vec text or binary format, which gensim and many other programs read."""
     v, d = matrix.shape
-
-    def fill(file: BinaryIO) -> None:
+    with atomic_write(path) as unfinished, unfinished.open("wb") as file:
         file.write(f"{v} {d}\n".encode())
         for word, row in zip(words, matrix, strict=True):
             name = _whole_word(word, "word2vec")
             file.write(name + b" " + row.astype("<f4").tobytes() if binary else _line(name, row))
 
-    _write(path, fill)
-
 
 def write_glove(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v d"]) -> None:
     """Write the GloVe text format, which is the word2vec format without the first line."""
-
-    def fill(file: BinaryIO) -> None:
+    with atomic_write(path) as unfinished, unfinished.open("wb") as file:
         for word, row in zip(words, matrix, strict=True):
             file.write(_line(_whole_word(word, "GloVe"), row))
-
-    _write(path, fill)
 
 
 def write_stored_vectors(path: Path, stored: StoredVectors) -> None:
@@ -57,14 +50,9 @@ def write_stored_vectors(path: Path, stored: StoredVectors) -> None:
         "shortest": str(stored.shortest),
         "longest": str(stored.longest),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{secrets.token_hex(6)}.unfinished")
-    try:
+    with atomic_write(path) as unfinished:
         save_file(arrays, unfinished, about)
         os.chmod(unfinished, 0o666 & ~_umask())  # safetensors makes the file readable by its owner only
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _umask() -> int:
@@ -84,14 +72,3 @@ def _whole_word(word: str, format: str) -> bytes:
 def _line(name: bytes, row: np.ndarray) -> bytes:
     # Nine digits restore the same float32.
     return name + b" " + " ".join(f"{x:.9g}" for x in row.tolist()).encode() + b"\n"
-
-
-def _write(path: Path, fill: Callable[[BinaryIO], None]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{secrets.token_hex(6)}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            fill(file)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from catena.draw.palette import N_CATEGORIES, PALETTE
-from catena.draw.saving import write_atomically
 from catena.draw.values import NumberSequence, array, check_count, check_shape, check_some
 from catena.errors import DataError
+from catena.files import atomic_write
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Page:
         path = Path(path)
         if path.suffix.lower() not in (".html", ".htm"):
             raise DataError(f"path must end in .html, got {path.name!r}. Save the page as {path.stem + '.html'!r}.")
-        write_atomically(path, self.html.encode("utf-8"))
+        with atomic_write(path) as unfinished:
+            unfinished.write_bytes(self.html.encode("utf-8"))
         return path
 
 

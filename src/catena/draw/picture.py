@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catena.draw.png import to_png
-from catena.draw.saving import write_atomically
 from catena.errors import DataError
+from catena.files import atomic_write
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Picture:
             return to_png(self.svg, path)
         if suffix != ".svg":
             raise DataError(f"path must end in .svg or .png, got {path.name!r}. Change the extension.")
-        write_atomically(path, self.svg.encode("utf-8"))
+        with atomic_write(path) as unfinished:
+            unfinished.write_bytes(self.svg.encode("utf-8"))
         return path
 
     def _repr_svg_(self) -> str:

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from catena.draw.palette import in_the_dark
-from catena.draw.saving import write_atomically
 from catena.draw.values import RealNumber
 from catena.errors import DataError
 from catena.extras import require
+from catena.files import atomic_write
 
 _MOST_PIXELS = 100_000_000
 """Larger pictures would take gigabytes to render."""
@@ -20,7 +20,8 @@ _SIZE = re.compile(r'<svg [^>]*\bwidth="([\d.]+)" height="([\d.]+)"')
 def to_png(svg: str, path: str | Path, scale: RealNumber = 2, dark: bool = False) -> Path:
     """Write an SVG to a PNG file with ``scale`` PNG pixels per SVG pixel, in light or dark colors."""
     path = Path(path)
-    write_atomically(path, png_bytes(svg, scale, dark))
+    with atomic_write(path) as unfinished:
+        unfinished.write_bytes(png_bytes(svg, scale, dark))
     return path
 
 

@@ -7,7 +7,6 @@ the names of words and where each ends, their counts, histories and slots. Value
 from __future__ import annotations
 
 import json
-import os
 import struct
 import sys
 from dataclasses import asdict
@@ -18,6 +17,7 @@ import numpy as np
 
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CatenaError, CheckpointError
+from catena.files import atomic_write
 from catena.kernels.ngram_arpa import checksum_lanes
 from catena.lm.ngram.about import NgramInfo
 from catena.lm.ngram.packed import PackedNgrams
@@ -37,7 +37,7 @@ def checksum(data: np.ndarray) -> int:
 
 
 def save_binary(path: Path, packed: PackedNgrams, vocabulary: Vocabulary, about: NgramInfo) -> None:
-    """Write a model to a temporary file and rename it, so that the path never has a partial file."""
+    """Write a model atomically, so that the path never has a partial file."""
     names = [name.encode("utf-8", "surrogatepass") for name in vocabulary.symbols]
     arrays: dict[str, np.ndarray] = {
         "names": np.frombuffer(b"".join(names), np.uint8),
@@ -54,24 +54,20 @@ def save_binary(path: Path, packed: PackedNgrams, vocabulary: Vocabulary, about:
     text += b" " * (-(_HEAD.size + len(text)) % _ALIGNED)
     body = b"".join([len(text).to_bytes(8, "little"), text])
     body += b" " * (-(_HEAD.size + len(body)) % _ALIGNED)
-    beside = path.with_name(path.name + f".{os.getpid()}.part")
-    try:
-        with open(beside, "wb") as file:
+    with atomic_write(path) as unfinished:
+        with open(unfinished, "wb") as file:
             file.write(bytes(_HEAD.size) + body)
             for name, array in arrays.items():
                 raw = np.ascontiguousarray(array, _DTYPES[name])
                 raw.tofile(file)
                 file.write(bytes(-raw.nbytes % _ALIGNED))
             length = file.tell()
-        mapped = np.memmap(beside, np.uint8, "r+")
+        mapped = np.memmap(unfinished, np.uint8, "r+")
         mapped[: _HEAD.size] = np.frombuffer(
             _HEAD.pack(MAGIC, VERSION, checksum(mapped[_HEAD.size :]), length), np.uint8
         )
         mapped.flush()
         del mapped
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def is_binary(path: Path) -> bool:
