@@ -15,16 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from catena.data.config import VocabularyConfig
+from catena.data.special_tokens import PAD_SYMBOL, UNK_SYMBOL
 from catena.errors import CheckpointError, DataError
 from catena.registry import did_you_mean
 
 PAD = 0
 UNK = 1
-PAD_SYMBOL = "<pad>"
-UNK_SYMBOL = "<unk>"
-SPECIAL_NAMES = (PAD_SYMBOL, UNK_SYMBOL, "<s>", "</s>", "<mask>")
-"""Names of special tokens that texts may contain, as in corpora with a closed vocabulary. Word tokenizers keep them
-whole."""
 FORMAT = 1
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from catena.data.special_tokens import UNK_SYMBOL
 from catena.embeddings.positions import RotaryPositions
 from catena.encoders.transformer_step import feed_forward_part
 from catena.errors import ConfigError
@@ -36,7 +37,7 @@ class SpecialTokenNames:
 
     source: Sequence[str]
     target: Sequence[str]
-    unknown: str = "<unk>"
+    unknown: str = UNK_SYMBOL
 
 
 def to_ctranslate2(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, UNK_SYMBOL
+from catena.data.vocabulary import Vocabulary
 from catena.search.stepper import Stepper, StepperState
 
-BEGIN_SYMBOL, END_SYMBOL = "<s>", "</s>"
 SPECIALS = (BEGIN_SYMBOL, END_SYMBOL)
 """The special tokens of a language model in addition to padding and unknown: begin and end of a sequence."""
 

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from catena.data.special_tokens import MASK_SYMBOL
 from catena.data.vocabulary import Vocabulary
 from catena.embeddings.table import Embedding
 from catena.encoders.base import Encoder
@@ -21,7 +22,6 @@ from catena.lm.neural import DropoutRates
 from catena.outputs.base import OutputLayer
 from catena.shapes import mask_from_lengths
 
-MASK_SYMBOL = "<mask>"
 SHOWN_AS_MARK, SHOWN_AS_ANOTHER = 0.8, 0.1
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from catena.data.readers.own_vectors import StoredVectors
+from catena.data.special_tokens import END_SYMBOL
 from catena.errors import FormatError
 from catena.kernels.word2vec_draw import ngram_parts
 
@@ -22,7 +23,6 @@ _MAGIC = struct.pack("<i", 793_712_314)
 _VERSIONS = (11, 12)
 _ARGUMENTS = ("dim", "ws", "epoch", "minCount", "neg", "wordNgrams", "loss", "model", "bucket", "minn", "maxn", "rate")
 _LONGEST_WORD = 1 << 16
-END = "</s>"
 TOGETHER = 1 << 16
 """Number of words whose vectors are computed in one batch."""
 
@@ -102,7 +102,7 @@ def _with_ngrams(
     result = np.empty((len(words), matrix.shape[1]), np.float32)
     for low in range(0, len(words), TOGETHER):
         some = words[low : low + TOGETHER]
-        encoded = [b"" if word == END else word.encode() for word in some]
+        encoded = [b"" if word == END_SYMBOL else word.encode() for word in some]
         names = np.frombuffer(b"".join(encoded), np.uint8).copy()
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
         first = np.zeros(len(some) + 1, np.int64)
@@ -111,7 +111,7 @@ def _with_ngrams(
         ngram_parts(*given, parts)
         for i, word in enumerate(some):
             own = matrix[rows[low + i]]
-            grams = parts[first[i] : first[i + 1]] if word != END else parts[:0]
+            grams = parts[first[i] : first[i + 1]] if word != END_SYMBOL else parts[:0]
             result[low + i] = (own + matrix[base + grams].sum(0)) / (1 + len(grams))
     return result
 

@@ -14,9 +14,9 @@ from functools import cache
 import regex
 
 from catena.data.config import WordTokenizerConfig
+from catena.data.special_tokens import NAMES_IN_TEXT
 from catena.data.tokenizers.base import Tokenizer
 from catena.data.tokenizers.rules import cache_splits, text_rule, word_rule
-from catena.data.vocabulary import SPECIAL_NAMES
 
 _CLITIC = r"['’](?:s|re|ve|ll|d|m)"
 _CONTRACTED = regex.compile(rf"(?i)([\w'’‐‑-]+?)((?:n['’]t)?(?:{_CLITIC})*)")
@@ -55,7 +55,7 @@ def word_pattern(hyphens: str) -> regex.Pattern[str]:
     """The pattern of one token. Alternatives are tried in order, and the last matches any grapheme."""
     text = _PATTERN
     parts = {"URL_CHARACTER": _URL_CHARACTER, "IN_PARENTHESES": _IN_PARENTHESES, "URL_END": _URL_END}
-    parts["SPECIAL"] = f"(?: {' | '.join(map(regex.escape, SPECIAL_NAMES))} )"
+    parts["SPECIAL"] = f"(?: {' | '.join(map(regex.escape, NAMES_IN_TEXT))} )"
     for name, part in {**parts, "SIGN": _SIGN, "JOINT": _JOINT[hyphens], "WORD": _WORD}.items():
         text = text.replace(name, part)
     return regex.compile(text, regex.VERBOSE | regex.V1)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from catena.data.batches import pad
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, ITEM_SYMBOL
 from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.seq2seq.base import Source
@@ -16,7 +17,7 @@ from catena.seq2seq.sides import VocabularyInfo
 from catena.tasks.compose.naming import ItemWordModel, normalize_word, split_words
 from catena.tasks.compose.reading import Composition
 
-BEGIN_SYMBOL, END_SYMBOL, ITEM_SYMBOL = SPECIALS = ("<s>", "</s>", "<item>")
+SPECIALS = (BEGIN_SYMBOL, END_SYMBOL, ITEM_SYMBOL)
 TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
 
 

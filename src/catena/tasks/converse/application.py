@@ -14,6 +14,7 @@ from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
 from catena.config import Config, to_toml
 from catena.data.reading import ReadCounter
+from catena.data.special_tokens import TURN_SYMBOL
 from catena.data.tokenize import load_tokenizer
 from catena.embeddings.table import build_embedding
 from catena.errors import ConfigError
@@ -28,7 +29,6 @@ from catena.tasks.converse.dataset import ConverseDataset, prepare
 from catena.tasks.converse.dual_task import DualTask
 from catena.tasks.converse.encoding import (
     TOKENIZER,
-    TURN,
     DualEncoding,
     distinct_texts,
     inverse_document_frequency,
@@ -174,7 +174,7 @@ def new_dual(config: ConverseConfig, data: ConverseDataset, device: torch.device
     else:
         tokenizer = learn_tokenizer(config, data)
         vocabulary = learn_vocabulary(
-            config, tokenizer, distinct_texts(data.train), (TURN,), settings.embedding.vectors
+            config, tokenizer, distinct_texts(data.train), (TURN_SYMBOL,), settings.embedding.vectors
         )
         encoding = DualEncoding(tokenizer, vocabulary, config.data.max_length)
         data.lines += vocabulary.notes()

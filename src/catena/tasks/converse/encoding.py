@@ -13,6 +13,7 @@ from torch import Tensor
 
 from catena.data.dialogue import Exchange
 from catena.data.readers.vectors import read_vectors, read_vectors_of
+from catena.data.special_tokens import TURN_SYMBOL
 from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.embeddings.config import EmbeddingConfig
@@ -20,7 +21,6 @@ from catena.tasks.converse.config import ConverseConfig
 from catena.tasks.converse.dataset import ConverseDataset
 
 TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
-TURN = "<turn>"
 """The separator between two turns of a context."""
 
 
@@ -29,7 +29,7 @@ class DualEncoding:
 
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, max_length: int) -> None:
         self.tokenizer, self.vocabulary, self.max_length = tokenizer, vocabulary, max_length
-        self.turn = vocabulary.special(TURN)
+        self.turn = vocabulary.special(TURN_SYMBOL)
 
     def context(self, exchange: Exchange) -> np.ndarray:
         """The ids of the turns, with separators."""

@@ -19,16 +19,16 @@ from torch import Tensor, nn
 
 from catena.data.batches import pad
 from catena.data.dialogue import Exchange
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, ME_SYMBOL, YOU_SYMBOL
 from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, SPECIALS
+from catena.lm.base import SPECIALS
 from catena.lm.neural import NeuralLanguageModel
 from catena.search.stepper import Stepper
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.tasks.converse.encoding import TOKENIZER, VOCABULARY
 
-ME, YOU = "<me>", "<you>"
-MARKS = (*SPECIALS, ME, YOU)
+MARKS = (*SPECIALS, ME_SYMBOL, YOU_SYMBOL)
 """The special tokens of the vocabulary: begin, end of a turn, and the speakers."""
 
 
@@ -55,7 +55,7 @@ class WritingEncoding:
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, max_length: int) -> None:
         self.tokenizer, self.vocabulary, self.max_length = tokenizer, vocabulary, max_length
         self.begin, self.end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
-        self.me, self.you = vocabulary.special(ME), vocabulary.special(YOU)
+        self.me, self.you = vocabulary.special(ME_SYMBOL), vocabulary.special(YOU_SYMBOL)
 
     def context(self, exchange: Exchange) -> EncodedContext:
         """The ids of the turns and the speaker symbol of the response."""

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from catena.data.batches import pad
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
 from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.seq2seq.base import Source
 from catena.seq2seq.sides import VocabularyInfo
 
-BEGIN, END = "<s>", "</s>"
-SPECIALS = (BEGIN, END)
+SPECIALS = (BEGIN_SYMBOL, END_SYMBOL)
 """The special tokens of both vocabularies other than padding and unknown."""
 TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
 
@@ -38,7 +38,7 @@ class TextEncoding:
 
     @property
     def end(self) -> int:
-        return self.vocabulary.special(END)
+        return self.vocabulary.special(END_SYMBOL)
 
     def shown(self, tokens: Iterable[str]) -> list[str]:
         """Tokens in readable form, for output."""
@@ -78,7 +78,7 @@ class PairEncoding:
 
     def __init__(self, source: TextEncoding, target: TextEncoding) -> None:
         self.source, self.target = source, target
-        self.begin, self.end = target.vocabulary.special(BEGIN), target.end
+        self.begin, self.end = target.vocabulary.special(BEGIN_SYMBOL), target.end
 
     @property
     def joint(self) -> bool:
@@ -92,7 +92,7 @@ class PairEncoding:
         v = len(self.target.vocabulary)
         for i in np.flatnonzero(copies == UNK).tolist():
             copies[i] = v + new.setdefault(tokens[i], len(new))
-        return TranslationSource((*tokens, END), ids, copies, tuple(new))
+        return TranslationSource((*tokens, END_SYMBOL), ids, copies, tuple(new))
 
     def target_ids(self, tokens: Sequence[str], new: Sequence[str] = ()) -> np.ndarray:
         """The ids of a target with its end symbol; unknown tokens in ``new`` have extra ids from ``v`` on."""

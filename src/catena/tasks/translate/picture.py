@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from catena.data.batches import pad
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
 from catena.tasks.looks import AttentionMaps
-from catena.tasks.translate.encoding import BEGIN, END
 from catena.tasks.translate.search import EnsembleModel
 from catena.tasks.translate.translated import TranslationResult
 
@@ -25,8 +25,8 @@ def translation_attention(model: EnsembleModel, found: TranslationResult, within
         within: ``"source"`` or ``"target"`` for self-attention; None for attention to the source.
     """
     one, encoding = found.translations[0], model.encoding
-    read = (*encoding.source.shown(found.tokens), END)
-    written = (*encoding.target.shown(one.tokens), *([END] if one.finished else []))
+    read = (*encoding.source.shown(found.tokens), END_SYMBOL)
+    written = (*encoding.target.shown(one.tokens), *([END_SYMBOL] if one.finished else []))
     if within is None:
         return AttentionMaps(one.attention or (), written, read)
     coded = model.code(found.text)
@@ -37,7 +37,7 @@ def translation_attention(model: EnsembleModel, found: TranslationResult, within
         )
     targets, lengths = (x.to(model.model.device) for x in pad([encoding.target_ids(one.tokens, coded.new)]))
     layers = _of_first(model.model.target_attention(source, targets, lengths), len(written))
-    return AttentionMaps(layers, written, (BEGIN, *written)[: len(written)], "written", "after")
+    return AttentionMaps(layers, written, (BEGIN_SYMBOL, *written)[: len(written)], "written", "after")
 
 
 def _of_first(layers: Sequence[Tensor], n: int) -> tuple[np.ndarray, ...]:

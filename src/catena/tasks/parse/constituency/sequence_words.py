@@ -13,11 +13,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.data.config import VocabularyConfig
+from catena.data.special_tokens import END_SYMBOL
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.grammar.words import UNKNOWN, word_classes
 
 _WORDS = "words.json"
-_END_SYMBOL = "</s>"
 _FEWEST = 3
 """Minimum number of distinct train words in a class; words of smaller classes are in a coarser one."""
 
@@ -39,7 +39,7 @@ class SourceWords:
         classes = {name for name, words in members.items() if len(words) >= _FEWEST or name == UNKNOWN}
         kept = {word: n for word, n in counts.items() if word not in classes}
         settings = VocabularyConfig(min_count=rare + 1)
-        return cls(Vocabulary.from_counts(kept, settings, specials=[_END_SYMBOL], symbols=sorted(classes)))
+        return cls(Vocabulary.from_counts(kept, settings, specials=[END_SYMBOL], symbols=sorted(classes)))
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -54,7 +54,7 @@ class SourceWords:
             id if id != UNK else self._class_id(word)
             for word, id in zip(words, self.vocabulary.ids(words), strict=True)
         ]
-        return np.array([*found, self.vocabulary.special(_END_SYMBOL)], np.int64)
+        return np.array([*found, self.vocabulary.special(END_SYMBOL)], np.int64)
 
     def dropout(self, z: float) -> tuple[Int[Tensor, " v"], Float[Tensor, " v"]]:
         """For each id, the id of its class and the probability z / (z + n) of reading the class instead.
