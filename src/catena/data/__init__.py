@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from catena.data.examples import ParallelText as ParallelText
     from catena.data.examples import Tree as Tree
     from catena.data.inspection import inspect as inspect
+    from catena.data.splits import Splits as Splits
     from catena.data.tokenize import build_tokenizer as build_tokenizer
     from catena.data.tokenizers.base import Tokenizer as Tokenizer
     from catena.data.vocabulary import Vocabulary as Vocabulary
@@ -24,6 +25,7 @@ __all__ = [
     "ConlluSentence",
     "LabeledText",
     "ParallelText",
+    "Splits",
     "Tokenizer",
     "Tree",
     "Vocabulary",
@@ -41,6 +43,7 @@ __getattr__, __dir__ = lazy_exports(
         "ConlluSentence": ".examples",
         "LabeledText": ".examples",
         "ParallelText": ".examples",
+        "Splits": ".splits",
         "Tokenizer": ".tokenizers.base",
         "Tree": ".examples",
         "Vocabulary": ".vocabulary",
