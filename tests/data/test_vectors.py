@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
 import gzip
 import lzma
 import struct
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena.data.readers.stored_vectors import read_stored_vectors
 from catena.data.readers.vectors import read_vectors, read_vectors_of
 from catena.errors import FormatError
 
@@ -151,7 +156,6 @@ BINARY = as_word2vec_binary(PLAIN, 3)
         (TEXT.replace(b" 0.25", b""), r"vectors:3 must have a word and 3 numbers, got 3 fields"),
         (TEXT.replace(b"-1.0", b"x1"), r"vectors:2 .*could not convert"),
         (TEXT.replace(b"-1.0", b"nan"), r"The vector of 'the', line 2 of .* is not finite"),
-        (TEXT.replace("naïve".encode(), b"the"), "must be unique, got 'the' as line 2 and 3"),
         (TEXT.replace(b"3 3\n", b"4 3\n"), "must have the number of words, 3, got 4"),
         (TEXT.replace(b"3 3\n", b"2 3\n"), "must have the number of words, 3, got 2"),
         (b"\n".join(as_glove(PLAIN).split(b"\n")[:2])[:-4], "vectors:2 must have a word and 3 numbers"),
@@ -159,7 +163,6 @@ BINARY = as_word2vec_binary(PLAIN, 3)
         (BINARY[:24], "truncated: it ends in word 2 of 3 "),
         (BINARY + b"more", "has more than the 3 words in its header"),
         (BINARY.replace(b"3 3\n", b"2 3\n"), "has more than the 2 words in its header"),
-        (BINARY.replace("naïve".encode(), b"the"), "must be unique, got 'the' as word 1 and 2"),
         (as_word2vec_binary([("a", [float("inf")] * 3)], 3), "The vector of 'a', word 1 of .* is not finite"),
         (b"1 3\n" + b"\xff" * 9000, "is not a word2vec binary file: word 1 of 1 does not end"),
         (gzip.compress(TEXT, mtime=0)[:-12], "The compressed data of .* is truncated"),
@@ -168,6 +171,48 @@ BINARY = as_word2vec_binary(PLAIN, 3)
 def test_invalid_file_raises_error_with_location(content: bytes, problem: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=problem):
         read_vectors(written(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        (TEXT.replace("naïve".encode(), b"the"), "line 3"),
+        (BINARY.replace("naïve".encode(), b"the"), "word 2"),
+    ],
+)
+def test_first_vector_of_a_duplicate_word_is_kept(content: bytes, where: str, tmp_path: Path) -> None:
+    path = written(tmp_path, content)
+    with pytest.warns(UserWarning, match=f"has 1 duplicate word, such as 'the' as {where}. The first vector"):
+        vectors = read_vectors(path)
+    assert vectors.words == ("the", "中文")
+    assert vectors.matrix[0].tolist() == PLAIN[0][1]
+
+
+PACKERS = pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+
+
+@PACKERS
+def test_truncated_compressed_vectors_raise_error(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    packed = pack(TEXT * 20)
+    for length in range(2, len(packed)):
+        for read in (read_vectors, read_stored_vectors):
+            with pytest.raises(FormatError, match="vectors"):
+                read(written(tmp_path, packed[:length]))
+
+
+@PACKERS
+@given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_damaged_compressed_vectors_are_read_or_rejected(pack: Callable[[bytes], bytes], at: int, byte: int) -> None:
+    packed = bytearray(pack(as_glove(PLAIN)))
+    packed[at % len(packed)] = byte
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(FormatError):
+        assert len(read_stored_vectors(written(Path(folder), bytes(packed))).matrix) > 0
+
+
+def test_compressed_fasttext_model_raises_error(tmp_path: Path) -> None:
+    path = written(tmp_path, gzip.compress(struct.pack("<i", 793_712_314) + bytes(100)))
+    with pytest.raises(FormatError, match="Decompress it first"):
+        read_stored_vectors(path)
 
 
 def test_other_dimension_raises_error(tmp_path: Path) -> None:

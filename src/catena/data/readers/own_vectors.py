@@ -66,7 +66,7 @@ def read_own_vectors(path: Path) -> StoredVectors:
             np.array(arrays["words"]), np.array(arrays["ends"]), np.array(arrays["counts"]), arrays["vectors"],
             arrays.get("buckets"), int(about["shortest"]), int(about["longest"]),
         )  # fmt: skip
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise FormatError(f"{path} is damaged ({error}). Copy it again.") from None
     _check(path, found)
     return found
@@ -87,7 +87,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
     try:
         header = json.loads(text)
         assert isinstance(header, dict)
-    except (ValueError, AssertionError):
+    except (ValueError, AssertionError, RecursionError):
         raise FormatError(f"{path} is damaged (it has no safetensors header). Copy it again.") from None
     return header, 8 + size
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 
-from catena.data.files import open_bytes
+from catena.data.files import open_bytes, reading_errors
 from catena.data.readers.fasttext_vectors import is_fasttext, read_fasttext
 from catena.data.readers.own_vectors import StoredVectors, is_safetensors, read_own_vectors
 from catena.data.readers.vectors import read_vectors
@@ -17,8 +18,11 @@ __all__ = ["StoredVectors", "read_stored_vectors"]
 
 def read_stored_vectors(path: Path) -> StoredVectors:
     """Read all vectors of a file."""
-    with open_bytes(path) as stream:
+    with open_bytes(path) as stream, reading_errors(path):
         first = stream.read(9)
+        is_packed = not isinstance(stream.raw, io.FileIO)
+    if is_packed and (is_safetensors(first) or is_fasttext(first)):
+        raise FormatError(f"{path} is compressed, and its format can only be read uncompressed. Decompress it first.")
     if is_safetensors(first):
         return read_own_vectors(path)
     if is_fasttext(first):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import codecs
 import io
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -71,9 +72,11 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
         wanted: the words to read. None reads all.
         d: the expected size of the vectors. None accepts any size.
 
+    The first vector of a word counts. Published GloVe files have duplicate words, which are reported by a warning.
+
     Raises:
-        FormatError: names the line or the word if the file is truncated, or has a line of another size, an invalid
-            number, or a duplicate word.
+        FormatError: names the line or the word if the file is truncated, or has a line of another size or an invalid
+            number.
     """
     path = Path(path)
     if (other := _in_another_format(path, wanted)) is not None:
@@ -82,20 +85,30 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
     keep = None if wanted is None else {word.encode("utf-8", "surrogatepass") for word in wanted}
     found: dict[bytes, int] = {}
     rows: list[np.ndarray] = []
+    duplicates: list[_Entry] = []
     with open_bytes(path) as stream, reading_errors(path):
         source = _recognized(path, stream, d)
         for entry in source.entries:
             if keep is not None and entry.word not in keep:
                 continue
             if entry.word in found:
-                raise FormatError(
-                    f"Words in {path} must be unique, got {_shown(entry.word)} as {_unit(source)} {found[entry.word]} "
-                    f"and {entry.place}. Remove one of them."
-                )
+                duplicates.append(entry)
+                continue
             found[entry.word] = entry.place
             rows.append(_vector(source, entry))
+    if duplicates:
+        _warn_of_duplicates(source, duplicates)
     matrix = np.stack(rows) if rows else np.zeros((0, source.d), np.float32)
     return VectorFile(tuple(_decoded(source, word, place) for word, place in found.items()), matrix)
+
+
+def _warn_of_duplicates(source: _Source, duplicates: Sequence[_Entry]) -> None:
+    first = duplicates[0]
+    n = f"{len(duplicates):,} duplicate word{'s' * (len(duplicates) > 1)}"
+    where = f"{_shown(first.word)} as {_unit(source)} {first.place}"
+    warnings.warn(
+        f"{source.path} has {n}, such as {where}. The first vector of each word is kept.", UserWarning, stacklevel=3
+    )
 
 
 def read_vectors_of(
