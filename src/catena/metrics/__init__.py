@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from catena.metrics.probabilities import brier_score as brier_score
     from catena.metrics.probabilities import log_loss as log_loss
     from catena.metrics.ranking import recall_at_k as recall_at_k
+    from catena.metrics.reading import answer_f1 as answer_f1
+    from catena.metrics.reading import answer_report as answer_report
+    from catena.metrics.reading import exact_match as exact_match
     from catena.metrics.significance import approximate_randomization as approximate_randomization
     from catena.metrics.significance import mcnemar as mcnemar
     from catena.metrics.significance import paired_bootstrap as paired_bootstrap
@@ -33,12 +36,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Metric",
     "accuracy",
+    "answer_f1",
+    "answer_report",
     "approximate_randomization",
     "bleu",
     "bracket_f1",
     "brier_score",
     "chrf",
     "edit_distance",
+    "exact_match",
     "expected_calibration_error",
     "f1",
     "fit_temperature",
@@ -62,12 +68,15 @@ __getattr__, __dir__ = lazy_exports(
     {
         "Metric": ".measure",
         "accuracy": ".classification",
+        "answer_f1": ".reading",
+        "answer_report": ".reading",
         "approximate_randomization": ".significance",
         "bleu": ".translation",
         "bracket_f1": ".brackets",
         "brier_score": ".probabilities",
         "chrf": ".translation",
         "edit_distance": ".edits",
+        "exact_match": ".reading",
         "expected_calibration_error": ".calibration",
         "f1": ".classification",
         "fit_temperature": ".calibration",
