@@ -34,6 +34,8 @@ def formula(name: str, score: AttentionScore) -> Callable[[Array, Array], float]
         more = name == "concat_product"
         bias = float(score.bias.detach())
         return lambda q, k: math.tanh(sum(v * [*q, *k, *((q * k) if more else [])]) + bias)
+    if name == "trilinear":
+        return lambda q, k: sum(v * [*q, *k, *(q * k)])
     if name == "additive":
         bias = score.query.bias.detach().numpy()
         return lambda q, k: v @ np.tanh(matrix(score.query) @ q + matrix(score.keys) @ k + bias)
@@ -57,7 +59,7 @@ def test_score_equals_its_formula(name: str) -> None:
                 assert found[b, i, j] == pytest.approx(wanted, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["additive", "hadamard", "concat", "concat_product"])
+@pytest.mark.parametrize("name", ["additive", "hadamard", "concat", "concat_product", "trilinear"])
 def test_score_weights_are_initialized_like_a_linear_layer(name: str) -> None:
     score = build_score(name, 400, 400, 400)
     most = 1 / math.sqrt(len(score.weight))
@@ -74,7 +76,7 @@ def test_learned_scores_accept_different_sizes(name: str) -> None:
     assert all(p.grad is not None and (p.grad != 0).any() for p in score.parameters())
 
 
-@pytest.mark.parametrize("name", ["dot", "scaled", "cosine", "concat_product"])
+@pytest.mark.parametrize("name", ["dot", "scaled", "cosine", "concat_product", "trilinear"])
 def test_scores_without_weights_raise_for_different_sizes(name: str) -> None:
     with pytest.raises(
         ShapeError, match=f"d_keys must be d_query = 4 for the {name} score, got 6. Make them equal, or use"

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from catena.attention.base import attend as attend
     from catena.attention.cache import KeyValueCache as KeyValueCache
     from catena.attention.cross import CrossAttention as CrossAttention
+    from catena.attention.flow import AttentionFlow as AttentionFlow
     from catena.attention.hard import SampledHardAttention as SampledHardAttention
     from catena.attention.hard import StraightThroughAttention as StraightThroughAttention
     from catena.attention.local import LocalMonotonic as LocalMonotonic
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from catena.attention.weighting import SoftAttention as SoftAttention
 
 __all__ = [
+    "AttentionFlow",
     "AttentionResult",
     "AttentionScore",
     "CrossAttention",
@@ -42,6 +44,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "AttentionFlow": ".flow",
         "AttentionResult": ".base",
         "AttentionScore": ".scores",
         "CrossAttention": ".cross",

@@ -9,6 +9,7 @@ r"""Attention scores: how well a query matches a key.
 ``hadamard``        v · (tanh(W q) ∘ tanh(U k))            Kim et al. 2017 (low-rank bilinear pooling)
 ``concat``          tanh(w · [q; k] + b)                   one unit over both; like Luong et al. 2015 ("concat")
 ``concat_product``  tanh(w · [q; k; q ∘ k] + b)            the same with the product of both
+``trilinear``       w · [q; k; q ∘ k]                      Seo et al. 2017, equation 1
 ==================  =====================================  ==================================================
 
 Every score takes queries ``... t d_query`` and keys ``... s d_keys`` and returns ``... t s``. Time O(t s d) and memory
@@ -224,15 +225,47 @@ class ConcatProductScore(AttentionScore):
         self.bias = nn.Parameter(torch.zeros(()))
 
     def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
-        _, of_key, of_product = self.weight.chunk(3)
-        return torch.cat((keys * of_product, (keys @ of_key + self.bias)[..., None]), dim=-1)
+        return _prepare_products(keys, self.weight, self.bias)
 
     def compare(
         self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
-        of_query, _, _ = self.weight.chunk(3)
-        products = query @ prepared[..., :-1].transpose(-2, -1)
-        return torch.tanh(products + prepared[..., None, :, -1] + (query @ of_query)[..., None])
+        return torch.tanh(_compare_products(query, prepared, self.weight))
+
+
+@SCORES.register("trilinear")
+class TrilinearScore(AttentionScore):
+    """w · [q; k; q ∘ k], the score of the attention flow, without bounds."""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        _must_agree("trilinear", d_query, d_keys)
+        self.weight = nn.Parameter(_one_output(3 * d_query))
+
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        return _prepare_products(keys, self.weight, 0.0)
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
+    ) -> Float[Tensor, "*batch t s"]:
+        return _compare_products(query, prepared, self.weight)
+
+
+def _prepare_products(
+    keys: Float[Tensor, "*batch s d"], weight: Float[Tensor, " d3"], bias: Float[Tensor, ""] | float
+) -> Float[Tensor, "*batch s d_prepared"]:
+    """The keys times their weights in the products, and the terms of the keys as the last feature."""
+    _, of_key, of_product = weight.chunk(3)
+    return torch.cat((keys * of_product, (keys @ of_key + bias)[..., None]), dim=-1)
+
+
+def _compare_products(
+    query: Float[Tensor, "*batch t d"], prepared: Float[Tensor, "*batch s d_prepared"], weight: Float[Tensor, " d3"]
+) -> Float[Tensor, "*batch t s"]:
+    """w · [q; k; q ∘ k] of each pair, as a matrix product and two vectors."""
+    of_query, _, _ = weight.chunk(3)
+    products = query @ prepared[..., :-1].transpose(-2, -1)
+    return products + prepared[..., None, :, -1] + (query @ of_query)[..., None]
 
 
 def _one_output(d: int) -> Float[Tensor, "d"]:

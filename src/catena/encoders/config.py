@@ -29,7 +29,9 @@ ActivationName = Literal[
 ]
 CellName = Literal["elman", "leaky", "lstm", "peephole_lstm", "coupled_lstm", "gru", "gru_reset_first"]
 InitName = Literal["default", "identity", "orthogonal", "xavier", "he", "depth_scaled"]
-ScoreName = Literal["dot", "scaled", "cosine", "bilinear", "additive", "hadamard", "concat", "concat_product"]
+ScoreName = Literal[
+    "dot", "scaled", "cosine", "bilinear", "additive", "hadamard", "concat", "concat_product", "trilinear"
+]  # fmt: skip
 _NormName = Literal["none", "batch", "layer"]
 PoolingName = Literal["last", "first_last", "ends", "max", "min", "mean", "attention", "k_max"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
