@@ -165,6 +165,29 @@ def test_fused_cells_equal_torch_packed_networks(
                 )
 
 
+@pytest.mark.parametrize("options", [{"cell": "lstm"}, {"cell": "gru"}, {"cell": "elman"}], ids=name)
+@pytest.mark.parametrize("connections", ["none", "skip"])
+def test_joint_directions_equal_separate_ones(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, object], connections: str
+) -> None:
+    encoder = build_recurrent(RecurrentConfig(d=3, n_layers=2, connections=connections, **options), 4).double()
+    x, lengths = torch.randn(3, 5, 4, dtype=torch.float64), torch.tensor([5, 2, 4])
+    results = []
+    for joint in (False, True):
+        monkeypatch.setattr(encoder, "_is_joint", lambda i, x, joint=joint: joint)
+        encoder.zero_grad()
+        y = encoder(x, lengths)
+        y.square().sum().backward()
+        results.append([y, *(p.grad for p in encoder.parameters())])
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=1e-12)
+
+
+def test_directions_are_joint_on_a_gpu_only() -> None:
+    encoder = build_recurrent(RecurrentConfig(d=3), 4)
+    encoder.joint_directions = True
+    assert not encoder._is_joint(0, torch.randn(1, 1, 4))
+
+
 def test_recurrent_dropout_is_between_layers_and_only_in_training() -> None:
     x, lengths = torch.randn(2, 3, 4), torch.tensor([3, 3])
     one = build_encoder(RecurrentConfig(d=4, dropout=0.9), 4).train()

@@ -132,3 +132,53 @@ class FusedRecurrence(Recurrence):
         if self.name == "lstm":
             return {"input": blocks[0], "forget": blocks[1], "output": blocks[3]}
         return {"reset": blocks[0], "update": blocks[1]}
+
+
+def run_both_directions(
+    forwards: FusedRecurrence,
+    backwards: FusedRecurrence,
+    x: Float[Tensor, "t b d_in"],
+    turned: Float[Tensor, "t b d_in"],
+) -> tuple[Float[Tensor, "t b d"], Float[Tensor, "t b d"]]:
+    """The outputs of two recurrent networks of the same kind, computed as one network of twice the size.
+
+    Its matrices are block-diagonal. The time of a small network on a GPU depends on the number of steps and hardly on
+    the size, so this is for GPUs; on a CPU the zeros cost time.
+
+    Args:
+        forwards: reads ``x``.
+        backwards: reads ``turned``.
+        x: the inputs of the first network.
+        turned: the inputs of the second network.
+    """
+    d = forwards.d
+    weights = [
+        _join_gates(_gates(forwards, name), _gates(backwards, name))
+        for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    ]
+    start = x.new_zeros(1, x.shape[1], 2 * d)
+    # biases, layers, dropout, training, bidirectional, batch first
+    shape = (True, 1, 0.0, forwards.training, False, False)
+    both = torch.cat((x, turned), dim=-1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+        if forwards.name == "lstm":
+            outputs = torch._VF.lstm(both, [start, start], weights, *shape)[0]
+        else:
+            run = {"gru": torch._VF.gru, "elman_tanh": torch._VF.rnn_tanh, "elman_relu": torch._VF.rnn_relu}
+            outputs = run[forwards.name](both, start, weights, *shape)[0]
+    return outputs[..., :d], outputs[..., d:]
+
+
+def _gates(recurrence: FusedRecurrence, name: str) -> Tensor:
+    """A matrix or vector of the network with an axis for its gates."""
+    weight = cast(Tensor, getattr(recurrence.network, name))
+    return weight.view(recurrence.n_gates, recurrence.d, *weight.shape[1:])
+
+
+def _join_gates(first: Tensor, second: Tensor) -> Tensor:
+    """The block-diagonal matrices of each gate, or the concatenated vectors, as one matrix or vector."""
+    if first.ndim == 3:
+        width = first.shape[-1]
+        first, second = F.pad(first, (0, width)), F.pad(second, (width, 0))
+    return torch.cat((first, second), dim=1).flatten(0, 1)

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from catena.encoders.causal import CausalEncoder
 from catena.encoders.cells import CellState, Recurrence
 from catena.encoders.dropout import Dropout
+from catena.encoders.fused import FusedRecurrence, run_both_directions
 
 _States = tuple[CellState, ...]
 """The state of each layer."""
@@ -46,6 +47,8 @@ class Recurrent(CausalEncoder):
             (Graves 2013, section 2).
         dropout: the probability of dropping a unit between layers.
         locked: whether the same units are dropped at all steps.
+        joint_directions: whether both directions of a layer are computed as one on a GPU, if torch has a fused
+            network of this kind (see :func:`catena.encoders.fused.run_both_directions`).
     """
 
     def __init__(
@@ -58,9 +61,11 @@ class Recurrent(CausalEncoder):
         connections: Literal["none", "residual", "skip"] = "none",
         dropout: float = 0.0,
         locked: bool = False,
+        joint_directions: bool = False,
     ) -> None:
         super().__init__()
         self.d_in, self.bidirectional, self.connections = d_in, bidirectional, connections
+        self.joint_directions = joint_directions
         self.looks_ahead = bidirectional
         self.forwards, self.backwards = nn.ModuleList(), nn.ModuleList()
         width = d_in
@@ -112,10 +117,13 @@ class Recurrent(CausalEncoder):
             read = self.dropout(below) if i > 0 else below
             if i > 0 and self.connections == "skip":
                 read = torch.cat((read, first), dim=-1)
-            ahead, state = self.forwards[i](read, states[i] if states else None)
-            after.append(state)
-            layers.append((ahead,) if order is None else (ahead, self._backward(i, read, order)))
-            above = torch.cat(layers[-1], dim=-1) if order is not None else ahead
+            if order is not None and self._is_joint(i, read):
+                layers.append(self._both_directions(i, read, order))
+            else:
+                ahead, state = self.forwards[i](read, states[i] if states else None)
+                after.append(state)
+                layers.append((ahead,) if order is None else (ahead, self._backward(i, read, order)))
+            above = torch.cat(layers[-1], dim=-1) if order is not None else layers[-1][0]
             below = above + below if self.connections == "residual" and above.shape == below.shape else above
         if self.connections == "skip":
             below = torch.cat([states for direction in zip(*layers, strict=True) for states in direction], dim=-1)
@@ -124,6 +132,22 @@ class Recurrent(CausalEncoder):
     def _backward(self, i: int, x: Float[Tensor, "t b d"], order: Int[Tensor, " n"]) -> Float[Tensor, "t b d_out"]:
         back, _ = self.backwards[i](_take_rows(x, order))
         return _take_rows(back, order)
+
+    def _is_joint(self, i: int, x: Float[Tensor, "t b d"]) -> bool:
+        layer = self.forwards[i]
+        return (
+            self.joint_directions
+            and x.is_cuda
+            and isinstance(layer, FusedRecurrence)
+            and not (self.training and layer.weight_dropout)
+        )
+
+    def _both_directions(
+        self, i: int, x: Float[Tensor, "t b d"], order: Int[Tensor, " n"]
+    ) -> tuple[Float[Tensor, "t b d_out"], Float[Tensor, "t b d_out"]]:
+        forwards, backwards = cast(FusedRecurrence, self.forwards[i]), cast(FusedRecurrence, self.backwards[i])
+        ahead, back = run_both_directions(forwards, backwards, x, _take_rows(x, order))
+        return ahead, _take_rows(back, order)
 
 
 def _reversed_rows(lengths: Int[Tensor, "b"], t: int) -> Int[Tensor, "n"]:
