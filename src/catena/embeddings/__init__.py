@@ -6,6 +6,7 @@ from catena._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from catena.embeddings.characters import CharacterEmbedding as CharacterEmbedding
+    from catena.embeddings.partly_frozen import PartlyFrozenTable as PartlyFrozenTable
     from catena.embeddings.positions import LearnedPositions as LearnedPositions
     from catena.embeddings.positions import RotaryPositions as RotaryPositions
     from catena.embeddings.positions import SinusoidalPositions as SinusoidalPositions
@@ -17,6 +18,7 @@ __all__ = [
     "EmbeddingTable",
     "LearnedPositions",
     "MultichannelTable",
+    "PartlyFrozenTable",
     "RotaryPositions",
     "SinusoidalPositions",
 ]
@@ -28,6 +30,7 @@ __getattr__, __dir__ = lazy_exports(
         "EmbeddingTable": ".table",
         "LearnedPositions": ".positions",
         "MultichannelTable": ".table",
+        "PartlyFrozenTable": ".partly_frozen",
         "RotaryPositions": ".positions",
         "SinusoidalPositions": ".positions",
     },
