@@ -1,0 +1,187 @@
+r"""Answers from many paragraphs: retrieval of the best k, then reading with one softmax over all of them.
+
+.. math::  p(w, i, j) \propto \exp(\alpha (s_{wi} + e_{wj}) + \beta\, r_{w})
+
+where r is the retrieval score of the paragraph of window w. The weights are fitted by maximum likelihood of correct
+spans on development questions; by default only the logits count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.data.readers.questions import QuestionExample
+from catena.errors import DataError
+from catena.metrics.reading import normalize_answer
+from catena.retrieval.mixing import fit_weights
+from catena.tasks.read.answers import AnswerFinder, AnswerList, WindowLogits, find_sentence, span_distribution
+from catena.tasks.read.dataset import ReadingTexts
+from catena.tasks.read.paragraphs import Paragraph
+from catena.tasks.read.ranking import ParagraphRanker
+
+_BLOCK = 256
+"""Number of questions that are read in one block."""
+_CANDIDATES = 10
+"""Number of spans of each window from which the weights are fitted."""
+
+
+class MixtureWeights(NamedTuple):
+    """Weights of the logits of spans and of the retrieval score of their paragraph."""
+
+    spans: float = 1.0
+    retrieval: float = 0.0
+
+
+@dataclass(frozen=True)
+class FolderAnswer:
+    """An answer with its paragraph and sentence.
+
+    ``paragraph.text[start:end] == text``, and the same characters of the file begin at ``paragraph.start + start``.
+    """
+
+    text: str
+    paragraph: Paragraph
+    start: int
+    end: int
+    sentence: str
+    probability: float
+    text_probability: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "file": self.paragraph.file,
+            "start": self.paragraph.start + self.start,
+            "end": self.paragraph.start + self.end,
+            "sentence": self.sentence,
+            "probability": self.probability,
+            "text_probability": self.text_probability,
+        }
+
+
+@dataclass(frozen=True)
+class FolderAnswers:
+    """The best answers to a question, the probability of no answer, and the paragraphs that were read."""
+
+    answers: tuple[FolderAnswer, ...]
+    no_answer_probability: float
+    no_answer_margin: float
+    has_answer: bool
+    paragraphs: tuple[int, ...]
+    """The indices of the paragraphs, best first by retrieval."""
+
+    @property
+    def text(self) -> str:
+        """The best answer, or "" for no answer."""
+        return self.answers[0].text if self.has_answer and self.answers else ""
+
+
+class FolderReader:
+    """Answers questions from paragraphs.
+
+    Args:
+        finder: the model that reads.
+        paragraphs: the paragraphs.
+        ranker: ranks the same paragraphs.
+        k: the number of paragraphs that are read for a question.
+        weights: weights of logits and retrieval scores.
+    """
+
+    def __init__(
+        self,
+        finder: AnswerFinder,
+        paragraphs: Sequence[Paragraph],
+        ranker: ParagraphRanker,
+        k: int = 5,
+        weights: MixtureWeights | None = None,
+    ) -> None:
+        if not paragraphs:
+            raise DataError("paragraphs must not be empty, got none. Read a file with text.")
+        self.finder, self.paragraphs, self.ranker = finder, list(paragraphs), ranker
+        self.k, self.weights = k, weights or MixtureWeights()
+
+    def answer(self, questions: Sequence[str]) -> Iterator[FolderAnswers]:
+        """The answers to each question, in order. Reads blocks of questions, so that memory is bounded."""
+        for read in self._read(questions):
+            bias = {source: self.weights.retrieval * score for source, score in read.scores.items()}
+            found = self.finder.choose(read.encoded, read.logits, bias, self.weights.spans)
+            yield self._with_paragraphs(found, read)
+
+    def fit(self, examples: Sequence[QuestionExample]) -> MixtureWeights:
+        """Fit the weights on development questions with answers in these paragraphs, and use them.
+
+        A question counts if a correct answer is among the best spans of the retrieved paragraphs.
+        """
+        tables = []
+        for example, read in zip(examples, self._read([e.question for e in examples]), strict=True):
+            table = self._candidates(read, {normalize_answer(text) for text in example.references})
+            if table is not None:
+                tables.append(table)
+        if not tables:
+            raise DataError("The weights need a question whose answer was found, got none. Pass more dev questions.")
+        (spans, retrieval), _ = fit_weights(tables)
+        if spans <= 0:
+            raise DataError(f"The fitted weight of spans must be positive, got {spans:.3g}. Train the model longer.")
+        self.weights = MixtureWeights(float(spans), float(retrieval))
+        return self.weights
+
+    def _read(self, questions: Sequence[str]) -> Iterator[_ReadQuestion]:
+        for low in range(0, len(questions), _BLOCK):
+            block = list(questions[low : low + _BLOCK])
+            scores, indices = self.ranker.rank(block, self.k)
+            distinct = np.unique(indices)
+            encoded = ReadingTexts(self.finder.encoding, [self.paragraphs[i].text for i in distinct], block)
+            places = np.searchsorted(distinct, indices)
+            logits = self.finder.read(encoded, [(i, row.tolist()) for i, row in enumerate(places)])
+            for i, row in enumerate(places.tolist()):
+                by_source = dict(zip(row, scores[i].tolist(), strict=True))
+                yield _ReadQuestion(encoded, logits[i], by_source, distinct, tuple(indices[i].tolist()))
+
+    def _candidates(self, read: _ReadQuestion, correct: set[str]) -> Float[np.ndarray, "c 2"] | None:
+        """Logit and retrieval score of a correct span, then of wrong ones; None if no correct one is found."""
+        right: list[tuple[float, float]] = []
+        wrong: list[tuple[float, float]] = []
+        for window in read.logits:
+            for span in span_distribution([window], self.finder.options.max_answer).top(_CANDIDATES):
+                at = window.window.first
+                text = read.encoded.slice(window.source, at + span.first, at + span.last)
+                side = right if normalize_answer(text) in correct else wrong
+                side.append((span.score, read.scores[window.source]))
+        if not right or not wrong:
+            return None
+        return np.array([max(right), *wrong])
+
+    def _with_paragraphs(self, found: AnswerList, read: _ReadQuestion) -> FolderAnswers:
+        answers = []
+        for answer in found.answers:
+            paragraph = self.paragraphs[read.distinct[answer.source]]
+            first, last = find_sentence(paragraph.text, answer.start, answer.end)
+            answers.append(
+                FolderAnswer(
+                    answer.text,
+                    paragraph,
+                    answer.start,
+                    answer.end,
+                    paragraph.text[first:last],
+                    answer.probability,
+                    answer.text_probability,
+                )
+            )
+        return FolderAnswers(
+            tuple(answers), found.no_answer_probability, found.no_answer_margin, found.has_answer, read.retrieved
+        )
+
+
+class _ReadQuestion(NamedTuple):
+    """The logits of the paragraphs of a question. Sources are indices into ``distinct``."""
+
+    encoded: ReadingTexts
+    logits: list[WindowLogits]
+    scores: dict[int, float]
+    distinct: np.ndarray
+    retrieved: tuple[int, ...]
