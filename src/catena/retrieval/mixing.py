@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from catena.errors import DataError
 
@@ -34,17 +34,20 @@ def fit_weights(
     centered = [np.asarray(q, np.float64) - np.asarray(q, np.float64).mean(0) for q in questions]
     spread = np.sqrt(np.mean(np.concatenate(centered) ** 2, axis=0))
     spread = np.where(spread > 0, spread, 1.0)
-    centered = [q / spread for q in centered]
+    rows = np.concatenate(centered) / spread
+    starts = np.cumsum([0, *(len(q) for q in centered[:-1])])
     weights = np.zeros(k)
-    loss, gradient, curve = _terms(centered, weights, penalty)
+    loss, gradient, curve = _terms(rows, starts, weights, penalty)
     for _ in range(_ROUNDS):
         step = np.linalg.lstsq(curve, gradient, rcond=None)[0]  # minimum norm: matchers may be collinear or constant
         size = 1.0
         while True:  # shorten the step if the full one increases the loss
-            new = _terms(centered, weights - size * step, penalty)
+            new = _terms(rows, starts, weights - size * step, penalty)
             if new[0] <= loss or size < 1e-8:
                 break
             size /= 2
+        if new[0] > loss:  # the optimum, up to rounding
+            break
         weights = weights - size * step
         loss, gradient, curve = new
         if np.abs(gradient).max() < 1e-10:
@@ -53,19 +56,25 @@ def fit_weights(
 
 
 def _terms(
-    questions: Sequence[np.ndarray], weights: np.ndarray, penalty: float
+    rows: Float[np.ndarray, "m k"], starts: Int[np.ndarray, " n"], weights: np.ndarray, penalty: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the penalized loss, its gradient and its matrix of second derivatives."""
-    k, n = len(weights), len(questions)
-    loss, gradient, curve = penalty * weights @ weights, 2 * penalty * weights, 2 * penalty * np.eye(k)
-    for q in questions:
-        scores = q @ weights
-        top = scores.max()
-        p = np.exp(scores - top)
-        total = p.sum()
-        p /= total
-        mean = p @ q
-        loss += (top + np.log(total) - scores[0]) / n
-        gradient = gradient + (mean - q[0]) / n
-        curve = curve + ((q * p[:, None]).T @ q - np.outer(mean, mean)) / n
+    """Return the penalized loss, its gradient and its matrix of second derivatives.
+
+    Args:
+        rows: the candidates of all questions.
+        starts: the row of the first candidate of each question.
+        weights: the weights.
+        penalty: weight of their sum of squares.
+    """
+    n, k = len(starts), len(weights)
+    sizes = np.diff(np.append(starts, len(rows)))
+    scores = rows @ weights
+    top = np.maximum.reduceat(scores, starts)
+    p = np.exp(scores - np.repeat(top, sizes))
+    total = np.add.reduceat(p, starts)
+    expected = rows * (p / np.repeat(total, sizes))[:, None]
+    means = np.add.reduceat(expected, starts)
+    loss = penalty * weights @ weights + float((top + np.log(total) - scores[starts]).mean())
+    gradient = 2 * penalty * weights + (means - rows[starts]).mean(0)
+    curve = 2 * penalty * np.eye(k) + (expected.T @ rows - means.T @ means) / n
     return float(loss), gradient, curve

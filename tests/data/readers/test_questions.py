@@ -112,6 +112,8 @@ def one(tmp_path: Path, counter: QuestionCounter | None = None, **row: Any) -> Q
         ("no no", "no", -5, 0),
         ("no no", "no", 99, 3),
         ("aaa", "aa", 2, 1),
+        ("é𝔸 no no", "no", 9, 6),
+        ("é𝔸 no no", "no", None, 3),
     ],
 )
 def test_answer_is_moved_to_an_occurrence(

@@ -145,6 +145,16 @@ def test_scale_is_an_inverse_temperature() -> None:
     first, second = own.choose(encoded, logits).answers
     sharp = own.choose(encoded, logits, scale=3.0).answers
     assert sharp[0].probability / sharp[1].probability == pytest.approx((first.probability / second.probability) ** 3)
+    own.options = ReadingOptions(max_answer=1, n_best=2, scale=3.0)
+    assert own.choose(encoded, logits).answers == sharp
+
+
+def test_attention_has_a_row_for_each_token() -> None:
+    found = finder().attend("Who met ?", TEXTS[0])
+    assert found.text == ["Ada", "met", "Zoë", "in", "Łódź", "."]
+    assert found.question == ["Who", "met", "?"]
+    assert found.to_question.sum(1) == pytest.approx([1.0] * 6)
+    assert found.to_text.sum() == pytest.approx(1)
 
 
 def test_blank_texts_have_no_answer() -> None:

@@ -13,7 +13,8 @@ from catena.data.readers.questions import read_questions
 from catena.errors import DataError
 from catena.retrieval.config import TfidfConfig
 from catena.tasks.read.answers import AnswerFinder, ReadingOptions
-from catena.tasks.read.folder import FolderReader, MixtureWeights
+from catena.tasks.read.calibration import MixtureWeights
+from catena.tasks.read.folder import FolderReader
 from catena.tasks.read.paragraphs import Paragraph, split_paragraphs
 from catena.tasks.read.ranking import ParagraphRanker, ParagraphTermRanker, ParagraphVectorRanker
 from tests.oracle import retrieval as oracle

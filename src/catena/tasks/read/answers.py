@@ -45,6 +45,7 @@ class ReadingOptions:
         n_best: the number of answers with different texts.
         no_answer_threshold: there is no answer if the score of no answer exceeds the best span's by more than this;
             0 compares probabilities.
+        scale: the factor of the logits, the inverse of a temperature.
     """
 
     max_answer: int = 17
@@ -52,6 +53,7 @@ class ReadingOptions:
     stride: int = 200
     n_best: int = 1
     no_answer_threshold: float = 0.0
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,17 @@ class BestAnswer(NamedTuple):
         return self.no_answer - self.score if self.no_answer > NEG_INF else NEG_INF
 
 
+class ReadingAttention(NamedTuple):
+    """The attention between the tokens of a text and of a question."""
+
+    text: list[str]
+    question: list[str]
+    to_question: Float[np.ndarray, "t s"]
+    """``[t, j]`` is the weight of question token j for text token t; rows sum to 1."""
+    to_text: Float[np.ndarray, " t"]
+    """The weight of each text token for the question as a whole; the weights sum to 1."""
+
+
 class _Place(NamedTuple):
     """A window of a text that is read for a question."""
 
@@ -155,6 +168,24 @@ class AnswerFinder:
         encoded = ReadingTexts(self.encoding, texts, [question])
         logits = self.read(encoded, [(0, range(len(texts)))])[0]
         return self.choose(encoded, logits, None if biases is None else dict(enumerate(biases)))
+
+    @torch.no_grad()
+    def attend(self, question: str, text: str) -> ReadingAttention:
+        """The attention of a text to a question, without windows, for pictures.
+
+        Args:
+            question: the question.
+            text: the text, which must fit into memory as a whole.
+        """
+        encoded = ReadingTexts(self.encoding, [text], [question])
+        one = np.zeros(1, np.int64)
+        device = next(self.model.parameters()).device
+        batch = encoded.batch(WindowRows(one, one, one, encoded.contexts.lengths), device)
+        self.model.eval()
+        flow = self.model(batch.tokens, batch.context, batch.question).flow
+        tokens, words = (self.encoding.tokenize(side)[0] for side in (text, question))
+        weights = flow.query_weights[0].cpu().numpy()
+        return ReadingAttention(tokens, words, weights, flow.context_weights[0].cpu().numpy())
 
     @torch.no_grad()
     def read(self, encoded: ReadingTexts, pairs: Sequence[tuple[int, Sequence[int]]]) -> list[list[WindowLogits]]:
@@ -233,7 +264,7 @@ class AnswerFinder:
         encoded: ReadingTexts,
         logits: Sequence[WindowLogits],
         biases: Mapping[int, float] | None = None,
-        scale: float = 1.0,
+        scale: float | None = None,
     ) -> AnswerList:
         """The best answers from the logits of all windows of a question.
 
@@ -241,8 +272,9 @@ class AnswerFinder:
             encoded: the texts.
             logits: the logits of the windows.
             biases: a score for the spans of each text, by its index; 0 if omitted.
-            scale: the factor of the logits, the inverse of a temperature.
+            scale: the factor of the logits; the one of the options if omitted.
         """
+        scale = self.options.scale if scale is None else scale
         distribution = span_distribution(logits, self.options.max_answer, biases, scale)
         n = _FEWEST_SPANS
         while True:

@@ -2,8 +2,8 @@ r"""Answers from many paragraphs: retrieval of the best k, then reading with one
 
 .. math::  p(w, i, j) \propto \exp(\alpha (s_{wi} + e_{wj}) + \beta\, r_{w})
 
-where r is the retrieval score of the paragraph of window w. The weights are fitted by maximum likelihood of correct
-spans on development questions; by default only the logits count.
+where r is the retrieval score of the paragraph of window w. The weights are fitted on development questions (see
+:mod:`catena.tasks.read.calibration`); by default only the logits count.
 """
 
 from __future__ import annotations
@@ -13,28 +13,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from catena.data.readers.questions import QuestionExample
 from catena.errors import DataError
-from catena.metrics.reading import normalize_answer
-from catena.retrieval.mixing import fit_weights
-from catena.tasks.read.answers import AnswerFinder, AnswerList, WindowLogits, find_sentence, span_distribution
+from catena.tasks.read.answers import AnswerFinder, AnswerList, WindowLogits, find_sentence
+from catena.tasks.read.calibration import MixtureWeights, fit_mixture, score_candidates
 from catena.tasks.read.dataset import ReadingTexts
 from catena.tasks.read.paragraphs import Paragraph
 from catena.tasks.read.ranking import ParagraphRanker
 
 _BLOCK = 256
 """Number of questions that are read in one block."""
-_CANDIDATES = 10
-"""Number of spans of each window from which the weights are fitted."""
-
-
-class MixtureWeights(NamedTuple):
-    """Weights of the logits of spans and of the retrieval score of their paragraph."""
-
-    spans: float = 1.0
-    retrieval: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -117,17 +106,12 @@ class FolderReader:
 
         A question counts if a correct answer is among the best spans of the retrieved paragraphs.
         """
-        tables = []
-        for example, read in zip(examples, self._read([e.question for e in examples]), strict=True):
-            table = self._candidates(read, {normalize_answer(text) for text in example.references})
-            if table is not None:
-                tables.append(table)
-        if not tables:
-            raise DataError("The weights need a question whose answer was found, got none. Pass more dev questions.")
-        (spans, retrieval), _ = fit_weights(tables)
-        if spans <= 0:
-            raise DataError(f"The fitted weight of spans must be positive, got {spans:.3g}. Train the model longer.")
-        self.weights = MixtureWeights(float(spans), float(retrieval))
+        most = self.finder.options.max_answer
+        tables = [
+            score_candidates(read.encoded, read.logits, example.references, read.scores, most)
+            for example, read in zip(examples, self._read([e.question for e in examples]), strict=True)
+        ]
+        self.weights = fit_mixture([table for table in tables if table is not None])
         return self.weights
 
     def _read(self, questions: Sequence[str]) -> Iterator[_ReadQuestion]:
@@ -141,20 +125,6 @@ class FolderReader:
             for i, row in enumerate(places.tolist()):
                 by_source = dict(zip(row, scores[i].tolist(), strict=True))
                 yield _ReadQuestion(encoded, logits[i], by_source, distinct, tuple(indices[i].tolist()))
-
-    def _candidates(self, read: _ReadQuestion, correct: set[str]) -> Float[np.ndarray, "c 2"] | None:
-        """Logit and retrieval score of a correct span, then of wrong ones; None if no correct one is found."""
-        right: list[tuple[float, float]] = []
-        wrong: list[tuple[float, float]] = []
-        for window in read.logits:
-            for span in span_distribution([window], self.finder.options.max_answer).top(_CANDIDATES):
-                at = window.window.first
-                text = read.encoded.slice(window.source, at + span.first, at + span.last)
-                side = right if normalize_answer(text) in correct else wrong
-                side.append((span.score, read.scores[window.source]))
-        if not right or not wrong:
-            return None
-        return np.array([max(right), *wrong])
 
     def _with_paragraphs(self, found: AnswerList, read: _ReadQuestion) -> FolderAnswers:
         answers = []
