@@ -122,13 +122,26 @@ def test_training_rows_have_the_window_of_the_answer() -> None:
     assert rows.left_out == [4]
     assert rows.rows.questions.tolist() == [0, 1, 2, 3, 5]
     assert (rows.rows.lengths == 10).all()
-    found = list(zip(rows.rows.first + rows.starts, rows.rows.first + rows.ends, strict=True))
+    spans = rows.choose_spans(np.arange(5))
+    found = [(first + s, first + e) for first, (s, e) in zip(rows.rows.first, spans.tolist(), strict=True)]
     assert found[:3] == [(0, 0), (17, 18), (29, 29)]
-    assert (rows.starts[3], rows.ends[3]) == (-1, -1)
-    assert found[4][0] == 5
-    assert found[4][1] == rows.rows.first[4] + 9
+    assert spans[3].tolist() == [-1, -1]
+    assert found[4] == (5, rows.rows.first[4] + 9)
     batch = rows.batch(np.array([1, 3]), CPU)
-    assert batch.starts.tolist() == [rows.starts[1], -1]
+    assert batch.starts.tolist() == [spans[1, 0], -1]
+    assert batch.ends.tolist() == [spans[1, 1], -1]
+
+
+def test_random_answers_are_those_in_the_window_of_the_first() -> None:
+    words = [f"w{i}" for i in range(30)]
+    text = " ".join(words)
+    given = [example(text, "q", "w3", "w4 w5", "w28", "w4 w5"), example(text, "none")]
+    rows = TrainingRows(QuestionSet(encoding([text]), given), size=10, stride=4, max_answer=3)
+    assert rows.spans[rows.offsets[0] : rows.offsets[1]].tolist() == [[3, 3], [4, 5], [4, 5]]
+    assert rows.choose_spans(np.array([0, 1])).tolist() == [[3, 3], [-1, -1]]
+    chosen = rows.choose_spans(np.zeros(300, np.int64), np.random.default_rng(0))
+    assert 160 < (chosen[:, 0] == 4).sum() < 240
+    assert rows.batch(np.array([1]), CPU, np.random.default_rng(0)).starts.tolist() == [-1]
 
 
 def test_empty_question_raises() -> None:

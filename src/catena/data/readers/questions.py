@@ -311,7 +311,7 @@ class _Collector:
             if not isinstance(value, str) or not value.strip():
                 self.counter.questions.drop(f"without {role}", raw.place, str(raw.question or ""))
                 return
-        answers = tuple(dict.fromkeys(self._align(raw, text, start) for text, start in raw.answers))
+        answers = tuple(self._align(raw, text, start) for text, start in raw.answers)
         found = QuestionExample(raw.context, raw.question, answers, self._own_id(raw), raw.place, raw.title)
         self.examples.append(found)
 

@@ -196,10 +196,11 @@ class QuestionSet:
 
 
 class TrainingRows:
-    """Training examples of a question set: one window and one span for each question that can be learned from.
+    """Training examples of a question set: the window of the first answer, and all answers in this window.
 
     A question is left out if it has answers, but none with a span; ``left_out`` has their indices. A question without
-    answers is an example of no answer in the first window of its text.
+    answers is an example of no answer in the first window of its text. ``spans[offsets[i]:offsets[i + 1]]`` are first
+    and last positions in window i.
 
     Args:
         questions: the questions.
@@ -211,25 +212,50 @@ class TrainingRows:
     def __init__(self, questions: QuestionSet, size: int = 400, stride: int = 200, max_answer: int = 30) -> None:
         self.questions = questions
         self.left_out: list[int] = []
-        found: list[tuple[int, int, int, int, int, int]] = []
+        found: list[tuple[int, int, int, int]] = []
+        spans: list[list[tuple[int, int]]] = []
         for i, example in enumerate(questions.examples):
-            spans = questions.spans[questions.span_offsets[i] : questions.span_offsets[i + 1]]
-            if example.answers and not len(spans):
+            own = questions.spans[questions.span_offsets[i] : questions.span_offsets[i + 1]].tolist()
+            if example.answers and not own:
                 self.left_out.append(i)
                 continue
             text = int(questions.context_index[i])
             windows = questions.encoded.windows(text, size, stride, max_answer)
-            start, end = (int(x) for x in spans[0]) if len(spans) else (0, 0)
-            window = next(w for w in windows if w.low <= start + min(end, start + max_answer - 1) < w.high)
-            gold = (start - window.first, min(end, window.end - 1) - window.first) if len(spans) else (-1, -1)
-            found.append((i, text, window.first, window.end - window.first, *gold))
-        columns = np.array(found, np.int64).reshape(-1, 6).T
-        self.rows = WindowRows(*columns[:4])
-        self.starts, self.ends = columns[4], columns[5]
+            window = _find_window(windows, own[0], max_answer) if own else windows[0]
+            inside = [span for span in own if _find_window(windows, span, max_answer) == window]
+            found.append((i, text, window.first, window.end - window.first))
+            spans.append([_place(span, window) for span in inside] or [(NO_ANSWER, NO_ANSWER)])
+        self.rows = WindowRows(*np.array(found, np.int64).reshape(-1, 4).T)
+        self.offsets = np.concatenate(([0], np.cumsum([len(several) for several in spans], dtype=np.int64)))
+        self.spans = np.array([span for several in spans for span in several], np.int64).reshape(-1, 2)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batch(self, rows: Int[np.ndarray, " b"], device: torch.device) -> ReadingBatch:
-        """A batch of training examples."""
-        return self.questions.encoded.batch(self.rows.take(rows), device, self.starts[rows], self.ends[rows])
+    def choose_spans(
+        self, rows: Int[np.ndarray, " b"], generator: np.random.Generator | None = None
+    ) -> Int[np.ndarray, "b 2"]:
+        """One gold span for each example: the first, or with a generator a random one."""
+        first = self.offsets[rows]
+        if generator is None:
+            return self.spans[first]
+        return self.spans[first + generator.integers(self.offsets[rows + 1] - first)]
+
+    def batch(
+        self, rows: Int[np.ndarray, " b"], device: torch.device, generator: np.random.Generator | None = None
+    ) -> ReadingBatch:
+        """A batch of training examples, with the first answers, or with a generator random ones."""
+        starts, ends = self.choose_spans(rows, generator).T
+        return self.questions.encoded.batch(self.rows.take(rows), device, starts, ends)
+
+
+def _find_window(windows: Sequence[TokenWindow], span: Sequence[int], max_answer: int) -> TokenWindow:
+    """The window that a span belongs to, or the beginning of a span that is too long."""
+    first, last = span
+    both = first + min(last, first + max_answer - 1)
+    return next(window for window in windows if window.low <= both < window.high)
+
+
+def _place(span: Sequence[int], window: TokenWindow) -> tuple[int, int]:
+    """First and last position of a span in its window."""
+    return span[0] - window.first, min(span[1], window.end - 1) - window.first
