@@ -58,6 +58,17 @@ def test_reading_equals_the_finder_over_the_retrieved_paragraphs() -> None:
     assert found.answers[0].paragraph == PARAGRAPHS[indices[0][wanted.answers[0].source]]
 
 
+def test_retrieval_does_not_change_the_margin_of_no_answer_in_the_best_paragraph() -> None:
+    torch.manual_seed(1)
+    own = AnswerFinder(model(ENCODING, no_answer="bias").double(), ENCODING, ReadingOptions(max_answer=2))
+    ranker = ParagraphTermRanker([p.text for p in PARAGRAPHS])
+    margins = []
+    for weight in (0.0, 5.0):
+        reader = FolderReader(own, PARAGRAPHS, ranker, 1, MixtureWeights(1.0, weight))
+        margins.append(next(iter(reader.answer(["Who met Ada ?"]))).no_answer_margin)
+    assert margins[0] == pytest.approx(margins[1])
+
+
 def test_long_lists_of_questions_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = [f"{word} ?" for word in FILE.split()]
     whole = [a.text for a in reader().answer(questions)]

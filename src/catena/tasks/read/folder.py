@@ -97,7 +97,8 @@ class FolderReader:
     def answer(self, questions: Sequence[str]) -> Iterator[FolderAnswers]:
         """The answers to each question, in order. Reads blocks of questions, so that memory is bounded."""
         for read in self._read(questions):
-            bias = {source: self.weights.retrieval * score for source, score in read.scores.items()}
+            best = max(read.scores.values())  # 0 for the best paragraph, so that no answer is comparable to one text
+            bias = {source: self.weights.retrieval * (score - best) for source, score in read.scores.items()}
             found = self.finder.choose(read.encoded, read.logits, bias, self.weights.spans)
             yield self._with_paragraphs(found, read)
 
